@@ -1,0 +1,8 @@
+#!/bin/sh
+# Set up, then lint, types and tests.
+set -eu
+. "$(dirname "$0")/setup.sh" dev
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+exec .venv/bin/pytest -n auto "$@"

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Set up, train a small network on the wine data, explain it, print and plot one row.
+set -eu
+. "$(dirname "$0")/setup.sh" all
+exec .venv/bin/python examples/wine.py "$@"

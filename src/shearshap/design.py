@@ -1,0 +1,221 @@
+"""Designs: which coalitions to ask for, and how the answers add up to shares.
+
+Every design starts with the empty and the full coalition, so base value and prediction come with the rest.
+Below them the combinatorics that several methods share.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.errors import BudgetError
+from shearshap.game import Game
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
+
+EMPTY, FULL = 0, 1  # columns of every design
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Shares (r, p, k) and, where the method knows them, their standard errors (r, p, k)."""
+
+    shares: Tensor
+    standard_errors: Tensor | None = None
+
+
+class Design(ABC):
+    """Coalitions to ask for, and what their values mean."""
+
+    coalitions: Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
+    shared: bool = True  #: whether one design serves all rows
+    calibration: object = None  #: what `fit` learnt, for the explanation to keep
+
+    def fit(self, _values: Tensor) -> "Design":
+        """Return the design after a look at the pilot rows' values (r, c, k): the seam for calibrated methods."""
+        return self
+
+    @abstractmethod
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the shares of values (r, c, k)."""
+
+
+class Method(ABC):
+    """A way to estimate Shapley values; an instance holds options only."""
+
+    pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants to see
+
+    @property
+    @abstractmethod
+    def promises(self) -> frozenset[Promise]:
+        """What holds whatever the game.
+
+        - efficiency: shares add up to prediction - base value
+        - unbiased: the mean over seeds is the Shapley value
+        - pairwise: exact on games of interactions of order <= 2
+        - null-player: a player that never matters gets exactly 0
+        """
+
+    @abstractmethod
+    def minimum(self, game: Game) -> int:
+        """Return the smallest number of coalitions it can work with."""
+
+    @abstractmethod
+    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
+        """Return a design of at most `budget` coalitions, the empty and the full one included.
+
+        Draws must not depend on the game's rows, so that a row's answer does not depend on its neighbours.
+        """
+
+
+@dataclass(frozen=True)
+class Linear(Design):
+    """Shares are fixed weights times values: phi = W v."""
+
+    coalitions: Tensor  #: (1, c, p)
+    weights: Tensor  #: (p, c)
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return phi = W v."""
+        return Estimate(torch.einsum("pc,rck->rpk", self.weights, values))
+
+
+@dataclass(frozen=True)
+class Differences(Design):
+    """A player's share is a weighted mean of what it adds to coalitions of others.
+
+    phi_i = sum_n w_n [v(S_in + i) - v(S_in)], with coalitions laid out (player, n, without | with).
+    """
+
+    coalitions: Tensor  #: (r or 1, 2 + 2 p n, p)
+    weights: Tensor  #: (n,)
+    shared: bool = True
+
+    @classmethod
+    def of(cls, others: Tensor, weights: Tensor, *, shared: bool) -> "Differences":
+        """Make the design of `others` (r or 1, p, n, p): the sets S_in, whatever they say of player i itself."""
+        players = others.shape[-1]
+        own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
+        pairs = torch.stack((others & ~own, others | own), dim=3)
+        return cls(with_ends(pairs.flatten(1, 3)), weights, shared)
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the weighted mean difference of every player."""
+        players = self.coalitions.shape[-1]
+        pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
+        return Estimate(torch.einsum("n,rpnk->rpk", self.weights, pairs[:, :, :, 1] - pairs[:, :, :, 0]))
+
+
+def with_ends(coalitions: Tensor) -> Tensor:
+    """Return coalitions (r, c, p) with the empty and the full coalition put in front, (r, 2 + c, p)."""
+    ends = torch.zeros((len(coalitions), 2, coalitions.shape[-1]), dtype=torch.bool, device=coalitions.device)
+    ends[:, FULL] = True
+    return torch.cat((ends, coalitions), dim=1)
+
+
+def linear(inner: Bools, weights: Floats, device: torch.device) -> Linear:
+    """Make a linear design of inner coalitions (c, p) and the weights (p, 2 + c) of ends and inner ones."""
+    return Linear(with_ends(torch.from_numpy(inner).to(device)[None]), torch.from_numpy(weights).to(device))
+
+
+def check_budget(method: Method, game: Game, budget: int, name: str) -> None:
+    """Raise unless a budget of coalitions suffices; the message speaks of model evaluations."""
+    smallest = method.minimum(game)
+    if budget < smallest:
+        each = f" ({smallest} coalitions of {game.cost} background rows each)" if game.cost > 1 else ""
+        raise BudgetError(
+            f"{name} needs at least {smallest * game.cost} evaluations a row for {game.players} players{each}, "
+            f"got {budget * game.cost}"
+        )
+
+
+# Sizes and sets
+
+
+def kernel_mass(players: int) -> Floats:
+    """Return the Shapley kernel's mass of each size s = 1..p-1, adding up to 1: proportional to 1/(s (p-s))."""
+    sizes = np.arange(1, players)
+    mass = 1 / (sizes * (players - sizes))
+    return np.asarray(mass / mass.sum())
+
+
+def allocate(total: int, wanted: Floats, caps: Sequence[int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Share `total` draws out in proportion to `wanted` but no more than `caps` each (water filling).
+
+    What is left after rounding down goes by systematic sampling, so each expectation is the ideal share.
+    """
+    limits = np.array([min(cap, total) for cap in caps], dtype=np.float64)
+    ideal = np.zeros(len(limits))
+    free = np.ones(len(limits), dtype=bool)
+    while free.any():
+        left = total - limits[~free].sum()
+        ideal = np.where(free, left * wanted / wanted[free].sum(), limits)
+        over = free & (ideal >= limits)
+        if not over.any():
+            break
+        free &= ~over
+    marks = np.floor(np.concatenate(([0.0], np.cumsum(ideal % 1))) + rng.random() + 1e-9)
+    counts = np.floor(ideal).astype(np.int64) + np.diff(marks).astype(np.int64)
+    return np.minimum(counts, limits.astype(np.int64))
+
+
+def distinct_sets(players: int, size: int, count: int, rng: np.random.Generator) -> Bools:
+    """Draw `count` distinct sets of one size, uniformly without replacement: (count, p)."""
+    total = comb(players, size)
+    if total <= max(4 * count, 4096):
+        members = np.array(list(combinations(range(players), size)), dtype=np.int64)
+        chosen = members[np.sort(rng.permutation(total)[:count])]
+        return _indicators(chosen, players)
+    found = np.empty((0, players), dtype=bool)
+    while len(found) < count:
+        keys = rng.random((count, players))
+        fresh = _indicators(np.argsort(keys, axis=1)[:, :size], players)
+        both = np.concatenate((found, fresh))
+        found = both[np.sort(np.unique(both, axis=0, return_index=True)[1])]
+    return found[:count]
+
+
+def _indicators(members: NDArray[np.int64], players: int) -> Bools:
+    sets = np.zeros((len(members), players), dtype=bool)
+    np.put_along_axis(sets, members, True, axis=1)
+    return sets
+
+
+def pair_caps(players: int) -> list[int]:
+    """Return how many complement pairs there are with a smaller side of size 1, 2, ..., p // 2."""
+    sizes = range(1, players // 2 + 1)
+    return [comb(players, s) if 2 * s < players else comb(players - 1, s) for s in sizes]
+
+
+def distinct_pairs(players: int, counts: Sequence[int], rng: np.random.Generator) -> Bools:
+    """Draw distinct complement pairs, counts[s-1] with a smaller side of size s: one side of each, (m, p).
+
+    At half size both sides look alike; the one without player 0 stands for the pair.
+    """
+    drawn = [np.empty((0, players), dtype=bool)]
+    for size, count in enumerate(counts, start=1):
+        if 2 * size < players:
+            drawn.append(distinct_sets(players, size, count, rng))
+        else:
+            drawn.append(np.pad(distinct_sets(players - 1, size, count, rng), ((0, 0), (1, 0))))
+    return np.concatenate(drawn)
+
+
+def subsets(size: int) -> Bools:
+    """Return all 2^size subsets in binary counting order, (2^size, size); subset n and 2^size-1-n are complements."""
+    return (np.arange(1 << size)[:, None] >> np.arange(size) & 1).astype(bool)
+
+
+def as_tensor(array: NDArray[Any], game: Game) -> Tensor:
+    """Return an array as a tensor on the game's device."""
+    return torch.from_numpy(array).to(game.device)

@@ -1,0 +1,34 @@
+"""Everything shearshap raises or warns about.
+
+ShearError
+├── InputError    rows, reference, groups or output that cannot be explained
+├── MethodError   a method, or an option of one, that does not exist
+├── BudgetError   a budget that is no positive integer, or too small for the method
+└── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
+
+ShearWarning      a result that holds, but with less information behind it than asked for
+"""
+
+
+class ShearError(Exception):
+    """The root of all exceptions raised by shearshap."""
+
+
+class InputError(ShearError, ValueError):
+    """The rows, reference, groups or output given cannot be explained."""
+
+
+class MethodError(ShearError, ValueError):
+    """There is no such method, or no such option of it."""
+
+
+class BudgetError(ShearError, ValueError):
+    """The budget is not a positive integer, or too small for the method."""
+
+
+class ModelError(ShearError, RuntimeError):
+    """The model failed, or returned a wrong shape, NaN or infinity."""
+
+
+class ShearWarning(UserWarning):
+    """The result holds, but with less information behind it than asked for."""

@@ -1,0 +1,232 @@
+"""The straight line: model + rows + reference + groups -> game -> method -> design -> values -> explanation."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from shearshap.adapters import Output, Predictor, checked_output, opened
+from shearshap.design import EMPTY, FULL, Design, Estimate, Method, check_budget
+from shearshap.errors import BudgetError, InputError
+from shearshap.explanation import Explanation
+from shearshap.game import Batch, FunctionGame, Game, ModelGame, Spent, automatic_batch
+from shearshap.methods import Exact, name_of, resolve
+from shearshap.players import Groups, owners
+from shearshap.reference import Reference, background, check_finite, numeric
+
+_BLOCK_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}
+"""Memory for the coalitions and values of the rows that are worked on at once, by the game's device."""
+
+
+def explain(
+    model: Any,
+    rows: ArrayLike | Tensor,
+    *,
+    reference: Reference,
+    budget: int,
+    method: str | Method = "auto",
+    groups: Groups = None,
+    output: Output = None,
+    batch_size: int | Literal["auto"] = "auto",
+    device: torch.device | str | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Explanation:
+    """Explain a model's predictions for many rows at once by Shapley values.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` (put into eval mode and given back as it was), or any function from a numpy
+        array (n, *shape) to an array (n,) or (n, k).
+    rows
+        (r, *shape), usually (r, d): the rows to explain.
+    reference
+        What an absent player is replaced with: one row; background rows (b, *shape) to average over, at b
+        evaluations a coalition; ("mean", background), or "median" or "mode"; or the bare name, for the
+        statistic of `rows` themselves.
+    budget
+        Model evaluations for one row, all of them, base value and prediction included.
+    method
+        A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the budget
+        holds all coalitions, else the method with the smallest measured error.
+    groups
+        The players: None (every input is one), lists of input columns per player, or an integer mask of the
+        input's shape.
+    output
+        What of the model's output to explain: an index, several, or a function of the output; None: all.
+    batch_size
+        Model evaluations in one forward; "auto" bounds memory. Halved when memory runs out.
+    device
+        Where to compute; None: where the model is.
+    seed
+        Same seed, same answer, however rows are split over calls or batches.
+    progress
+        Whether to show a progress bar; None: only in a terminal, after two seconds.
+    """
+    output = checked_output(output)
+    budget, seed = _whole("budget", budget), _whole("seed", seed)
+    table = _rows(rows)
+    shape = tuple(table.shape[1:])
+    owner = owners(groups, shape)
+    absent = background(reference, table, owner)
+    with opened(model, output, device) as predict:
+        dtype = _dtype(predict, rows, table, absent)
+        inputs, references = (part.flatten(1).to(predict.device, dtype) for part in (table, absent))
+        size = automatic_batch(predict, owner.size) if batch_size == "auto" else _whole("batch_size", batch_size)
+        with _bar(len(table) * budget, progress) as advance:
+            game = ModelGame(
+                predict,
+                inputs,
+                references,
+                torch.as_tensor(owner, device=predict.device),
+                shape,
+                int(owner.max()) + 1,
+                Batch(max(1, size)),
+                advance,
+            )
+            return _solve(game, method, budget // game.cost, seed)
+
+
+def explain_game(
+    value: Callable[[NDArray[np.bool_]], ArrayLike],
+    *,
+    players: int,
+    budget: int,
+    method: str | Method = "auto",
+    seed: int = 0,
+) -> Explanation:
+    """Explain any cooperative game: `value` maps coalitions (c, p) of bool to values (c,) or (c, k).
+
+    The explanation has one row. See `explain` for `budget`, `method` and `seed`.
+    """
+    if not callable(value):
+        raise InputError(f"value: wanted a function of coalitions (c, p), got {type(value).__name__}")
+    players, budget, seed = _whole("players", players), _whole("budget", budget), _whole("seed", seed)
+    if players < 1:
+        raise InputError(f"players: a game needs at least one player, got {players}")
+    return _solve(FunctionGame(value, players), method, budget, seed)
+
+
+def _chosen(method: str | Method, game: Game, budget: int) -> Method:
+    """Return the method to use, after checking that a budget of coalitions suffices for it."""
+    chosen = Exact() if game.players == 1 else resolve(method, game.players, budget)
+    check_budget(chosen, game, budget, name_of(chosen))
+    return chosen
+
+
+def _solve(game: ModelGame | FunctionGame, wanted: str | Method, budget: int, seed: int) -> Explanation:
+    """Explain all rows with a budget of coalitions, block by block of rows."""
+    method = _chosen(wanted, game, budget)
+    design: Design | None = None
+    parts: list[_Part] = []
+    for block in _blocks(game, method, budget):
+        if design is None or not design.shared:
+            design = method.design(block, budget, np.random.default_rng(seed))
+        values = block(design.coalitions)
+        if not parts:
+            design = design.fit(values[: method.pilot_rows])
+        parts.append(_Part.of(design.estimate(values), values, block.spent))
+    assert design is not None
+    return _joined(parts, method, seed, design.calibration, single=game.single == [True])
+
+
+def _blocks(game: Game, method: Method, budget: int) -> Iterator[Game]:
+    """Yield games of as many rows as keep coalitions and values within memory, the pilot rows in the first."""
+    row_bytes = budget * (game.players + 32)
+    size = max(1, method.pilot_rows, _BLOCK_BYTES.get(game.device.type, 1 << 28) // row_bytes)
+    for start in range(0, game.rows, size):
+        yield game.take(slice(start, start + size))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one block of rows came to: arrays (r, p, k) and (r, k), and its cost a row."""
+
+    shares: NDArray[np.float64]
+    standard_errors: NDArray[np.float64] | None
+    base_values: NDArray[np.float64]
+    predictions: NDArray[np.float64]
+    spent: Spent
+
+    @classmethod
+    def of(cls, estimate: Estimate, values: Tensor, spent: Spent) -> "_Part":
+        errors = estimate.standard_errors
+        return cls(
+            estimate.shares.cpu().numpy(),
+            None if errors is None else errors.cpu().numpy(),
+            values[:, EMPTY].cpu().numpy(),
+            values[:, FULL].cpu().numpy(),
+            spent,
+        )
+
+
+def _joined(parts: list[_Part], method: Method, seed: int, calibration: object, *, single: bool) -> Explanation:
+    def join(arrays: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        whole = np.concatenate(arrays)
+        return whole[..., 0] if single else whole
+
+    errors = [part.standard_errors for part in parts if part.standard_errors is not None]
+    return Explanation(
+        values=join([part.shares for part in parts]),
+        base_values=join([part.base_values for part in parts]),
+        predictions=join([part.predictions for part in parts]),
+        standard_errors=join(errors) if errors else None,
+        evaluations=max(part.spent.evaluations for part in parts),
+        derivative_passes=max(part.spent.derivative_passes for part in parts),
+        method=name_of(method),
+        seed=seed,
+        calibration=calibration,
+    )
+
+
+def _rows(rows: ArrayLike | Tensor) -> Tensor:
+    """Return the rows as a tensor of numbers (r, *shape), or raise with what is wrong."""
+    table = numeric(rows, "rows")
+    if table.ndim < 2:
+        raise InputError(f"rows: wanted shape (r, d), got {tuple(table.shape)}; for a single row pass rows[None]")
+    if table.numel() == 0:
+        raise InputError(f"rows: there is nothing to explain in an array of shape {tuple(table.shape)}")
+    check_finite(table, "rows")
+    return table
+
+
+def _dtype(predict: Predictor, rows: Any, table: Tensor, absent: Tensor) -> torch.dtype:
+    """Return the type in which the model gets its inputs: integer tensors stay integers (embeddings)."""
+    if isinstance(rows, Tensor) and not rows.is_floating_point():
+        if not torch.equal(absent.double(), absent.to(rows.dtype).double()):
+            raise InputError("reference: integer rows need an integer reference; try ('mode', background)")
+        return rows.dtype
+    if predict.dtype is not None:
+        return predict.dtype
+    return torch.promote_types(table.dtype, absent.dtype)
+
+
+def _whole(name: str, number: Any) -> int:
+    """Return an option that must be a positive integer (a seed may be 0)."""
+    error = BudgetError if name == "budget" else InputError
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or number < (0 if name == "seed" else 1):
+        raise error(f"{name}: wanted a positive integer, got {number!r}")
+    return int(number)
+
+
+@contextmanager
+def _bar(evaluations: int, progress: bool | None) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar over model evaluations, if wanted and tqdm is there."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        if progress:
+            raise InputError("progress=True needs tqdm: pip install 'shearshap[all]'") from None
+        yield lambda _evaluations: None
+        return
+    disable = None if progress is None else not progress
+    delay = 2 if progress is None else 0
+    with tqdm(total=evaluations, unit=" evaluations", unit_scale=True, disable=disable, delay=delay) as bar:
+        yield bar.update

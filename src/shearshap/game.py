@@ -1,0 +1,246 @@
+"""Rows x coalitions -> values: the one place that masks inputs, batches, runs the model and counts.
+
+Letters everywhere: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.adapters import Predictor
+from shearshap.errors import ModelError, ShearError
+
+_BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
+"""Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
+
+
+class Game(Protocol):
+    """A cooperative game for each of r rows, all with the same p players."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows r: games played side by side."""
+
+    @property
+    def players(self) -> int:
+        """The number of players p."""
+
+    @property
+    def cost(self) -> int:
+        """Model evaluations that one coalition of one row costs (the number of background rows)."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions and values live."""
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether `surface` can be differentiated."""
+
+    @property
+    def spent(self) -> "Spent":
+        """What has been spent on each row so far."""
+
+    def take(self, rows: slice) -> "Game":
+        """Return the game of some of the rows, with nothing spent yet."""
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
+
+    def surface(self, z: Tensor) -> Tensor:
+        """Map player-space points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably."""
+
+
+@dataclass
+class Spent:
+    """What was spent on each row: model evaluations and, apart, passes through the model for derivatives."""
+
+    evaluations: int = 0
+    derivative_passes: int = 0
+
+
+@dataclass
+class Batch:
+    """How many model evaluations go into one batch; halved for good whenever memory runs out."""
+
+    size: int
+
+    def halve(self, tried: int) -> None:
+        """Go on with batches of half the size that was tried."""
+        self.size = max(1, min(self.size, tried) // 2)
+
+
+def automatic_batch(predict: Predictor, inputs: int) -> int:
+    """Return a batch size that bounds the inputs' memory on the model's device."""
+    budget = _BATCH_BYTES["cpu" if predict.device.type == "cpu" else "other"]
+    if predict.device.type == "cuda":
+        budget = min(budget, torch.cuda.mem_get_info(predict.device)[0] // 16)
+    return max(1, budget // (4 * inputs))
+
+
+@dataclass
+class ModelGame:
+    """The game of a model: absent players' inputs come from a reference row or background rows.
+
+    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1 otherwise.
+    """
+
+    predict: Predictor
+    inputs: Tensor  #: (r, d) the rows to explain, flattened
+    background: Tensor  #: (b, d)
+    owner: Tensor  #: (d,) the player that owns each input
+    shape: tuple[int, ...]  #: of one row as the model takes it
+    players: int
+    batch: Batch
+    advance: Callable[[int], object] = lambda _evaluations: None
+    first_row: int = 0
+    single: list[bool] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows r."""
+        return len(self.inputs)
+
+    @property
+    def cost(self) -> int:
+        """Model evaluations for one coalition: one for each background row."""
+        return len(self.background)
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions and values live: the model's device, unless it knows no double precision."""
+        return torch.device("cpu") if self.predict.device.type == "mps" else self.predict.device
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the model is, and its inputs are floating."""
+        return self.predict.differentiable and self.inputs.is_floating_point()
+
+    def take(self, rows: slice) -> "ModelGame":
+        """Return the game of some of the rows, with nothing spent yet."""
+        first = self.first_row + (rows.start or 0)
+        return replace(self, inputs=self.inputs[rows], first_row=first, spent=Spent())
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
+        with torch.no_grad():
+            outputs = self._outputs(self.inputs, coalitions, self.background)
+            values = outputs.mean(dim=2) if self.cost > 1 else outputs[:, :, 0]
+        self.spent.evaluations += coalitions.shape[1] * self.cost
+        check_values(values, coalitions, self.first_row)
+        return values
+
+    def surface(self, z: Tensor) -> Tensor:
+        """Map player-space points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
+        # a product with 0s and 1s, not an index: its derivatives are products too, and much faster
+        owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
+        weight = (z @ owned.mT).unsqueeze(2)
+        mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
+        return self._ask(mixed).mean(dim=2)
+
+    def _outputs(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
+        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is halved."""
+        sizes = [len(inputs), coalitions.shape[1], len(background)]
+        count = int(np.prod(sizes))
+        if count <= self.batch.size or count == 1:
+            try:
+                return self._forward(inputs, coalitions, background)
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                if count == 1:
+                    raise ModelError("out of memory on a single model evaluation; try a smaller model") from error
+            self.batch.halve(count)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+        dim = next(axis for axis, size in enumerate(sizes) if size > 1)
+        half = sizes[dim] // 2
+        pieces = []
+        for part in (slice(half), slice(half, None)):
+            rows, columns, references = (part if axis == dim else slice(None) for axis in range(3))
+            own = rows if len(coalitions) > 1 else slice(None)
+            pieces.append(self._outputs(inputs[rows], coalitions[own, columns], background[references]))
+        return torch.cat(pieces, dim=dim)
+
+    def _forward(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
+        """Return the outputs (r, c, b, k) of one batch."""
+        present = coalitions.to(self.owner.device).index_select(-1, self.owner).unsqueeze(2)
+        masked = torch.where(present, inputs[:, None, None], background)
+        answer = self._ask(masked).to(self.device).double()
+        self.advance(answer.shape[:3].numel())
+        return answer
+
+    def _ask(self, points: Tensor) -> Tensor:
+        """Run the model at points (..., d), and return (..., k)."""
+        inputs = points.reshape(-1, *self.shape)
+        try:
+            answer = self.predict(inputs)
+        except Exception as error:
+            if isinstance(error, ShearError) or out_of_memory(error):
+                raise
+            raise ModelError(f"the model failed on inputs of shape {tuple(inputs.shape)}: {error}") from error
+        self.single[:] = [answer.ndim == 1]
+        return answer.reshape(*points.shape[:-1], -1)
+
+
+@dataclass
+class FunctionGame:
+    """A cooperative game given as a function of coalitions: one row, no model."""
+
+    value: Callable[[Any], Any]
+    players: int
+    single: list[bool] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
+    device = torch.device("cpu")
+    rows = 1
+    cost = 1
+    differentiable = False
+
+    def take(self, _rows: slice) -> "FunctionGame":
+        """Return the game with nothing spent yet."""
+        return replace(self, spent=Spent())
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        """Map coalitions (1, c, p) of bool to values (1, c, k)."""
+        asked = coalitions[0].numpy()
+        answer = np.asarray(self.value(asked), dtype=np.float64)
+        if answer.ndim not in (1, 2) or len(answer) != len(asked) or answer.size == 0:
+            raise ModelError(
+                f"the game returned shape {answer.shape} for {len(asked)} coalitions; "
+                f"wanted ({len(asked)},) or ({len(asked)}, k)"
+            )
+        self.single[:] = [answer.ndim == 1]
+        values = torch.from_numpy(answer.reshape(1, len(asked), -1).copy())
+        self.spent.evaluations += len(asked)
+        check_values(values, coalitions, 0)
+        return values
+
+    def surface(self, _z: Tensor) -> Tensor:
+        """Raise: a function of coalitions has no values in between."""
+        raise ModelError("a game given as a function of coalitions has no derivatives; use second differences")
+
+
+def check_values(values: Tensor, coalitions: Tensor, first_row: int) -> None:
+    """Raise where a value (r, c, k) is NaN or infinite, naming the row and the coalition's size."""
+    if bool(torch.isfinite(values).all()):
+        return
+    row, column, output = (int(index) for index in (~torch.isfinite(values)).nonzero()[0])
+    size = int(coalitions[row if len(coalitions) > 1 else 0, column].sum())
+    raise ModelError(
+        f"the model returned {float(values[row, column, output])} for row {first_row + row} with "
+        f"{size} of {coalitions.shape[-1]} players present (output {output}); "
+        "it must be finite at every mix of row and reference"
+    )
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, on any device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text

@@ -1,0 +1,78 @@
+"""Every method by name: a dict to read, and to look methods up in."""
+
+from difflib import get_close_matches
+
+from shearshap.design import Method
+from shearshap.errors import MethodError
+from shearshap.methods.exact import Exact
+from shearshap.methods.gaussian import Calibration
+from shearshap.methods.kernel import Kernel, Leverage, Welford
+from shearshap.methods.kriging import Kriging
+from shearshap.methods.permutation import Permutation
+from shearshap.methods.shear import Shear
+
+METHODS: dict[str, Method] = {
+    "exact": Exact(),
+    "shear": Shear(),
+    "shear-unbiased": Shear(unbiased=True),
+    "kernel": Kernel(),
+    "kernel-paired": Kernel(paired=True),
+    "kernel-welford": Welford(),
+    "permutation": Permutation(),
+    "permutation-antithetic": Permutation(antithetic=True),
+    "leverage": Leverage(),
+    "kriging": Kriging(),
+    "kernel-paper": Kernel(protocol="paper"),
+    "kernel-paired-paper": Kernel(paired=True, protocol="paper"),
+    "permutation-paper": Permutation(protocol="paper"),
+    "permutation-antithetic-paper": Permutation(antithetic=True, protocol="paper"),
+}
+"""The fair protocol under the plain names; the paper's, where it differs, under names that end in -paper."""
+
+_MOST_PAIRS = 2048
+
+
+def resolve(method: str | Method, players: int, budget: int) -> Method:
+    """Return the method asked for by name, as an instance, or by "auto" for this many players and coalitions."""
+    if not isinstance(method, str):
+        if isinstance(method, type) or not hasattr(method, "design"):
+            raise MethodError(f"method: wanted a name or an instance such as Shear(), got {method!r}")
+        return method
+    if method == "auto":
+        return METHODS[automatic(players, budget)]
+    if method not in METHODS:
+        near = get_close_matches(method, ["auto", *METHODS], n=1, cutoff=0)
+        raise MethodError(f"there is no method {method!r}; did you mean {near[0]!r}? There are: {', '.join(METHODS)}")
+    return METHODS[method]
+
+
+def automatic(players: int, budget: int) -> str:
+    """Return the name of the method that "auto" stands for.
+
+    Exact where the budget holds all coalitions, else the smallest error measured in the fair protocol
+    (`benchmarks/accuracy.py`): kriging, while its systems of equations, one unknown a pair, stay small.
+    """
+    if budget >= 1 << players:
+        return "exact"
+    return "kriging" if budget <= 2 * _MOST_PAIRS else "leverage"
+
+
+def name_of(method: Method) -> str:
+    """Return the name in METHODS, or how the method prints itself."""
+    return next((name for name, known in METHODS.items() if known == method), repr(method))
+
+
+__all__ = [
+    "METHODS",
+    "Calibration",
+    "Exact",
+    "Kernel",
+    "Kriging",
+    "Leverage",
+    "Permutation",
+    "Shear",
+    "Welford",
+    "automatic",
+    "name_of",
+    "resolve",
+]

@@ -1,0 +1,86 @@
+"""Exact Shapley values from all 2^p coalitions (the paper's eq. 3)."""
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.design import Design, Estimate, Method, Promise, as_tensor, subsets
+from shearshap.errors import BudgetError
+from shearshap.game import Game
+
+MOST_PLAYERS = 30
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """All coalitions, each once; the answer has no sampling error."""
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """All of them."""
+        return frozenset({"efficiency", "unbiased", "pairwise", "null-player"})
+
+    def minimum(self, game: Game) -> int:
+        """Return 2^p."""
+        return 1 << game.players
+
+    def design(self, game: Game, _budget: int, _rng: np.random.Generator) -> "Enumeration":
+        """Return the design of all coalitions."""
+        return enumeration(game)
+
+
+@dataclass(frozen=True)
+class Enumeration(Design):
+    """All coalitions: the empty, the full, then the rest in binary counting order."""
+
+    coalitions: Tensor  #: (1, 2^p, p)
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the Shapley values of value tables (r, 2^p, k)."""
+        counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
+        return Estimate(shapley_transform(counted))
+
+
+def enumeration(game: Game) -> Enumeration:
+    """Return the design of all coalitions of a game."""
+    if game.players > MOST_PLAYERS:
+        raise BudgetError(f"all coalitions of {game.players} players are too many to list")
+    counted = as_tensor(subsets(game.players), game)
+    ends_first = torch.cat((counted[:1], counted[-1:], counted[1:-1]))
+    return Enumeration(ends_first[None])
+
+
+def shapley_transform(values: Tensor) -> Tensor:
+    """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order (bit i: player i).
+
+    With w_s = s! (p-1-s)! / p!, a set S counts w_{|S|-1} for its members and -w_{|S|} for the others:
+
+        phi_i = sum_{S with i} (w_{|S|-1} + w_{|S|}) v(S) - sum_S w_{|S|} v(S),   w_{-1} = w_p = 0.
+
+    The first sum is wanted for every i; folding the table in half, one player at a time, gives all of them
+    in 2^p + 2^{p-1} + ... additions instead of p sums over the table.
+    """
+    players = values.shape[1].bit_length() - 1
+    inner = [1 / (players * comb(players - 1, s)) for s in range(players)]
+    w = torch.tensor([0.0, *inner, 0.0], dtype=values.dtype, device=values.device)  # w[s + 1] is w_s
+    sizes = _sizes(players).to(values.device)
+    centred = values - values[:, :1]  # a constant changes no share, and small numbers lose fewer digits
+    total = torch.einsum("c,rck->rk", w[sizes + 1], centred)
+    table = (w[sizes] + w[sizes + 1])[:, None] * centred
+    shares = []
+    for _ in range(players):
+        absent, present = table[:, ::2], table[:, 1::2]
+        shares.append(present.sum(dim=1))
+        table = absent + present
+    return torch.stack(shares, dim=1) - total[:, None]
+
+
+def _sizes(players: int) -> Tensor:
+    """Return the number of members of every set in binary counting order, (2^p,)."""
+    sizes = torch.zeros(1, dtype=torch.int64)
+    for _ in range(players):
+        sizes = torch.cat((sizes, sizes + 1))
+    return sizes

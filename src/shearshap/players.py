@@ -1,0 +1,76 @@
+"""Who plays: each player owns one or more of the model's inputs (a column, a one-hot block, a patch)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+
+Groups = Mapping[Any, Sequence[int]] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
+
+
+def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the player that owns each input, (d,) in the flattened order of the input's `shape`.
+
+    `groups` is None (every input is a player), lists of flat input columns per player (a mapping's values
+    are its lists), or an integer mask of the input's shape that holds the player's number at each input.
+    """
+    inputs = int(np.prod(shape))
+    if groups is None:
+        return np.arange(inputs)
+    if isinstance(groups, Mapping):
+        groups = list(groups.values())
+    if hasattr(groups, "shape") or all(np.ndim(group) == 0 for group in groups):
+        return _from_mask(np.asarray(groups), shape)
+    return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)
+
+
+def _columns(player: int, group: Sequence[int]) -> NDArray[np.int64]:
+    columns = np.asarray(group)
+    if columns.ndim != 1 or columns.size == 0 or not np.issubdtype(columns.dtype, np.integer):
+        raise InputError(f"groups: player {player} needs a list of input columns (integers), got {group!r}")
+    return columns.astype(np.int64)
+
+
+def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64]:
+    columns = np.concatenate(lists)
+    outside = columns[(columns < 0) | (columns >= inputs)]
+    if outside.size:
+        raise InputError(f"groups: there is no input column {outside[0]}; the rows have columns 0 to {inputs - 1}")
+    claims = np.bincount(columns, minlength=inputs)
+    if (claims > 1).any():
+        column = int(claims.argmax())
+        rivals = [player for player, owned in enumerate(lists) if column in owned]
+        raise InputError(f"groups overlap: input column {column} is in the groups of players {rivals}")
+    if (claims == 0).any():
+        missing = np.flatnonzero(claims == 0).tolist()
+        raise InputError(
+            f"groups are incomplete: input columns {_shorten(missing)} belong to no player; "
+            "every column needs one (a player of its own will do)"
+        )
+    owner = np.empty(inputs, np.int64)
+    owner[columns] = np.repeat(np.arange(len(lists)), [len(owned) for owned in lists])
+    return owner
+
+
+def _from_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if mask.shape != shape or not np.issubdtype(mask.dtype, np.integer):
+        raise InputError(
+            f"groups: wanted lists of columns or an integer mask of shape {shape}, "
+            f"got an array of {mask.dtype} of shape {mask.shape}"
+        )
+    owner = mask.reshape(-1).astype(np.int64)
+    players = int(owner.max()) + 1
+    absent = np.setdiff1d(np.arange(players), owner).tolist()
+    if owner.min() < 0 or absent:
+        raise InputError(
+            "groups: a mask numbers its players 0, 1, 2, ... without gaps; "
+            f"got {owner.min()} to {owner.max()} with {_shorten(absent)} missing"
+        )
+    return owner
+
+
+def _shorten(numbers: list[int]) -> str:
+    return str(numbers) if len(numbers) <= 8 else f"{numbers[:8]} and {len(numbers) - 8} more"

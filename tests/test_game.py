@@ -1,0 +1,186 @@
+"""The engine: masking, batching, devices, modes and counting."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Bools, Floats, all_coalitions, network
+from shearshap import METHODS, ModelError, explain
+from shearshap.adapters import CallablePredictor, Predictor, TorchPredictor
+from shearshap.game import Batch, FunctionGame, ModelGame
+
+CPU = torch.device("cpu")
+GROUPS = np.array([[0, 1], [1, 2], [2, 0]])
+
+
+def game_of(
+    predict: Predictor, rows: Floats, background: Floats, owner: Floats | None = None, batch: int = 10**6
+) -> ModelGame:
+    flat = rows.reshape(len(rows), -1)
+    owned = torch.arange(flat.shape[1]) if owner is None else torch.tensor(owner.reshape(-1))
+    return ModelGame(
+        predict, torch.tensor(flat), torch.tensor(background.reshape(len(background), -1)), owned,
+        rows.shape[1:], int(owned.max()) + 1, Batch(batch),
+    )  # fmt: skip
+
+
+def slow_values(model: nn.Module, rows: Floats, background: Floats, owner: Floats, coalitions: Bools) -> Floats:
+    """One evaluation at a time: the row where the owner is in, the background row elsewhere, then the mean."""
+    table = []
+    for row in rows:
+        for z in coalitions:
+            mixes = [np.where(z[owner], row, reference) for reference in background]
+            table.append(np.mean([model(torch.tensor(mix[None])).detach().numpy()[0] for mix in mixes], axis=0))
+    return np.array(table).reshape(len(rows), len(coalitions), -1)
+
+
+class Image(nn.Module):
+    """Takes rows of shape (3, 2)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network(6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[1:] == (3, 2)
+        return self.inner(x.flatten(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 7, 64, 10**6])
+@pytest.mark.parametrize("shared", [True, False])
+def test_values_against_one_evaluation_at_a_time(batch: int, shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows, background = rng.normal(size=(4, 3, 2)), rng.normal(size=(3, 3, 2))
+    game = game_of(TorchPredictor(Image(), None, CPU), rows, background, GROUPS, batch)
+    coalitions = all_coalitions(3)
+    own = np.stack([rng.permutation(coalitions) for _ in rows])
+    asked = coalitions[None] if shared else own
+    values = game(torch.from_numpy(asked)).numpy()
+    slow = [slow_values(Image(), rows[[r]], background, GROUPS, asked[0 if shared else r])[0] for r in range(len(rows))]
+    np.testing.assert_allclose(values, np.array(slow), atol=1e-12)
+    assert game.spent.evaluations == 8 * 3
+
+
+def test_every_evaluation_is_counted_and_no_batch_is_too_large() -> None:
+    sizes: list[int] = []
+
+    def model(x: Floats) -> Floats:
+        sizes.append(len(x))
+        return np.asarray(x.sum(axis=1))
+
+    rng = np.random.default_rng(0)
+    for name in METHODS:
+        sizes.clear()
+        rows, background = rng.normal(size=(5, 4)), rng.normal(size=(2, 4))
+        budget = 200 if name != "exact" else 32
+        answer = explain(model, rows, reference=background, budget=budget, method=name, batch_size=16)
+        assert sum(sizes) == answer.evaluations * len(rows), name
+        assert answer.evaluations <= budget
+        assert max(sizes) <= 16
+
+
+def test_out_of_memory_halves_the_batch_for_good() -> None:
+    sizes: list[int] = []
+
+    class Small(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes.append(len(x))
+            if len(x) > 5:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return x.sum(dim=1)
+
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    game = game_of(TorchPredictor(Small(), None, CPU), rows, np.zeros((1, 3)))
+    values = game(torch.from_numpy(all_coalitions(3))[None])
+    expected = rows @ all_coalitions(3).T
+    np.testing.assert_allclose(values[..., 0].numpy(), expected, atol=1e-12)
+    assert sizes[0] == 48
+    assert sum(size > 5 for size in sizes) <= 4
+    assert game.batch.size <= 5
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] can't allocate memory: 8 bytes")])
+def test_out_of_memory_on_one_evaluation_is_an_error(error: Exception) -> None:
+    def model(_: Floats) -> Floats:
+        raise error
+
+    with pytest.raises(ModelError, match="out of memory on a single model evaluation"):
+        explain(model, np.ones((2, 3)), reference=np.zeros(3), budget=8)
+
+
+def test_the_model_is_given_back_as_it_was() -> None:
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
+    net.train()
+    net[1].eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    rows = np.random.default_rng(0).normal(size=(3, 4))
+    first, second = (explain(net, rows, reference=rows[0], budget=100, method="shear") for _ in range(2))
+    assert (first.values == second.values).all()  # dropout was off
+    assert [part.training for part in net] == [True, False, True, True]
+    assert net.training
+    assert all((net.state_dict()[name] == value).all() for name, value in before.items())
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_the_model_is_given_back_as_it_was_after_an_error() -> None:
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 1)
+
+        def forward(self, _: Tensor) -> Tensor:
+            raise ValueError("no")
+
+    net = Broken().train()
+    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(16, 3\): no"):
+        explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
+    assert net.training
+    assert net.layer.training
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_models_of_any_precision(dtype: torch.dtype) -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 4))
+    exact = explain(network(4), rows, reference=np.zeros(4), budget=16).values
+    answer = explain(network(4).to(dtype), rows, reference=np.zeros(4), budget=16).values
+    assert answer.dtype == np.float64
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.3}[dtype]
+    np.testing.assert_allclose(answer, exact, atol=tolerance)
+
+
+def test_integer_tensors_stay_integers_for_embeddings() -> None:
+    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1)).double()
+    rows = torch.tensor([[1, 2], [4, 0]])
+    answer = explain(net, rows, reference=torch.tensor([3, 3]), budget=4)
+    both = net(rows)[:, 0] - net(torch.tensor([[3, 3]]))[0, 0]
+    np.testing.assert_allclose(answer.values.sum(axis=1), both.detach().numpy(), atol=1e-9)
+    assert explain(net, rows, reference=torch.tensor([3, 3]), budget=14, method="shear").derivative_passes == 0
+
+
+def test_a_game_of_coalitions_alone() -> None:
+    game = FunctionGame(lambda z: z.sum(axis=1), 3)
+    assert game(torch.from_numpy(all_coalitions(3))[None])[0, :, 0].tolist() == [0, 1, 1, 2, 1, 2, 2, 3]
+    assert game.spent.evaluations == 8
+    assert game.take(slice(0, 1)).spent.evaluations == 0
+    with pytest.raises(ModelError, match="has no derivatives"):
+        game.surface(torch.ones(1, 1, 3))
+
+
+def test_a_callable_lives_on_the_cpu() -> None:
+    predict = CallablePredictor(lambda x: x[:, :1], None, CPU)
+    assert predict(torch.ones(3, 2)).tolist() == [1, 1, 1]
+    assert not predict.differentiable
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+@pytest.mark.parametrize("name", METHODS)
+def test_a_gpu_gives_the_same_values(name: str) -> None:
+    rng = np.random.default_rng(0)
+    net, rows = network(8).float(), rng.normal(size=(50, 8))
+    budget = 256 if name == "exact" else 250
+    on_cpu = explain(net, rows, reference=np.zeros(8), budget=budget, method=name, output=1)
+    on_gpu = explain(net, rows, reference=np.zeros(8), budget=budget, method=name, output=1, device="cuda")
+    np.testing.assert_allclose(on_gpu.values, on_cpu.values, atol=1e-4)
+    assert next(net.parameters()).device.type == "cpu"

@@ -1,0 +1,260 @@
+"""What may be given, and the errors for what may not: before any work, saying what was wanted and what came."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from games import Floats, network
+from shearshap import BudgetError, InputError, MethodError, ModelError, Shear, ShearError, explain, explain_game
+
+ROWS = np.random.default_rng(0).normal(size=(5, 4))
+ZEROS = np.zeros(4)
+
+
+class Spy(nn.Module):
+    """Counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.asked += 1
+        return x.sum(dim=1)
+
+
+def spoiled(row: int, column: int, value: float) -> Floats:
+    rows = ROWS.copy()
+    rows[row, column] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rows": spoiled(3, 1, np.nan)}, InputError, "rows: row 3 is nan at column 1 (1 of 5 rows are not finite)"),
+        ({"rows": spoiled(2, 0, -np.inf)}, InputError, "rows: row 2 is -inf at column 0"),
+        ({"rows": ROWS[0]}, InputError, "rows: wanted shape (r, d), got (4,); for a single row pass rows[None]"),
+        ({"rows": ROWS[:0]}, InputError, "rows: there is nothing to explain in an array of shape (0, 4)"),
+        ({"rows": [["a", "b", "c", "d"]]}, InputError, "rows: wanted numbers, got an array of <U1"),
+        ({"rows": [[1.0, 2.0], [3.0]]}, InputError, "rows: wanted a numeric array, got ragged lists"),
+        ({"rows": ROWS[:, :3]}, InputError, "reference: wanted one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),
+        ({"reference": np.zeros(5)}, InputError, "reference: wanted one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
+        ({"reference": np.zeros((0, 4))}, InputError, "reference: wanted one row of shape (4,)"),
+        ({"reference": np.full(4, np.nan)}, InputError, "reference: row 0 is nan at column 0"),
+        ({"reference": "average"}, InputError, "reference: wanted one of mean, median, mode, a row or background rows; got 'average'"),
+        ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "mean: wanted one row of shape (4,)"),
+        ({"reference": "mean", "rows": ROWS[:1]}, InputError, "there is only one, which would be its own reference; pass reference=('mean', background)"),
+        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups of players [0, 1]"),
+        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
+        ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
+        ({"groups": [[0, 1], []]}, InputError, "groups: player 1 needs a list of input columns (integers), got []"),
+        ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: player 1 needs a list of input columns"),
+        ({"groups": np.array([0, 1, 1])}, InputError, "groups: wanted lists of columns or an integer mask of shape (4,)"),
+        ({"groups": np.array([0.0, 1, 1, 2])}, InputError, "got an array of float64 of shape (4,)"),
+        ({"groups": np.array([0, 1, 1, 3])}, InputError, "without gaps; got 0 to 3 with [2] missing"),
+        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "got -1 to 2"),
+        ({"budget": 0}, BudgetError, "budget: wanted a positive integer, got 0"),
+        ({"budget": 12.5}, BudgetError, "budget: wanted a positive integer, got 12.5"),
+        ({"budget": True}, BudgetError, "budget: wanted a positive integer, got True"),
+        ({"budget": "many"}, BudgetError, "budget: wanted a positive integer, got 'many'"),
+        ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations a row for 4 players, got 15"),
+        ({"budget": 7, "method": "leverage"}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
+        ({"budget": 9}, BudgetError, "kriging needs at least 10 evaluations a row for 4 players, got 9"),
+        (
+            {"budget": 30, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError,
+            "exact needs at least 48 evaluations a row for 4 players (16 coalitions of 3 background rows each), got 30",
+        ),
+        ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: exact, shear,"),
+        ({"method": Shear}, MethodError, "method: wanted a name or an instance such as Shear(), got <class"),
+        ({"method": 3}, MethodError, "method: wanted a name or an instance such as Shear(), got 3"),
+        ({"output": "first"}, InputError, "output: wanted a class index, several, or a function of the model's output; got 'first'"),
+        ({"output": [0, 1.5]}, InputError, "output: wanted a class index"),
+        ({"output": []}, InputError, "output: wanted a class index"),
+        ({"batch_size": 0}, InputError, "batch_size: wanted a positive integer, got 0"),
+        ({"seed": -1}, InputError, "seed: wanted a positive integer"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_any_work(options: dict[str, Any], error: type[ShearError], message: str) -> None:
+    spy = Spy()
+    arguments = {"rows": ROWS, "reference": ZEROS, "budget": 16, **options}
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        explain(spy, arguments.pop("rows"), **arguments)
+    assert isinstance(caught.value, ShearError)
+    assert spy.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (lambda x: x[:, :, None], ModelError, "the model returned shape (80, 4, 1) for 80 rows; wanted (80,) or (80, k)"),
+        (lambda x: x.sum(), ModelError, "the model returned shape () for 80 rows"),
+        (lambda x: x[:3, 0], ModelError, "the model returned shape (3,) for 80 rows"),
+        (lambda _: "text", ModelError, "the model returned a str that is no array of numbers"),
+        (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), ModelError, "the model returned nan for row 0 with 0 of 4 players present"),
+        (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), ModelError, "with 3 of 4 players present"),
+        (lambda x: x @ np.ones(5), ModelError, "the model failed on inputs of shape (80, 4):"),
+        ("model.pt", InputError, "model: wanted a torch.nn.Module or a callable on numpy arrays, got str"),
+    ],
+)  # fmt: skip
+def test_bad_models_are_refused(model: Any, error: type[ShearError], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        explain(model, ROWS, reference=ZEROS, budget=16)
+
+
+def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
+    rows = np.ones((9, 3))
+    rows[7] = 2
+    with pytest.raises(ModelError, match="for row 7 with 3 of 3 players present"):
+        explain(lambda x: np.where(x.sum(axis=1) == 6, np.nan, 1.0), rows, reference=np.zeros(3), budget=8)
+
+
+def test_the_width_a_module_wants_is_named() -> None:
+    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(16, 3\)"):
+        explain(network(4), np.ones((2, 3)), reference=np.zeros(3), budget=8)
+
+
+def test_output_out_of_range() -> None:
+    with pytest.raises(InputError, match=r"output: there is no output 2; the model has 2 \(0 to 1\)"):
+        explain(network(4), ROWS, reference=ZEROS, budget=16, output=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"value": 3}, InputError, "value: wanted a function of coalitions (c, p), got int"),
+        ({"players": 0}, InputError, "players: wanted a positive integer, got 0"),
+        ({"value": lambda z: z}, None, ""),
+        ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 8 coalitions; wanted (8,) or (8, k)"),
+        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the model returned nan for row 0 with 0 of 3 players"),
+    ],
+)  # fmt: skip
+def test_bad_games_are_refused(options: dict[str, Any], error: type[ShearError] | None, message: str) -> None:
+    arguments = {"value": lambda z: z.sum(axis=1), "players": 3, "budget": 8, **options}
+    if error is None:
+        assert explain_game(arguments.pop("value"), **arguments).values.shape == (1, 3, 3)
+        return
+    with pytest.raises(error, match=re.escape(message)):
+        explain_game(arguments.pop("value"), **arguments)
+
+
+# What may be given
+
+
+def test_references() -> None:
+    """A row, background rows (the mean of values, not the value at the mean), and statistics of both."""
+    net, background = network(4, outputs=1), np.random.default_rng(1).normal(size=(6, 4))
+
+    def base(reference: Any, rows: Floats = ROWS) -> float:
+        return float(explain(net, rows, reference=reference, budget=16 * 6).base_values[0])
+
+    def at(row: Floats) -> float:
+        return float(net(torch.tensor(row)[None]).detach())
+
+    assert base(ZEROS) == pytest.approx(at(ZEROS))
+    assert base(background) == pytest.approx(np.mean([at(row) for row in background]))
+    assert base(("mean", background)) == pytest.approx(at(background.mean(axis=0)))
+    assert base(("median", background)) == pytest.approx(at(np.median(background, axis=0)))
+    assert base("mean") == pytest.approx(at(ROWS.mean(axis=0)))
+    assert base(torch.tensor(background)) == pytest.approx(base(background))
+    assert base("mode", np.array([[0.0, 1, 2, 3], [0, 1, 5, 3], [0, 2, 5, 3]])) == pytest.approx(
+        at(np.array([0.0, 1, 5, 3]))
+    )
+
+
+def test_the_mode_of_a_one_hot_block_is_a_category() -> None:
+    """Column by column, the mode of three categories at 40, 35 and 25 % would be no category at all."""
+    codes = np.repeat([0, 1, 2], [40, 35, 25])
+    rows = np.column_stack((np.eye(3)[codes], np.arange(100) % 7 == 0)).astype(float)
+    seen: list[Floats] = []
+
+    def model(x: Floats) -> Floats:
+        seen.append(x)
+        return np.asarray(x.sum(axis=1))
+
+    explain(model, rows, reference=("mode", rows), groups=[[0, 1, 2], [3]], budget=4)
+    assert seen[0][0].tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "groups", [[[0, 2], [1], [3]], {"a": [0, 2], "b": [1], "c": [3]}, np.array([0, 1, 0, 2]), [0, 1, 0, 2]]
+)
+def test_groups_are_players(groups: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    answer = explain(lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups)
+    np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
+
+
+def test_a_mask_over_images() -> None:
+    mask = np.array([[0, 0, 1], [2, 2, 1]])
+    images = np.random.default_rng(0).normal(size=(3, 2, 3))
+    answer = explain(lambda x: x.sum(axis=(1, 2)), images, reference=np.zeros((2, 3)), budget=8, groups=mask)
+    expected = np.stack([images[:, mask == player].sum(axis=1) for player in range(3)], axis=1)
+    np.testing.assert_allclose(answer.values, expected)
+
+
+def test_outputs() -> None:
+    net = network(4, outputs=3)
+    every = explain(net, ROWS, reference=ZEROS, budget=16)
+    assert every.values.shape == (5, 4, 3)
+    assert every.predictions.shape == every.base_values.shape == every.gap.shape == (5, 3)
+    one = explain(net, ROWS, reference=ZEROS, budget=16, output=-1)
+    assert one.values.shape == (5, 4)
+    np.testing.assert_allclose(one.values, every.values[:, :, 2])
+    two = explain(net, ROWS, reference=ZEROS, budget=16, output=[2, 0])
+    np.testing.assert_allclose(two.values, every.values[:, :, [2, 0]])
+    margin = explain(net, ROWS, reference=ZEROS, budget=16, output=lambda logits: logits[:, 1] - logits[:, 0])
+    np.testing.assert_allclose(margin.values, every.values[:, :, 1] - every.values[:, :, 0], atol=1e-12)
+    assert explain(network(4, outputs=1), ROWS, reference=ZEROS, budget=16).values.shape == (5, 4)
+    assert explain(lambda x: x, ROWS, reference=ZEROS, budget=16, output=np.int64(1)).values.shape == (5, 4)  # type: ignore[arg-type]
+
+
+def test_rows_as_tensors_lists_and_integers() -> None:
+    expected = explain(network(4), ROWS, reference=ZEROS, budget=16).values
+    for rows in (torch.tensor(ROWS), ROWS.tolist(), torch.tensor(ROWS, requires_grad=True)):
+        np.testing.assert_allclose(explain(network(4), rows, reference=ZEROS, budget=16).values, expected)
+    whole = np.arange(20).reshape(5, 4)
+    answer = explain(lambda x: x.sum(axis=1), whole, reference=("mean", whole), budget=16)
+    np.testing.assert_allclose(answer.values, whole - whole.mean(axis=0))
+
+
+def test_integer_tensors_need_an_integer_reference() -> None:
+    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
+    with pytest.raises(InputError, match=r"integer rows need an integer reference; try \('mode', background\)"):
+        explain(net, torch.tensor([[1, 2], [2, 4]]), reference="mean", budget=4)
+
+
+def test_the_efficiency_correction_is_off_by_default_and_closes_the_gap() -> None:
+    answer = explain(network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear", output=1)
+    assert abs(answer.gap).max() > 1e-3
+    fixed = answer.corrected()
+    np.testing.assert_allclose(fixed.gap, 0, atol=1e-12)
+    np.testing.assert_allclose(fixed.values - answer.values, np.repeat(answer.gap[:, None] / 4, 4, axis=1))
+    several = explain(network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear").corrected()
+    np.testing.assert_allclose(several.gap, 0, atol=1e-12)
+
+
+def test_an_explanation_prints_what_it_is() -> None:
+    answer = explain(network(4), ROWS, reference=ZEROS, budget=40, method="shear")
+    assert repr(answer) == (
+        "Explanation(5 rows, 4 players, 2 outputs, method='shear', 34 evaluations + 11 derivative passes a row)"
+    )
+    named = explain(network(4), ROWS, reference=ZEROS, budget=40, method=Shear(selection="random"))
+    assert named.method.startswith("Shear(antithetical=True, selection='random'")
+
+
+def test_one_player_gets_everything() -> None:
+    answer = explain(network(4), ROWS, reference=ZEROS, budget=2, groups=[[0, 1, 2, 3]], method="shear")
+    assert answer.method == "exact"
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
+
+
+def test_progress_is_silent_off_a_terminal_and_shows_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    explain(network(4), ROWS, reference=ZEROS, budget=16)
+    assert capsys.readouterr().err == ""
+    explain(network(4), ROWS, reference=ZEROS, budget=16, progress=True)
+    assert "evaluations" in capsys.readouterr().err

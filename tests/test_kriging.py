@@ -1,0 +1,232 @@
+"""The Gaussian process, against plain sums over all interactions."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from games import Floats, all_coalitions, network, smooth_table, table_game
+from shearshap import Kriging, MethodError, explain, explain_game
+from shearshap.methods.gaussian import (
+    Calibration,
+    Parts,
+    calibrate,
+    kernels,
+    krige,
+    minus_log_likelihood,
+    pairwise_strengths,
+    shapley_of_kernel,
+    shapley_of_white,
+)
+from shearshap.methods.kriging import most_telling, planned_pairs
+
+P = 5
+R = np.random.default_rng(0).uniform(0.05, 0.8, size=P)
+SIGNS = 2.0 * all_coalitions(P)[[31, 1, 2, 4, 8, 16, 3, 12, 7]] - 1
+ODD = [T for T in chain(*(combinations(range(P), n) for n in range(3, P + 1))) if len(T) % 2]
+EVEN = [T for T in chain(*(combinations(range(P), n) for n in range(2, P + 1))) if len(T) % 2 == 0]
+
+
+def product(T: tuple[int, ...], x: Floats) -> float:
+    return float(np.prod([x[j] for j in T]))
+
+
+def test_kernels_are_the_sums_over_interactions() -> None:
+    odd, even, scale = kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
+    for T_set, kernel in ((ODD, odd * scale), (EVEN, even)):
+        slow = np.array(
+            [[sum(product(T, R) * product(T, u) * product(T, w) for T in T_set) for w in SIGNS] for u in SIGNS]
+        )
+        np.testing.assert_allclose(kernel[0] / kernel[0, 0, 0], slow / slow[0, 0], atol=1e-12)
+    assert float(scale) == pytest.approx(sum(product(T, R) for T in ODD))
+
+
+def test_the_shapley_functional_of_the_kernel() -> None:
+    """phi_i of prod_{j in T} u_j is 2 / |T| for odd T with i."""
+    cross, variance = shapley_of_kernel(torch.tensor(SIGNS), torch.tensor(R)[None])
+    slow = [[sum(2 / len(T) * product(T, R) * product(T, u) for T in ODD if i in T) for u in SIGNS] for i in range(P)]
+    np.testing.assert_allclose(cross[0], slow, atol=1e-12)
+    slow_variance = [sum(4 / len(T) ** 2 * product(T, R) for T in ODD if i in T) for i in range(P)]
+    np.testing.assert_allclose(variance[0], slow_variance, atol=1e-12)
+
+
+def test_the_shapley_functional_of_white_variance() -> None:
+    """o independent on the 16 pairs: the functional's covariance with each is its coefficient in eq. 3."""
+    everyone = all_coalitions(P)[16:]  # the side with the last player stands for each pair
+    cross, variance = shapley_of_white(torch.tensor(2.0 * everyone - 1))
+    for n, side in enumerate(everyone):
+        table = np.zeros(1 << P)
+        index = int(side @ (1 << np.arange(P)))
+        table[index], table[31 ^ index] = 1, -1
+        exact = explain_game(table_game(table), players=P, budget=1 << P).values[0]
+        np.testing.assert_allclose(cross[:, n], exact, atol=1e-12)
+    np.testing.assert_allclose(cross.square().sum(dim=1), variance, atol=1e-12)
+
+
+def slow_krige(u: Floats, odd: Floats, kernel: Floats, cross: Floats) -> Floats:
+    """Universal kriging by its block system."""
+    m, p = u.shape
+    system = np.block([[kernel, u], [u.T, np.zeros((p, p))]])
+    solved = np.linalg.solve(system, np.append(odd, np.zeros(p)))
+    return np.asarray(2 * solved[m:] + cross @ solved[:m])
+
+
+def test_the_posterior_mean_solves_the_kriging_system() -> None:
+    game = table_game(smooth_table(P, 3))
+    sides = SIGNS > 0
+    inside, outside = game(sides), game(~sides)
+    calibration = Calibration(players=(0.1,) * P, nugget=1e-3)
+    parts = Parts.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
+    from shearshap.methods.gaussian import relevances_of
+
+    r = relevances_of(parts, calibration)
+    kernel, _, scale = kernels(parts.signs, r)
+    cross = shapley_of_kernel(parts.signs, r)[0] / scale + 1e-3 * shapley_of_white(parts.signs)[0]
+    slow = slow_krige(
+        SIGNS.astype(np.float64),
+        (inside - outside) / 2,
+        kernel[0].numpy() + 1e-3 * np.eye(len(SIGNS)),
+        cross[0].numpy(),
+    )
+    shares, errors = krige(parts, calibration)
+    np.testing.assert_allclose(shares[0], slow, atol=1e-8)
+    assert (errors > 0).all()
+
+
+def test_pairwise_strengths_are_a_ridge_regression_on_products() -> None:
+    rng = np.random.default_rng(0)
+    u = 2.0 * all_coalitions(P)[16:] - 1
+    even = rng.normal(size=(3, 16))
+    parts = Parts(torch.tensor(u), torch.zeros(3, 16), torch.tensor(even))
+    pairs = list(combinations(range(P), 2))
+    X = np.array([[w[i] * w[j] for i, j in pairs] for w in u])
+    X = X - X.mean(axis=0)
+    ridge = 0.03 * len(pairs)
+    centred = even - even.mean(axis=1, keepdims=True)
+    coefficients = centred @ np.linalg.inv(X @ X.T + ridge * np.eye(16)) @ X
+    slow = [[sum(row[n] ** 2 for n, pair in enumerate(pairs) if j in pair) for j in range(P)] for row in coefficients]
+    np.testing.assert_allclose(pairwise_strengths(parts), slow, rtol=1e-6)
+
+
+def test_the_likelihood_and_its_slope() -> None:
+    rng = np.random.default_rng(0)
+    root = torch.tensor(rng.normal(size=(2, 6, 6)))
+    kernel = (root @ root.mT + torch.eye(6)).requires_grad_()
+    trend, y = torch.tensor(rng.normal(size=(6, 2))), torch.tensor(rng.normal(size=(2, 6)))
+    value = minus_log_likelihood(kernel, trend, y, torch.tensor([True, True]))
+    slow = torch.tensor(0.0).double()
+    for n in range(2):
+        inverse = torch.linalg.inv(kernel[n] + 1e-8 * torch.eye(6))
+        middle = trend.mT @ inverse @ trend
+        P_n = inverse - inverse @ trend @ torch.linalg.inv(middle) @ trend.mT @ inverse
+        slow = slow + (torch.logdet(kernel[n]) + torch.logdet(middle) + 4 * torch.log(y[n] @ P_n @ y[n])) / 2
+    assert float(value.detach()) == pytest.approx(float(slow.detach()), abs=1e-5)
+    (fast_slope,) = torch.autograd.grad(value, kernel)
+    (slow_slope,) = torch.autograd.grad(slow, kernel)
+    np.testing.assert_allclose(fast_slope, (slow_slope + slow_slope.mT) / 2, atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(players=st.integers(3, 14), data=st.data())
+def test_planned_pairs_are_distinct_and_hold_the_single_players(players: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(players, min(60, (1 << players - 1) - 1)))
+    pairs = planned_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
+    both = np.concatenate((pairs, ~pairs))
+    assert len(pairs) == count
+    assert len(np.unique(both, axis=0)) == 2 * count
+    assert (pairs[:players] == np.eye(players, dtype=bool)).all()
+
+
+def test_the_most_telling_pair_lowers_the_variance_most() -> None:
+    """The greedy choice against trying every candidate: total posterior variance by plain linear algebra."""
+    rng = np.random.default_rng(0)
+    sides = np.concatenate((np.eye(6, dtype=bool), rng.permutation(all_coalitions(6)[33:62])[:10]))
+    chosen = most_telling(sides, 8)
+    u = np.concatenate((np.ones((1, 6)), 2.0 * sides - 1))
+    r = torch.full((1, 6), 0.5, dtype=torch.float64)
+    kernel, _, scale = kernels(torch.tensor(u), r)
+    K = kernel[0].numpy() + 1e-2 * np.eye(len(u)) + 100 / 6 * u @ u.T
+    cross = shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0] + 1e-2 * shapley_of_white(torch.tensor(u))[0]
+    b = cross.numpy() + 200 / 6 * u.T
+
+    def explained(rows: list[int]) -> float:
+        part = b[:, rows]
+        return float(np.trace(part @ np.linalg.inv(K[np.ix_(rows, rows)]) @ part.T))
+
+    have = list(range(7))
+    for pick in chosen[6:] + 1:
+        gains = {n: explained([*have, n]) for n in range(len(u)) if n not in have}
+        assert gains[pick] == pytest.approx(max(gains.values()), rel=1e-4)
+        have.append(int(pick))
+
+
+def test_constant_games_and_null_players_stay_finite() -> None:
+    flat = explain_game(lambda z: np.full(len(z), 3.0), players=6, budget=40, method="kriging")
+    assert (flat.values == 0).all()
+    assert flat.standard_errors is not None
+    assert (flat.standard_errors == 0).all()
+    null = explain_game(lambda z: z[:, 0] * z[:, 1] * z[:, 2] * 1.0, players=8, budget=100, method="kriging")
+    np.testing.assert_allclose(null.values[0], [1 / 3] * 3 + [0] * 5, atol=0.02)
+
+
+def test_a_calibration_can_be_kept_and_given_back() -> None:
+    rows = np.random.default_rng(0).normal(size=(12, 8))
+    first = explain(network(8), rows, reference=np.zeros(8), budget=100, output=1)
+    assert first.method == "kriging"
+    kept = Calibration.from_dict(first.calibration.to_dict())
+    again = explain(network(8), rows[5:7], reference=np.zeros(8), budget=100, output=1, method=Kriging(kept))
+    np.testing.assert_allclose(again.values, first.values[5:7], atol=1e-10)
+    assert again.calibration == kept
+    with pytest.raises(MethodError, match="it was fitted to 8 players, the game has 4"):
+        explain(network(4), rows[:, :4], reference=np.zeros(4), budget=14, method=Kriging(kept))
+
+
+def test_calibration_is_deterministic_and_reads_a_few_hundred_rows_at_most() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 8))
+    whole = explain(network(8), rows, reference=np.zeros(8), budget=60, output=1)
+    pilot = explain(network(8), rows[: Kriging.pilot_rows], reference=np.zeros(8), budget=60, output=1)
+    assert whole.calibration == pilot.calibration
+
+
+def test_near_singular_kernels_get_a_larger_nugget() -> None:
+    """A very smooth game at a budget near all coalitions."""
+    worth = np.linspace(0.01, 0.02, 9)
+    answer = explain_game(lambda z: np.exp(z @ worth), players=9, budget=500, method="kriging")
+    exact = explain_game(lambda z: np.exp(z @ worth), players=9, budget=512)
+    np.testing.assert_allclose(answer.values, exact.values, atol=1e-10)
+
+
+def test_many_players() -> None:
+    worth = np.random.default_rng(0).normal(size=60)
+    answer = explain_game(lambda z: z @ worth, players=60, budget=200, method="kriging")
+    np.testing.assert_allclose(answer.values[0], worth, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.GELU])
+def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(activation: type[torch.nn.Module]) -> None:
+    """Small and quick; benchmarks/accuracy.py has the trained networks."""
+    rows = np.random.default_rng(0).normal(size=(40, 11))
+    net = network(11, activation=activation)
+    exact = explain(net, rows, reference=np.zeros(11), budget=1 << 11, output=1).values
+    for each in (8, 16, 32):
+        errors = {}
+        for method in ("kriging", "leverage"):
+            answer = explain(net, rows, reference=np.zeros(11), budget=each * 11, output=1, method=method)
+            errors[method] = np.abs(answer.values - exact)
+            if answer.standard_errors is not None:
+                assert 0.8 < (errors[method] <= 1.96 * answer.standard_errors).mean() < 0.995
+        assert errors["kriging"].mean() < 0.8 * errors["leverage"].mean()
+
+
+def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:
+    sides = SIGNS > 0
+    game = table_game(smooth_table(P, 1))
+    parts = Parts.of(torch.tensor(sides), torch.tensor(game(sides))[None], torch.tensor(game(~sides))[None])
+    fitted, default = calibrate(parts), Calibration()
+    assert abs(fitted.level - default.level) < 4
+    assert abs(fitted.pairwise - default.pairwise) < 1
+    assert max(map(abs, fitted.players)) < 1

@@ -1,0 +1,50 @@
+"""The public names, pinned."""
+
+import inspect
+
+import shearshap
+
+
+def test_the_public_names() -> None:
+    assert shearshap.__all__ == [
+        "METHODS", "BudgetError", "Exact", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
+        "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
+    ]  # fmt: skip
+
+
+def test_the_signatures_that_stay() -> None:
+    assert list(inspect.signature(shearshap.explain).parameters) == [
+        "model", "rows", "reference", "budget", "method", "groups", "output", "batch_size", "device", "seed", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(shearshap.explain_game).parameters) == [
+        "value",
+        "players",
+        "budget",
+        "method",
+        "seed",
+    ]
+
+
+def test_the_methods_and_what_they_promise() -> None:
+    assert {name: sorted(method.promises) for name, method in shearshap.METHODS.items()} == {
+        "exact": ["efficiency", "null-player", "pairwise", "unbiased"],
+        "shear": ["null-player", "pairwise"],
+        "shear-unbiased": ["null-player", "pairwise", "unbiased"],
+        "kernel": ["efficiency"],
+        "kernel-paired": ["efficiency", "pairwise"],
+        "kernel-welford": ["efficiency"],
+        "permutation": ["efficiency", "null-player", "unbiased"],
+        "permutation-antithetic": ["efficiency", "null-player", "pairwise", "unbiased"],
+        "leverage": ["efficiency", "pairwise"],
+        "kriging": ["efficiency", "pairwise"],
+        "kernel-paper": [],
+        "kernel-paired-paper": [],
+        "permutation-paper": ["null-player", "unbiased"],
+        "permutation-antithetic-paper": ["null-player", "pairwise", "unbiased"],
+    }
+
+
+def test_every_method_is_documented_and_frozen() -> None:
+    for method in shearshap.METHODS.values():
+        assert type(method).__doc__
+        assert type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
