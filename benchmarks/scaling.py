@@ -1,0 +1,35 @@
+"""How the time grows with rows and with the budget, on the Census-like network.
+
+python benchmarks/scaling.py
+"""
+
+from setting import GROUPS, PLAYERS, census_like, machine, seconds, table
+from shearshap import explain
+
+METHODS = ("leverage", "permutation-antithetic", "shear", "kriging")
+ROWS = (250, 500, 1000, 2000, 4000)
+EVALUATIONS = (8, 16, 32, 64, 128)
+
+
+def microseconds(method: str, rows: int, each: int) -> str:
+    """Return the time of one evaluation of one row, everything included."""
+    net, inputs, reference = census_like()
+    budget = each * PLAYERS + 2
+
+    def run() -> object:
+        return explain(net, inputs[:rows], reference=reference, budget=budget, groups=GROUPS, output=1, method=method)
+
+    return f"{seconds(run, repeats=3) / rows / budget * 1e6:.2f}"
+
+
+def main() -> None:
+    print(f"Microseconds for each evaluation of each row: level where cost is linear. {machine()}\n")
+    print("Rows, at 16 evaluations a player:\n")
+    print(table(["", *map(str, ROWS)], [[m, *(microseconds(m, rows, 16) for rows in ROWS)] for m in METHODS]))
+    print("\nEvaluations a player, at 1000 rows:\n")
+    few = [[m, *(microseconds(m, 1000, each) for each in EVALUATIONS)] for m in METHODS]
+    print(table(["", *map(str, EVALUATIONS)], few))
+
+
+if __name__ == "__main__":
+    main()
