@@ -5,7 +5,8 @@
 
 Networks are 64-64 with ReLU or GELU, trained on scikit-learn's wine (13 players, its 13 columns) and digits
 (16 players, 2 x 2 patches of the 8 x 8 image); the explained output is one logit. The truth is exact: all 2^p
-coalitions. Errors are means over rows of the mean absolute error of a row's shares.
+coalitions. Errors are means over rows of the mean absolute error of a row's shares. N evaluations a player are a
+budget of N p + 2, base value and prediction included, as in the paper.
 """
 
 import argparse
@@ -106,7 +107,7 @@ def main() -> None:
     truths = [setting.explain(1 << setting.players, "exact") for setting in tried]
     for each in EVALUATIONS_A_PLAYER:
         results = {
-            name: [error(s, truth, name, each * s.players) for s, truth in zip(tried, truths, strict=True)]
+            name: [error(s, truth, name, each * s.players + 2) for s, truth in zip(tried, truths, strict=True)]
             for name in FAIR
         }
         leverage = [miss for miss, _ in results["leverage"]]

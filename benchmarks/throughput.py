@@ -20,7 +20,6 @@ from torch import nn
 from setting import BUDGET, GROUPS, INPUTS, PLAYERS, census_like, machine, seconds, table
 from shearshap import METHODS, explain
 
-SHARED = ("kernel", "kernel-paired", "kernel-welford", "permutation", "permutation-antithetic", "leverage")
 PEERS = ("shap.KernelExplainer", "shap.PermutationExplainer", "captum KernelShap", "captum ShapleyValueSampling",
          "shapiq KernelSHAP")  # fmt: skip
 
@@ -35,18 +34,34 @@ def main() -> None:
     rows = chosen.rows or (2000 if chosen.device == "cpu" else 200_000)
     net, inputs, reference = census_like()
     net.to(chosen.device)
-    bare = rows / seconds(bare_forward(net, rows, chosen.device), chosen.device)
-    speeds = {"bare forward": bare, **ours(net, inputs[:rows], reference, chosen.device, chosen.methods)}
+    runs: dict[str, tuple[Callable[[], object], int]] = {"bare forward": (bare_forward(net, rows, chosen.device), rows)}
+    runs |= ours(net, inputs[:rows], reference, chosen.device, chosen.methods)
     if chosen.device == "cpu" and chosen.peer_rows:
-        speeds |= peers(net, inputs[: chosen.peer_rows], reference)
-    best = max((speeds[name] for name in PEERS if name in speeds), default=float("nan"))
-    print(f"{rows} rows, {chosen.peer_rows} for peers; {BUDGET} evaluations a row; {machine(chosen.device)}\n")
+        few = inputs[: chosen.peer_rows]
+        runs |= {name: (run, len(few)) for name, run in zip(PEERS, peer_runs(net, few, reference), strict=True)}
+    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(chosen.device)}\n")
+    print(report({name: measured(net, run, count, chosen.device) for name, (run, count) in runs.items()}))
+
+
+def measured(net: nn.Sequential, run: Callable[[], object], rows: int, device: str) -> tuple[float, float]:
+    """Return the rows a second of a run, and the model evaluations of one row, counted at the model."""
+    seen: list[int] = []
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        counter = net.register_forward_hook(lambda _net, inputs, _out: seen.append(len(inputs[0])))
+        run()
+        counter.remove()
+        return rows / seconds(run, device, repeats=3), sum(seen) / rows
+
+
+def report(speeds: dict[str, tuple[float, float]]) -> str:
+    """Return the table, with ratios to the bare forward and to the fastest peer."""
+    bare, best = speeds["bare forward"][0], max((speeds[name][0] for name in PEERS if name in speeds), default=0.0)
     cells = [
-        [name, f"{v:,.0f}" if v >= 10 else f"{v:.2f}", f"{v / bare:.2f}", f"{v / best:,.1f}"]
-        for name, v in speeds.items()
+        [name, f"{each:.0f}", f"{v:,.0f}", f"{v / bare:.2f}", f"{v / best:,.1f}" if best else ""]
+        for name, (v, each) in speeds.items()
     ]
-    header = ["", "rows/s", "of the bare forward", "of the fastest peer"]
-    print(table(header if best == best else header[:3], [row if best == best else row[:3] for row in cells]))
+    return table(["", "evaluations a row", "rows/s", "of the bare forward", "of the fastest peer"], cells)
 
 
 def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], object]:
@@ -69,29 +84,21 @@ def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], obj
     return run_in(best, total)
 
 
-def ours(net: nn.Sequential, rows: Any, reference: Any, device: str, methods: list[str]) -> dict[str, float]:
-    """Return the rows a second of each of our methods."""
+def ours(
+    net: nn.Sequential, rows: Any, reference: Any, device: str, methods: list[str]
+) -> dict[str, tuple[Callable[[], object], int]]:
+    """Return a run of each of our methods, and how many rows it explains."""
     given = torch.as_tensor(rows, device=device)
-    speeds = {}
+    runs: dict[str, tuple[Callable[[], object], int]] = {}
     for name in methods:
-        part = given if name in SHARED or device == "cuda" else given[:1000]
+        # the paper's N = 16 for each player, and base value and prediction
         budget = BUDGET + 2 if name.startswith("shear") else BUDGET
 
-        def run(part: Any = part, name: str = name, budget: int = budget) -> object:
-            return explain(net, part, reference=reference, budget=budget, method=name, groups=GROUPS, output=1)
+        def run(name: str = name, budget: int = budget) -> object:
+            return explain(net, given, reference=reference, budget=budget, method=name, groups=GROUPS, output=1)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            speeds[name] = len(part) / seconds(run, device, repeats=3)
-    return speeds
-
-
-def peers(net: nn.Sequential, rows: Any, reference: Any) -> dict[str, float]:
-    """Return the rows a second of the peers."""
-    runs = dict(zip(PEERS, peer_runs(net, rows, reference), strict=True))
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        return {name: len(rows) / seconds(run, repeats=3) for name, run in runs.items()}
+        runs[name] = run, len(given)
+    return runs
 
 
 def peer_runs(net: nn.Sequential, rows: Any, reference: Any) -> Iterator[Callable[[], object]]:

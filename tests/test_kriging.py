@@ -21,7 +21,7 @@ from shearshap.methods.gaussian import (
     shapley_of_kernel,
     shapley_of_white,
 )
-from shearshap.methods.kriging import most_telling, planned_pairs
+from shearshap.methods.kriging import PLAN_LINEAR, PLAN_NUGGET, most_telling, planned_pairs
 
 P = 5
 R = np.random.default_rng(0).uniform(0.05, 0.8, size=P)
@@ -148,9 +148,9 @@ def test_the_most_telling_pair_lowers_the_variance_most() -> None:
     u = np.concatenate((np.ones((1, 6)), 2.0 * sides - 1))
     r = torch.full((1, 6), 0.5, dtype=torch.float64)
     kernel, _, scale = kernels(torch.tensor(u), r)
-    K = kernel[0].numpy() + 1e-2 * np.eye(len(u)) + 100 / 6 * u @ u.T
-    cross = shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0] + 1e-2 * shapley_of_white(torch.tensor(u))[0]
-    b = cross.numpy() + 200 / 6 * u.T
+    K = kernel[0].numpy() + PLAN_NUGGET * np.eye(len(u)) + PLAN_LINEAR / 6 * u @ u.T
+    cross = shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0] + PLAN_NUGGET * shapley_of_white(torch.tensor(u))[0]
+    b = cross.numpy() + 2 * PLAN_LINEAR / 6 * u.T
 
     def explained(rows: list[int]) -> float:
         part = b[:, rows]

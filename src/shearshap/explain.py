@@ -168,7 +168,7 @@ class _Part:
 
 def _joined(parts: list[_Part], method: Method, seed: int, calibration: object, *, single: bool) -> Explanation:
     def join(arrays: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        whole = np.concatenate(arrays)
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return whole[..., 0] if single else whole
 
     errors = [part.standard_errors for part in parts if part.standard_errors is not None]

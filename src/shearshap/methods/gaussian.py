@@ -244,7 +244,7 @@ def fit(parts: Parts) -> Calibration:
     players = parts.signs.shape[1]
     default = Calibration(players=(0.0,) * players)
     pairs = thinned(parts.signs, max(FIT_PAIRS, 2 * players))
-    rows = spread(len(parts.odd), max(4, min(FIT_ROWS, 10**8 // len(pairs) ** 3)))
+    rows = spread(len(parts.odd), max(2, min(FIT_ROWS, 10**8 // len(pairs) ** 3)))
     known, seen = clues(parts.take(rows)), parts.take(rows, pairs)
     u, one = seen.signs, torch.ones_like(seen.signs[:, :1])
     odd, even = standardised(u, seen.odd), standardised(one, seen.even)
@@ -344,10 +344,10 @@ def inflation(parts: Parts, calibration: Calibration) -> float:
     """
     m, p = parts.signs.shape
     few = (m + p) // 2
-    if few <= p + 2 or few == m:
+    some = parts.take(spread(len(parts.odd), max(2, min(FIT_ROWS, 2 * 10**9 // m**3))))
+    some = some.take(standardised(some.signs, some.odd)[1])
+    if few <= p + 2 or not len(some.odd):
         return 1.0
-    rows = spread(len(parts.odd), max(2, min(FIT_ROWS, 2 * 10**9 // m**3)))
-    some = parts.take(rows)
     relevance = relevances_of(some, calibration)
     last, last_variance, _ = posterior(some, relevance, calibration.nugget)
     first, first_variance, scale = posterior(some.take(slice(None), slice(few)), relevance, calibration.nugget)

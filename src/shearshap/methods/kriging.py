@@ -38,7 +38,7 @@ from shearshap.methods.gaussian import (
 
 CANDIDATES = 8  #: pairs to choose each one from
 PLAN_WORK = 3e9  #: multiplications that choosing may cost; beyond, fewer candidates
-PLAN_NUGGET, PLAN_LINEAR = 1e-2, 100.0  #: white and linear variance of the prior that chooses, its kernel's being 1
+PLAN_NUGGET, PLAN_LINEAR = 0.1, 100.0  #: white and linear variance of the prior that chooses, its kernel's being 1
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class Kriging(Method):
     Complement pairs show the odd part of the game, all that Shapley values depend on, and the even part, which tells
     how strongly players interact. A Gaussian process whose variances follow those strengths is conditioned on the
     odd part; its posterior mean gives the shares, its posterior variance their standard errors. Rows share the
-    coalitions, chosen to lower that variance most, but not the weights.
+    coalitions, chosen to lower that variance most, but not the weights. Games that jump, such as votes with a
+    threshold, are not what the process expects: there its errors are like those of `leverage`, and its standard
+    errors too small.
 
     Parameters
     ----------
