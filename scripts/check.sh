@@ -1,7 +1,8 @@
 #!/bin/sh
 # Set up, then lint, types and tests.
 set -eu
-. "$(dirname "$0")/setup.sh" dev
+extra=dev
+. "$(dirname "$0")/setup.sh"
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
