@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from games import Bools, Floats, all_coalitions, network
-from shearshap import METHODS, ModelError, explain
+from shearshap import METHODS, ModelError, explain, explain_game
 from shearshap.adapters import CallablePredictor, Predictor, TorchPredictor
 from shearshap.game import Batch, FunctionGame, ModelGame
 
@@ -171,6 +171,61 @@ def test_a_callable_lives_on_the_cpu() -> None:
     predict = CallablePredictor(lambda x: x[:, :1], None, CPU)
     assert predict(torch.ones(3, 2)).tolist() == [1, 1, 1]
     assert not predict.differentiable
+
+
+def test_a_model_may_use_its_memory_again() -> None:
+    memory = np.empty(1000)
+
+    def model(x: Floats) -> Floats:
+        memory[: len(x)] = np.tanh(x.sum(axis=1))
+        return memory[: len(x)]
+
+    rows = np.random.default_rng(0).normal(size=(5, 4))
+    again = explain(model, rows, reference=np.zeros(4), budget=16, batch_size=8)
+    fresh = explain(lambda x: np.tanh(x.sum(axis=1)), rows, reference=np.zeros(4), budget=16)
+    np.testing.assert_allclose(again.values, fresh.values, atol=1e-12)
+
+
+def test_a_game_may_spoil_what_it_is_given() -> None:
+    def value(z: Bools) -> Floats:
+        answer = np.tanh(z.sum(axis=1) - 2.5)
+        z[:] = False
+        return np.asarray(answer)
+
+    spoiled = explain_game(value, players=8, budget=60)
+    whole = explain_game(lambda z: np.tanh(z.sum(axis=1) - 2.5), players=8, budget=60)
+    np.testing.assert_allclose(spoiled.values, whole.values)
+
+
+@pytest.mark.parametrize("name", ["shear", "kriging", "exact"])
+def test_inference_mode_around_it_changes_nothing(name: str) -> None:
+    rows = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    net, budget = network(4).float(), 34 if name == "shear" else 14 + 2 * (name == "exact")
+    outside = explain(net, rows, reference=np.zeros(4), budget=budget, method=name)
+    with torch.inference_mode():
+        inside = explain(net, rows * 1, reference=np.zeros(4), budget=budget, method=name)
+    np.testing.assert_allclose(inside.values, outside.values, atol=1e-6)
+
+
+def test_modules_that_do_more_than_keep_their_mode_are_given_back() -> None:
+    class Merging(nn.Linear):
+        merged = False
+
+        def train(self, mode: bool = True) -> "Merging":
+            self.merged = not mode
+            return super().train(mode)
+
+    layer = Merging(3, 1)
+    net = nn.Sequential(layer).train()
+    explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
+    assert layer.training
+    assert not layer.merged
+
+
+def test_values_are_not_kept_alive_by_the_explanation() -> None:
+    answer = explain(lambda x: x.sum(axis=1), np.ones((6, 5)), reference=np.zeros(5), budget=32)
+    assert answer.predictions.strides == (8,)
+    assert answer.base_values.strides == (8,)
 
 
 @pytest.mark.cuda

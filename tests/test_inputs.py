@@ -64,10 +64,12 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"budget": "many"}, BudgetError, "budget: wanted a positive integer, got 'many'"),
         ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations a row for 4 players, got 15"),
         ({"budget": 7, "method": "leverage"}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
-        ({"budget": 9}, BudgetError, "kriging needs at least 10 evaluations a row for 4 players, got 9"),
+        ({"budget": 7}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
+        ({"budget": 10**6, "method": "exact", "rows": np.ones((2, 40)), "reference": np.zeros(40)}, BudgetError, "exact needs at least about 2^40 evaluations"),
+        ({"budget": 50, "reference": np.zeros((100, 4))}, BudgetError, "got 50"),
         (
-            {"budget": 30, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError,
-            "exact needs at least 48 evaluations a row for 4 players (16 coalitions of 3 background rows each), got 30",
+            {"budget": 31, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError,
+            "exact needs at least 48 evaluations a row for 4 players (16 coalitions of 3 background rows each), got 31",
         ),
         ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: exact, shear,"),
         ({"method": Shear}, MethodError, "method: wanted a name or an instance such as Shear(), got <class"),
@@ -76,7 +78,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"output": [0, 1.5]}, InputError, "output: wanted a class index"),
         ({"output": []}, InputError, "output: wanted a class index"),
         ({"batch_size": 0}, InputError, "batch_size: wanted a positive integer, got 0"),
-        ({"seed": -1}, InputError, "seed: wanted a positive integer"),
+        ({"seed": -1}, InputError, "seed: wanted an integer from 0, got -1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_any_work(options: dict[str, Any], error: type[ShearError], message: str) -> None:
@@ -93,6 +95,7 @@ def test_bad_input_is_refused_before_any_work(options: dict[str, Any], error: ty
     [
         (lambda x: x[:, :, None], ModelError, "the model returned shape (80, 4, 1) for 80 rows; wanted (80,) or (80, k)"),
         (lambda x: x.sum(), ModelError, "the model returned shape () for 80 rows"),
+        (lambda x: (x[:, 0], x[:, 1]), ModelError, "the model returned a tuple that is no array of numbers"),
         (lambda x: x[:3, 0], ModelError, "the model returned shape (3,) for 80 rows"),
         (lambda _: "text", ModelError, "the model returned a str that is no array of numbers"),
         (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), ModelError, "the model returned nan for row 0 with 0 of 4 players present"),

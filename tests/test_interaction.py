@@ -151,6 +151,13 @@ def test_out_of_memory_halves_the_rows_differentiated_at_once() -> None:
     np.testing.assert_allclose(hessian(game_of(Small(), rows=9)), hessian(game_of(network(7), rows=9)), atol=1e-12)
 
 
+def test_pieces_of_the_background_change_nothing() -> None:
+    whole, pieces = game_of(network(7), rows=2, background=5), game_of(network(7), rows=2, background=5)
+    pieces.batch.size = PLAYERS
+    np.testing.assert_allclose(hessian(pieces), hessian(whole), atol=1e-12)
+    assert pieces.spent == whole.spent
+
+
 def test_derivatives_of_what_has_none_are_refused() -> None:
     game = game_of(network(7))
     game.predict = CallablePredictor(lambda x: x[:, 0], None, torch.device("cpu"))

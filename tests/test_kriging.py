@@ -14,10 +14,12 @@ from shearshap.methods.gaussian import (
     Calibration,
     Parts,
     calibrate,
+    inflation,
     kernels,
     krige,
     minus_log_likelihood,
     pairwise_strengths,
+    posterior,
     shapley_of_kernel,
     shapley_of_white,
 )
@@ -220,6 +222,67 @@ def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(activatio
             if answer.standard_errors is not None:
                 assert 0.8 < (errors[method] <= 1.96 * answer.standard_errors).mean() < 0.995
         assert errors["kriging"].mean() < 0.8 * errors["leverage"].mean()
+
+
+def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[Parts, Floats]:
+    """Games drawn from the process itself, seen at some pairs, and their Shapley values."""
+    rng = np.random.default_rng(seed)
+    sides = planned_pairs(players, 40, rng)
+    u = np.concatenate((np.ones((1, players)), 2.0 * sides - 1))
+    linear = rng.normal(size=(rows, players))
+    odd, shares = linear @ u.T, 2 * linear
+    for size in range(3, players + 1, 2):
+        for T in combinations(range(players), size):
+            c = rng.normal(size=rows) * np.sqrt(product(T, r))
+            odd += c[:, None] * np.prod(u[:, T], axis=1)
+            shares[:, T] += 2 * c[:, None] / size
+    return Parts(torch.tensor(u), torch.tensor(odd), torch.zeros(rows, len(u)).double()), shares
+
+
+def test_standard_errors_are_right_where_the_process_is() -> None:
+    """Games from the prior: standardised errors have unit variance (Student's, hence the correction of the scale)."""
+    r = np.linspace(0.05, 0.5, 8)
+    parts, truth = process_rows(600, 8, r, 0)
+    means, variances, scales = posterior(parts, torch.tensor(r).expand(600, -1), 0.0)
+    z = (means.numpy() - truth) / np.sqrt((scales * variances).numpy())
+    assert 0.93 < (z**2).mean() < 1.07
+    assert 0.93 < (abs(z) < 1.96).mean() < 0.97
+
+
+def test_inflation_sees_standard_errors_that_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Games from the process itself need none; if its scale were a quarter of what it is, a factor of two."""
+    parts, _ = process_rows(32, 8, np.full(8, 0.6), 1)
+    right = Calibration(level=float(np.log(0.6 / 0.35)), linear=0, pairwise=0, ratio=0, nugget=1e-8, players=(0.0,) * 8)
+    assert inflation(parts, right) < 1.2
+
+    def too_sure(
+        parts: Parts, relevance: torch.Tensor, nugget: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        means, variances, scales = posterior(parts, relevance, nugget)
+        return means, variances, scales / 4
+
+    monkeypatch.setattr("shearshap.methods.gaussian.posterior", too_sure)
+    assert 1.6 < inflation(parts, right) < 2.3
+
+
+def test_the_fit_moves_every_number() -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 8))
+    fitted = explain(
+        network(8, activation=torch.nn.ReLU), rows, reference=np.zeros(8), budget=120, output=1
+    ).calibration
+    default = Calibration()
+    assert all(
+        getattr(fitted, name) != getattr(default, name) for name in ("level", "linear", "pairwise", "ratio", "nugget")
+    )
+    assert len(set(fitted.players)) == 8
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-12, 1e160])
+def test_values_of_any_size(scale: float) -> None:
+    value = table_game(smooth_table(8, 0))
+    small = explain_game(value, players=8, budget=60)
+    large = explain_game(lambda z: scale * value(z), players=8, budget=60)
+    np.testing.assert_allclose(large.values / scale, small.values, rtol=1e-3, atol=1e-4)
 
 
 def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:

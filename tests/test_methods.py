@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from games import Bools, Floats, all_coalitions, exact_shares, network, random_table, smooth_table, table_game
-from shearshap import Kernel, Leverage, Permutation, Shear, ShearWarning, Welford, explain, explain_game
+from shearshap import Kernel, Leverage, MethodError, Permutation, Shear, ShearWarning, Welford, explain, explain_game
 from shearshap.design import (
     Differences,
     Method,
@@ -262,6 +262,45 @@ def test_distinct_sets_are_uniform() -> None:
     rng = np.random.default_rng(0)
     often = np.mean([distinct_sets(5, 2, 3, rng).sum(axis=0) for _ in range(2000)], axis=0)
     np.testing.assert_allclose(often, 3 * 2 / 5, atol=0.05)
+
+
+def test_rejected_sets_are_redrawn_uniformly() -> None:
+    rng = np.random.default_rng(0)
+    often = np.mean([distinct_sets(30, 7, 900, rng).mean(axis=0) for _ in range(20)], axis=0)
+    np.testing.assert_allclose(often, 7 / 30, atol=0.02)
+
+
+def test_welford_draws_sizes_by_kernel_mass() -> None:
+    size = coalitions_of(Welford(), 6, 60_000)[2:].sum(axis=1)
+    np.testing.assert_allclose(np.bincount(size, minlength=6)[1:] / len(size), kernel_mass(6), atol=0.01)
+
+
+def test_papers_kernel_draws_sets_uniformly() -> None:
+    inner = coalitions_of(Kernel(protocol="paper"), 5, 2 + 5 * 4_000)[2:]
+    counts = np.bincount(inner @ (1 << np.arange(5)), minlength=32)
+    assert counts[0] == counts[31] == 0
+    np.testing.assert_allclose(counts[1:31] / len(inner), 1 / 30, atol=0.006)
+
+
+def test_random_cooperators_differ_from_player_to_player() -> None:
+    game = FunctionGame(lambda z: z[:, 0] * 1.0, 12)
+    ranked = Shear(selection="random")._ranked(game, np.random.default_rng(0))[0].numpy()
+    assert all(player not in row and len(set(row)) == 11 for player, row in enumerate(ranked))
+    assert len({tuple(row[:3]) for row in ranked}) > 6
+
+
+WRONG: list[tuple[type[Method], dict[str, str]]] = [
+    (Shear, {"selection": "rnd"}),
+    (Shear, {"interaction": "hesian"}),
+    (Kernel, {"protocol": "Paper"}),
+    (Permutation, {"protocol": "Paper"}),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), WRONG)
+def test_unknown_options_are_refused(method: type[Method], options: dict[str, str]) -> None:
+    with pytest.raises(MethodError, match="wanted one of"):
+        method(**options)
 
 
 def test_many_players_have_distinct_sets_without_listing_them() -> None:

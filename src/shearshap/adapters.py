@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from shearshap.errors import InputError, ModelError
 
 Output = int | Sequence[int] | Callable[[Any], Any] | None
+Embedding = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
 
 
 class Predictor(Protocol):
@@ -28,6 +29,13 @@ class Predictor(Protocol):
     @property
     def differentiable(self) -> bool:
         """Whether gradients flow from outputs to inputs."""
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """Where to differentiate a model of indices, since nothing lies between two of them; None: at its inputs.
+
+        Two functions: inputs (n, d) to embeddings (n, d, e), and embeddings to outputs.
+        """
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, *shape) to outputs (n,) or (n, k)."""
@@ -67,6 +75,14 @@ class TorchPredictor:
         """Map inputs (n, *shape) to outputs (n,) or (n, k)."""
         return _choose(self.module(inputs), self.output, len(inputs))
 
+    @property
+    def embedding(self) -> Embedding | None:
+        """The module's own `embed` and `from_embeddings`, if it has both, as `shearshap.models.DeepFM` does."""
+        embed, after = getattr(self.module, "embed", None), getattr(self.module, "from_embeddings", None)
+        if embed is None or after is None:
+            return None
+        return embed, lambda embedded: _choose(after(embedded), self.output, len(embedded))
+
 
 @dataclass(frozen=True)
 class CallablePredictor:
@@ -77,6 +93,7 @@ class CallablePredictor:
     device: torch.device
     dtype = None
     differentiable = False
+    embedding = None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, *shape) to outputs (n,) or (n, k)."""
@@ -87,9 +104,11 @@ class CallablePredictor:
 @contextmanager
 def _evaluating(module: nn.Module, device: torch.device | str | None) -> Iterator[torch.device]:
     """Put a module into eval mode on a device, and back into each submodule's mode and place afterwards."""
-    first = next((*module.parameters(), *module.buffers()).__iter__(), None)
-    home = torch.device("cpu") if first is None else first.device
+    homes = {tensor.device for tensor in (*module.parameters(), *module.buffers())} or {torch.device("cpu")}
+    home = next(iter(homes))
     target = home if device is None else torch.device(device)
+    if len(homes) > 1 and device is not None:
+        raise InputError(f"device: the model is spread over {sorted(map(str, homes))}; leave device out")
     modes = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
@@ -98,7 +117,7 @@ def _evaluating(module: nn.Module, device: torch.device | str | None) -> Iterato
         yield target
     finally:
         for part, training in modes:
-            part.training = training
+            part.train(training)  # a module may do more than keep the flag; parents come before their parts
         if target != home:
             module.to(home)
 
@@ -108,8 +127,8 @@ def _choose(raw: Any, output: Output, rows: int) -> Tensor:
     if callable(output):
         raw = output(raw)
     answer = _tensor(raw)
-    if answer.ndim == 2 and answer.shape[1] == 1:
-        answer = answer[:, 0]
+    if answer.numel() == rows:
+        answer = answer.reshape(rows)
     if answer.ndim not in (1, 2) or len(answer) != rows or answer.numel() == 0:
         raise ModelError(
             f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or ({rows}, k). "
@@ -120,9 +139,11 @@ def _choose(raw: Any, output: Output, rows: int) -> Tensor:
 
 def _tensor(raw: Any) -> Tensor:
     if isinstance(raw, Tensor):
-        return raw
+        return raw if raw.is_floating_point() else raw.double()
     try:
-        return torch.as_tensor(np.asarray(raw, dtype=np.float64))
+        if isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw):
+            raise TypeError
+        return torch.from_numpy(np.array(raw, dtype=np.float64))  # a copy: the model may use its memory again
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"the model returned a {type(raw).__name__} that is no array of numbers; "

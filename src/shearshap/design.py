@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.errors import BudgetError
+from shearshap.errors import BudgetError, MethodError
 from shearshap.game import Game
 
 Bools = NDArray[np.bool_]
@@ -62,7 +62,7 @@ class Method(ABC):
 
         - efficiency: shares add up to prediction - base value
         - unbiased: the mean over seeds is the Shapley value
-        - pairwise: exact on games of interactions of order <= 2
+        - pairwise: exact on games of interactions of order <= 2 (a regression: once it has full rank; else it warns)
         - null-player: a player that never matters gets exactly 0
         """
 
@@ -86,8 +86,8 @@ class Linear(Design):
     weights: Tensor  #: (p, c)
 
     def estimate(self, values: Tensor) -> Estimate:
-        """Return phi = W v."""
-        return Estimate(torch.einsum("pc,rck->rpk", self.weights, values))
+        """Return phi = W v; W's rows add up to 0, so what is common to all values may go first, and digits stay."""
+        return Estimate(torch.einsum("pc,rck->rpk", self.weights, values - values[:, :1]))
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,21 @@ def linear(inner: Bools, weights: Floats, device: torch.device) -> Linear:
     return Linear(with_ends(torch.from_numpy(inner).to(device)[None]), torch.from_numpy(weights).to(device))
 
 
+def check_option(name: str, given: object, known: Sequence[str]) -> None:
+    """Raise unless an option of a method is one of those known."""
+    if given not in known:
+        raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {given!r}")
+
+
 def check_budget(method: Method, game: Game, budget: int, name: str) -> None:
-    """Raise unless a budget of coalitions suffices; the message speaks of model evaluations."""
+    """Raise unless a budget of model evaluations suffices."""
     smallest = method.minimum(game)
-    if budget < smallest:
+    if budget // game.cost < smallest:
         each = f" ({smallest} coalitions of {game.cost} background rows each)" if game.cost > 1 else ""
+        needed = smallest * game.cost
+        number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
         raise BudgetError(
-            f"{name} needs at least {smallest * game.cost} evaluations a row for {game.players} players{each}, "
-            f"got {budget * game.cost}"
+            f"{name} needs at least {number} evaluations a row for {game.players} players{each}, got {budget}"
         )
 
 

@@ -12,12 +12,15 @@ from torch import Tensor
 
 from shearshap.adapters import Output, Predictor, checked_output, opened
 from shearshap.design import EMPTY, FULL, Design, Estimate, Method, check_budget
-from shearshap.errors import BudgetError, InputError
+from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explanation import Explanation
 from shearshap.game import Batch, FunctionGame, Game, ModelGame, Spent, automatic_batch
 from shearshap.methods import Exact, name_of, resolve
 from shearshap.players import Groups, owners
 from shearshap.reference import Reference, background, check_finite, numeric
+
+_FIRST_BLOCK = 16
+"""Rows of the first block, which tells how many outputs there are."""
 
 _BLOCK_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}
 """Memory for the coalitions and values of the rows that are worked on at once, by the game's device."""
@@ -75,9 +78,9 @@ def explain(
     shape = tuple(table.shape[1:])
     owner = owners(groups, shape)
     absent = background(reference, table, owner)
-    with opened(model, output, device) as predict:
+    with torch.inference_mode(False), opened(model, output, device) as predict:
         dtype = _dtype(predict, rows, table, absent)
-        inputs, references = (part.flatten(1).to(predict.device, dtype) for part in (table, absent))
+        inputs, references = (_placed(part, predict.device, dtype) for part in (table, absent))
         size = automatic_batch(predict, owner.size) if batch_size == "auto" else _whole("batch_size", batch_size)
         with _bar(len(table) * budget, progress) as advance:
             game = ModelGame(
@@ -87,10 +90,10 @@ def explain(
                 torch.as_tensor(owner, device=predict.device),
                 shape,
                 int(owner.max()) + 1,
-                Batch(max(1, size)),
+                Batch(size),
                 advance,
             )
-            return _solve(game, method, budget // game.cost, seed)
+            return _solve(game, method, budget, seed)
 
 
 def explain_game(
@@ -108,40 +111,42 @@ def explain_game(
     if not callable(value):
         raise InputError(f"value: wanted a function of coalitions (c, p), got {type(value).__name__}")
     players, budget, seed = _whole("players", players), _whole("budget", budget), _whole("seed", seed)
-    if players < 1:
-        raise InputError(f"players: a game needs at least one player, got {players}")
-    return _solve(FunctionGame(value, players), method, budget, seed)
+    with torch.inference_mode(False):
+        return _solve(FunctionGame(value, players), method, budget, seed)
 
 
 def _chosen(method: str | Method, game: Game, budget: int) -> Method:
-    """Return the method to use, after checking that a budget of coalitions suffices for it."""
-    chosen = Exact() if game.players == 1 else resolve(method, game.players, budget)
+    """Return the method to use, after checking that a budget of evaluations suffices for it."""
+    chosen = Exact() if game.players == 1 else resolve(method, game.players, budget // game.cost)
     check_budget(chosen, game, budget, name_of(chosen))
     return chosen
 
 
 def _solve(game: ModelGame | FunctionGame, wanted: str | Method, budget: int, seed: int) -> Explanation:
-    """Explain all rows with a budget of coalitions, block by block of rows."""
+    """Explain all rows with a budget of evaluations a row, block by block of rows."""
     method = _chosen(wanted, game, budget)
+    coalitions = budget // game.cost
     design: Design | None = None
     parts: list[_Part] = []
-    for block in _blocks(game, method, budget):
+    start, size = 0, max(_FIRST_BLOCK, method.pilot_rows)
+    while start < game.rows:
+        block = game.take(slice(start, start + size))
         if design is None or not design.shared:
-            design = method.design(block, budget, np.random.default_rng(seed))
+            design = method.design(block, coalitions, np.random.default_rng(seed))
         values = block(design.coalitions)
-        if not parts:
+        if start == 0:
             design = design.fit(values[: method.pilot_rows])
         parts.append(_Part.of(design.estimate(values), values, block.spent))
+        start, size = start + size, _block_rows(design, values)
     assert design is not None
     return _joined(parts, method, seed, design.calibration, single=game.single == [True])
 
 
-def _blocks(game: Game, method: Method, budget: int) -> Iterator[Game]:
-    """Yield games of as many rows as keep coalitions and values within memory, the pilot rows in the first."""
-    row_bytes = budget * (game.players + 32)
-    size = max(1, method.pilot_rows, _BLOCK_BYTES.get(game.device.type, 1 << 28) // row_bytes)
-    for start in range(0, game.rows, size):
-        yield game.take(slice(start, start + size))
+def _block_rows(design: Design, values: Tensor) -> int:
+    """Return how many rows' coalitions and values fit the memory for one block."""
+    _, coalitions, outputs = values.shape
+    row_bytes = coalitions * (design.coalitions.shape[-1] + 32 * outputs)
+    return max(1, _BLOCK_BYTES.get(values.device.type, 1 << 28) // row_bytes)
 
 
 @dataclass(frozen=True)
@@ -157,11 +162,13 @@ class _Part:
     @classmethod
     def of(cls, estimate: Estimate, values: Tensor, spent: Spent) -> "_Part":
         errors = estimate.standard_errors
+        if not bool(torch.isfinite(estimate.shares).all()):
+            raise ModelError("the values are so large that their shares are not finite; rescale the model's output")
         return cls(
             estimate.shares.cpu().numpy(),
             None if errors is None else errors.cpu().numpy(),
-            values[:, EMPTY].cpu().numpy(),
-            values[:, FULL].cpu().numpy(),
+            values[:, EMPTY].cpu().numpy().copy(),  # a view would keep all values alive
+            values[:, FULL].cpu().numpy().copy(),
             spent,
         )
 
@@ -207,12 +214,21 @@ def _dtype(predict: Predictor, rows: Any, table: Tensor, absent: Tensor) -> torc
     return torch.promote_types(table.dtype, absent.dtype)
 
 
+def _placed(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return rows (n, *shape) flattened, where and in the type that the model takes them."""
+    placed = rows.clone() if rows.is_inference() else rows
+    placed = placed.flatten(1).to(device, dtype)
+    check_finite(placed, f"rows or reference as {dtype}")
+    return placed
+
+
 def _whole(name: str, number: Any) -> int:
-    """Return an option that must be a positive integer (a seed may be 0)."""
+    """Return an option that must be a positive integer, or a seed, which may be 0."""
     error = BudgetError if name == "budget" else InputError
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < (0 if name == "seed" else 1):
-        raise error(f"{name}: wanted a positive integer, got {number!r}")
+    smallest = 0 if name == "seed" else 1
+    if not whole or number < smallest:
+        raise error(f"{name}: wanted {'an integer from 0' if name == 'seed' else 'a positive integer'}, got {number!r}")
     return int(number)
 
 

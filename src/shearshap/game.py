@@ -118,8 +118,8 @@ class ModelGame:
 
     @property
     def differentiable(self) -> bool:
-        """Whether the model is, and its inputs are floating."""
-        return self.predict.differentiable and self.inputs.is_floating_point()
+        """Whether the model is, at floating inputs or at its embeddings."""
+        return self.predict.differentiable and (self.inputs.is_floating_point() or self.predict.embedding is not None)
 
     def take(self, rows: slice) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
@@ -140,8 +140,13 @@ class ModelGame:
         # a product with 0s and 1s, not an index: its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
-        mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
-        return self._ask(mixed).mean(dim=2)
+        if self.predict.embedding is None:
+            mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
+            return self._ask(self.predict, mixed, self.shape).mean(dim=2)
+        embed, after = self.predict.embedding
+        rows, references = embed(self.inputs)[:, None, None], embed(self.background)
+        mixed = references + weight[..., None] * (rows - references)
+        return self._ask(after, mixed, tuple(references.shape[1:])).mean(dim=2)
 
     def _outputs(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
         """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is halved."""
@@ -177,21 +182,22 @@ class ModelGame:
             masked = torch.lerp(background, rows, present.to(inputs.dtype))
         else:
             masked = torch.where(present, rows, background)
-        answer = self._ask(masked).to(self.device).double()
+        # a copy, since the model may use its memory again
+        answer = self._ask(self.predict, masked, self.shape).to(self.device).to(torch.float64, copy=True)
         self.advance(answer.shape[:3].numel())
         return answer
 
-    def _ask(self, points: Tensor) -> Tensor:
-        """Run the model at points (..., d), and return (..., k)."""
-        inputs = points.reshape(-1, *self.shape)
+    def _ask(self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Run the model at points (r, c, b, ...), each of a shape, and return (r, c, b, k)."""
+        inputs = points.reshape(-1, *shape)
         try:
-            answer = self.predict(inputs)
+            answer = model(inputs)
         except Exception as error:
             if isinstance(error, ShearError) or out_of_memory(error):
                 raise
             raise ModelError(f"the model failed on inputs of shape {tuple(inputs.shape)}: {error}") from error
         self.single[:] = [answer.ndim == 1]
-        return answer.reshape(*points.shape[:-1], -1)
+        return answer.reshape(*points.shape[:3], -1)
 
 
 @dataclass
@@ -213,15 +219,20 @@ class FunctionGame:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (1, c, p) of bool to values (1, c, k)."""
-        asked = coalitions[0].numpy()
-        answer = np.asarray(self.value(asked), dtype=np.float64)
+        asked = coalitions[0].numpy().copy()
+        try:
+            answer = np.array(self.value(asked), dtype=np.float64)
+        except Exception as error:
+            raise ModelError(
+                f"the game failed on {len(asked)} coalitions of {self.players} players: {error}"
+            ) from error
         if answer.ndim not in (1, 2) or len(answer) != len(asked) or answer.size == 0:
             raise ModelError(
                 f"the game returned shape {answer.shape} for {len(asked)} coalitions; "
                 f"wanted ({len(asked)},) or ({len(asked)}, k)"
             )
         self.single[:] = [answer.ndim == 1]
-        values = torch.from_numpy(answer.reshape(1, len(asked), -1).copy())
+        values = torch.from_numpy(answer.reshape(1, len(asked), -1))
         self.spent.evaluations += len(asked)
         check_values(values, coalitions, 0)
         return values

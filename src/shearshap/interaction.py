@@ -26,8 +26,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.errors import MethodError, ShearWarning
+from shearshap.errors import MethodError, ModelError, ShearError, ShearWarning
 from shearshap.game import Game, ModelGame, out_of_memory
+
+_INSTEAD = "Shear(interaction='second-differences')"
 
 Interaction = Literal["auto", "hessian", "gradient-differences", "second-differences", "block-maximum"]
 
@@ -66,7 +68,10 @@ def hessian_or_differences(game: ModelGame) -> Tensor:
     curvature = _curvature(game)
     blind = degenerate(curvature).all(dim=1)
     eta = _contribution(curvature)
-    return torch.where(blind[:, None, None], gradient_differences(game), eta) if blind.any() else eta
+    if blind.any():
+        few = replace(game, inputs=game.inputs[blind.to(game.inputs.device)], spent=game.spent)
+        eta[blind] = gradient_differences(few)
+    return eta
 
 
 def degenerate(curvature: Tensor) -> Tensor:
@@ -91,14 +96,13 @@ def hessian(game: ModelGame) -> Tensor:
 def gradient_differences(game: ModelGame) -> Tensor:
     """Return |d_i g(1) - d_i g(1 - e_j)|, (r, p, p)."""
     players = game.players
-    steps = torch.ones((players + 1, players), device=game.inputs.device, dtype=game.inputs.dtype)
+    steps = torch.ones((players + 1, players), device=game.inputs.device, dtype=_floating(game))
     steps[1:] -= torch.eye(players, device=steps.device, dtype=steps.dtype)
     slopes = _in_pieces(game, _gradients, steps)
     game.spent.derivative_passes += (1 + slopes.shape[1]) * (players + 1) * game.cost
     if not slopes.any():
         warnings.warn(
-            "the model's gradient is zero: cooperators cannot be ranked by derivatives; "
-            "try interaction='second-differences'",
+            f"the model's gradient is zero: cooperators cannot be ranked by derivatives; try {_INSTEAD}",
             ShearWarning,
             stacklevel=2,
         )
@@ -132,27 +136,39 @@ def block_maximum(game: ModelGame) -> Tensor:
 
 def _curvature(game: ModelGame) -> Tensor:
     """Return the player-space Hessians of every output at z = 1, (r, k, p, p)."""
-    row = torch.ones((1, game.players), device=game.inputs.device, dtype=game.inputs.dtype)
+    row = torch.ones((1, game.players), device=game.inputs.device, dtype=_floating(game))
     curvature = _in_pieces(game, _hessians, row)
     game.spent.derivative_passes += (1 + curvature.shape[1] * (1 + game.players)) * game.cost
     return curvature
 
 
 def _in_pieces(game: ModelGame, derive: Callable[[ModelGame, Tensor], Tensor], points: Tensor) -> Tensor:
-    """Return `derive(game, z)` at z = points (q, p) for every row; too many rows, or out of memory, are halved."""
-    width = max(len(points), game.players) * game.cost
-    if game.rows * width <= game.batch.size or game.rows == 1:
+    """Return `derive(game, z)` at z = points (q, p) for every row; too large a piece, or out of memory, is halved.
+
+    Rows go first, then background rows, over which derivatives are a mean as values are.
+    """
+    count = game.rows * max(len(points), game.players) * game.cost
+    if count <= game.batch.size or game.rows == game.cost == 1:
         z = points.expand(game.rows, -1, -1).clone().requires_grad_()
         try:
             with _differentiating():
                 return derive(game, z).detach().to(game.device).double()
         except (MemoryError, RuntimeError) as error:
-            if not out_of_memory(error) or game.rows == 1:
+            if isinstance(error, ShearError):
                 raise
-        game.batch.halve(game.rows * width)
-    half = game.rows // 2
-    parts = (game.take(slice(0, half)), game.take(slice(half, None)))
-    return torch.cat([_in_pieces(part, derive, points) for part in parts])
+            if not out_of_memory(error):
+                raise ModelError(f"the model cannot be differentiated: {error}; try {_INSTEAD}") from error
+            if game.rows == game.cost == 1:
+                raise ModelError(f"out of memory on the derivatives of a single row; try {_INSTEAD}") from error
+        game.batch.halve(count)
+    if game.rows > 1:
+        half = game.rows // 2
+        parts = (game.take(slice(0, half)), game.take(slice(half, None)))
+        return torch.cat([_in_pieces(part, derive, points) for part in parts])
+    share = game.cost // 2 / game.cost
+    first, second = game.background.split((game.cost // 2, game.cost - game.cost // 2))
+    left, right = (_in_pieces(replace(game, background=part), derive, points) for part in (first, second))
+    return share * left + (1 - share) * right
 
 
 def _hessians(game: ModelGame, z: Tensor) -> Tensor:
@@ -192,6 +208,11 @@ def _differentiating() -> Iterator[None]:
     """Record gradients, with kernels that can be differentiated twice (fused attention and cuDNN cannot)."""
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
         yield
+
+
+def _floating(game: ModelGame) -> torch.dtype:
+    """Return the type in which to differentiate: the inputs', or the embeddings' of indices."""
+    return game.inputs.dtype if game.inputs.is_floating_point() else game.predict.dtype or torch.float32
 
 
 def _contribution(curvature: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Who plays: each player owns one or more of the model's inputs (a column, a one-hot block, a patch)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,21 @@ def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
     inputs = int(np.prod(shape))
     if groups is None:
         return np.arange(inputs)
-    if isinstance(groups, Mapping):
-        groups = list(groups.values())
-    if hasattr(groups, "shape") or all(np.ndim(group) == 0 for group in groups):
+    if not isinstance(groups, Iterable):
+        raise InputError(f"groups: wanted lists of columns or an integer mask of shape {shape}, got {groups!r}")
+    if not hasattr(groups, "shape"):
+        groups = list(groups.values() if isinstance(groups, Mapping) else groups)
+    if hasattr(groups, "shape") or all(np.ndim(group) == 0 for group in groups) or _is_mask(groups, shape):
         return _from_mask(np.asarray(groups), shape)
     return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)
+
+
+def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether nested lists have the shape of an input of several dimensions."""
+    try:
+        return len(shape) > 1 and np.shape(groups) == shape
+    except ValueError:
+        return False
 
 
 def _columns(player: int, group: Sequence[int]) -> NDArray[np.int64]:
@@ -43,7 +53,8 @@ def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64
     if (claims > 1).any():
         column = int(claims.argmax())
         rivals = [player for player, owned in enumerate(lists) if column in owned]
-        raise InputError(f"groups overlap: input column {column} is in the groups of players {rivals}")
+        where = f"in the groups of players {rivals}" if len(rivals) > 1 else f"twice in the group of player {rivals[0]}"
+        raise InputError(f"groups overlap: input column {column} is {where}")
     if (claims == 0).any():
         missing = np.flatnonzero(claims == 0).tolist()
         raise InputError(

@@ -59,6 +59,8 @@ def background(reference: Reference, rows: Tensor, owner: NDArray[np.int64]) -> 
             )
         return _statistic(reference, rows, owner)
     if isinstance(reference, tuple) and reference and isinstance(reference[0], str):
+        if len(reference) != 2:
+            raise InputError(f"reference: wanted a pair such as ('mean', background), got {reference!r}")
         name, given = reference
         return _statistic(name, _checked(given, shape, name), owner)
     return _checked(reference, shape, "reference").reshape(-1, owner.size)
@@ -67,7 +69,9 @@ def background(reference: Reference, rows: Tensor, owner: NDArray[np.int64]) -> 
 def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
     if name not in STATISTICS:
         raise InputError(f"reference: wanted one of {', '.join(STATISTICS)}, a row or background rows; got {name!r}")
-    return torch.as_tensor(STATISTICS[name](rows.flatten(1).cpu().numpy(), owner))[None]
+    numbers = rows.flatten(1).cpu()
+    table = numbers.double() if numbers.is_floating_point() else numbers
+    return torch.as_tensor(STATISTICS[name](table.numpy(), owner))[None]
 
 
 def _checked(given: Any, shape: tuple[int, ...], what: str) -> Tensor:
@@ -91,7 +95,7 @@ def numeric(given: Any, what: str) -> Tensor:
         array = np.asarray(given)
     except ValueError as error:
         raise InputError(f"{what}: wanted a numeric array, got ragged lists ({error})") from error
-    if array.dtype == bool or not np.issubdtype(array.dtype, np.number):
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8 or not array.dtype.isnative:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:

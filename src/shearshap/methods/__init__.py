@@ -50,11 +50,11 @@ def automatic(players: int, budget: int) -> str:
     """Return the name of the method that "auto" stands for.
 
     Exact where the budget holds all coalitions, else the smallest error measured in the fair protocol
-    (`benchmarks/accuracy.py`): kriging, while its systems of equations, one unknown a pair, stay small.
+    (`benchmarks/accuracy.py`): kriging, while its systems of equations, one unknown a pair, stay small, else leverage.
     """
     if budget >= 1 << players:
         return "exact"
-    return "kriging" if budget <= 2 * _MOST_PAIRS else "leverage"
+    return "kriging" if 2 + 2 * players <= budget <= 2 * _MOST_PAIRS else "leverage"
 
 
 def name_of(method: Method) -> str:

@@ -65,6 +65,12 @@ class Parts:
         """Make the parts of values v(S) and v(S^c), (r, m), of pairs (m, p) of bool."""
         return cls(2 * pairs.double() - 1, (inside - outside) / 2, (inside + outside) / 2)
 
+    def normalised(self) -> tuple["Parts", Tensor]:
+        """Return the parts over each row's largest value, so that squares stay finite, and those values (r, 1)."""
+        largest = torch.maximum(self.odd.abs(), self.even.abs()).amax(1, keepdim=True)
+        size = largest.clamp_min(torch.finfo(self.odd.dtype).tiny)
+        return Parts(self.signs, self.odd / size, self.even / size), size
+
     def take(self, rows: Tensor | slice, pairs: Tensor | slice = slice(None)) -> "Parts":
         """Return the parts of some rows and pairs."""
         return Parts(self.signs[pairs], self.odd[rows][:, pairs], self.even[rows][:, pairs])
@@ -94,8 +100,13 @@ def pairwise_strengths(parts: Parts) -> Tensor:
     gram = centre @ ((u @ u.mT).square() - p) @ centre / (2 * products)
     ridged = gram + RIDGE * torch.eye(m, dtype=u.dtype, device=u.device)
     dual = (parts.even - parts.even.mean(1, keepdim=True)) @ torch.linalg.inv(ridged) / products
-    rows = max(1, ENTRIES // (m * p))
-    squares = torch.cat([((part[:, None] * u.mT) @ u).tril(-1).square() for part in dual.split(rows)])
+    rows = max(1, ENTRIES // (max(m, p) * p))
+    return torch.cat([_shared_squares((part[:, None] * u.mT) @ u) for part in dual.split(rows)])
+
+
+def _shared_squares(coefficients: Tensor) -> Tensor:
+    """Return the sum of squares of each player's pairs, (r, p), of coefficients (r, p, p) on both sides alike."""
+    squares = coefficients.tril(-1).square()
     return squares.sum(1) + squares.sum(2)
 
 
@@ -185,13 +196,15 @@ def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:
 
 def krige(parts: Parts, calibration: Calibration) -> tuple[Tensor, Tensor]:
     """Return the Shapley values and their standard errors, (r, p)."""
-    shares, variance, scale = posterior(parts, relevances_of(parts, calibration), calibration.nugget)
-    return shares, calibration.inflation * (scale * variance).sqrt()
+    unit, size = parts.normalised()
+    shares, variance, scale = posterior(unit, relevances_of(unit, calibration), calibration.nugget)
+    return size * shares, size * calibration.inflation * (scale * variance).sqrt()
 
 
 def posterior(parts: Parts, relevance: Tensor, nugget: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return the shares' posterior mean (r, p), variance at unit scale (r, p) and scale (r, 1), in chunks of rows."""
-    rows = max(1, ENTRIES // len(parts.signs) ** 2)
+    m, p = parts.signs.shape
+    rows = max(1, ENTRIES // max(m**2, 2 * min(p // 2 + 1, NODES) ** 2 * p))
     chunks = zip(parts.odd.split(rows), relevance.split(rows), strict=True)
     found = [_posterior(parts.signs, odd, r, nugget) for odd, r in chunks]
     return torch.cat([f[0] for f in found]), torch.cat([f[1] for f in found]), torch.cat([f[2] for f in found])
@@ -235,6 +248,7 @@ def factor(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:
 
 def calibrate(parts: Parts) -> Calibration:
     """Return the rule for relevances and the nugget by restricted likelihood, shrunk to defaults; then inflation."""
+    parts, _ = parts.normalised()
     fitted = fit(parts)
     return replace(fitted, inflation=inflation(parts, fitted))
 

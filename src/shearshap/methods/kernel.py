@@ -21,6 +21,7 @@ from shearshap.design import (
     Method,
     Promise,
     allocate,
+    check_option,
     distinct_pairs,
     distinct_sets,
     kernel_mass,
@@ -48,6 +49,10 @@ class Kernel(Method):
 
     paired: bool = False
     protocol: Literal["fair", "paper"] = "fair"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_option("protocol", self.protocol, ("fair", "paper"))
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -184,18 +189,17 @@ def unconstrained_regression(inner: Floats, weight: Floats) -> Floats:
     A singular one gets its least-norm solution, and a warning.
     """
     root = np.sqrt(weight)[..., None]
-    fit = np.linalg.pinv(root * inner, rcond=1e-10)
-    rank = np.linalg.matrix_rank(root * inner)
-    _warn_if_singular(int(rank.min()), inner.shape[-1], inner.shape[-2])
+    fit, rank = _least_norm(root * inner)
+    _warn_if_singular(rank, inner.shape[-1], inner.shape[-2])
     return np.asarray(fit * np.swapaxes(root, -1, -2))
 
 
 def _least_norm(matrix: Floats) -> tuple[Floats, int]:
-    """Return the pseudo-inverse of a matrix and its rank."""
+    """Return the pseudo-inverses (..., p, c) of matrices (..., c, p), and the smallest rank."""
     left, scales, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = scales > scales.max(initial=0) * 1e-10
+    kept = scales > scales.max(axis=-1, keepdims=True, initial=0) * 1e-10
     inverse = np.where(kept, 1 / np.where(kept, scales, 1), 0)
-    return (right.T * inverse) @ left.T, int(kept.sum())
+    return np.swapaxes(right, -1, -2) * inverse[..., None, :] @ np.swapaxes(left, -1, -2), int(kept.sum(axis=-1).min())
 
 
 def _warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
@@ -204,7 +208,7 @@ def _warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm solution is "
             "used, which shares out what the coalitions drawn do not tell; a larger budget helps",
             ShearWarning,
-            stacklevel=2,
+            stacklevel=7,
         )
 
 

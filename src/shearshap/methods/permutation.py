@@ -17,6 +17,7 @@ from shearshap.design import (
     Method,
     Promise,
     as_tensor,
+    check_option,
     linear,
 )
 from shearshap.game import Game
@@ -39,6 +40,10 @@ class Permutation(Method):
 
     antithetic: bool = False
     protocol: Literal["fair", "paper"] = "fair"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_option("protocol", self.protocol, ("fair", "paper"))
 
     @property
     def promises(self) -> frozenset[Promise]:

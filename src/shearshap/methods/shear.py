@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from math import comb
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.design import Bools, Differences, Floats, Method, Promise, as_tensor, subsets
+from shearshap.design import Bools, Differences, Floats, Method, Promise, as_tensor, check_option, subsets
 from shearshap.game import Game
 from shearshap.interaction import (
     Interaction,
@@ -46,6 +46,11 @@ class Shear(Method):
     selection: Literal["cross-contribution", "random"] = "cross-contribution"
     unbiased: bool = False
     interaction: Interaction = "auto"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_option("selection", self.selection, ("cross-contribution", "random"))
+        check_option("interaction", self.interaction, get_args(Interaction))
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -98,8 +103,10 @@ class Shear(Method):
         else:
             eta = cross_contribution(game, self.interaction)
         own = torch.eye(game.players, dtype=torch.bool, device=game.device)
-        # a stable sort settles ties by the player's number, on every device alike
-        return eta.masked_fill(own, -1).argsort(dim=2, descending=True, stable=True)[:, :, :-1]
+        # rounded, so that players who are alike but for rounding tie; a stable sort then goes by their number
+        size = eta.amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(eta.dtype).tiny)
+        grid = (eta / size * 1e4).round().masked_fill(own, -1)
+        return grid.argsort(dim=2, descending=True, stable=True)[:, :, :-1]
 
 
 def most_cooperators(budget: int, players: int) -> int:
