@@ -1,14 +1,13 @@
 """The straight line: model + rows + reference + groups -> game -> method -> design -> values -> explanation."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from tqdm import tqdm
 
 from shearshap.adapters import Output, Predictor, checked_output, opened
 from shearshap.design import EMPTY, FULL, Design, Estimate, Method, check_budget
@@ -82,7 +81,8 @@ def explain(
         dtype = _dtype(predict, rows, table, absent)
         inputs, references = (_placed(part, predict.device, dtype) for part in (table, absent))
         size = automatic_batch(predict, owner.size) if batch_size == "auto" else _whole("batch_size", batch_size)
-        with _bar(len(table) * budget, progress) as advance:
+        hidden, delay = (None, 2) if progress is None else (not progress, 0)
+        with tqdm(total=len(table) * budget, unit=" evaluations", unit_scale=True, disable=hidden, delay=delay) as bar:
             game = ModelGame(
                 predict,
                 inputs,
@@ -91,7 +91,7 @@ def explain(
                 shape,
                 int(owner.max()) + 1,
                 Batch(size),
-                advance,
+                bar.update,
             )
             return _solve(game, method, budget, seed)
 
@@ -127,7 +127,8 @@ def _solve(game: ModelGame | FunctionGame, wanted: str | Method, budget: int, se
     method = _chosen(wanted, game, budget)
     coalitions = budget // game.cost
     design: Design | None = None
-    parts: list[_Part] = []
+    parts: list[dict[str, Tensor]] = []
+    spent = Spent()
     start, size = 0, max(_FIRST_BLOCK, method.pilot_rows)
     while start < game.rows:
         block = game.take(slice(start, start + size))
@@ -136,10 +137,22 @@ def _solve(game: ModelGame | FunctionGame, wanted: str | Method, budget: int, se
         values = block(design.coalitions)
         if start == 0:
             design = design.fit(values[: method.pilot_rows])
-        parts.append(_Part.of(design.estimate(values), values, block.spent))
+        parts.append(_kept(design.estimate(values), values))
+        spent = spent.most(block.spent)
         start, size = start + size, _block_rows(design, values)
     assert design is not None
-    return _joined(parts, method, seed, design.calibration, single=game.single == [True])
+    whole = _joined(parts, single=game.single == [True])
+    return Explanation(
+        values=whole["values"],
+        base_values=whole["base_values"],
+        predictions=whole["predictions"],
+        standard_errors=whole.get("standard_errors"),
+        evaluations=spent.evaluations,
+        derivative_passes=spent.derivative_passes,
+        method=name_of(method),
+        seed=seed,
+        calibration=design.calibration,
+    )
 
 
 def _block_rows(design: Design, values: Tensor) -> int:
@@ -149,47 +162,20 @@ def _block_rows(design: Design, values: Tensor) -> int:
     return max(1, _BLOCK_BYTES.get(values.device.type, 1 << 28) // row_bytes)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What one block of rows came to: arrays (r, p, k) and (r, k), and its cost a row."""
-
-    shares: NDArray[np.float64]
-    standard_errors: NDArray[np.float64] | None
-    base_values: NDArray[np.float64]
-    predictions: NDArray[np.float64]
-    spent: Spent
-
-    @classmethod
-    def of(cls, estimate: Estimate, values: Tensor, spent: Spent) -> "_Part":
-        errors = estimate.standard_errors
-        if not bool(torch.isfinite(estimate.shares).all()):
-            raise ModelError("the values are so large that their shares are not finite; rescale the model's output")
-        return cls(
-            estimate.shares.cpu().numpy(),
-            None if errors is None else errors.cpu().numpy(),
-            values[:, EMPTY].cpu().numpy().copy(),  # a view would keep all values alive
-            values[:, FULL].cpu().numpy().copy(),
-            spent,
-        )
+def _kept(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:
+    """Return what is kept of a block of rows, on its device, as copies: a view would keep all values alive."""
+    if not bool(torch.isfinite(estimate.shares).all()):
+        raise ModelError("the values are so large that their shares are not finite; rescale the model's output")
+    kept = {"values": estimate.shares, "base_values": values[:, EMPTY], "predictions": values[:, FULL]}
+    if estimate.standard_errors is not None:
+        kept["standard_errors"] = estimate.standard_errors
+    return {name: part.clone(memory_format=torch.contiguous_format) for name, part in kept.items()}
 
 
-def _joined(parts: list[_Part], method: Method, seed: int, calibration: object, *, single: bool) -> Explanation:
-    def join(arrays: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return whole[..., 0] if single else whole
-
-    errors = [part.standard_errors for part in parts if part.standard_errors is not None]
-    return Explanation(
-        values=join([part.shares for part in parts]),
-        base_values=join([part.base_values for part in parts]),
-        predictions=join([part.predictions for part in parts]),
-        standard_errors=join(errors) if errors else None,
-        evaluations=max(part.spent.evaluations for part in parts),
-        derivative_passes=max(part.spent.derivative_passes for part in parts),
-        method=name_of(method),
-        seed=seed,
-        calibration=calibration,
-    )
+def _joined(parts: list[dict[str, Tensor]], *, single: bool) -> dict[str, NDArray[np.float64]]:
+    """Return the arrays of all blocks, joined where they are, without the last axis where there is a single output."""
+    whole = {name: torch.cat([part[name] for part in parts]).cpu().numpy() for name in parts[0]}
+    return {name: array[..., 0] if single else array for name, array in whole.items()}
 
 
 def _rows(rows: ArrayLike | Tensor) -> Tensor:
@@ -230,19 +216,3 @@ def _whole(name: str, number: Any) -> int:
     if not whole or number < smallest:
         raise error(f"{name}: wanted {'an integer from 0' if name == 'seed' else 'a positive integer'}, got {number!r}")
     return int(number)
-
-
-@contextmanager
-def _bar(evaluations: int, progress: bool | None) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar over model evaluations, if wanted and tqdm is there."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        if progress:
-            raise InputError("progress=True needs tqdm: pip install 'shearshap[all]'") from None
-        yield lambda _evaluations: None
-        return
-    disable = None if progress is None else not progress
-    delay = 2 if progress is None else 0
-    with tqdm(total=evaluations, unit=" evaluations", unit_scale=True, disable=disable, delay=delay) as bar:
-        yield bar.update

@@ -62,6 +62,10 @@ class Spent:
     evaluations: int = 0
     derivative_passes: int = 0
 
+    def most(self, other: "Spent") -> "Spent":
+        """Return the larger of each."""
+        return Spent(max(self.evaluations, other.evaluations), max(self.derivative_passes, other.derivative_passes))
+
 
 @dataclass
 class Batch:
