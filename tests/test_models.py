@@ -1,0 +1,272 @@
+"""The paper's networks: their definitions, training, files, and explaining one that looks its inputs up in tables."""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save as save_tensors
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+
+from shearshap import InputError, explain
+from shearshap.adapters import TorchPredictor
+from shearshap.data import Dataset, criteo, load
+from shearshap.game import Batch, ModelGame
+from shearshap.interaction import hessian, second_differences
+from shearshap.models import MLP, Config, DeepFM, Trained, build, config_for, train
+from shearshap.models import load as load_model
+from shearshap.models import save as save_model
+
+
+@pytest.fixture(scope="module")
+def german() -> Dataset:
+    return load("german")
+
+
+@pytest.fixture(scope="module")
+def made() -> Dataset:
+    return criteo.synthetic(0, rows=3000)
+
+
+@pytest.fixture(scope="module")
+def small(german: Dataset) -> Trained:
+    return train(german, steps=6)
+
+
+@pytest.fixture(scope="module")
+def deepfm(made: Dataset) -> Trained:
+    return train(made, steps=400, learning_rate=3e-3)
+
+
+def weights(trained: Trained) -> dict[str, Tensor]:
+    return trained.network.state_dict()
+
+
+# Networks
+
+
+def test_the_papers_network_for_each_data_set(german: Dataset, made: Dataset) -> None:
+    assert config_for(german) == Config("mlp", 61, hidden=64)
+    config = config_for(made, "relu")
+    assert (config.kind, config.inputs, config.hidden, config.activation) == ("deepfm", 39, 32, "relu")
+    assert config.vocabularies == tuple(1 + len(kinds) for kinds in made.encoder.categories.values())
+    assert made.inputs[:, 13:].max(axis=0).tolist() == [size - 1 for size in config.vocabularies]
+
+
+def test_the_mlp_has_two_hidden_layers() -> None:
+    network = build(Config("mlp", 61))
+    assert isinstance(network, MLP)
+    sizes = [tuple(layer.weight.shape) for layer in network.layers if isinstance(layer, nn.Linear)]
+    assert sizes == [(64, 61), (64, 64), (2, 64)]
+    assert network(torch.zeros(3, 61)).shape == (3, 2)
+
+
+def slow_deepfm(network: DeepFM, row: Tensor) -> Tensor:
+    """The log-odds of one row: bias, first-order weights, every pair's dot product and the deep part."""
+    embeddings, start = [row[number] * network.weights[number] for number in range(network.numbers)], 0
+    for place, size in enumerate(network.config.vocabularies):
+        embeddings.append(network.table.weight[start + int(row[network.numbers + place])])
+        start += size
+    first = sum(embedding[0] for embedding in embeddings)
+    pairs = sum(a[1:] @ b[1:] for a, b in combinations(embeddings, 2))
+    deep: Tensor = network.deep(torch.cat([embedding[1:] for embedding in embeddings]))[0]
+    return network.bias[0] + first + pairs + deep
+
+
+def example() -> tuple[DeepFM, Tensor]:
+    torch.manual_seed(0)
+    network = build(Config("deepfm", 6, hidden=5, vocabularies=(3, 4, 2), factors=3)).double()
+    assert isinstance(network, DeepFM)
+    nn.init.normal_(network.bias)
+    rows = torch.cat((torch.randn(8, 3), torch.stack([torch.randint(size, (8,)) for size in (3, 4, 2)], dim=1)), dim=1)
+    return network, rows.double()
+
+
+def test_deepfm_against_its_definition() -> None:
+    network, rows = example()
+    odds = torch.stack([slow_deepfm(network, row) for row in rows])
+    torch.testing.assert_close(network(rows), torch.stack((-odds, odds), dim=1) / 2)
+
+
+def test_deepfm_is_its_two_halves() -> None:
+    network, rows = example()
+    assert network.embed(rows).shape == (8, 6, 4)
+    torch.testing.assert_close(network.from_embeddings(network.embed(rows)), network(rows))
+
+
+def test_deepfm_without_categories() -> None:
+    network = build(Config("deepfm", 3))
+    assert network(torch.ones(2, 3)).shape == (2, 2)
+
+
+def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(InputError, match="kind: wanted one of mlp, deepfm, got 'cnn'"):
+        build(Config("cnn", 3))
+    with pytest.raises(InputError, match="activation: wanted one of softplus, relu, gelu, tanh, got 'sine'"):
+        build(Config("mlp", 3, activation="sine"))
+
+
+# Training
+
+
+def test_training_is_decided_by_the_seed_alone(german: Dataset, small: Trained) -> None:
+    torch.manual_seed(123)
+    before = torch.random.get_rng_state()
+    again, other = train(german, steps=6), train(german, steps=6, seed=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(small).items())
+    assert not all(torch.equal(value, weights(other)[name]) for name, value in weights(small).items())
+
+
+def test_training_learns_census() -> None:
+    census = load("census")
+    trained = train(census, steps=400)
+    assert trained.epochs == 5
+    assert trained.majority == pytest.approx(0.759, abs=0.002)
+    assert trained.test_accuracy > trained.majority + 0.05
+    assert trained.validation_accuracy > 0.81
+    assert not trained.network.training
+
+
+def test_training_stops_without_a_gain(german: Dataset) -> None:
+    assert train(german, learning_rate=0.0, patience=9).epochs == 4
+    assert train(german, steps=7).epochs == 3
+
+
+def test_training_refuses_no_steps(german: Dataset) -> None:
+    with pytest.raises(InputError, match="steps: wanted a positive number of batches, got 0"):
+        train(german, steps=0)
+
+
+# Files
+
+
+@pytest.mark.parametrize("kind", ["small", "deepfm"])
+def test_a_network_comes_back_as_it_was(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    trained: Trained = request.getfixturevalue(kind)
+    folder = save_model(trained, tmp_path / "deep" / "folder")
+    back = load_model(folder)
+    inputs = torch.ones(5, trained.config.inputs)
+    assert torch.equal(back.network(inputs), trained.network(inputs))
+    assert replace(back, network=trained.network) == trained
+    assert not back.network.training
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_nothing_is_unpickled(small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("pickle was used")
+
+    for name in ("load", "loads", "Unpickler", "dump", "dumps"):
+        monkeypatch.setattr(f"pickle.{name}", refuse)
+    load_model(save_model(small, tmp_path))
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    facts = json.loads((folder / "model.json").read_text())
+    facts["config"] |= changes.pop("config", {})
+    (folder / "model.json").write_text(json.dumps({**facts, **changes}))
+
+
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(InputError, match="^" + re.escape(message)):
+        load_model(folder)
+
+
+def test_damaged_weights_are_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    for damaged in (bytes(content), bytes(content[:100]), b""):
+        path.write_bytes(damaged)
+        refused(tmp_path, f"{path} is damaged, or not the one that model.json describes (other hash)")
+
+
+def test_weights_of_no_network_are_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.safetensors"
+    for content in (b"not safetensors at all", save_tensors({"other": torch.zeros(2)})):
+        path.write_bytes(content)
+        edit(tmp_path, sha256=hashlib.sha256(content).hexdigest())
+        refused(tmp_path, f"{path} does not hold the weights of this mlp: ")
+
+
+def test_another_architecture_is_refused(small: Trained, tmp_path: Path) -> None:
+    save_model(small, tmp_path)
+    weights_path = tmp_path / "model.safetensors"
+    edit(tmp_path, config={"hidden": 32})
+    refused(tmp_path, f"{weights_path} does not hold the weights of this mlp: ")
+    edit(tmp_path, config={"hidden": 64, "kind": "deepfm"})
+    refused(tmp_path, f"{weights_path} does not hold the weights of this deepfm: ")
+    edit(tmp_path, config={"kind": "cnn"})
+    refused(tmp_path, "kind: wanted one of mlp, deepfm, got 'cnn'")
+
+
+@pytest.mark.parametrize("config", [{"hidden": "64"}, {"layers": 3}, {"vocabularies": None}])
+def test_a_config_of_other_fields_or_types_is_refused(small: Trained, tmp_path: Path, config: dict[str, Any]) -> None:
+    edit(save_model(small, tmp_path), config=config)
+    refused(
+        tmp_path,
+        f"{tmp_path / 'model.json'} does not describe a network of ours: wanted a config of {{'kind': 'str', 'inputs': 'int'",
+    )
+
+
+def test_a_spoiled_description_is_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.json"
+    edit(tmp_path, extra=1)
+    refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys ['config', 'dataset', 'epochs'")
+    path.write_text("[1]")
+    refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys")
+    path.write_text("{")
+    refused(tmp_path, f"{path} is no JSON: ")
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_missing_file_is_named(small: Trained, tmp_path: Path, name: str) -> None:
+    path = save_model(small, tmp_path) / name
+    path.unlink()
+    refused(
+        tmp_path,
+        f"there is no file {path}; wanted a folder made by 'shear train', with model.safetensors and model.json",
+    )
+
+
+# Explaining DeepFM
+
+
+def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
+    rows = made.inputs[made.test[:4]]
+    for method in ("leverage", "shear"):
+        shares = explain(
+            deepfm.network,
+            rows,
+            reference=made.reference,
+            groups=made.groups,
+            budget=400,
+            method=method,
+            output=1,
+        )
+        assert shares.values.shape == (4, 39)
+        if method == "leverage":
+            np.testing.assert_allclose(shares.gap, 0, atol=1e-5)
+        else:
+            assert shares.derivative_passes > 0
+    logits = deepfm.network(torch.from_numpy(rows))[:, 1].detach()
+    np.testing.assert_allclose(shares.predictions, logits, rtol=1e-5)
+
+
+def test_derivatives_by_embeddings_rank_as_second_differences_do(made: Dataset, deepfm: Trained) -> None:
+    inputs = torch.from_numpy(made.inputs[made.test[:8]])
+    reference = torch.from_numpy(made.reference)[None]
+    predict = TorchPredictor(deepfm.network, 1, torch.device("cpu"))
+    game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
+    by_derivatives, by_differences = hessian(game).numpy(), second_differences(game).numpy()
+    upper = np.triu_indices(39, 1)
+    for derivative, difference in zip(by_derivatives, by_differences, strict=True):
+        assert spearmanr(derivative[upper], difference[upper]).statistic > 0.8
