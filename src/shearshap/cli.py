@@ -1,0 +1,210 @@
+"""The command `shear`: the paper's data sets, networks and ground truth, from a terminal."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from typer.core import TyperGroup
+
+from shearshap import __version__, models
+from shearshap.data import Dataset, criteo, uci
+from shearshap.data import load as load_data
+from shearshap.errors import ShearError
+from shearshap.models import Trained
+from shearshap.truth import Truth, ground_truth
+
+
+class Commands(TyperGroup):
+    """Commands whose expected errors are one line each, without a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command; exit with 2 where shearshap, or the place to write to, refuses."""
+        try:
+            return super().invoke(ctx)
+        except (ShearError, FileExistsError, NotADirectoryError, PermissionError) as error:
+            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(2) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Seed = Annotated[int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")]
+File = Annotated[Path | None, typer.Option("--path", help="Your copy of Criteo's file; for criteo only.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shear {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Shapley values of the paper's networks: look at the data, train a network, compute its ground truth.
+
+    \b
+    Example, from nothing to exact Shapley values:
+        shear data
+        shear train census
+        shear truth out/census-softplus-seed0 --rows 100
+    """  # noqa: D301
+
+
+@app.command()
+def data(
+    name: Annotated[
+        str | None, typer.Argument(help="A data set; without one, all are listed.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    path: File = None,
+) -> None:
+    """List the data sets, or show what is in one.
+
+    \b
+    Examples:
+        shear data
+        shear data census
+        shear data criteo --path train.txt.gz
+    """  # noqa: D301
+    typer.echo(_catalogue() if name is None else _facts(load_data(name, seed=seed, path=path)))
+
+
+@app.command()
+def train(
+    name: Annotated[str, typer.Argument(help="A data set, as 'shear data' lists them.")],
+    activation: Annotated[str, typer.Option(help=f"One of {', '.join(models.networks.ACTIVATIONS)}.")] = "softplus",
+    seed: Seed = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Batches at most, rounded up to whole passes.")] = 30_000,
+    path: File = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to save the network in.", show_default="out/NAME-ACTIVATION-seedSEED"),
+    ] = None,
+) -> None:
+    """Train the paper's network for a data set, and save it.
+
+    Training stops when the validation rows no longer gain. The seed decides the split of the rows, too.
+
+    \b
+    Examples:
+        shear train census
+        shear train bank --activation relu --seed 1 --out bank-relu
+    """  # noqa: D301
+    dataset = load_data(name, seed=seed, path=path)
+    trained = models.train(dataset, activation=activation, seed=seed, steps=steps)
+    folder = models.save(trained, out or Path("out") / f"{name}-{activation}-seed{seed}")
+    typer.echo(_report(trained, dataset, folder))
+
+
+@app.command()
+def truth(
+    model_dir: Annotated[Path, typer.Argument(help="A folder made by 'shear train'.")],
+    rows: Annotated[int, typer.Option(min=1, help="Test rows to explain, from the first on.")] = 500,
+    output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
+    tolerance: Annotated[float, typer.Option(help="Expected error over mean |share|, where exact is too dear.")] = 0.01,
+    path: File = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to keep the values in.", show_default="MODEL_DIR")
+    ] = None,
+) -> None:
+    """Compute the Shapley values of a trained network.
+
+    They are what estimators are measured against.
+
+    Up to 20 features the values are exact; beyond, they are estimated until they have converged. Stop it whenever you
+    like: the same command goes on where it was.
+
+    \b
+    Examples:
+        shear truth out/census-softplus-seed0
+        shear truth out/criteo-softplus-seed0 --rows 100 --path train.txt.gz
+    """  # noqa: D301
+    started = time.perf_counter()
+    trained = models.load(model_dir)
+    dataset = load_data(trained.dataset, seed=trained.seed, path=path)
+    folder = out or model_dir
+    found = ground_truth(trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance)
+    typer.echo(_summary(found, dataset, time.perf_counter() - started, folder / f"truth-{found.key}"))
+
+
+def _catalogue() -> str:
+    """Return a table of the data sets."""
+    table = [("name", "rows", "features", "what it is")]
+    table += [(name, str(source.rows), str(source.features), source.title) for name, source in uci.SOURCES.items()]
+    table += [
+        ("criteo", f"<={criteo.ROWS}", str(criteo.FEATURES), f"{criteo.TITLE} of your own file: needs --path FILE"),
+        ("criteo-synthetic", str(criteo.ROWS), str(criteo.FEATURES), criteo.SYNTHETIC_TITLE),
+    ]
+    return "\n".join(f"{name:<18}{rows:>8}{features:>10}  {what}" for name, rows, features, what in table)
+
+
+def _facts(dataset: Dataset) -> str:
+    """Return what is in a data set, a line for each fact and each feature."""
+    counts = np.bincount(dataset.labels) / len(dataset.labels)
+    classes = ", ".join(f"{name} ({share:.1%})" for name, share in zip(dataset.classes, counts, strict=True))
+    sizes = f"{len(dataset.train)} train, {len(dataset.validation)} validation, {len(dataset.test)} test"
+    return "\n".join(
+        (
+            f"{dataset.name}: {dataset.title}",
+            f"rows      {len(dataset.inputs)}: {sizes}",
+            f"classes   {classes}",
+            f"features  {len(dataset.groups)} in {dataset.inputs.shape[1]} inputs; from the training rows:",
+            *(f"  {name:<16}{_feature(dataset, name)}" for name in dataset.feature_names),
+            f"source    {dataset.source}",
+        )
+    )
+
+
+def _feature(dataset: Dataset, name: str) -> str:
+    if name in dataset.encoder.categories:
+        return f"{len(dataset.encoder.categories[name])} categories"
+    mean, deviation = dataset.encoder.numeric[name]
+    scale = " on a log scale" if dataset.name.startswith("criteo") else ""
+    return f"number, mean {mean:.4g}, standard deviation {deviation:.4g}{scale}"
+
+
+def _report(trained: Trained, dataset: Dataset, folder: Path) -> str:
+    """Return how good a trained network is, and where it is."""
+    config = trained.config
+    return "\n".join(
+        (
+            f"{dataset.name}: {dataset.title}",
+            f"network   {config.kind}, {config.activation}, {trained.epochs} epochs, seed {trained.seed}",
+            f"accuracy  {trained.test_accuracy:.2%} of {len(dataset.test)} test rows",
+            f"majority  {trained.majority:.2%} are of the larger class",
+            f"saved in  {folder}",
+        )
+    )
+
+
+def _summary(found: Truth, dataset: Dataset, seconds: float, folder: Path) -> str:
+    """Return what ground truth came to, how far to trust it, and where it is."""
+    kind = "exact" if found.exact else f"estimated, expected error {found.error:.3%} of mean |share|"
+    return "\n".join(
+        (
+            f"{dataset.name}: {dataset.title}",
+            f"rows      {len(found.rows)} of {len(dataset.test)} test rows, {len(dataset.groups)} features each",
+            f"values    {kind}",
+            f"cost      {found.evaluations} evaluations a row",
+            f"|share|   {np.abs(found.values).mean():.4g} on average",
+            f"time      {seconds:.1f} s",
+            f"kept in   {folder}",
+        )
+    )
+
+
+if __name__ == "__main__":
+    app(prog_name="shear")
