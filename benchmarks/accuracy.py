@@ -3,8 +3,9 @@
     python benchmarks/accuracy.py            every network, two seeds of each
     python benchmarks/accuracy.py --quick    one seed, fewer rows
 
-Networks are 64-64 with ReLU or GELU, trained on scikit-learn's wine (13 players, its 13 columns) and digits
-(16 players, 2 x 2 patches of the 8 x 8 image); the explained output is one logit. The truth is exact: all 2^p
+Networks are 64-64 with ReLU or GELU, trained on the package's census (13 players) and bank (16), and on scikit-learn's
+wine (13 players, its 13 columns) and digits (16 players, 2 x 2 patches of the 8 x 8 image); the explained output is one
+logit. The truth is exact: all 2^p
 coalitions. Errors are means over rows of the mean absolute error of a row's shares. N evaluations a player are a
 budget of N p + 2, base value and prediction included, as in the paper.
 """
@@ -21,7 +22,8 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 from setting import machine, table
-from shearshap import METHODS, Explanation, explain
+from shearshap import METHODS, Explanation, explain, models
+from shearshap.data import load
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -75,17 +77,26 @@ def train(inputs: Any, labels: Any, activation: type[nn.Module], seed: int) -> n
 
 
 def settings(seeds: int, rows: int) -> list[Setting]:
-    found = []
-    for name in ("wine", "digits"):
-        inputs, labels, groups, output = data(name)
-        for kind, activation in ACTIVATIONS.items():
-            for seed in range(seeds):
-                x, test, y, _ = train_test_split(inputs, labels, test_size=0.3, random_state=seed, stratify=labels)
-                players = inputs.shape[1] if groups is None else int(groups.max()) + 1
-                net = train(x, y, activation, seed)
-                title = f"{name} {kind} {seed}"
-                found.append(Setting(title, net, test[:rows], x.mean(axis=0), groups, output, players))
-    return found
+    kinds = [(kind, seed) for kind in ACTIVATIONS for seed in range(seeds)]
+    tables = [table_setting(name, *kind, rows) for name in ("census", "bank") for kind in kinds]
+    return tables + [small_setting(name, *kind, rows) for name in ("wine", "digits") for kind in kinds]
+
+
+def table_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
+    """Return the paper's network on one of its data sets."""
+    dataset = load(name, seed=seed)
+    network = models.train(dataset, activation=kind, seed=seed).network
+    groups, test = list(dataset.groups.values()), dataset.inputs[dataset.test[:rows]]
+    return Setting(f"{name} {kind} {seed}", network, test, dataset.reference, groups, 1, len(groups))
+
+
+def small_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
+    """Return a network on one of scikit-learn's data sets."""
+    inputs, labels, groups, output = data(name)
+    x, test, y, _ = train_test_split(inputs, labels, test_size=0.3, random_state=seed, stratify=labels)
+    players = inputs.shape[1] if groups is None else int(groups.max()) + 1
+    network = train(x, y, ACTIVATIONS[kind], seed)
+    return Setting(f"{name} {kind} {seed}", network, test[:rows], x.mean(axis=0), groups, output, players)
 
 
 def error(setting: Setting, truth: Explanation, method: str, budget: int) -> tuple[float, float]:
