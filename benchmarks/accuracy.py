@@ -117,19 +117,20 @@ def main() -> None:
     tried = settings(seeds=1 if quick else 2, rows=20 if quick else 50)
     truths = [setting.explain(1 << setting.players, "exact") for setting in tried]
     for each in EVALUATIONS_A_PLAYER:
-        results = {
-            name: [error(s, truth, name, each * s.players + 2) for s, truth in zip(tried, truths, strict=True)]
-            for name in FAIR
-        }
-        leverage = [miss for miss, _ in results["leverage"]]
-        print(f"\n{each} evaluations a player: error over the error of leverage (whose error is in brackets)\n")
-        cells = [
-            [name, *(f"{miss / base:.2f}" for (miss, _), base in zip(found, leverage, strict=True))]
-            for name, found in results.items()
-        ]
-        cells.append(["(leverage)", *(f"{base:.1e}" for base in leverage)])
-        cells.append(["kriging's 95 % intervals hold", *(f"{held:.0%}" for _, held in results["kriging"])])
-        print(table(["", *(setting.name for setting in tried)], cells))
+        print(
+            f"\n{each} evaluations a player: the mean absolute error over that of leverage; leverage's own error; and"
+        )
+        print("how many of the exact values kriging's 95 % intervals hold\n")
+        cells = [row(setting, truth, each) for setting, truth in zip(tried, truths, strict=True)]
+        print(table(["", *FAIR, "leverage's error", "intervals hold"], cells))
+
+
+def row(setting: Setting, truth: Explanation, each: int) -> list[str]:
+    """Return the cells of one network at so many evaluations a player."""
+    found = {name: error(setting, truth, name, each * setting.players + 2) for name in FAIR}
+    base = found["leverage"][0]
+    ratios = [f"{miss / base:.2f}" for miss, _ in found.values()]
+    return [setting.name, *ratios, f"{base:.1e}", f"{found['kriging'][1]:.0%}"]
 
 
 if __name__ == "__main__":
