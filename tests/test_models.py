@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
-from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from shearshap import InputError, explain
@@ -269,4 +268,5 @@ def test_derivatives_by_embeddings_rank_as_second_differences_do(made: Dataset, 
     by_derivatives, by_differences = hessian(game).numpy(), second_differences(game).numpy()
     upper = np.triu_indices(39, 1)
     for derivative, difference in zip(by_derivatives, by_differences, strict=True):
-        assert spearmanr(derivative[upper], difference[upper]).statistic > 0.8
+        ranks = [np.argsort(np.argsort(eta[upper])) for eta in (derivative, difference)]
+        assert np.corrcoef(*ranks)[0, 1] > 0.8
