@@ -90,6 +90,17 @@ def test_data_shows_one_data_set() -> None:
         assert part in text
 
 
+def test_data_writes_rows_that_people_read(tmp_path: Path) -> None:
+    printed = done("data", "german", "--out", tmp_path / "made" / "german.csv")
+    assert f"written to {tmp_path / 'made' / 'german.csv'}" in printed
+    lines = (tmp_path / "made" / "german.csv").read_text().splitlines()
+    assert len(lines) == 1001
+    assert lines[0].startswith("checking,duration,history,purpose,amount")
+    assert lines[1].startswith('below 0 DM,6,"critical account, or credits elsewhere",radio or television,1169')
+    assert {line.rsplit(",", 1)[1] for line in lines[1:]} == {"train", "validation", "test"}
+    assert shear("data", "--out", tmp_path / "all.csv").exit_code == 2
+
+
 def test_data_reads_the_users_criteo_file(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("".join("\t".join((str(n % 2), *["3"] * 13, *["ab"] * 26)) + "\n" for n in range(40)))

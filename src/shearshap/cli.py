@@ -70,6 +70,9 @@ def data(
     ] = None,
     seed: Seed = 0,
     path: File = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the rows here too, as CSV for people to read.", show_default=False)
+    ] = None,
 ) -> None:
     """List the data sets, or show what is in one.
 
@@ -77,9 +80,18 @@ def data(
     Examples:
         shear data
         shear data census
+        shear data german --out german.csv
         shear data criteo --path train.txt.gz
     """  # noqa: D301
-    typer.echo(_catalogue() if name is None else _facts(load_data(name, seed=seed, path=path)))
+    if name is None:
+        if out is not None:
+            raise typer.BadParameter("name a data set to write", param_hint="--out")
+        typer.echo(_catalogue())
+        return
+    dataset = load_data(name, seed=seed, path=path)
+    typer.echo(_facts(dataset))
+    if out is not None:
+        typer.echo(f"written to {dataset.write(out)}")
 
 
 @app.command()
@@ -115,6 +127,7 @@ def truth(
     rows: Annotated[int, typer.Option(min=1, help="Test rows to explain, from the first on.")] = 500,
     output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
     tolerance: Annotated[float, typer.Option(help="Expected error over mean |share|, where exact is too dear.")] = 0.01,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the draws of an estimate; exact values need none.")] = 0,
     path: File = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder to keep the values in.", show_default="MODEL_DIR")
@@ -136,7 +149,7 @@ def truth(
     trained = models.load(model_dir)
     dataset = load_data(trained.dataset, seed=trained.seed, path=path)
     folder = out or model_dir
-    found = ground_truth(trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance)
+    found = ground_truth(trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance, seed=seed)
     typer.echo(_summary(found, dataset, time.perf_counter() - started, folder / f"truth-{found.key}"))
 
 

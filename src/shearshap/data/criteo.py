@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from shearshap.data.dataset import Dataset, Encoder, split
 from shearshap.errors import InputError
@@ -54,7 +55,7 @@ def load(path: Path | str | None, seed: int, rows: int = ROWS) -> Dataset:
 def sample(path: Path, rows: int, seed: int) -> list[str]:
     """Return a uniform sample of a file's lines in one pass, holding no more than the sample (Li's algorithm L)."""
     rng = np.random.default_rng(seed)
-    with _lines(path) as lines:
+    with _lines(path) as lines, tqdm(unit=" lines", unit_scale=True, disable=None, delay=2) as bar:
         numbered = enumerate(lines)
         kept = list(islice(numbered, rows))
         last = kept[-1:]
@@ -64,6 +65,7 @@ def sample(path: Path, rows: int, seed: int) -> list[str]:
             ahead = 1 + math.floor(math.log(1 - rng.random()) / math.log1p(-weight))
             wanted = last[0][0] + ahead
             last = list(deque(islice(numbered, ahead), maxlen=1)) or last
+            bar.update(ahead)
             if last[0][0] < wanted:
                 break
             kept[int(rng.integers(rows))] = last[0]

@@ -1,7 +1,9 @@
 """A data set ready for a network and for explaining it: inputs, labels, players, splits and what people read."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +49,20 @@ class Dataset:
     def categorical(self) -> int:
         """How many features are categories."""
         return len(self.encoder.categories)
+
+    def write(self, path: Path | str) -> Path:
+        """Write the rows as people read them, as CSV: the features, the class and the split of each."""
+        path, split_of = Path(path), np.empty(len(self.labels), dtype=object)
+        for name in ("train", "validation", "test"):
+            split_of[getattr(self, name)] = name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow([*self.feature_names, "class", "split"])
+            classes = np.array(self.classes, dtype=object)[self.labels]
+            rows.writerows(np.column_stack((self.display, classes, split_of)).tolist())
+        return partial.replace(path)
 
     def __repr__(self) -> str:
         """Return the size, the kinds of features and the splits in one line."""
