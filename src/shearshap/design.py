@@ -86,7 +86,7 @@ class Linear(Design):
     weights: Tensor  #: (p, c)
 
     def estimate(self, values: Tensor) -> Estimate:
-        """Return phi = W v; W's rows add up to 0, so what is common to all values may go first, and digits stay."""
+        """Return phi = W v, of values less the base value: W's rows add up to 0, and fewer digits are lost."""
         return Estimate(torch.einsum("pc,rck->rpk", self.weights, values - values[:, :1]))
 
 
