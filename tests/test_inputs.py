@@ -121,6 +121,24 @@ def test_the_width_a_module_wants_is_named() -> None:
         explain(network(4), np.ones((2, 3)), reference=np.zeros(3), budget=8)
 
 
+@pytest.mark.parametrize("huge", [1e39, 3e38])
+def test_numbers_too_large_for_the_model_are_refused(huge: float) -> None:
+    with pytest.raises(InputError, match=r"there are numbers too large for the model's torch.float32"):
+        explain(network(4).float(), np.full((2, 4), huge), reference=-np.full(4, huge), budget=16)
+
+
+def test_the_default_device_changes_nothing() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 8))
+    net = network(8)
+    usual = explain(net, rows, reference=np.zeros(8), budget=60).values
+    torch.set_default_device("meta")
+    try:
+        odd = explain(net, rows, reference=np.zeros(8), budget=60).values
+    finally:
+        torch.set_default_device(None)
+    np.testing.assert_allclose(odd, usual)
+
+
 def test_output_out_of_range() -> None:
     with pytest.raises(InputError, match=r"output: there is no output 2; the model has 2 \(0 to 1\)"):
         explain(network(4), ROWS, reference=ZEROS, budget=16, output=2)

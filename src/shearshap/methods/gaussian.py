@@ -303,7 +303,7 @@ def thinned(u: Tensor, count: int) -> Tensor:
 def spread(length: int, count: int) -> Tensor:
     """Return at most `count` indices, evenly spaced."""
     count = max(0, min(length, count))
-    return torch.arange(count) * length // max(count, 1)
+    return torch.arange(count, device="cpu") * length // max(count, 1)
 
 
 def standardised(trend: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

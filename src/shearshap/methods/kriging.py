@@ -142,7 +142,7 @@ def most_telling(pairs: Bools, count: int) -> NDArray[np.int64]:
     # a linear part of variance PLAN_LINEAR stands for the flat one
     cross = cross[0] / scale[0] + PLAN_NUGGET * white + 2 * PLAN_LINEAR / p * u.mT
     variance = u.new_full((len(u),), 1 + PLAN_NUGGET + PLAN_LINEAR)
-    columns, free, chosen = u.new_zeros(count + 1, len(u)), torch.ones(len(u)), []
+    columns, free, chosen = u.new_zeros(count + 1, len(u)), u.new_ones(len(u)), []
     for step in range(count + 1):
         gain = cross.square().sum(0) / variance.clamp_min(1e-9) * free
         # rounded, so that ties, of which symmetry makes many, fall alike on all machines
