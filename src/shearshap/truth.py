@@ -20,6 +20,7 @@ from shearshap.errors import InputError, ShearWarning
 from shearshap.explain import explain
 from shearshap.explanation import Explanation, Floats
 from shearshap.models import Trained, config_for
+from shearshap.storage import written_whole
 
 Item = TypeVar("Item")
 
@@ -238,10 +239,7 @@ def _read(path: Path, shape: tuple[int, int]) -> _Piece | None:
 
 
 def _write(path: Path, piece: _Piece) -> None:
-    """Write whole or not at all: a file that is being written has another name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    with written_whole(path) as name, name.open("wb") as file:
         np.savez(
             file,
             values=piece.values,
@@ -249,4 +247,3 @@ def _write(path: Path, piece: _Piece) -> None:
             predictions=piece.predictions,
             evaluations=np.int64(piece.evaluations),
         )
-    partial.replace(path)

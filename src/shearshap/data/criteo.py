@@ -115,8 +115,8 @@ def _dataset(
     seen = {column: values[train] for column, values in frame.items()}
     encoder = Encoder.fit(seen, NUMBERS, style="index", fill=True, at_least=RARE)
     inputs = encoder.encode(frame)
-    common = mode(inputs[train], np.arange(inputs.shape[1]))
-    reference = np.where(np.arange(len(common)) < len(NUMBERS), inputs[train].mean(axis=0), common)
+    numbers, categories = np.split(inputs[train], [len(NUMBERS)], axis=1)
+    reference = np.concatenate((numbers.mean(axis=0), mode(categories, np.arange(len(CATEGORIES)))))
     display = np.where(cells[:, 1:] == "", "missing", cells[:, 1:]).astype(object)
     return Dataset(
         name, title, inputs, labels, ("no click", "click"), encoder.groups, display, encoder,

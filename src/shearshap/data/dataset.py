@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
+from shearshap.storage import written_whole
 
 Frame = Mapping[str, NDArray[Any]]
 Ints = NDArray[np.int64]
@@ -55,14 +56,12 @@ class Dataset:
         path, split_of = Path(path), np.empty(len(self.labels), dtype=object)
         for name in ("train", "validation", "test"):
             split_of[getattr(self, name)] = name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        with partial.open("w", newline="", encoding="utf-8") as file:
+        with written_whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow([*self.feature_names, "class", "split"])
             classes = np.array(self.classes, dtype=object)[self.labels]
             rows.writerows(np.column_stack((self.display, classes, split_of)).tolist())
-        return partial.replace(path)
+        return path
 
     def __repr__(self) -> str:
         """Return the size, the kinds of features and the splits in one line."""

@@ -13,6 +13,7 @@ from safetensors.torch import save as save_tensors
 from shearshap.errors import InputError
 from shearshap.models.networks import Config, build
 from shearshap.models.training import Trained
+from shearshap.storage import written_whole
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
@@ -20,7 +21,6 @@ WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 def save(trained: Trained, folder: Path | str) -> Path:
     """Write a trained network into a folder, and return the folder."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     weights = save_tensors({name: value.contiguous() for name, value in trained.network.state_dict().items()})
     facts = {field.name: getattr(trained, field.name) for field in fields(Trained) if field.name != "network"}
     facts |= {"config": trained.config.to_dict(), "sha256": hashlib.sha256(weights).hexdigest()}
@@ -76,7 +76,5 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write whole or not at all: a file that is being written has another name."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    with written_whole(path) as name:
+        name.write_bytes(content)

@@ -45,15 +45,8 @@ class MLP(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        act = _activation(config.activation)
         self.config = config
-        self.layers = nn.Sequential(
-            nn.Linear(config.inputs, config.hidden),
-            act(),
-            nn.Linear(config.hidden, config.hidden),
-            act(),
-            nn.Linear(config.hidden, config.outputs),
-        )
+        self.layers = _three_layers(config.inputs, config.outputs, config)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, d) to logits (n, k)."""
@@ -71,7 +64,6 @@ class DeepFM(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        act = _activation(config.activation)
         self.config = config
         self.numbers = config.inputs - len(config.vocabularies)
         width = 1 + config.factors
@@ -80,13 +72,7 @@ class DeepFM(nn.Module):
         nn.init.normal_(self.table.weight, std=0.1)
         starts = torch.tensor([0, *config.vocabularies[:-1]]).cumsum(0) if config.vocabularies else torch.zeros(0)
         self.register_buffer("starts", starts.long())
-        self.deep = nn.Sequential(
-            nn.Linear(config.inputs * config.factors, config.hidden),
-            act(),
-            nn.Linear(config.hidden, config.hidden),
-            act(),
-            nn.Linear(config.hidden, 1),
-        )
+        self.deep = _three_layers(config.inputs * config.factors, 1, config)
         self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -125,6 +111,12 @@ def config_for(dataset: Dataset, activation: str = "softplus") -> Config:
         return Config("mlp", inputs, activation=activation)
     sizes: Sequence[int] = [1 + len(kinds) for kinds in encoder.categories.values()]
     return Config("deepfm", inputs, hidden=32, activation=activation, vocabularies=tuple(sizes))
+
+
+def _three_layers(inputs: int, outputs: int, config: Config) -> nn.Sequential:
+    """Return inputs -> hidden -> hidden -> outputs, with the config's hidden size and activation."""
+    act, hidden = _activation(config.activation), config.hidden
+    return nn.Sequential(nn.Linear(inputs, hidden), act(), nn.Linear(hidden, hidden), act(), nn.Linear(hidden, outputs))
 
 
 def _activation(name: str) -> type[nn.Module]:
