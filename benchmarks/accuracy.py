@@ -27,7 +27,7 @@ from shearshap.data import load
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
-FAIR = [name for name in METHODS if name != "exact" and not name.endswith("-paper")]
+FAIR = [name for name in METHODS if name != "exact" and not name.endswith(("-paper", "-authors"))]
 
 
 @dataclass(frozen=True)

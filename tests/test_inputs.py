@@ -9,7 +9,17 @@ import torch
 from torch import nn
 
 from games import Floats, network
-from shearshap import BudgetError, InputError, MethodError, ModelError, Shear, ShearError, explain, explain_game
+from shearshap import (
+    BudgetError,
+    InputError,
+    MethodError,
+    ModelError,
+    Shear,
+    ShearError,
+    explain,
+    explain_game,
+    model_game,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(5, 4))
 ZEROS = np.zeros(4)
@@ -279,3 +289,16 @@ def test_progress_is_silent_off_a_terminal_and_shows_when_asked(capsys: pytest.C
     assert capsys.readouterr().err == ""
     explain(network(4), ROWS, reference=ZEROS, budget=16, progress=True)
     assert "evaluations" in capsys.readouterr().err
+
+
+def test_a_models_game_answers_coalitions_of_ones_own() -> None:
+    model = network(4)
+    told: list[int] = []
+    with model_game(model, ROWS, reference=ZEROS, groups=[[0, 1], [2], [3]], advance=told.append) as game:
+        values = game(torch.tensor([[[True, False, True], [False, False, False]]]))
+    mixed = ROWS * np.array([1, 1, 0, 1])
+    inputs = torch.tensor(np.concatenate((mixed, np.zeros((1, 4)))))
+    wanted = model(inputs).detach().double().reshape(6, -1)
+    torch.testing.assert_close(values[:, 0], wanted[:5])
+    torch.testing.assert_close(values[:, 1], wanted[5:].expand(5, -1))
+    assert (game.rows, game.players, game.spent.evaluations, sum(told)) == (5, 3, 2, 10)

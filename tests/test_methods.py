@@ -4,6 +4,7 @@ import subprocess
 import sys
 from itertools import combinations, pairwise
 from math import comb
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from games import Bools, Floats, all_coalitions, exact_shares, network, random_table, smooth_table, table_game
+from games import pairwise as pairwise_game
 from shearshap import Kernel, Leverage, MethodError, Permutation, Shear, ShearWarning, Welford, explain, explain_game
 from shearshap.design import (
     Differences,
@@ -126,10 +128,13 @@ def test_a_permutation_is_its_chain_of_prefixes() -> None:
     assert [set(np.flatnonzero(row)) for row in chains] == [{2}, {0, 2}, {0}, {0, 1}]
 
 
+@pytest.mark.parametrize("protocol", ["fair", "authors"])
 @pytest.mark.parametrize("antithetic", [False, True])
-def test_permutations_average_what_each_player_adds_on_joining(antithetic: bool) -> None:
+def test_permutations_average_what_each_player_adds_on_joining(
+    antithetic: bool, protocol: Literal["fair", "authors"]
+) -> None:
     table, players, budget = random_table(5, 9), 5, 26
-    method = Permutation(antithetic=antithetic)
+    method = Permutation(antithetic=antithetic, protocol=protocol)
     answer = explain_game(table_game(table), players=players, budget=budget, method=method, seed=2)
     inner = coalitions_of(method, players, budget, seed=2)[2:].reshape(-1, players - 1, players)
     shares = np.zeros(players)
@@ -138,7 +143,7 @@ def test_permutations_average_what_each_player_adds_on_joining(antithetic: bool)
         for before, after in pairwise(path):
             shares[(before ^ after).bit_length() - 1] += (table[after] - table[before]) / len(inner)
     np.testing.assert_allclose(answer.values[0], shares, atol=1e-12)
-    if antithetic:
+    if antithetic and protocol == "fair":
         half = len(inner) // 2
         assert all((inner[n] == ~inner[n + half, ::-1]).all() for n in range(half))
 
@@ -150,6 +155,45 @@ def test_papers_antithetic_sampling_pairs_complements_of_the_others() -> None:
         others = np.delete(without[player], player, axis=1)
         assert (others[:2] == ~others[2:]).all()
         assert not without[player, :, player].any()
+
+
+@pytest.mark.parametrize(("each", "spare", "orders"), [(1, 0, 1), (2, 0, 2), (7, 4, 7), (8, 0, 8)])
+def test_authors_permutations_are_as_many_as_evaluations_a_player(each: int, spare: int, orders: int) -> None:
+    inner = coalitions_of(Permutation(protocol="authors"), 5, 2 + each * 5 + spare)[2:].reshape(-1, 4, 5)
+    rng = np.random.default_rng(0)
+    slow = rng.permuted(np.tile(np.arange(5), (orders, 1)), axis=1)
+    assert len(inner) == orders
+    for chain, order in zip(inner, slow, strict=True):
+        assert [set(np.flatnonzero(z)) for z in chain] == [set(order[:size]) for size in range(1, 5)]
+
+
+@pytest.mark.parametrize(("each", "pairs"), [(2, 0), (3, 0), (4, 1), (5, 1), (16, 7), (64, 31)])
+def test_authors_antithetic_sampling_leaves_two_orders_alone(each: int, pairs: int) -> None:
+    """N permutations, rounded down to an even number: N/2 - 1 orders, each with its reverse, and two without."""
+    inner = coalitions_of(Permutation(antithetic=True, protocol="authors"), 9, 2 + each * 9)[2:].reshape(-1, 8, 9)
+    assert len(inner) == 2 * pairs + 2 == each - each % 2
+    chains = [chain.tobytes() for chain in inner]
+    reverses = [(~chain[::-1]).tobytes() for chain in inner]
+    partners = [[m for m, other in enumerate(chains) if other == reverse] for reverse in reverses]
+    alone = [n for n, partner in enumerate(partners) if not partner]
+    assert alone == [pairs, pairs + 1]
+    assert partners[:pairs] == [[n + pairs + 2] for n in range(pairs)]
+
+
+def test_authors_antithetic_sampling_is_not_exact_on_pairwise_games() -> None:
+    errors = []
+    value, worth = pairwise_game(7, 0)
+    for method in ("permutation-antithetic", "permutation-antithetic-authors"):
+        answer = explain_game(value, players=7, budget=2 + 8 * 7, method=method)
+        errors.append(abs(answer.values[0] - worth).max())
+    assert errors[0] < 1e-12 < 0.01 < errors[1]
+
+
+@pytest.mark.parametrize("method", ["permutation-authors", "permutation-antithetic-authors"])
+def test_authors_permutations_never_list_all_coalitions(method: str) -> None:
+    answer = explain_game(table_game(random_table(3, 1)), players=3, budget=2 + 30 * 3, method=method)
+    assert answer.evaluations == 2 + 30 * 2
+    assert abs(answer.gap).max() < 1e-12
 
 
 # Regressions
@@ -213,6 +257,25 @@ def test_papers_kernel_averages_one_regression_for_each_player(paired: bool) -> 
         fits.append(np.linalg.inv(A.T @ W @ A) @ A.T @ W @ b)
         assert not paired or (A[:20] == 1 - A[20:]).all()
     np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(paired: bool) -> None:
+    players, table = 5, random_table(5, 6)
+    value, budget = table_game(table), 2 + 40 * 5
+    method = Kernel(paired=paired, protocol="authors")
+    answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
+    inner = coalitions_of(method, players, budget)[2:].reshape(players, 40, players)
+    assert not paired or (inner[:, :20] == ~inner[:, 20:]).all()
+    fits = [slow_regression(A.astype(float), np.ones(40), value(A), float(table[0]), float(table[-1])) for A in inner]
+    np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
+
+
+def test_the_authors_kernel_draws_sizes_by_their_kernel_mass() -> None:
+    size = coalitions_of(Kernel(protocol="authors"), 6, 2 + 6 * 4000)[2:].sum(axis=1)
+    mass = np.array([1 / (s * (6 - s)) for s in range(1, 6)])
+    found = np.bincount(size, minlength=6)[1:] / len(size)
+    np.testing.assert_allclose(found, mass / mass.sum(), atol=0.02)
 
 
 def test_a_singular_regression_warns_and_stays_finite() -> None:
@@ -294,6 +357,7 @@ WRONG: list[tuple[type[Method], dict[str, str]]] = [
     (Shear, {"interaction": "hesian"}),
     (Kernel, {"protocol": "Paper"}),
     (Permutation, {"protocol": "Paper"}),
+    (Permutation, {"protocol": "author"}),
 ]
 
 

@@ -9,6 +9,7 @@ def test_the_public_names() -> None:
     assert shearshap.__all__ == [
         "METHODS", "BudgetError", "Exact", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
+        "model_game",
     ]  # fmt: skip
 
 
@@ -41,6 +42,10 @@ def test_the_methods_and_what_they_promise() -> None:
         "kernel-paired-paper": [],
         "permutation-paper": ["null-player", "unbiased"],
         "permutation-antithetic-paper": ["null-player", "pairwise", "unbiased"],
+        "kernel-authors": ["efficiency"],
+        "kernel-paired-authors": ["efficiency", "pairwise"],
+        "permutation-authors": ["efficiency", "null-player", "unbiased"],
+        "permutation-antithetic-authors": ["efficiency", "null-player", "unbiased"],
     }
 
 

@@ -1,13 +1,13 @@
 """The straight line: model + rows + reference + groups -> game -> method -> design -> values -> explanation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from shearshap.adapters import Output, Predictor, checked_output, opened
 from shearshap.design import EMPTY, FULL, Design, Estimate, Method, check_budget
@@ -16,6 +16,7 @@ from shearshap.explanation import Explanation
 from shearshap.game import Batch, FunctionGame, Game, ModelGame, Spent, automatic_batch
 from shearshap.methods import Exact, name_of, resolve
 from shearshap.players import Groups, owners
+from shearshap.progress import progress_bar
 from shearshap.reference import Reference, background, check_finite, numeric
 
 _FIRST_BLOCK = 16
@@ -71,8 +72,35 @@ def explain(
     progress
         Whether to show a progress bar; None: only in a terminal, after two seconds.
     """
-    output = checked_output(output)
     budget, seed = _whole("budget", budget), _whole("seed", seed)
+    with progress_bar(progress, unit=" evaluations", unit_scale=True) as bar:
+        opened_game = model_game(
+            model, rows, reference=reference, groups=groups, output=output, batch_size=batch_size, device=device,
+            advance=bar.update,
+        )  # fmt: skip
+        with opened_game as game:
+            bar.total = game.rows * budget
+            return _solve(game, method, budget, seed)
+
+
+@contextmanager
+def model_game(
+    model: Any,
+    rows: ArrayLike | Tensor,
+    *,
+    reference: Reference,
+    groups: Groups = None,
+    output: Output = None,
+    batch_size: int | Literal["auto"] = "auto",
+    device: torch.device | str | None = None,
+    advance: Callable[[int], object] = lambda _evaluations: None,
+) -> Iterator[ModelGame]:
+    """Open the cooperative game of a model's predictions, which maps coalitions of players to values.
+
+    For those who want to ask coalitions of their own, or to measure an explanation (`shearshap.metrics`). The options
+    are those of `explain`; `advance` is told how many evaluations each batch took.
+    """
+    output = checked_output(output)
     table = _rows(rows)
     shape = tuple(table.shape[1:])
     owner = owners(groups, shape)
@@ -81,19 +109,16 @@ def explain(
         dtype = _dtype(predict, rows, table, absent)
         inputs, references = (_placed(part, predict.device, dtype) for part in (table, absent))
         size = automatic_batch(predict, owner.size) if batch_size == "auto" else _whole("batch_size", batch_size)
-        hidden, delay = (None, 2) if progress is None else (not progress, 0)
-        with tqdm(total=len(table) * budget, unit=" evaluations", unit_scale=True, disable=hidden, delay=delay) as bar:
-            game = ModelGame(
-                predict,
-                inputs,
-                references,
-                torch.as_tensor(owner, device=predict.device),
-                shape,
-                int(owner.max()) + 1,
-                Batch(size),
-                bar.update,
-            )
-            return _solve(game, method, budget, seed)
+        yield ModelGame(
+            predict,
+            inputs,
+            references,
+            torch.as_tensor(owner, device=predict.device),
+            shape,
+            int(owner.max()) + 1,
+            Batch(size),
+            advance,
+        )
 
 
 def explain_game(

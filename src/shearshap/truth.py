@@ -5,24 +5,21 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from shearshap.data import Dataset
 from shearshap.errors import InputError, ShearWarning
 from shearshap.explain import explain
 from shearshap.explanation import Explanation, Floats
 from shearshap.models import Trained, config_for
+from shearshap.progress import progress_bar
 from shearshap.storage import written_whole
-
-Item = TypeVar("Item")
 
 METHOD = "permutation-antithetic"  #: of an estimate: unbiased, and exact for pairs that act together
 MOST_EXACT = 20  #: players up to which all coalitions are asked for
@@ -157,7 +154,7 @@ def _exact(question: _Question, folder: Path, progress: bool | None) -> Truth:
             (len(part), question.shape[1]),
             partial(question.ask, part, "exact", budget),
         )
-        for number, part in enumerate(_bar(parts, "pieces", progress))
+        for number, part in enumerate(progress_bar(progress, iterable=parts, unit=" pieces"))
     ]
     return Truth(
         values=np.concatenate([piece.values for piece in pieces]),
@@ -199,7 +196,7 @@ def _estimated(question: _Question, folder: Path, tolerance: float, seed: int, p
 
 def _rounds(question: _Question, folder: Path, budget: int, seed: int, progress: bool | None) -> Iterator[_Piece]:
     """Yield explanations of all rows, each with its own draws."""
-    for number in _bar(range(ROUNDS[1]), "rounds", progress):
+    for number in progress_bar(progress, iterable=range(ROUNDS[1]), unit=" rounds"):
         draws = int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
         ask = partial(question.ask, question.rows, METHOD, budget, draws)
         yield _piece(folder / f"round-{number:05d}.npz", question.shape, ask)
@@ -210,11 +207,6 @@ def _relative_error(values: Floats, errors: Floats) -> float:
     size = np.abs(values).mean()
     expected = np.sqrt(2 / np.pi) * errors.mean()
     return float(expected / size) if expected else 0.0
-
-
-def _bar(items: Iterable[Item], unit: str, progress: bool | None) -> Iterable[Item]:
-    bar: Iterable[Item] = tqdm(items, unit=f" {unit}", disable=None if progress is None else not progress, delay=2)
-    return bar
 
 
 def _piece(path: Path, shape: tuple[int, int], compute: Callable[[], Explanation]) -> _Piece:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from shearshap.data.dataset import Dataset, Encoder, split
 from shearshap.errors import InputError
+from shearshap.progress import progress_bar
 from shearshap.reference import mode
 
 NUMBERS = tuple(f"I{n}" for n in range(1, 14))
@@ -55,7 +55,7 @@ def load(path: Path | str | None, seed: int, rows: int = ROWS) -> Dataset:
 def sample(path: Path, rows: int, seed: int) -> list[str]:
     """Return a uniform sample of a file's lines in one pass, holding no more than the sample (Li's algorithm L)."""
     rng = np.random.default_rng(seed)
-    with _lines(path) as lines, tqdm(unit=" lines", unit_scale=True, disable=None, delay=2) as bar:
+    with _lines(path) as lines, progress_bar(None, unit=" lines", unit_scale=True) as bar:
         numbered = enumerate(lines)
         kept = list(islice(numbered, rows))
         last = kept[-1:]

@@ -44,50 +44,52 @@ class Kernel(Method):
         "fair": one constrained regression on the whole budget; sizes drawn by kernel mass, without
         replacement, so that small and large sizes are enumerated as soon as their share of the budget holds
         them. "paper": p regressions of N coalitions each, averaged, unconstrained, with coalitions drawn
-        uniformly and weighed by pi, as the paper's appendix describes KS and KS-Pair.
+        uniformly and weighed by pi, as the paper's appendix describes KS and KS-Pair. "authors": p regressions
+        of N coalitions each, averaged, under efficiency, with coalitions drawn from the kernel, which is what
+        the authors' released numbers agree with.
     """
 
     paired: bool = False
-    protocol: Literal["fair", "paper"] = "fair"
+    protocol: Literal["fair", "paper", "authors"] = "fair"
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_option("protocol", self.protocol, ("fair", "paper"))
+        check_option("protocol", self.protocol, ("fair", "paper", "authors"))
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Fair: efficient, and exact on pairwise games where paired; paper: nothing."""
+        """Efficient, and exact on pairwise games where paired; the paper's way: nothing."""
         if self.protocol == "paper":
             return frozenset()
         return frozenset({"efficiency", "pairwise"} if self.paired else {"efficiency"})
 
     def minimum(self, game: Game) -> int:
-        """Return the coalitions without which the regression cannot have full rank; in the paper's way 2 p + 2."""
-        if self.protocol == "paper":
+        """Return the coalitions without which the regression cannot have full rank; not fair: 2 p + 2."""
+        if self.protocol != "fair":
             return 2 + 2 * game.players
         return smallest_regression(game.players, paired=self.paired)
 
     def design(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
         """Return the design and its regression's weights."""
-        if self.protocol == "paper":
+        if self.protocol != "fair":
             return self._averaged(game, budget, rng)
         draw = pairs_by_size if self.paired else sets_by_size
         return linear(*draw(game.players, budget - 2, kernel_mass(game.players), rng), game.device)
 
     def _averaged(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
-        """Return the mean of p regressions of N uniformly drawn coalitions each."""
+        """Return the mean of p regressions of N coalitions each."""
         players = game.players
         samples = (budget - 2) // players
         half = samples // 2 if self.paired else samples
-        drawn = _uniform_inner(players, players * half, rng).reshape(players, half, players)
+        draw = uniform_draws if self.protocol == "paper" else kernel_draws
+        drawn = draw(players, players * half, rng).reshape(players, half, players)
         if self.paired:
             drawn = np.concatenate((drawn, ~drawn), axis=1)
-        sizes = drawn.sum(axis=2)
-        weight = _coalition_weight(players)[sizes]
-        fits = unconstrained_regression(drawn.astype(np.float64), weight)
-        inner = np.moveaxis(fits, 0, 1).reshape(players, -1) / players
-        weights = np.column_stack((-inner.sum(axis=1), np.zeros(players), inner))
-        return linear(drawn.reshape(-1, players), weights, game.device)
+        fits = _appendix_regressions(drawn) if self.protocol == "paper" else _efficient_regressions(drawn)
+        inner = np.moveaxis(fits[:, :, 2:], 0, 1).reshape(players, -1) / players
+        return linear(
+            drawn.reshape(-1, players), np.column_stack((fits[:, :, :2].mean(axis=0), inner)), game.device
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,7 @@ class Welford(Method):
 
     def design(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
         """Return independent draws from the kernel, all weighed alike."""
-        players = game.players
-        sizes = rng.choice(np.arange(1, players), size=budget - 2, p=kernel_mass(players))
-        ranks = rng.random((budget - 2, players)).argsort(axis=1).argsort(axis=1)
-        inner = ranks < sizes[:, None]
+        inner = kernel_draws(game.players, budget - 2, rng)
         return linear(inner, constrained_regression(inner, np.ones(len(inner))), game.device)
 
 
@@ -183,6 +182,18 @@ def constrained_regression(inner: Bools, weight: Floats) -> Floats:
     return weights
 
 
+def _appendix_regressions(drawn: Bools) -> Floats:
+    """Return the weights (m, p, 2 + c) of unconstrained regressions on coalitions (m, c, p), weighed by pi."""
+    fits = unconstrained_regression(drawn.astype(np.float64), _coalition_weight(drawn.shape[2])[drawn.sum(axis=2)])
+    base = -fits.sum(axis=2, keepdims=True)
+    return np.concatenate((base, np.zeros_like(base), fits), axis=2)
+
+
+def _efficient_regressions(drawn: Bools) -> Floats:
+    """Return the weights (m, p, 2 + c) of regressions under efficiency on coalitions (m, c, p), all weighed alike."""
+    return np.stack([constrained_regression(inner, np.ones(len(inner))) for inner in drawn])
+
+
 def unconstrained_regression(inner: Floats, weight: Floats) -> Floats:
     """Return (A' W A)^-1 A' W of a stack of regressions: A (m, c, p), W (m, c) to (m, p, c).
 
@@ -226,7 +237,14 @@ def _coalition_weight(players: int) -> Floats:
     return np.array([0.0, *inner, 0.0])
 
 
-def _uniform_inner(players: int, count: int, rng: np.random.Generator) -> Bools:
+def kernel_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
+    """Draw sets independently from the Shapley kernel, (count, p)."""
+    sizes = rng.choice(np.arange(1, players), size=count, p=kernel_mass(players))
+    ranks = rng.random((count, players)).argsort(axis=1).argsort(axis=1)
+    return np.asarray(ranks < sizes[:, None])
+
+
+def uniform_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
     """Draw sets uniformly from all but the empty and the full one, (count, p)."""
     drawn = rng.random((count, players)) < 0.5
     while (ends := drawn.all(axis=1) | ~drawn.any(axis=1)).any():

@@ -35,42 +35,55 @@ class Permutation(Method):
     protocol
         "fair": whole permutations, each prefix evaluated once and used for two players; with a budget for
         all coalitions, all coalitions. "paper": as the paper's appendix describes PS and APS, N evaluations
-        for each player apart: N/2 random sets S of the others, and v(S + i) - v(S).
+        for each player apart: N/2 random sets S of the others, and v(S + i) - v(S). "authors": as the authors'
+        released results were made, N whole permutations for N evaluations a player; antithetic, an off-by-one
+        leaves two of them unpaired, so N/2 - 1 orders are followed by their reverses and two stand alone.
     """
 
     antithetic: bool = False
-    protocol: Literal["fair", "paper"] = "fair"
+    protocol: Literal["fair", "paper", "authors"] = "fair"
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_option("protocol", self.protocol, ("fair", "paper"))
+        check_option("protocol", self.protocol, ("fair", "paper", "authors"))
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Fair: all but `pairwise`, which takes antithetic draws; paper: not efficient."""
+        """Fair: all but `pairwise`, which takes antithetic draws; paper: not efficient; authors: never `pairwise`."""
         always: set[Promise] = {"unbiased", "null-player"}
-        efficient: set[Promise] = {"efficiency"} if self.protocol == "fair" else set()
-        pairwise: set[Promise] = {"pairwise"} if self.antithetic else set()
+        efficient: set[Promise] = set() if self.protocol == "paper" else {"efficiency"}
+        pairwise: set[Promise] = {"pairwise"} if self.antithetic and self.protocol != "authors" else set()
         return frozenset(always | efficient | pairwise)
 
     def minimum(self, game: Game) -> int:
-        """Return the coalitions of one permutation, or of one and its reverse; in the paper's way, one difference."""
-        copies = 2 if self.antithetic else 1
-        fair = 2 + copies * (game.players - 1)
-        return min(fair, 1 << game.players) if self.protocol == "fair" else 2 + 2 * copies * game.players
+        """Return the coalitions of one permutation, or of one and its reverse; in the paper's way, one difference.
+
+        The authors' way counts a permutation as p evaluations, though its last prefix is the full coalition.
+        """
+        players, copies = game.players, 2 if self.antithetic else 1
+        if self.protocol == "fair":
+            return min(2 + copies * (players - 1), 1 << players)
+        return 2 + copies * players * (2 if self.protocol == "paper" else 1)
 
     def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of as many whole draws as the budget holds."""
         if self.protocol == "paper":
             return self._differences(game, budget, rng)
-        if budget >= 1 << game.players:
+        if self.protocol == "fair" and budget >= 1 << game.players:
             return enumeration(game)
-        copies = 2 if self.antithetic else 1
-        draws = (budget - 2) // (copies * (game.players - 1))
+        draws, paired = self._draws(game.players, budget)
         orders = rng.permuted(np.tile(np.arange(game.players), (draws, 1)), axis=1)
-        if self.antithetic:
-            orders = np.concatenate((orders, orders[:, ::-1]))
+        orders = np.concatenate((orders, orders[:paired, ::-1]))
         return linear(prefixes(orders), prefix_weights(orders), game.device)
+
+    def _draws(self, players: int, budget: int) -> tuple[int, int]:
+        """Return how many orders to draw, and how many of them, the first, to follow by their reverses."""
+        if self.protocol == "authors":
+            orders = (budget - 2) // players
+            return (orders // 2 + 1, orders // 2 - 1) if self.antithetic else (orders, 0)
+        copies = 2 if self.antithetic else 1
+        draws = (budget - 2) // (copies * (players - 1))
+        return draws, draws if self.antithetic else 0
 
     def _differences(self, game: Game, budget: int, rng: np.random.Generator) -> Differences:
         """Return N/2 differences for each player; a random order's predecessors of i are the set S."""

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from tqdm import tqdm
 
 from shearshap.data import Dataset
 from shearshap.errors import InputError
 from shearshap.models.networks import Config, build, config_for
+from shearshap.progress import progress_bar
 
 RATES = {"mlp": 1e-3, "deepfm": 1e-4}  #: learning rates of the paper's hyper-parameter table
 
@@ -59,7 +59,7 @@ def train(
         inputs, labels = torch.from_numpy(dataset.inputs), torch.from_numpy(dataset.labels)
         best, weights, since, epoch = -1.0, copy.deepcopy(network.state_dict()), 0, 0
         each = math.ceil(len(dataset.train) / batch_size)
-        with tqdm(total=steps, unit=" steps", disable=None if progress is None else not progress, delay=2) as bar:
+        with progress_bar(progress, total=steps, unit=" steps") as bar:
             while since < patience and epoch * each < steps:
                 _epoch(network, optimiser, inputs, labels, dataset.train, batch_size, clip)
                 gained = accuracy(network, dataset, dataset.validation)
