@@ -8,6 +8,8 @@ ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
 import shearshap, shearshap.data
+from shearshap.report import Page, render
+assert "<h1>" in render(Page("A page", (), (), ()))
 print(shearshap.__file__)
 for name in ("census", "bank", "german"):
     print(repr(shearshap.data.load(name)))

@@ -1,0 +1,197 @@
+"""A page as data, and the one HTML file made of it.
+
+Text is plain: `code`, **bold**, [words](https://address) and [words](#section) are marked up, everything else is shown
+as it stands. Titles are shown as they stand, throughout.
+"""
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shearshap.storage import written_whole
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
+
+MARKUP = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)")
+OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
+MARKERS = {
+    "": "",
+    "o": "M15 2.5a3.5 3.5 0 1 0 .01 0z",
+    "s": "M12 3h6v6h-6z",
+    "D": "M15 1.5l4.5 4.5-4.5 4.5-4.5-4.5z",
+    "^": "M15 2l4 7.5h-8z",
+    "v": "M15 10l4-7.5h-8z",
+    "<": "M11 6l7.5-4v8z",
+    ">": "M19 6l-7.5-4v8z",
+    "P": "M13.5 2h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z",
+    "X": "M12.5 2l2.5 2.5 2.5-2.5 1.5 1.5-2.5 2.5 2.5 2.5-1.5 1.5-2.5-2.5-2.5 2.5-1.5-1.5 2.5-2.5-2.5-2.5z",
+    "*": "M15 .8l1.3 3.5 3.8.1-3 2.4 1 3.7-3.1-2.1-3.1 2.1 1-3.7-3-2.4 3.8-.1z",
+}  #: matplotlib's letter -> the shape in a key, around (15, 6)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of the figures: what it is called, and how it looks in their keys."""
+
+    name: str  #: artists whose gid is "series-<name>" belong to it
+    label: str
+    color: str  #: as in CSS
+    dash: str = ""  #: as in SVG's stroke-dasharray, "4 2"; none where empty
+    marker: str = ""  #: matplotlib's letter, one of MARKERS
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a figure."""
+
+    title: str
+    svg: str  #: trusted markup, which names its own content, as `inline` makes it
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Pictures that belong together: side by side where there is room, else one below the other."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    caption: str
+    key: bool = True  #: whether the series in its panels are listed above them
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; one that is not open is folded away on a screen, and printed whole."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    left: int = 1  #: how many columns of text come first; those after them are numbers, and stand right
+    emphasis: frozenset[tuple[int, int]] = frozenset()  #: (row, column) of cells in bold, such as the best of a column
+    open: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it, in this order."""
+
+    id: str  #: how links call it
+    title: str
+    text: tuple[str, ...]
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that one file shows."""
+
+    title: str
+    lead: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]  #: name and value: the machine, versions, seeds, the command in `backquotes`
+    sections: tuple[Section, ...]
+    series: tuple[Series, ...] = ()
+
+
+def write(page: Page, path: Path) -> Path:
+    """Write the page as one HTML file, whole or not at all, and return its path."""
+    html = render(page)
+    with written_whole(path) as partial:
+        partial.write_text(html, encoding="utf-8")
+    return path
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML that loads nothing: styles, script and figures are in it."""
+    _check(page)
+    template, script = _template(), _resource("page.js")
+    html = template.render(page=page, style=_resource("page.css"), script=script, digest=_digest(script))
+    repeated = [name for name, times in Counter(re.findall(r'\sid="([^"]*)"', html)).items() if times > 1]
+    if repeated:
+        raise ValueError(f"every id of a page must be its own, got {repeated} more than once; give each figure a salt")
+    return html
+
+
+def across(figure: Figure) -> int:
+    """Return how many panels stand side by side at most: rows as even as can be, of three or fewer."""
+    panels = len(figure.panels)
+    return {1: 1, 2: 2, 4: 2}.get(panels, 3)
+
+
+def widest(figure: Figure) -> str:
+    """Return the width, as in CSS, beyond which no panel grows: that of the widest, where its SVG tells."""
+    widths = [float(width) for panel in figure.panels for width in re.findall(r"max-width: ([\d.]+)pt", panel.svg)]
+    return f"{max(widths):g}pt" if widths else "100vw"
+
+
+def keyed(figure: Figure, series: tuple[Series, ...]) -> tuple[Series, ...]:
+    """Return the series that the figure's key lists: those drawn in its panels, in the page's order."""
+    drawn = {name for panel in figure.panels for name in re.findall(r'class="series series-([\w-]+)"', panel.svg)}
+    return tuple(one for one in series if figure.key and one.name in drawn)
+
+
+def marked(text: str) -> "Markup":
+    """Return the text as HTML: escaped first, and then marked up."""
+    from markupsafe import Markup, escape
+
+    return Markup(MARKUP.sub(_tagged, str(escape(text))))
+
+
+def _tagged(match: re.Match[str]) -> str:
+    if match["code"]:
+        # browsers break lines after a hyphen, even after the first of --out
+        return "<code>" + OPTION.sub(r'<span class="option">\g<0></span>', match["code"]) + "</code>"
+    if match["bold"]:
+        return f"<strong>{match['bold']}</strong>"
+    return f'<a href="{match["to"]}">{match["words"]}</a>'
+
+
+def _template() -> "Template":
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install 'shearshap[reproduce]'") from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"across": across, "keyed": keyed, "marked": marked, "widest": widest}
+    environment.globals |= {"markers": MARKERS}
+    return environment.from_string(_resource("page.html.j2"))
+
+
+def _resource(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    """Return the script's hash in the form of a content security policy."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _check(page: Page) -> None:
+    for series in page.series:
+        if not re.fullmatch(r"[\w-]+", series.name):
+            raise ValueError(f"a series' name is made of letters, digits, - and _, got {series.name!r}")
+        if series.marker not in MARKERS:
+            raise ValueError(f"a series' marker is one of {', '.join(filter(None, MARKERS))}, got {series.marker!r}")
+    for section in page.sections:
+        if not re.fullmatch(r"[A-Za-z][\w-]*", section.id):
+            raise ValueError(f"a section's id is a letter, then letters, digits, - and _, got {section.id!r}")
+        for table in section.tables:
+            _check_table(table)
+
+
+def _check_table(table: Table) -> None:
+    for number, row in enumerate(table.rows):
+        if len(row) != len(table.columns):
+            raise ValueError(f"row {number} of {table.caption!r} has {len(row)} cells for {len(table.columns)} columns")
+    cells = set(product(range(len(table.rows)), range(len(table.columns))))
+    if missing := sorted(table.emphasis - cells):
+        raise ValueError(f"{table.caption!r} has no cell {missing[0]} to print in bold")

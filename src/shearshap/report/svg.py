@@ -1,0 +1,118 @@
+"""matplotlib figures as SVG that stands in an HTML page: text stays text, names do not clash, markers have tooltips."""
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FONTS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"  #: the first is what matplotlib measures text with
+REFERENCE = re.compile(r"(?<=url\(#)[^)]+|(?<=^#).+")
+
+
+def inline(figure: "Figure", *, alt: str, titles: Mapping[str, Sequence[str]], salt: str) -> str:
+    """Return the figure as an <svg> element to put into a page: the same figure and salt, the same text.
+
+    Parameters
+    ----------
+    figure
+        Artists whose gid begins with "series-" become groups of the class "series" and of their gid; several artists,
+        such as a line and its error bars, may share one.
+    alt
+        What the figure shows, for those who cannot see it.
+    titles
+        gid -> what the tooltip of each of its markers says, one text for each marker drawn.
+    salt
+        Begins every id in the markup; no two figures of a page may share it.
+    """
+    if not re.fullmatch(r"[A-Za-z][\w-]*", salt):
+        raise ValueError(f"a salt is a letter, then letters, digits, - and _, got {salt!r}")
+    root = ET.fromstring(_drawn(figure, salt))
+    _strip(root)
+    for gid, texts in titles.items():
+        _add_titles(root, gid, texts)
+    _classify(root)
+    _rename(root, salt)
+    _set_root(root, alt)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _drawn(figure: "Figure", salt: str) -> str:
+    try:
+        from matplotlib import rc_context
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'shearshap[reproduce]'") from error
+    buffer = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _strip(root: Element) -> None:
+    """Leave out what HTML has no use for: namespaces, metadata, blank text, and a style for the whole document."""
+    for element in list(root.iter()):
+        element.tag = _local(element.tag)
+        element.attrib = {_local(name): _tidy(_local(name), value) for name, value in element.attrib.items()}
+        element.tail = None
+        if element.tag not in ("text", "tspan") or len(element):
+            element.text = None
+        for child in list(element):
+            if _local(child.tag) in ("metadata", "style"):
+                element.remove(child)
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _tidy(name: str, value: str) -> str:
+    if name == "d":
+        return " ".join(value.split())
+    return re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value) if name == "style" else value
+
+
+def _add_titles(root: Element, gid: str, texts: Sequence[str]) -> None:
+    drawn = [markers for group in _groups(root, gid) if (markers := list(group.iter("use")))]
+    if not drawn:
+        raise ValueError(f"titles are for markers of {gid!r}, and the figure draws none")
+    for markers in drawn:
+        if len(markers) != len(texts):
+            raise ValueError(f"{gid!r} draws {len(markers)} markers, got {len(texts)} titles")
+        for marker, text in zip(markers, texts, strict=True):
+            ET.SubElement(marker, "title").text = text
+
+
+def _groups(root: Element, gid: str) -> Iterator[Element]:
+    return (group for group in root.iter("g") if group.get("id") == gid)
+
+
+def _classify(root: Element) -> None:
+    for group in root.iter("g"):
+        if (gid := group.get("id", "")).startswith("series-"):
+            group.set("class", f"series {gid}")
+
+
+def _rename(root: Element, salt: str) -> None:
+    """Begin every id with the salt, in references too; an id that nothing refers to goes."""
+    used = {name for element in root.iter() for value in element.attrib.values() for name in REFERENCE.findall(value)}
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
+        for name, value in element.attrib.items():
+            renamed = f"{salt}-{value}" if name == "id" else REFERENCE.sub(lambda match: f"{salt}-{match[0]}", value)
+            element.set(name, renamed)
+
+
+def _set_root(root: Element, alt: str) -> None:
+    width = root.attrib["width"]
+    root.attrib = {
+        "class": "plot",
+        "viewBox": root.attrib["viewBox"],
+        "role": "img",
+        "aria-label": alt,
+        "style": f"width: 100%; max-width: {width}; stroke-linejoin: round; stroke-linecap: butt",
+    }
