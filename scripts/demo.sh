@@ -1,6 +1,6 @@
 #!/bin/sh
-# Set up, train a small network on the wine data, explain it, print and plot one row.
+# Set up, train a network on Census, explain it, run every experiment of the paper in its quick version, write a report.
 set -eu
 extra=all
 . "$(dirname "$0")/setup.sh"
-exec .venv/bin/python examples/wine.py "$@"
+exec .venv/bin/shear reproduce census --quick "$@"

@@ -1,5 +1,6 @@
-"""The command `shear`: the paper's data sets, networks and ground truth, from a terminal."""
+"""The command `shear`: the paper's data sets, networks, ground truth and experiments, from a terminal."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from typer.core import TyperGroup
 from shearshap import __version__, models
 from shearshap.data import Dataset, criteo, uci
 from shearshap.data import load as load_data
-from shearshap.errors import ShearError
+from shearshap.errors import InputError, ShearError
 from shearshap.models import Trained
 from shearshap.truth import Truth, ground_truth
 
@@ -56,10 +57,11 @@ def main(
     """Shapley values of the paper's networks: look at the data, train a network, compute its ground truth.
 
     \b
-    Example, from nothing to exact Shapley values:
+    Examples, from nothing to exact Shapley values, and to every experiment of the paper:
         shear data
         shear train census
         shear truth out/census-softplus-seed0 --rows 100
+        shear reproduce census --quick
     """  # noqa: D301
 
 
@@ -151,6 +153,39 @@ def truth(
     folder = out or model_dir
     found = ground_truth(trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance, seed=seed)
     typer.echo(_summary(found, dataset, time.perf_counter() - started, folder / f"truth-{found.key}"))
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="census, bank, german, criteo, or all of them.")],
+    protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
+    rows: Annotated[int | None, typer.Option(min=1, help="Test rows to explain.", show_default="by data set")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Draws of every estimate.", show_default="5")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One network, fewer rows and rounds: minutes.")] = False,
+    path: File = None,
+    out: Annotated[Path, typer.Option(help="The folder for records and report.")] = Path("out/reproduction"),
+) -> None:
+    """Run every experiment of the paper, and write a report.
+
+    Networks are trained and their ground truth is computed where they are not there yet. Stop it whenever you like: the
+    same command goes on where it was. Without --path, criteo stands for made-up data of its schema.
+
+    \b
+    Examples:
+        shear reproduce census --quick
+        shear reproduce all --out out/all
+        shear reproduce bank --protocol fair --rows 300 --rounds 10
+    """  # noqa: D301
+    try:
+        from shearshap import experiments
+    except ImportError as error:
+        raise InputError(f"shear reproduce needs {error.name}: pip install 'shearshap[reproduce]'") from error
+    specs = experiments.specifications(what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path)
+    records = experiments.run(specs, out)
+    experiments.save_run(["shear", *sys.argv[1:]], out)
+    report = experiments.report(out)
+    typer.echo(experiments.printed(records))
+    typer.echo(f"\nrecords   {out / 'records'}\nreport    {report}, for a browser")
 
 
 def _catalogue() -> str:

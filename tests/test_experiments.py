@@ -1,0 +1,382 @@
+"""Experiments: records are what the specification says, come out the same, and survive being killed."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import browser
+from shearshap import METHODS, explain, theory
+from shearshap.cli import app
+from shearshap.data import load
+from shearshap.errors import InputError
+from shearshap.experiments import ABLATIONS, STUDIES, Spec, printed, read, report, run, save_run, studies
+from shearshap.experiments.records import column, kept, where
+from shearshap.experiments.run import tasks
+from shearshap.experiments.studies import among, draws
+from shearshap.experiments.subject import Subject, prepare
+from shearshap.models import save, train
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+SPEC = Spec("census", model_seeds=(0,), evaluations=(8, 16), rounds=2, rows=6, timings=1, bounded_rows=1)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a briefly trained network, where a run looks for one."""
+    folder = tmp_path_factory.mktemp("network")
+    save(train(load("census"), steps=300, progress=False), folder / "models" / "census-seed0")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("run") / "out"
+    shutil.copytree(network, folder)
+    run([SPEC], folder)
+    save_run(["shear", "reproduce", "census"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def subject(out: Path) -> Subject:
+    return prepare(SPEC, 0, out)
+
+
+# What is measured
+
+
+def test_every_estimate_is_there_once(out: Path) -> None:
+    estimates = read(out / "records")["estimates"]
+    names = ("method", "n", "round", "row")
+    found = Counter(zip(*(column(estimates, name).tolist() for name in names), strict=True))
+    rows = load("census").test[:6].tolist()
+    wanted = {(method, n, number, row) for method in SPEC.methods for n in (8, 16) for number in (0, 1) for row in rows}
+    wanted |= {(method, 16, number, row) for method in ABLATIONS for number in (0, 1) for row in rows}
+    assert set(found) == wanted
+    assert set(found.values()) == {1}
+
+
+def test_every_study_has_its_columns(out: Path) -> None:
+    for study, records in read(out / "records").items():
+        assert records.schema == STUDIES[study]
+        assert len(records) > 0
+        assert all(records[name].null_count == 0 for name in records.column_names)
+
+
+@pytest.mark.parametrize("method", ["leverage", "shear", "kernel-welford"])
+def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
+    """One cell again, with the metrics written out."""
+    estimates = where(read(out / "records")["estimates"], method=method, n=16, round=1)
+    dataset = subject.dataset
+    answer = explain(
+        subject.trained.network, dataset.inputs[dataset.test[:6]], reference=dataset.reference, groups=dataset.groups,
+        output=1, budget=16 * 13 + 2, method=method, seed=draws(0, 1),
+    )  # fmt: skip
+    truth = subject.truth.values
+    for row in range(6):
+        error = sum(abs(answer.values[row, i] - truth[row, i]) for i in range(13))
+        assert column(estimates, "absolute_error")[row] == pytest.approx(error)
+        ours, theirs = (sorted(range(13), key=lambda i: -one[row, i]) for one in (answer.values, truth))
+        hits = sum((ours[m] == theirs[m]) / (m + 1) for m in range(13)) / sum(1 / (m + 1) for m in range(13))
+        assert column(estimates, "ranking_accuracy")[row] == pytest.approx(hits)
+        drops = [answer.predictions[row] - _without(subject, row, i) for i in range(13)]
+        assert column(estimates, "faithfulness")[row] == pytest.approx(np.corrcoef(drops, answer.values[row])[0, 1])
+    assert set(column(estimates, "evaluations")) == {answer.evaluations}
+    assert set(column(estimates, "derivative_passes")) == {answer.derivative_passes}
+
+
+def _without(subject: Subject, row: int, player: int) -> float:
+    inputs = subject.inputs[row].copy()
+    columns = list(subject.dataset.groups.values())[player]
+    inputs[columns] = subject.dataset.reference[columns]
+    with torch.no_grad():
+        return float(subject.trained.network(torch.from_numpy(inputs)[None])[0, 1])
+
+
+def test_rounds_differ_and_n_is_what_is_spent(out: Path) -> None:
+    estimates = read(out / "records")["estimates"]
+    first, second = (
+        column(where(estimates, method="leverage", n=8, round=number), "absolute_error") for number in (0, 1)
+    )
+    assert (first != second).all()
+    for n in (8, 16):
+        assert column(where(estimates, n=n), "evaluations").max() == n * 13 + 2
+
+
+def test_a_share_among_cooperators_is_the_subgames(subject: Subject) -> None:
+    """A row's target among its cooperators, against the slow theory of subgames."""
+    target, cooperators = torch.tensor([2, 5]), torch.tensor([[0, 4, 12], [1, 2, 3]])
+    with subject.game(slice(0, 2)) as game:
+        found = among(game, target, cooperators)
+    for row in range(2):
+        members = torch.zeros(13, dtype=torch.bool)
+        members[[int(target[row]), *cooperators[row].tolist()]] = True
+        with subject.game([row]) as game:
+            slow = theory.subgame_shapley(lambda z, game=game: game.surface(z.float()[None])[0, :, 0], members)  # type: ignore[misc]
+        assert float(found[row]) == pytest.approx(float(slow[target[row]]), abs=1e-5)
+
+
+def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Subject) -> None:
+    found = read(out / "records")["cooperators"]
+    assert set(column(where(found, selection="shear"), "n")) == {1 << size for size in range(2, 14)}
+    assert column(where(found, n=1 << 13), "error").max() < 1e-5
+    random, chosen = (where(found, selection=name, n=16, draw=0) for name in ("random", "shear"))
+    assert (column(chosen, "cross_contribution") >= column(random, "cross_contribution") - 1e-12).all()
+    assert set(column(where(found, selection="random", n=16), "draw")) == set(range(studies.DRAWS))
+    assert set(column(where(found, selection="random", n=8), "draw")) == {0}
+    players = np.arange(13)[column(random, "player")]
+    np.testing.assert_allclose(column(random, "share"), subject.truth.values[np.arange(6), players])
+
+
+def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
+    bounds = where(read(out / "records")["bounds"], player=3, other=7)
+    members = torch.ones(13, dtype=torch.bool)
+    with subject.game([0]) as game:
+        surface = lambda z: game.surface(z.float()[None])[0, :, 0]  # noqa: E731
+        whole = theory.subgame_shapley(surface, members)
+        members[7] = False
+        rest = theory.subgame_shapley(surface, members)
+    loss = abs(float(whole[3] - rest[3]))
+    assert column(bounds, "loss")[0] == pytest.approx(loss, abs=1e-6)
+    assert (
+        column(read(out / "records")["bounds"], "sure") >= column(read(out / "records")["bounds"], "loss") - 1e-6
+    ).all()
+
+
+def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) -> None:
+    rows = read(out / "records")["illustration"]
+    first = rows.slice(0, 1).to_pylist()[0]
+    assert column(rows, "exact").sum() == pytest.approx(first["prediction"] - first["base_value"], abs=1e-5)
+    with torch.no_grad():
+        logits = subject.trained.network(torch.from_numpy(subject.inputs))
+    margins = (logits[:, 1] - logits[:, 0]).numpy()
+    assert first["prediction"] == pytest.approx(margins[np.abs(margins - 1.73).argmin()], abs=1e-5)
+    assert rows["feature"].to_pylist() == subject.dataset.feature_names
+
+
+def test_timings_are_of_every_method_and_of_the_cost_models_parts(out: Path) -> None:
+    timings = read(out / "records")["timings"]
+    assert set(timings["method"].to_pylist()) == {*SPEC.methods, "forward", "derivatives"}
+    assert (column(timings, "seconds") > 0).all()
+    assert set(column(timings, "rows")) == {6}
+
+
+# The same again
+
+
+def test_the_same_specification_gives_the_same_records(out: Path, network: Path, tmp_path: Path) -> None:
+    shutil.copytree(network, tmp_path / "again")
+    again = run([SPEC], tmp_path / "again")
+    for study, records in read(out / "records").items():
+        if study != "timings":
+            assert again[study].equals(records), study
+
+
+def test_a_finished_run_computes_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = read(out / "records")
+    _forbid(monkeypatch)
+    after = run([SPEC], out)
+    assert all(after[study].equals(before[study]) for study in STUDIES)
+
+
+def _forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def computed(*_: object, **__: object) -> pa.Table:
+        raise AssertionError("computed again")
+
+    for name in ("describe", "estimate", "timing", "cooperators", "bounds", "illustration"):
+        monkeypatch.setattr(studies, name, computed)
+
+
+class Interrupted:
+    """`kept`, which stops after so many records were computed."""
+
+    def __init__(self, after: int) -> None:
+        self.left, self.computed = after, 0
+
+    def __call__(self, path: Path, study: str, compute: object) -> pa.Table:
+        def counted() -> pa.Table:
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left, self.computed = self.left - 1, self.computed + 1
+            return compute()  # type: ignore[operator]
+
+        return kept(path, study, counted)
+
+
+@pytest.mark.parametrize("after", [0, 1, 20])
+def test_an_interrupted_run_goes_on_where_it_was(
+    out: Path, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    small = replace(SPEC, rounds=1, evaluations=(16,), protocol="fair")
+    shutil.copytree(network, tmp_path / "out")
+    module = sys.modules["shearshap.experiments.run"]
+    first, second = Interrupted(after), Interrupted(10**9)
+    monkeypatch.setattr(module, "kept", first)
+    with pytest.raises(KeyboardInterrupt):
+        run([small], tmp_path / "out")
+    assert not (tmp_path / "out" / "records").exists()
+    monkeypatch.setattr(module, "kept", second)
+    records = run([small], tmp_path / "out")
+    assert first.computed == after
+    assert first.computed + second.computed == len(list(tasks(small, 0)))
+    whole = where(where(read(out / "records")["estimates"], round=0), n=16)
+    mine = records["estimates"]
+    for method in small.methods:
+        assert where(mine, method=method).equals(where(whole, method=method).combine_chunks())
+
+
+def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> None:
+    """A real process, a real SIGKILL: what was finished stays as it is, and the rest follows."""
+    shutil.copytree(network, tmp_path / "out")
+    small = "Spec('census', model_seeds=(0,), evaluations=(16,), rounds=3, rows=6, timings=1, bounded_rows=1)"
+    script = f"from shearshap.experiments import Spec, run; run([{small}], {str(tmp_path / 'out')!r})"
+    process = subprocess.Popen([sys.executable, "-c", script])
+    parts = tmp_path / "out" / "parts" / "estimates"
+    deadline = time.monotonic() + 120
+    while len(list(parts.glob("*.parquet"))) < 10 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    finished = {path: path.stat().st_mtime_ns for path in parts.glob("*.parquet")}
+    assert len(finished) >= 10
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    estimates = read(tmp_path / "out" / "records")["estimates"]
+    assert len(estimates) == 6 * 3 * (len(SPEC.methods) + len(ABLATIONS))
+
+
+def test_more_rounds_keep_those_there_are(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(out, tmp_path / "out")
+    counter = Interrupted(10**9)
+    monkeypatch.setattr(sys.modules["shearshap.experiments.run"], "kept", counter)
+    records = run([replace(SPEC, rounds=3)], tmp_path / "out")
+    assert counter.computed == 2 * len(SPEC.methods) + len(ABLATIONS)
+    assert where(records["estimates"], round=0).num_rows == where(records["estimates"], round=2).num_rows
+
+
+def test_other_rows_or_another_network_are_not_mistaken_for_these(out: Path, network: Path, tmp_path: Path) -> None:
+    subjects = [prepare(SPEC, 0, out), prepare(replace(SPEC, rows=5), 0, out)]
+    shutil.copytree(network, tmp_path / "other")
+    save(train(load("census"), steps=80, progress=False), tmp_path / "other" / "models" / "census-seed0")
+    subjects.append(prepare(SPEC, 0, tmp_path / "other"))
+    (task,) = (task for task in tasks(SPEC, 0) if task.name == "shear-n16-round0" and task.study == "estimates")
+    assert len({task.path(subject, tmp_path) for subject in subjects}) == 3
+
+
+def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
+    made = STUDIES["bounds"].empty_table()
+    path = tmp_path / "part.parquet"
+    kept(path, "bounds", lambda: made)
+    path.write_bytes(path.read_bytes()[:-20])
+    calls = []
+    assert kept(path, "bounds", lambda: calls.append(1) or made).equals(made)  # type: ignore[func-returns-value]
+    assert calls == [1]
+
+
+# The command and the report
+
+
+def test_the_command_says_what_it_found_and_where(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(network, tmp_path / "out")
+    words = [
+        "reproduce",
+        "census",
+        "--quick",
+        "--rows",
+        "3",
+        "--rounds",
+        "1",
+        "--protocol",
+        "fair",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    monkeypatch.setattr(sys, "argv", ["shear", *words])
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert (result.exit_code, result.stderr) == (0, ""), result.exception
+    assert "prediction, f1 - f0" in result.stdout
+    assert re.search(r"fair      absolute error at N = 16: Kriging [\d.e-]+, ", result.stdout)
+    assert f"report    {tmp_path / 'out' / 'report.html'}" in result.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "shear reproduce census --quick --rows 3" in re.sub(r"<[^>]+>", "", page)
+    assert "### Absolute error on census, fair" in (tmp_path / "out" / "tables.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["wine"], "error: there is nothing to reproduce on 'wine'; there are: census, bank, german, criteo, all\n"),
+        (["census", "--protocol", "best"], "error: protocol: wanted paper, fair or both, got 'best'\n"),
+        (["census", "--path", "x"], "error: path: only criteo reads a file of yours, census needs none; got 'x'\n"),
+        (["criteo", "--path", "nowhere.txt"], "error: path: there is no file 'nowhere.txt'\n"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(words: list[str], message: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["reproduce", *words, "--out", str(tmp_path / "out")])
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", message)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rounds": 0}, "rounds: wanted a positive number, got 0"),
+        ({"evaluations": (2, 8)}, "evaluations: SHEAR needs at least 4 for each feature, got 2"),
+        ({"model_seeds": ()}, "at least one model seed and one number of evaluations"),
+    ],
+)
+def test_a_specification_checks_its_numbers(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(SPEC, **change)  # type: ignore[arg-type]
+
+
+def test_every_method_of_the_library_is_measured() -> None:
+    assert set(SPEC.methods) >= set(METHODS) - {"exact"}
+
+
+def test_what_is_printed_is_in_the_records(out: Path) -> None:
+    records = read(out / "records")
+    text = printed(records)
+    for row in records["illustration"].to_pylist():
+        share = re.escape(f"{row['shear']:+.4f}")
+        assert re.search(rf"^  {row['feature']} .*{share}", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator["Chrome"]:
+    with browser.chromium() as driver:
+        yield driver
+
+
+@pytest.mark.xdist_group("browser")
+def test_the_report_can_be_read_in_a_browser(out: Path, driver: "Chrome") -> None:
+    path = report(out)
+    for width in (360, 1280):
+        browser.visit(driver, path, width=width)
+        assert browser.console(driver) == []
+        assert browser.overlapping_text(driver) == []
+        assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert [request for request in browser.requests(driver) if not request.startswith("file:")] == []
+    figures = driver.find_elements("css selector", "figure.panels svg.plot")
+    assert len(figures) == 3 * 4 + 3 + 4 + 3 + 1 + 3
+    assert all(figure.size["width"] > 200 and figure.size["height"] > 150 for figure in figures)
+    assert len(driver.find_elements("css selector", "svg use > title")) > 300
