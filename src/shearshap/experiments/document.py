@@ -18,9 +18,9 @@ from shearshap.experiments import figures, tables
 from shearshap.experiments.figures import Drawing
 from shearshap.experiments.findings import findings_table
 from shearshap.experiments.records import Records, column, read, where
-from shearshap.experiments.spec import ABLATED, PROTOCOLS, Protocol
+from shearshap.experiments.spec import ABLATED, Protocol
 from shearshap.experiments.style import SERIES
-from shearshap.experiments.summaries import METRICS, methods_of, values_of
+from shearshap.experiments.summaries import METRICS, protocols_of, values_of
 from shearshap.report import Figure, Page, Panel, Section, Table, inline, write
 from shearshap.storage import written_whole
 
@@ -67,6 +67,7 @@ def report(out: Path | str) -> Path:
 def page(records: Records, facts: dict[str, str]) -> Page:
     """Return the whole report."""
     datasets = values_of(records["models"], "dataset")
+    protocols = set(protocols_of(records["estimates"])) - {"authors"}
     sections: list[Section | None] = [_summary(records, datasets)]
     for number, question in enumerate((_rq1, _rq2, _rq3, _rq4), start=1):
         sections.append(question(records, datasets, number))
@@ -75,7 +76,7 @@ def page(records: Records, facts: dict[str, str]) -> Page:
         "SHEAR, reproduced",
         (
             'Every experiment of "Accelerating Shapley Explanation via Contributive Cooperator Selection" (ICML 2022), '
-            f"run on {_list(datasets)}, under two protocols.",
+            f"run on {_list(datasets)}, under {'two protocols' if len(protocols) > 1 else 'one protocol'}.",
             "**paper** runs the baselines as the paper does, in two readings: as its appendix describes them, and as "
             "the authors' released numbers say that they were run. **fair** gives every method the same number of "
             "model evaluations in all, and each its best implementation.",
@@ -114,16 +115,16 @@ def _rq1(records: Records, datasets: Sequence[str], number: int) -> Section:
         made += [
             tables.shear_beside_published(estimates, own["models"], method) for method in ("shear", "shear-authors")
         ]
-        for protocol, title in PROTOCOL_TITLES.items():
-            methods = methods_of(estimates, PROTOCOLS[protocol])
-            if len(methods) > 1:
-                made += [
-                    tables.comparison(
-                        estimates, timings, methods, metric, f"{METRICS[metric].capitalize()} on {name}, {title}"
-                    )
-                    for metric in ("absolute_error", "ranking_accuracy")
-                ]
-        made.append(tables.beside_published(estimates, methods_of(estimates, PROTOCOLS["authors"])))
+        protocols = protocols_of(estimates)
+        for protocol, methods in protocols.items():
+            made += [
+                tables.comparison(
+                    estimates, timings, methods, metric,
+                    f"{METRICS[metric].capitalize()} on {name}, {PROTOCOL_TITLES[protocol]}",
+                )
+                for metric in ("absolute_error", "ranking_accuracy")
+            ]  # fmt: skip
+        made.append(tables.beside_published(estimates, protocols.get("authors", [])))
     return Section(
         "rq1",
         f"RQ{number}: how close to the exact Shapley values",
@@ -166,11 +167,9 @@ def _rq3(records: Records, datasets: Sequence[str], number: int) -> Section:
     for name in datasets:
         own = _of(records, name)
         panels = []
-        for protocol, title in PROTOCOL_TITLES.items():
-            methods = methods_of(own["estimates"], PROTOCOLS[protocol])
-            if len(methods) > 1:
-                drawing = figures.trade_off(own["estimates"], own["timings"], methods)
-                panels.append(_panel(title, drawing, f"rq3-{name}-{protocol}"))
+        for protocol, methods in protocols_of(own["estimates"]).items():
+            drawing = figures.trade_off(own["estimates"], own["timings"], methods)
+            panels.append(_panel(PROTOCOL_TITLES[protocol], drawing, f"rq3-{name}-{protocol}"))
         made.append(
             Figure(
                 f"Figure 4 a-c: {name}",
@@ -323,13 +322,10 @@ def _reading() -> Section:
 def _by_protocol(records: Records, metrics: Iterable[str], heading: str, salt: str) -> Figure:
     panels = []
     for metric in metrics:
-        for protocol, title in PROTOCOL_TITLES.items():
-            methods = methods_of(records["estimates"], PROTOCOLS[protocol])
-            if len(methods) > 1:
-                drawing = figures.metric_curves(records["estimates"], metric, methods)
-                panels.append(
-                    _panel(f"{METRICS[metric].capitalize()}, {title}", drawing, f"{salt}-{metric}-{protocol}")
-                )
+        for protocol, methods in protocols_of(records["estimates"]).items():
+            drawing = figures.metric_curves(records["estimates"], metric, methods)
+            title = f"{METRICS[metric].capitalize()}, {PROTOCOL_TITLES[protocol]}"
+            panels.append(_panel(title, drawing, f"{salt}-{metric}-{protocol}"))
     return Figure(heading, tuple(panels), "Mean over rows, rounds and networks, with standard deviations over rounds.")
 
 

@@ -21,6 +21,7 @@ SIZE = (4.4, 3.3)  #: inches: two thirds of a phone's width, a third of a page's
 INK, RANDOM, CHOSEN = "#333333", "#0072B2", "#D55E00"
 ACCURACIES = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1)  #: marks of an axis that is wider near 1, where methods differ
 EVALUATIONS = "model evaluations for each feature, N"
+LEAST = 1e-16  #: drawn for no error at all
 POINTS = 600  #: drawn at most in a cloud
 
 
@@ -40,7 +41,7 @@ def metric_curves(estimates: pa.Table, metric: str, methods: Sequence[str]) -> D
     for method in methods:
         found, series = curve(where(estimates, method=method), metric), look(method)
         axes.errorbar(
-            found.n, found.mean, _bars(found, metric), color=series.color, linestyle=dashes(series),
+            found.n, _shown(found.mean, metric), _bars(found, metric), color=series.color, linestyle=dashes(series),
             marker=series.marker, markersize=6, capsize=2, linewidth=1.4, gid=f"series-{series.name}",
         )  # fmt: skip
         _name_parts(axes, f"series-{series.name}")
@@ -86,9 +87,10 @@ def ablation(estimates: pa.Table, metric: str) -> Drawing:
     drawing = Drawing(figure, f"{METRICS[metric]} of SHEAR and its ablations at N = {ABLATED}.")
     for place, method in enumerate(methods):
         found, series = curve(where(estimates, method=method, n=ABLATED), metric), look(method)
-        axes.bar(place, found.mean, yerr=found.deviation, color=series.color, width=0.7, capsize=4, ecolor=INK)
+        mean = _shown(found.mean, metric)
+        axes.bar(place, mean, yerr=found.deviation, color=series.color, width=0.7, capsize=4, ecolor=INK)
         axes.annotate(
-            f"{found.mean[0]:.3g}", (place, found.mean[0] + found.deviation[0]), xytext=(0, 4),
+            f"{found.mean[0]:.3g}", (place, mean[0] + found.deviation[0]), xytext=(0, 4),
             textcoords="offset points", ha="center", fontsize=9, color=INK,
         )  # fmt: skip
     axes.set_xticks(range(len(methods)), ["SHEAR", "without\nAS", "without\nCCS", "without\neither"])
@@ -112,7 +114,7 @@ def contribution_cloud(cooperators: pa.Table) -> Drawing:
     for axis in (axes.xaxis, axes.yaxis):
         _decades(axis)
     _note(axes, f"rank correlation {found.between:+.2f}\n(all features together)", "lower right")
-    return Drawing(figure, "A cloud of points: errors rise with cross-contribution when features are mixed.")
+    return Drawing(figure, "Errors against the summed cross-contribution of random cooperators, one point a row.")
 
 
 def contribution_share(cooperators: pa.Table) -> Drawing:
@@ -126,14 +128,14 @@ def contribution_share(cooperators: pa.Table) -> Drawing:
     figure, axes = _panel("cross-contribution, over its mean for the feature", "error, over its mean for the feature")
     axes.errorbar(middle, centre, (centre - low, high - centre), fmt="o-", color=RANDOM, capsize=2, linewidth=1.4)
     _note(axes, f"rank correlation {found.within:+.2f}\n(within a feature, mean)", "upper right")
-    return Drawing(figure, "For one feature at a time, errors fall as the cooperators hold more cross-contribution.")
+    return Drawing(figure, "Errors against cross-contribution, both over their mean for the feature: quartiles.")
 
 
 def cooperator_curves(cooperators: pa.Table) -> Drawing:
     """Draw errors against N for random cooperators, and for those that SHEAR selects."""
     figure, axes = _panel("coalitions for one feature, N", "absolute error of the feature")
     largest = max(values_of(cooperators, "n"))
-    drawing = Drawing(figure, "Errors fall with N, faster for the cooperators that SHEAR selects than for random ones.")
+    drawing = Drawing(figure, "Errors against N, for random cooperators and for those that SHEAR selects.")
     for selection, color, marker, label in (
         ("random", RANDOM, "s", "random cooperators"),
         ("shear", CHOSEN, "o", "SHEAR's"),
@@ -142,7 +144,7 @@ def cooperator_curves(cooperators: pa.Table) -> Drawing:
         n, error = column(found, "n"), column(found, "error")
         # with every other feature a cooperator there is no error left, and no place for it on a log scale
         every = [one for one in np.unique(n) if one < largest or error[n == one].mean() > 1e-6]
-        mean = np.array([error[n == one].mean() for one in every])
+        mean = np.array([max(error[n == one].mean(), LEAST) for one in every])
         low, high = np.array([np.quantile(error[n == one], (0.1, 0.9)) for one in every]).T
         axes.fill_between(every, np.maximum(low, mean.min() / 10), high, color=color, alpha=0.15, linewidth=0)
         axes.plot(every, mean, color=color, marker=marker, linewidth=1.6, label=f"{label}: mean, 10-90 %")
@@ -169,10 +171,9 @@ def tightness(bounds: pa.Table) -> Drawing:
             label=label,
         )  # fmt: skip
     axes.axvline(1, color=INK, linewidth=1)
-    broken = (_ratio(loss, column(bounds, "printed")) > 1 + 1e-6).mean()
     axes.set_ylim(top=axes.get_ylim()[1] * 1.45)
     axes.legend(loc="upper left", fontsize=9, frameon=False)
-    return Drawing(figure, f"Most losses come close to their bounds; {broken:.1%} exceed the bound as printed.")
+    return Drawing(figure, "Histograms of the loss of a share over its bound, as printed and by differences.")
 
 
 def bound_cloud(bounds: pa.Table) -> Drawing:
@@ -181,12 +182,13 @@ def bound_cloud(bounds: pa.Table) -> Drawing:
     kept = (printed > 0) & (loss > 0)
     figure, axes = _panel("Theorem 2's bound, as printed", "loss of a share, |φᵢ(U) - φᵢ(U - j)|")
     axes.loglog(printed[kept], loss[kept], "o", markersize=3.5, color=RANDOM, alpha=0.5, markeredgewidth=0)
-    ends = [min(printed[kept].min(), loss[kept].min()), max(printed[kept].max(), loss[kept].max())]
-    axes.loglog(ends, ends, color=INK, linewidth=1)
+    if kept.any():
+        ends = [min(printed[kept].min(), loss[kept].min()), max(printed[kept].max(), loss[kept].max())]
+        axes.loglog(ends, ends, color=INK, linewidth=1)
     for axis in (axes.xaxis, axes.yaxis):
         _decades(axis)
     _note(axes, "above the line\nthe bound fails", "upper left")
-    return Drawing(figure, "Losses against their bounds lie close below the line of equality.")
+    return Drawing(figure, "Losses of shares against their bounds, and the line where both are equal.")
 
 
 def cost_model(timings: pa.Table) -> Drawing:
@@ -201,7 +203,7 @@ def cost_model(timings: pa.Table) -> Drawing:
     axes.legend(loc="upper left", fontsize=9, frameon=False)
     axes.set_ylim(top=axes.get_ylim()[1] * 2)
     _decades(axes.yaxis)
-    return Drawing(figure, "SHEAR's measured time for one row follows derivatives plus forward passes.")
+    return Drawing(figure, "SHEAR's time for one row against N: measured, and by the cost model.")
 
 
 def explanation(illustration: pa.Table) -> Drawing:
@@ -221,7 +223,7 @@ def explanation(illustration: pa.Table) -> Drawing:
     axes.set_xlabel("share of f₁ - f₀")
     axes.grid(visible=False, axis="y")
     axes.legend(loc="lower right", fontsize=9, frameon=False)
-    return Drawing(figure, "One row's features by their shares; SHEAR's bars end at the exact values' marks.")
+    return Drawing(figure, "One row's features by their shares: bars for SHEAR, marks for the exact values.")
 
 
 def _short(value: str) -> str:
@@ -282,6 +284,11 @@ def _bars(found: Curve, metric: str) -> tuple[Floats, Floats]:
     return found.deviation, np.minimum(found.deviation, 1 - found.mean)
 
 
+def _shown(mean: Floats, metric: str) -> Floats:
+    """Return means as they are drawn; no error at all stands at the foot of its logarithmic axis."""
+    return np.maximum(mean, LEAST) if metric == "absolute_error" else mean
+
+
 def _name_parts(axes: Axes, gid: str) -> None:
     """Name the error bars just drawn like their line, so that they are shown and dimmed together."""
     container = axes.containers[-1]
@@ -308,7 +315,7 @@ def _note(axes: Axes, text: str, corner: str) -> None:
 
 def _sample(values: Floats) -> Floats:
     """Return at most so many values as make a cloud, evenly taken."""
-    return values[:: max(1, len(values) // POINTS)]
+    return values[:: max(1, -(-len(values) // POINTS))]
 
 
 def _over_mean(values: Floats) -> Floats:

@@ -1,9 +1,9 @@
 """What `shear reproduce` prints: a few lines of the records."""
 
 from shearshap.experiments.records import Records, column, where
-from shearshap.experiments.spec import ABLATED, PROTOCOLS
+from shearshap.experiments.spec import ABLATED
 from shearshap.experiments.style import look
-from shearshap.experiments.summaries import curve, methods_of, values_of
+from shearshap.experiments.summaries import curve, protocols_of, values_of
 
 
 def printed(records: Records) -> str:
@@ -42,11 +42,9 @@ def _row(own: Records) -> list[str]:
 def _errors(own: Records) -> list[str]:
     estimates = where(own["estimates"], n=ABLATED)
     lines = []
-    for protocol in PROTOCOLS:
-        methods = methods_of(estimates, PROTOCOLS[protocol])
-        if len(methods) > 1:
-            error = {method: curve(where(estimates, method=method), "absolute_error").mean[0] for method in methods}
-            ordered = sorted(methods, key=error.__getitem__)
-            each = ", ".join(f"{look(method).label} {error[method]:.2g}" for method in ordered)
-            lines.append(f"{protocol:<9} absolute error at N = {ABLATED}: {each}")
+    for protocol, methods in protocols_of(estimates).items():
+        error = {method: curve(where(estimates, method=method), "absolute_error").mean[0] for method in methods}
+        ordered = sorted(methods, key=error.__getitem__)
+        each = ", ".join(f"{look(method).label} {error[method]:.2g}" for method in ordered)
+        lines.append(f"{protocol:<9} absolute error at N = {ABLATED}: {each}")
     return lines

@@ -72,8 +72,12 @@ class Spec:
                 raise InputError(f"{name}: wanted a positive number, got {getattr(self, name)}")
         if not self.model_seeds or not self.evaluations:
             raise InputError("a specification needs at least one model seed and one number of evaluations a feature")
+        if self.protocol not in get_args(Choice):
+            raise InputError(f"protocol: wanted paper, fair or both, got {self.protocol!r}")
         if min(self.evaluations) < 4:
             raise InputError(f"evaluations: SHEAR needs at least 4 for each feature, got {min(self.evaluations)}")
+        if ABLATED not in self.evaluations:
+            raise InputError(f"evaluations: ablations are held against SHEAR at {ABLATED}, got {self.evaluations}")
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
@@ -108,8 +112,6 @@ def specifications(
         raise InputError(f"path: only criteo reads a file of yours, {what} needs none; got {str(path)!r}")
     if path is not None and not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}")
-    if protocol not in get_args(Choice):
-        raise InputError(f"protocol: wanted paper, fair or both, got {protocol!r}")
     usual = _QUICK_ROWS if quick else _ROWS
     return [
         Spec(

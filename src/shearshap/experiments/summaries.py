@@ -11,7 +11,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from shearshap.experiments.records import column, where
-from shearshap.experiments.spec import ABLATED
+from shearshap.experiments.spec import ABLATED, PROTOCOLS, Protocol
 from shearshap.experiments.studies import DERIVATIVES, FORWARD
 from shearshap.explanation import Floats
 from shearshap.metrics import throughput
@@ -50,6 +50,13 @@ def methods_of(records: pa.Table, protocol: tuple[str, ...]) -> list[str]:
     """Return those methods of a protocol that were measured."""
     measured = set(values_of(records, "method"))
     return [method for method in protocol if method in measured]
+
+
+def protocols_of(records: pa.Table) -> dict[Protocol, list[str]]:
+    """Return the protocols that were run, each with its methods; those that all share tell nothing of one."""
+    shared = set.intersection(*map(set, PROTOCOLS.values()))
+    found = {protocol: methods_of(records, methods) for protocol, methods in PROTOCOLS.items()}
+    return {protocol: methods for protocol, methods in found.items() if set(methods) - shared}
 
 
 def curve(estimates: pa.Table, metric: str) -> Curve:

@@ -107,7 +107,7 @@ def shear_beside_published(estimates: pa.Table, models: pa.Table, method: str) -
 
 
 def rescaled(estimates: pa.Table, n: int, sizes: dict[int, float], size: float) -> float:
-    """Return the mean absolute error at n of one method as if every network's mean |phi|_1 were `size`."""
+    """Return the mean absolute error at n of one method, times `size` over the networks' mean |phi|_1."""
     own = np.mean([curve(where(estimates, n=n, seed=seed), "absolute_error").mean[0] for seed in sizes])
     return float(own * size / np.mean(list(sizes.values())))
 
@@ -117,16 +117,19 @@ def beside_published(estimates: pa.Table, methods: Sequence[str]) -> Table | Non
     name = values_of(estimates, "dataset")[0]
     rows = []
     for method in methods:
-        columns = {key: published_curve(name, method, key) for key in ("ae_mean", "ae_median", "acc", "rows_per_s")}
+        columns = {key: published_curve(name, method, key) for key in ("ae_mean", "ae_median", "acc")}
         mine = where(estimates, method=method)
         error, accuracy = curve(mine, "absolute_error"), curve(mine, "ranking_accuracy")
         for place, n in enumerate(error.n.tolist()):
             if n in columns["ae_median"]:
-                theirs = {key: f"{values[n]:.4f}" if n in values else "-" for key, values in columns.items()}
+                theirs = {
+                    key: f"{values[n]:.{3 if key == 'acc' else 4}f}" if n in values else "-"
+                    for key, values in columns.items()
+                }
                 rows.append(
                     (look(method).label, str(n), f"{error.mean[place]:.4f}", theirs["ae_mean"],
                      f"{median(mine, 'absolute_error', n):.4f}", theirs["ae_median"],
-                     f"{accuracy.mean[place]:.3f}", theirs["acc"][:5])
+                     f"{accuracy.mean[place]:.3f}", theirs["acc"])
                 )  # fmt: skip
     if not rows:
         return None
@@ -220,9 +223,10 @@ def costs(timings: pa.Table) -> Table:
 def markdown(table: Table) -> str:
     """Return a table as Markdown, its best cells in bold."""
     aligned = ["---" if place < table.left else "---:" for place in range(len(table.columns))]
+    escaped = [[text.replace("|", "\\|") for text in row] for row in table.rows]
     rows = [
         [f"**{text}**" if (i, j) in table.emphasis else text for j, text in enumerate(row)]
-        for i, row in enumerate(table.rows)
+        for i, row in enumerate(escaped)
     ]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in (table.columns, aligned, *rows))
     return "\n\n".join((f"### {table.caption}", lines, *table.notes)) + "\n"
