@@ -69,6 +69,7 @@ def test_every_estimate_is_there_once(out: Path) -> None:
     rows = load("census").test[:6].tolist()
     wanted = {(method, n, number, row) for method in SPEC.methods for n in (8, 16) for number in (0, 1) for row in rows}
     wanted |= {(method, 16, number, row) for method in ABLATIONS for number in (0, 1) for row in rows}
+    wanted |= {("truth", 0, 0, row) for row in rows}
     assert set(found) == wanted
     assert set(found.values()) == {1}
 
@@ -259,7 +260,7 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", script], check=True)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     estimates = read(tmp_path / "out" / "records")["estimates"]
-    assert len(estimates) == 6 * 3 * (len(SPEC.methods) + len(ABLATIONS))
+    assert len(estimates) == 6 * (1 + 3 * (len(SPEC.methods) + len(ABLATIONS)))
 
 
 def test_more_rounds_keep_those_there_are(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +269,7 @@ def test_more_rounds_keep_those_there_are(out: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys.modules["shearshap.experiments.run"], "kept", counter)
     records = run([replace(SPEC, rounds=3)], tmp_path / "out")
     assert counter.computed == 2 * len(SPEC.methods) + len(ABLATIONS)
-    assert where(records["estimates"], round=0).num_rows == where(records["estimates"], round=2).num_rows
+    assert where(records["estimates"], round=1).num_rows == where(records["estimates"], round=2).num_rows
 
 
 def test_other_rows_or_another_network_are_not_mistaken_for_these(out: Path, network: Path, tmp_path: Path) -> None:

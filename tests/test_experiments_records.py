@@ -1251,14 +1251,36 @@ def test_no_two_methods_of_a_figure_look_alike(protocol: Protocol, sight: str) -
 
 
 def test_every_method_has_a_look_that_pages_can_draw() -> None:
-    assert {look(method).name for method in EVERY} == set(SERIES)
+    assert {look(method).name for method in (*EVERY, "truth")} == set(SERIES)
     for series in SERIES.values():
         assert series.marker in MARKERS
-        assert series.marker
+        assert series.marker or series.name == "truth"
         assert re.fullmatch("#[0-9A-F]{6}", series.color)
         assert apart(series.color, "#FFFFFF", "normal") > 25
     assert look("kernel-paired") == look("kernel-paired-paper") == look("kernel-paired-authors")
     assert look("shear-authors") != look("shear")
+
+
+def test_the_truths_own_score_is_a_line_across() -> None:
+    own = CENSUS["estimates"]
+    truth = where(own, method="shear", n=8, round=0)
+    truth = truth.set_column(truth.column_names.index("method"), "method", pa.array(["truth"] * len(truth)))
+    records = pa.concat_tables([own, truth])
+    for metric in METRICS:
+        axes = only_axes(figures.metric_curves(records, metric, ["shear", "kernel"]))
+        across = [ys(line).tolist() for line in axes.lines if line.get_gid() == "series-truth"]
+        mean = slow_mean(truth, metric)
+        assert across == ([[pytest.approx(mean)] * 2] if metric in ("faithfulness", "monotonicity") else [])
+
+
+@pytest.mark.parametrize("ends", [(4100, 4600), (0.9, 1.1), (3e-4, 0.02), (1e-6, 0.3), (0.011, 0.37)])
+def test_marks_of_a_logarithmic_axis_are_few_and_in_sight(ends: tuple[float, float]) -> None:
+    axes = Figure().add_subplot()
+    axes.set_yscale("log")
+    axes.set_ylim(*ends)
+    figures._decades(axes.yaxis)
+    marks = [mark for mark in axes.yaxis.get_ticklocs() if ends[0] <= mark <= ends[1]]
+    assert 2 <= len(marks) <= 8
 
 
 def test_a_dash_is_matplotlibs_too() -> None:

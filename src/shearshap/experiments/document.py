@@ -148,8 +148,8 @@ def _rq2(records: Records, datasets: Sequence[str], number: int) -> Section:
         (
             "Faithfulness is the correlation of shares with what leaving out each feature alone changes. Monotonicity "
             "is how often the gain of a feature, added to those ranked above it, is at least that of the next.",
-            "Both have a ceiling below 1 that exact Shapley values do not pass: a method can lie above the exact "
-            "values' score by being wrong.",
+            "The exact Shapley values have scores of their own, below 1: the dotted line. A method that lies above it "
+            "is not better than they are, but wrong in a way that these metrics like.",
         ),
         figures=tuple(
             _by_protocol(_of(records, name), ("faithfulness", "monotonicity"), f"Figure 3: {name}", f"rq2-{name}")

@@ -9,10 +9,11 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from shearshap.experiments.records import column, where
 from shearshap.experiments.spec import ABLATED, ABLATIONS
+from shearshap.experiments.studies import TRUTH
 from shearshap.experiments.style import dashes, look
 from shearshap.experiments.summaries import METRICS, Curve, cost, curve, selected, speeds, values_of
 from shearshap.explanation import Floats
@@ -49,7 +50,9 @@ def metric_curves(estimates: pa.Table, metric: str, methods: Sequence[str]) -> D
             f"{series.label}, N = {n}: {mean:.4g} ± {deviation:.2g}"
             for n, mean, deviation in zip(found.n, found.mean, found.deviation, strict=True)
         ]
-    _doubling(axes, values_of(estimates, "n"))
+    _doubling(axes, found.n.tolist())
+    if metric in ("faithfulness", "monotonicity"):
+        _level(axes, where(estimates, method=TRUTH), metric)
     if metric == "absolute_error":
         axes.set_yscale("log")
         _decades(axes.yaxis)
@@ -256,12 +259,17 @@ def _doubling(axes: Axes, n: Sequence[int]) -> None:
 def _decades(axis: Axis) -> None:
     """Give a logarithmic axis as many marks as can be read: powers of ten, and steps between them where few are."""
     low, high = axis.get_view_interval()
-    span = float(np.log10(high / low))
-    steps = (1, 2, 5) if span < 1.5 else (1, 3) if span < 3 else (1,)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=12))
     axis.set_minor_locator(NullLocator())
-    if span < 3:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    span = float(np.log10(high / low))
+    if span >= 3:
+        axis.set_major_locator(LogLocator(numticks=12))
+        return
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    marks = np.sort(np.outer((1, 2, 5) if span < 1.5 else (1, 3), powers).ravel())
+    if ((marks >= low) & (marks <= high)).sum() < 3:
+        marks = np.asarray(MaxNLocator(4).tick_values(low, high))
+    axis.set_major_locator(FixedLocator(marks[(marks >= low) & (marks <= high)].tolist()))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _stretch(axes: Axes) -> None:
@@ -275,6 +283,13 @@ def _stretch(axes: Axes) -> None:
     axes.yaxis.set_major_locator(FixedLocator(ACCURACIES))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.set_ylim(max(0.0, min(0.99, lowest - 0.1 * (1 - lowest))), 1.001)
+
+
+def _level(axes: Axes, truth: pa.Table, metric: str) -> None:
+    """Draw the ground truth's own score as a line across."""
+    series = look(TRUTH)
+    for mean in curve(truth, metric).mean:
+        axes.axhline(mean, color=series.color, linestyle=dashes(series), linewidth=1.2, gid=f"series-{series.name}")
 
 
 def _bars(found: Curve, metric: str) -> tuple[Floats, Floats]:

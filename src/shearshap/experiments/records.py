@@ -70,7 +70,7 @@ def table(study: str, columns: Mapping[str, Any]) -> pa.Table:
     full = {
         name: column if isinstance(column, np.ndarray | list) else [column] * count for name, column in columns.items()
     }
-    return pa.table(full, schema=STUDIES[study])
+    return pa.table({name: full[name] for name in STUDIES[study].names}, schema=STUDIES[study])
 
 
 def kept(path: Path, study: str, compute: Callable[[], pa.Table]) -> pa.Table:

@@ -72,6 +72,7 @@ def run(specs: Sequence[Spec], out: Path | str, *, progress: bool | None = None)
 def tasks(spec: Spec, seed: int) -> Iterator[Task]:
     """Yield everything there is to do for the network of a model seed, in order."""
     yield Task("models", "description", 0, studies.describe)
+    yield Task("estimates", studies.TRUTH, spec.rows * _players(spec), studies.score_truth)
     if _players(spec) <= MOST_EXACT:
         yield Task("illustration", "one-row", 2 ** _players(spec), studies.illustration)
     for method, n in _estimated(spec):

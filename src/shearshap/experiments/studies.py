@@ -13,6 +13,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from shearshap.errors import ShearWarning
 from shearshap.experiments.records import joined, table
 from shearshap.experiments.spec import ABLATED, CANDIDATES
 from shearshap.experiments.subject import Subject
+from shearshap.explanation import Floats
 from shearshap.game import ModelGame
 from shearshap.interaction import cross_contribution
 from shearshap.methods import METHODS
@@ -33,6 +35,7 @@ from shearshap.methods.shear import subset_weights
 from shearshap.metrics import absolute_error, faithfulness, monotonicity, ranking_accuracy
 from shearshap.models.training import RATES
 
+TRUTH = "truth"  #: the method of the ground truth's own records, whose `n` is 0
 FORWARD, DERIVATIVES = "forward", "derivatives"  #: what the cost model is made of, timed like methods
 ILLUSTRATED = 1.73  #: f1 - f0 of the row that the paper illustrates
 DRAWS = 10  #: of random cooperators for each feature, where their cross-contribution is looked at
@@ -86,23 +89,32 @@ def estimate(subject: Subject, method: str, n: int, number: int) -> pa.Table:
         # too few coalitions for a regression are part of the paper's protocol
         warnings.simplefilter("ignore", ShearWarning)
         found = subject.explain(CANDIDATES[method], subject.budget(n), seed=seed)
+    spent = {"evaluations": found.evaluations, "derivative_passes": found.derivative_passes}
+    return _scored(subject, found.values, {"method": method, "n": n, "round": number, **spent})
+
+
+def score_truth(subject: Subject) -> pa.Table:
+    """Return every row's metrics of the ground truth itself: what its faithfulness and monotonicity come to."""
+    spent = {"evaluations": subject.truth.evaluations, "derivative_passes": 0}
+    return _scored(subject, subject.truth.values, {"method": TRUTH, "n": 0, "round": 0, **spent})
+
+
+def _scored(subject: Subject, shares: Floats, facts: dict[str, Any]) -> pa.Table:
+    """Return the records of shares (r, p), with the facts that all rows have in common."""
+    truth = subject.truth
     with subject.game() as game:
-        monotone = monotonicity(found.values, game)
+        monotone = monotonicity(shares, game)
     return table(
         "estimates",
         {
             "dataset": subject.dataset.name,
             "seed": subject.trained.seed,
-            "method": method,
-            "n": n,
-            "round": number,
-            "row": subject.truth.rows,
-            "absolute_error": absolute_error(found.values, subject.truth.values),
-            "ranking_accuracy": ranking_accuracy(found.values, subject.truth.values),
-            "faithfulness": faithfulness(found.values, subject.effects),
+            "row": truth.rows,
+            "absolute_error": absolute_error(shares, truth.values),
+            "ranking_accuracy": ranking_accuracy(shares, truth.values),
+            "faithfulness": faithfulness(shares, subject.effects),
             "monotonicity": monotone,
-            "evaluations": found.evaluations,
-            "derivative_passes": found.derivative_passes,
+            **facts,
         },
     )
 

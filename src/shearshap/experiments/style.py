@@ -15,6 +15,7 @@ SERIES: dict[str, Series] = {
         Series("permutation-antithetic", "APS", "#7A4B00", marker="<"),
         Series("leverage", "Leverage", "#707070", "2 2", ">"),
         Series("kriging", "Kriging", "#000000", marker="*"),
+        Series("truth", "Exact values", "#333333", "1 2"),
         Series("shear-without-as", "SHEAR without AS", "#56B4E9", marker="s"),
         Series("shear-without-ccs", "SHEAR without CCS", "#009E73", marker="^"),
         Series("shear-without-either", "SHEAR without either", "#707070", marker="v"),
