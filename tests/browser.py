@@ -127,7 +127,17 @@ def requests(driver: "Chrome") -> list[str]:
 
 def printed(driver: "Chrome") -> bytes:
     """Return the page printed on A4, as its style sheet asks, as a PDF."""
-    return base64.b64decode(command(driver, "Page.printToPDF", preferCSSPageSize=True, printBackground=False)["data"])
+    from selenium.common.exceptions import WebDriverException
+
+    for attempt in range(3):
+        try:
+            page = command(driver, "Page.printToPDF", preferCSSPageSize=True, printBackground=False)
+            break
+        except WebDriverException:
+            # on a busy machine Chromium now and then says that printing failed
+            if attempt == 2:
+                raise
+    return base64.b64decode(page["data"])
 
 
 def overlapping_text(driver: "Chrome") -> list[str]:

@@ -23,7 +23,7 @@ from shearshap import METHODS, explain, theory
 from shearshap.cli import app
 from shearshap.data import load
 from shearshap.errors import InputError
-from shearshap.experiments import ABLATIONS, STUDIES, Spec, printed, read, report, run, save_run, studies
+from shearshap.experiments import ABLATIONS, STUDIES, Spec, printed, read, report, run, studies
 from shearshap.experiments.records import column, kept, where
 from shearshap.experiments.run import tasks
 from shearshap.experiments.studies import among, draws
@@ -49,8 +49,7 @@ def out(network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run."""
     folder = tmp_path_factory.mktemp("run") / "out"
     shutil.copytree(network, folder)
-    run([SPEC], folder)
-    save_run(["shear", "reproduce", "census"], folder)
+    run([SPEC], folder, command=["shear", "reproduce", "census"])
     return folder
 
 
@@ -329,12 +328,45 @@ def test_the_command_says_what_it_found_and_where(
         (["census", "--protocol", "best"], "error: protocol: wanted paper, fair or both, got 'best'\n"),
         (["census", "--path", "x"], "error: path: only criteo reads a file of yours, census needs none; got 'x'\n"),
         (["criteo", "--path", "nowhere.txt"], "error: path: there is no file 'nowhere.txt'\n"),
+        (["census", "--rows", "7000"], "error: rows: census has 6513 test rows, got 7000\n"),
     ],
 )
 def test_mistakes_are_told_before_any_work(words: list[str], message: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["reproduce", *words, "--out", str(tmp_path / "out")])
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", message)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "matplotlib", "jinja2"])
+def test_a_missing_extra_is_told_before_any_work(missing: str, tmp_path: Path) -> None:
+    script = f"""
+import sys
+sys.modules[{missing!r}] = None
+from shearshap.cli import app
+app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: shear reproduce needs {missing}: pip install 'shearshap[reproduce]'\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stopped_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shearshap.experiments.run", stopped)
+    result = CliRunner().invoke(app, ["reproduce", "census", "--out", str(tmp_path / "out")])
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "stopped; what is finished is kept, and the same command goes on from there\n"
+
+
+def test_a_disk_that_refuses_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file where a folder should be")
+    result = CliRunner().invoke(app, ["reproduce", "census", "--quick", "--out", str(tmp_path / "out")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

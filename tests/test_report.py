@@ -167,8 +167,8 @@ def test_cells_stand_left_or_right_and_the_best_is_bold() -> None:
     html = render(Page("t", (), (), (Section("s", "s", (), tables=(table,)),)))
     assert '<th scope="col" class="text">kind</th><th scope="col" class="number">error</th>' in html
     assert '<th scope="row" class="text">a</th>' in html
-    assert '<td class="text">b</td>' in html
-    assert '<td class="number"><strong>0.1</strong></td>' in html
+    assert '<td class="text" data-column="kind">b</td>' in html
+    assert '<td class="number" data-column="error"><strong>0.1</strong></td>' in html
 
 
 def with_table(table: Table) -> Page:

@@ -21,12 +21,15 @@ class Commands(TyperGroup):
     """Commands whose expected errors are one line each, without a traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command; exit with 2 where shearshap, or the place to write to, refuses."""
+        """Run the command; exit with 2 where shearshap, or the disk, refuses, and with 130 where it is interrupted."""
         try:
             return super().invoke(ctx)
-        except (ShearError, FileExistsError, NotADirectoryError, PermissionError) as error:
+        except (ShearError, OSError) as error:
             typer.echo(f"error: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from error
+        except KeyboardInterrupt as error:
+            typer.echo("stopped; what is finished is kept, and the same command goes on from there", err=True)
+            raise typer.Exit(130) from error
 
 
 app = typer.Typer(
@@ -163,7 +166,9 @@ def reproduce(
     rounds: Annotated[int | None, typer.Option(min=1, help="Draws of every estimate.", show_default="5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One network, fewer rows and rounds: minutes.")] = False,
     path: File = None,
-    out: Annotated[Path, typer.Option(help="The folder for records and report.")] = Path("out/reproduction"),
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for records and report.", show_default="out/reproduce-WHAT")
+    ] = None,
 ) -> None:
     """Run every experiment of the paper, and write a report.
 
@@ -173,19 +178,22 @@ def reproduce(
     \b
     Examples:
         shear reproduce census --quick
-        shear reproduce all --out out/all
+        shear reproduce all
         shear reproduce bank --protocol fair --rows 300 --rounds 10
     """  # noqa: D301
     try:
+        import jinja2  # noqa: F401  (wanted at the very end, and better missed now)
+
         from shearshap import experiments
     except ImportError as error:
-        raise InputError(f"shear reproduce needs {error.name}: pip install 'shearshap[reproduce]'") from error
+        missing = (error.name or str(error)).partition(".")[0]
+        raise InputError(f"shear reproduce needs {missing}: pip install 'shearshap[reproduce]'") from error
     specs = experiments.specifications(what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path)
-    records = experiments.run(specs, out)
-    experiments.save_run(["shear", *sys.argv[1:]], out)
-    report = experiments.report(out)
+    folder = out or Path("out") / f"reproduce-{what}"
+    records = experiments.run(specs, folder, command=["shear", *sys.argv[1:]])
+    report = experiments.report(folder)
     typer.echo(experiments.printed(records))
-    typer.echo(f"\nrecords   {out / 'records'}\nreport    {report}, for a browser")
+    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")
 
 
 def _catalogue() -> str:

@@ -1,6 +1,6 @@
 """Every experiment of the paper: a frozen specification -> tidy records in Parquet -> figures, tables and a report."""
 
-from shearshap.experiments.document import report, save_run
+from shearshap.experiments.document import report
 from shearshap.experiments.printed import printed
 from shearshap.experiments.records import STUDIES, read
 from shearshap.experiments.run import run
@@ -15,6 +15,5 @@ __all__ = [
     "read",
     "report",
     "run",
-    "save_run",
     "specifications",
 ]

@@ -1,23 +1,16 @@
 """The reproduction's report: a page made of records and of nothing else."""
 
-import json
-import os
-import platform
-import shlex
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 
-from shearshap import __version__
 from shearshap.experiments import figures, tables
 from shearshap.experiments.figures import Drawing
 from shearshap.experiments.findings import findings_table
-from shearshap.experiments.records import Records, column, read, where
+from shearshap.experiments.records import COMMAND, Records, column, read, where
 from shearshap.experiments.spec import ABLATED, Protocol
 from shearshap.experiments.style import SERIES
 from shearshap.experiments.summaries import METRICS, protocols_of, values_of
@@ -31,43 +24,27 @@ PROTOCOL_TITLES: dict[Protocol, str] = {
 }
 
 
-def save_run(command: Sequence[str], out: Path | str) -> None:
-    """Keep beside the records in out/records where and by which command they were made."""
-    libraries = (f"{name} {version(name)}" for name in ("torch", "numpy", "pyarrow", "matplotlib"))
-    facts = {
-        "command": shlex.join(command),
-        "machine": f"{_processor()}, {os.cpu_count()} cores ({torch.get_num_threads()} used), {platform.system()}",
-        "versions": ", ".join((f"shearshap {__version__}", f"Python {platform.python_version()}", *libraries)),
-    }
-    with written_whole(Path(out) / "records" / "run.json") as partial:
-        partial.write_text(json.dumps(facts, indent=2) + "\n")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
+PROTOCOL_TEXTS: dict[Protocol, str] = {
+    "paper": "**paper** runs the baselines as the paper does, in two readings: as its appendix describes them, and as "
+    "the authors' released numbers say that they were run.",
+    "fair": "**fair** gives every method the same budget of model evaluations, and each its best implementation.",
+}
 
 
 def report(out: Path | str) -> Path:
     """Write out/report.html and out/tables.md from the records in out/records, and return the report's path."""
     out = Path(out)
     records = read(out / "records")
-    facts = json.loads((out / "records" / "run.json").read_text())
-    made = page(records, facts)
+    made = page(records, (out / "records" / COMMAND).read_text().strip())
     with written_whole(out / "tables.md") as partial:
         every = (table for section in made.sections for table in section.tables)
         partial.write_text("\n".join(tables.markdown(table) for table in every), encoding="utf-8")
     return write(made, out / "report.html")
 
 
-def page(records: Records, facts: dict[str, str]) -> Page:
+def page(records: Records, command: str) -> Page:
     """Return the whole report."""
     datasets = values_of(records["models"], "dataset")
-    protocols = set(protocols_of(records["estimates"])) - {"authors"}
     sections: list[Section | None] = [_summary(records, datasets)]
     for number, question in enumerate((_rq1, _rq2, _rq3, _rq4), start=1):
         sections.append(question(records, datasets, number))
@@ -76,17 +53,19 @@ def page(records: Records, facts: dict[str, str]) -> Page:
         "SHEAR, reproduced",
         (
             'Every experiment of "Accelerating Shapley Explanation via Contributive Cooperator Selection" (ICML 2022), '
-            f"run on {_list(datasets)}, under {'two protocols' if len(protocols) > 1 else 'one protocol'}.",
-            "**paper** runs the baselines as the paper does, in two readings: as its appendix describes them, and as "
-            "the authors' released numbers say that they were run. **fair** gives every method the same number of "
-            "model evaluations in all, and each its best implementation.",
+            f"run on {_list(datasets)}.",
+            *(
+                PROTOCOL_TEXTS[protocol]
+                for protocol in protocols_of(records["estimates"])
+                if protocol in PROTOCOL_TEXTS
+            ),
         ),
         (
-            ("Command", f"`{facts['command']}`"),
+            ("Command", f"`{command or 'not known'}`"),
             ("Networks", _seeds(records["models"])),
             ("Rows and rounds", _rounds(records)),
-            ("Machine", facts["machine"]),
-            ("Versions", facts["versions"]),
+            ("Machine of the timings", "; ".join(values_of(records["timings"], "machine"))),
+            ("Versions", "; ".join(values_of(records["models"], "versions"))),
         ),
         tuple(section for section in sections if section is not None),
         tuple(SERIES.values()),
@@ -100,8 +79,8 @@ def _summary(records: Records, datasets: Sequence[str]) -> Section:
         (
             "Each line holds a statement of the paper against the records below.",
             "The authors' released numbers exist for census and for bank, which the paper calls German Credit. The "
-            "paper's figures of faithfulness and monotonicity cannot be compared: its released code computes something "
-            "else than its formulas, which are what is computed here.",
+            "paper's own figures of faithfulness and monotonicity cannot be compared with: its released code computes "
+            "something else than its formulas, which are what is computed here.",
         ),
         tables=tuple(findings_table(_of(records, name), name) for name in datasets),
     )
@@ -181,9 +160,17 @@ def _rq3(records: Records, datasets: Sequence[str], number: int) -> Section:
     return Section(
         "rq3",
         f"RQ{number}: how fast",
-        ("Times are the median of several runs on the first network, after a short one to warm up.",),
+        (
+            "Times are the median of several runs on the first network, after a short one to warm up. All rows are "
+            f"explained at once ({_timed(records)}); with more rows every method explains more of them in a second, "
+            "kriging most of all.",
+        ),
         figures=tuple(made),
-        tables=tuple(tables.costs(_of(records, name)["timings"]) for name in datasets),
+        tables=tuple(
+            table
+            for own in (_of(records, name) for name in datasets)
+            for table in (tables.throughputs(own["timings"]), tables.costs(own["timings"]))
+        ),
     )
 
 
@@ -239,6 +226,8 @@ def _illustration(records: Records) -> Section | None:
             f"Row {first['row']} of {first['dataset']}, whose f₁ - f₀ of {prediction:+.3f} is nearest to the paper's "
             f"+1.73 among the rows explained. The base value is {base:+.3f}; the features share {total:+.3f}, of which "
             f"SHEAR's shares, {first['evaluations']} evaluations, miss {gap:+.4f}.",
+            "The paper's row has education, marital-status and occupation on top, sex with a positive share for a man, "
+            f"and a base value of -1.88; here {_list(_top(row))} are on top, and {_sex(row)}.",
         ),
         figures=(
             Figure(
@@ -249,6 +238,19 @@ def _illustration(records: Records) -> Section | None:
             ),
         ),
     )
+
+
+def _top(row: pa.Table) -> list[str]:
+    """Return the three features with the largest shares."""
+    order = np.argsort(-column(row, "exact"), kind="stable")[:3]
+    return [row["feature"].to_pylist()[place] for place in order]
+
+
+def _sex(row: pa.Table) -> str:
+    """Return what the row's sex contributes, in words."""
+    shares = {one["feature"]: (one["value"], one["exact"]) for one in row.to_pylist()}
+    value, share = shares.get("sex", ("", 0.0))
+    return f"sex, {value}, has {share:+.3f}" if value else "there is no feature sex"
 
 
 def _theory(records: Records, datasets: Sequence[str]) -> Section:
@@ -266,8 +268,8 @@ def _theory(records: Records, datasets: Sequence[str]) -> Section:
             Figure(
                 f"Theorem 2 and the cost model: {name}",
                 tuple(panels),
-                "Left: |φᵢ(U) - φᵢ(U - j)| over Theorem 2's bound on it, for pairs of features; ratios beyond 1.25 "
-                "stand at the right edge. Middle: the same as a cloud. Right: time for one row."
+                "First |φᵢ(U) - φᵢ(U - j)| over Theorem 2's bound on it, for pairs of features; ratios beyond 1.25 "
+                "stand at the right edge. Then the same as a cloud, and the time for one row."
                 if len(bounds)
                 else "Time for one row. Theorem 2's bound takes derivatives at all coalitions, and is left out here: "
                 "there are too many features.",
@@ -277,7 +279,7 @@ def _theory(records: Records, datasets: Sequence[str]) -> Section:
     return Section(
         "theory",
         "Theory: how tight Theorem 2 is, and what SHEAR costs",
-        ("The paper proves the bound and gives the cost model, but shows neither at work.",),
+        ("The paper states the bound, leaving out a remainder, and the cost model, but shows neither at work.",),
         figures=tuple(made),
     )
 
@@ -307,12 +309,15 @@ def _reading() -> Section:
             "block maximum in the figures.",
             "**Networks.** 64-64 with softplus, which the paper does not say; with ReLU the Hessian, and so the "
             "cross-contribution, is zero almost everywhere.",
-            "**KS and KS-Pair.** The appendix prints a regression without the constraint that shares add up; the "
-            "released numbers agree with one that has it, on coalitions drawn from the kernel. At small N the "
+            "**KS and KS-Pair.** The appendix prints a regression without the constraint that shares add up, weighed "
+            "by the kernel, and does not say how coalitions are drawn: uniformly, in its reading here. The released "
+            "numbers agree with a regression that has the constraint, on coalitions drawn from the kernel. At small N "
             "regressions are singular: the authors' values are then zero or huge, ours the least-norm solution.",
-            "**KS-WF.** The appendix prints f(U) - f(0) where f(S) - f(0) is meant.",
-            "**PS and APS.** The appendix describes N random coalitions for each feature; the released numbers are "
-            "those of N whole permutations, two of which APS leaves unpaired.",
+            "**KS-WF.** The appendix prints f(U) - f(0) where f(S) - f(0) is meant, and says that all kernel methods "
+            "run M loops of N coalitions; a running mean of all is one regression on N M, which is what is run.",
+            "**PS and APS.** The appendix describes N random coalitions for each feature, whose differences take 2 N "
+            "evaluations: N / 2 of them are drawn. The released numbers are those of N whole permutations, two of "
+            "which APS leaves unpaired.",
             "**SHEAR.** Backgrounds that take each feature with probability 1/2 make it biased; SHEAR unbiased draws "
             "that probability so that it is not.",
         ),
@@ -342,12 +347,18 @@ def _seeds(models: pa.Table) -> str:
     return "; ".join(f"{name}: seed{'s' if len(seeds) > 1 else ''} {_list(seeds)}" for name, seeds in each.items())
 
 
+def _timed(records: Records) -> str:
+    timings = records["timings"]
+    each = {name: values_of(where(timings, dataset=name), "rows")[0] for name in values_of(timings, "dataset")}
+    return ", ".join(f"{rows} of {name}" for name, rows in each.items())
+
+
 def _rounds(records: Records) -> str:
     parts = []
     for name in values_of(records["models"], "dataset"):
         rows = where(records["models"], dataset=name)["rows"].to_pylist()[0]
         rounds = int(np.max(column(where(records["estimates"], dataset=name), "round"))) + 1
-        parts.append(f"{name}: {rows} test rows, {rounds} rounds")
+        parts.append(f"{name}: {rows} test rows, {rounds} round{'s' if rounds > 1 else ''}")
     return "; ".join(parts)
 
 

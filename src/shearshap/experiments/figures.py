@@ -91,11 +91,19 @@ def ablation(estimates: pa.Table, metric: str) -> Drawing:
     for place, method in enumerate(methods):
         found, series = curve(where(estimates, method=method, n=ABLATED), metric), look(method)
         mean = _shown(found.mean, metric)
-        axes.bar(place, mean, yerr=found.deviation, color=series.color, width=0.7, capsize=4, ecolor=INK)
+        if metric == "absolute_error":
+            # on a logarithmic axis the length of a bar means nothing
+            axes.errorbar(
+                place, mean, np.reshape(_bars(found, metric), (2, 1)), fmt=series.marker, color=series.color,
+                markersize=9, capsize=4,
+            )  # fmt: skip
+        else:
+            axes.bar(place, mean, yerr=found.deviation, color=series.color, width=0.7, capsize=4, ecolor=INK)
         axes.annotate(
-            f"{found.mean[0]:.3g}", (place, mean[0] + found.deviation[0]), xytext=(0, 4),
+            f"{found.mean[0]:.3g}", (place, mean[0] + found.deviation[0]), xytext=(0, 7),
             textcoords="offset points", ha="center", fontsize=9, color=INK,
         )  # fmt: skip
+    axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks(range(len(methods)), ["SHEAR", "without\nAS", "without\nCCS", "without\neither"])
     axes.grid(visible=False, axis="x")
     if metric == "absolute_error":
@@ -103,7 +111,7 @@ def ablation(estimates: pa.Table, metric: str) -> Drawing:
         axes.set_ylim(top=axes.get_ylim()[1] * 1.8)
         _decades(axes.yaxis)
     else:
-        axes.set_ylim(0, 1.12)
+        axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.12)
     return drawing
 
 
@@ -137,7 +145,7 @@ def contribution_share(cooperators: pa.Table) -> Drawing:
 def cooperator_curves(cooperators: pa.Table) -> Drawing:
     """Draw errors against N for random cooperators, and for those that SHEAR selects."""
     figure, axes = _panel("coalitions for one feature, N", "absolute error of the feature")
-    largest = max(values_of(cooperators, "n"))
+    largest, lowest = max(values_of(cooperators, "n")), np.inf
     drawing = Drawing(figure, "Errors against N, for random cooperators and for those that SHEAR selects.")
     for selection, color, marker, label in (
         ("random", RANDOM, "s", "random cooperators"),
@@ -149,9 +157,11 @@ def cooperator_curves(cooperators: pa.Table) -> Drawing:
         every = [one for one in np.unique(n) if one < largest or error[n == one].mean() > 1e-6]
         mean = np.array([max(error[n == one].mean(), LEAST) for one in every])
         low, high = np.array([np.quantile(error[n == one], (0.1, 0.9)) for one in every]).T
-        axes.fill_between(every, np.maximum(low, mean.min() / 10), high, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(every, np.maximum(low, LEAST), np.maximum(high, LEAST), color=color, alpha=0.15, linewidth=0)
+        lowest = min(lowest, mean.min() / 30)
         axes.plot(every, mean, color=color, marker=marker, linewidth=1.6, label=f"{label}: mean, 10-90 %")
     axes.set_yscale("log")
+    axes.set_ylim(bottom=lowest)
     _decades(axes.yaxis)
     axes.set_xscale("log", base=2)
     axes.legend(loc="lower left", fontsize=9, frameon=False)
@@ -214,7 +224,7 @@ def explanation(illustration: pa.Table) -> Drawing:
     order = np.argsort(np.abs(column(illustration, "exact")))
     rows = [illustration.slice(int(place), 1).to_pylist()[0] for place in order]
     shares = np.array([row["shear"] for row in rows])
-    figure = Figure(figsize=(6.6, 4.6), layout="constrained")
+    figure = Figure(figsize=(5.2, 4.6), layout="constrained")
     axes = figure.add_subplot()
     _clean(axes)
     places, colors = range(len(rows)), np.where(shares < 0, RANDOM, CHOSEN).tolist()
@@ -230,7 +240,7 @@ def explanation(illustration: pa.Table) -> Drawing:
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= 22 else f"{value[:20]}…"
+    return value if len(value) <= 18 else f"{value[:16]}…"
 
 
 def _panel(across: str, up: str) -> tuple[Figure, Axes]:

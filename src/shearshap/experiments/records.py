@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shearshap.storage import written_whole
 
+COMMAND = "command.txt"  #: the file beside the records that says what they were made by
 Records = Mapping[str, pa.Table]  #: a table for each study, by its name
 
 STUDIES: dict[str, pa.Schema] = {
@@ -22,7 +23,7 @@ STUDIES: dict[str, pa.Schema] = {
             "reference": pa.string(), "continuous": pa.int64(), "categorical": pa.int64(), "inputs": pa.int64(),
             "train": pa.int64(), "validation": pa.int64(), "test": pa.int64(), "epochs": pa.int64(),
             "accuracy": pa.float64(), "majority": pa.float64(), "rows": pa.int64(), "truth": pa.string(),
-            "truth_evaluations": pa.int64(), "size": pa.float64(), "key": pa.string(),
+            "truth_evaluations": pa.int64(), "size": pa.float64(), "key": pa.string(), "versions": pa.string(),
         }
     ),
     "estimates": pa.schema(
@@ -36,7 +37,7 @@ STUDIES: dict[str, pa.Schema] = {
     "timings": pa.schema(
         {
             "dataset": pa.string(), "seed": pa.int64(), "method": pa.string(), "n": pa.int64(), "round": pa.int64(),
-            "rows": pa.int64(), "seconds": pa.float64(),
+            "rows": pa.int64(), "seconds": pa.float64(), "machine": pa.string(),
         }
     ),
     "cooperators": pa.schema(

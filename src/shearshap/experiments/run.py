@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,13 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from shearshap import __version__
 from shearshap.data import criteo, uci
 from shearshap.experiments import studies
-from shearshap.experiments.records import STUDIES, Records, joined, kept, write
+from shearshap.experiments.records import COMMAND, STUDIES, Records, joined, kept, write
 from shearshap.experiments.spec import ABLATED, ABLATIONS, CANDIDATES, Spec
+from shearshap.experiments.studies import VERSIONS
 from shearshap.experiments.subject import Subject, prepare
 from shearshap.progress import progress_bar
+from shearshap.storage import written_whole
 from shearshap.theory import MOST_PLAYERS
 from shearshap.truth import MOST_EXACT
 
@@ -35,17 +37,20 @@ class Task:
 
     def path(self, subject: Subject, folder: Path) -> Path:
         """Return where its records lie: the name covers everything that they depend on."""
-        facts = json.dumps([__version__, subject.truth.key, self.study, self.name, self.facts])
+        facts = json.dumps([VERSIONS, subject.truth.key, self.study, self.name, self.facts])
         key = hashlib.sha256(facts.encode()).hexdigest()[:16]
         return folder / self.study / f"{subject.dataset.name}-seed{subject.trained.seed}-{self.name}-{key}.parquet"
 
 
-def run(specs: Sequence[Spec], out: Path | str, *, progress: bool | None = None) -> Records:
+def run(
+    specs: Sequence[Spec], out: Path | str, *, command: Sequence[str] = (), progress: bool | None = None
+) -> Records:
     """Measure what the specifications say, and return the records, which also lie in out/records.
 
     Killed at any point and started again, it goes on with the task that it was at: every finished one is kept in
-    out/parts under a name that covers all that its records depend on. The same specification gives the same records,
-    timings aside.
+    out/parts under a name that covers what its records depend on. The same specification gives the same records,
+    timings aside, with the same versions and number of threads; with others, the same up to rounding. `command` is kept
+    beside the records, for the report.
     """
     out = Path(out)
     parts: dict[str, list[pa.Table]] = {study: [] for study in STUDIES}
@@ -64,8 +69,10 @@ def run(specs: Sequence[Spec], out: Path | str, *, progress: bool | None = None)
                     parts[task.study].append(kept(path, task.study, partial(task.compute, subject)))
                     bar.update(task.effort)
     records = {study: joined(study, found) for study, found in parts.items()}
-    for study, found in records.items():
-        write(found, out / "records" / f"{study}.parquet")
+    with written_whole(out / "records") as folder:
+        for study, found in records.items():
+            write(found, folder / f"{study}.parquet")
+        (folder / COMMAND).write_text(shlex.join(command) + "\n")
     return records
 
 
@@ -121,7 +128,8 @@ def _estimate(spec: Spec, method: str, n: int, number: int) -> Task:
 def _timing(spec: Spec, method: str, n: int, number: int) -> Task:
     name = f"{method}-n{n}-round{number}"
     compute = partial(studies.timing, method=method, n=n, number=number)
-    return Task("timings", name, _effort(spec, method, n), compute, repr(CANDIDATES.get(method)))
+    facts = f"{CANDIDATES.get(method)}, {studies.machine()}"
+    return Task("timings", name, _effort(spec, method, n), compute, facts)
 
 
 def _cooperators(spec: Spec, selection: str, draw: int) -> Task:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
+from shearshap.data import criteo, uci
 from shearshap.design import Method
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
@@ -31,6 +32,14 @@ PROTOCOLS: dict[Protocol, tuple[str, ...]] = {
 - authors: the baselines as the authors' released numbers say that they were run
 - fair: the same evaluations in all for every method, each at its best; `exact` is what they are measured against
 """
+
+NEWER = ("shear-unbiased", "leverage", "kriging")  #: that the paper does not compare with
+
+
+def baselines(protocol: Protocol) -> tuple[str, ...]:
+    """Return the paper's five baselines as a protocol runs them."""
+    return tuple(name for name in PROTOCOLS[protocol] if not name.startswith("shear") and name not in NEWER)
+
 
 ABLATIONS: dict[str, Method] = {
     "shear-without-as": Shear(antithetical=False),
@@ -60,7 +69,7 @@ class Spec:
     protocol: Choice = "both"
     evaluations: tuple[int, ...] = (8, 16, 32, 64, 128)  #: N, model evaluations for each feature
     rounds: int = 5  #: draws of every estimate
-    rows: int = 400  #: test rows that are explained
+    rows: int = 100  #: test rows that are explained
     timings: int = 3  #: how often each method is timed, on the first network
     bounded_rows: int = 8  #: for the study of Theorem 2
     path: str | None = None  #: the user's copy of Criteo's file
@@ -70,6 +79,8 @@ class Spec:
         for name in ("rounds", "rows", "timings", "bounded_rows"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: wanted a positive number, got {getattr(self, name)}")
+        if self.rows > _test_rows(self.dataset):
+            raise InputError(f"rows: {self.dataset} has {_test_rows(self.dataset)} test rows, got {self.rows}")
         if not self.model_seeds or not self.evaluations:
             raise InputError("a specification needs at least one model seed and one number of evaluations a feature")
         if self.protocol not in get_args(Choice):
@@ -91,6 +102,10 @@ class Spec:
         every = dict.fromkeys(method for protocol in self.protocols for method in PROTOCOLS[protocol])
         # derivatives by single columns of an index mean nothing: those of an embedding are for the whole feature
         return tuple(name for name in every if not (name == "shear-authors" and self.dataset.startswith("criteo")))
+
+
+def _test_rows(dataset: str) -> int:
+    return uci.SOURCES[dataset].test if dataset in uci.SOURCES else criteo.ROWS // 10
 
 
 def specifications(

@@ -10,9 +10,12 @@
 | models | the data sets and hyper-parameters as they are (the appendix's tables) |
 """
 
+import os
+import platform
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap import theory
+from shearshap import __version__, theory
 from shearshap.design import subsets
 from shearshap.errors import ShearWarning
 from shearshap.experiments.records import joined, table
@@ -33,13 +36,33 @@ from shearshap.interaction import cross_contribution
 from shearshap.methods import METHODS
 from shearshap.methods.shear import subset_weights
 from shearshap.metrics import absolute_error, faithfulness, monotonicity, ranking_accuracy
-from shearshap.models.training import RATES
+from shearshap.models.training import BATCH, RATES
 
+VERSIONS = ", ".join(
+    (
+        f"shearshap {__version__}",
+        f"Python {platform.python_version()}",
+        f"torch {torch.__version__}",
+        f"numpy {np.__version__}",
+    )
+)
 TRUTH = "truth"  #: the method of the ground truth's own records, whose `n` is 0
 FORWARD, DERIVATIVES = "forward", "derivatives"  #: what the cost model is made of, timed like methods
 ILLUSTRATED = 1.73  #: f1 - f0 of the row that the paper illustrates
+LEAST_SECONDS = 0.1  #: of one timing
 DRAWS = 10  #: of random cooperators for each feature, where their cross-contribution is looked at
 MOST_COALITIONS = 1 << 16  #: of one feature and its cooperators
+
+
+def machine() -> str:
+    """Return the processor and what of it is used: what timings depend on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    processor = named[0] if named else platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores ({torch.get_num_threads()} used), {platform.system()}"
 
 
 def draws(*numbers: int) -> int:
@@ -62,7 +85,7 @@ def describe(subject: Subject) -> pa.Table:
             "activation": config.activation,
             "hidden": config.hidden,
             "learning_rate": RATES[config.kind],
-            "batch_size": 256,
+            "batch_size": BATCH,
             "reference": "mean, mode of categories" if embedded else "mean",
             "continuous": dataset.continuous,
             "categorical": dataset.categorical,
@@ -78,6 +101,7 @@ def describe(subject: Subject) -> pa.Table:
             "truth_evaluations": truth.evaluations,
             "size": float(np.abs(truth.values).sum(axis=1).mean()),
             "key": truth.key,
+            "versions": VERSIONS,
         },
     )
 
@@ -120,12 +144,17 @@ def _scored(subject: Subject, shares: Floats, facts: dict[str, Any]) -> pa.Table
 
 
 def timing(subject: Subject, method: str, n: int, number: int) -> pa.Table:
-    """Return the seconds that all rows take, by a method or a part of the cost model; a short run warms up."""
+    """Return the seconds that all rows take, by a method or a part of the cost model; a short run warms up.
+
+    What takes no time at all is done again and again, for its mean.
+    """
     work = _work(subject, method, n)
     work(slice(0, 16))
-    started = time.perf_counter()
-    work(slice(None))
-    seconds = time.perf_counter() - started
+    started, times = time.perf_counter(), 0
+    while times == 0 or time.perf_counter() - started < LEAST_SECONDS:
+        work(slice(None))
+        times += 1
+    seconds = (time.perf_counter() - started) / times
     return table(
         "timings",
         {
@@ -136,6 +165,7 @@ def timing(subject: Subject, method: str, n: int, number: int) -> pa.Table:
             "round": number,
             "rows": len(subject.truth.rows),
             "seconds": seconds,
+            "machine": machine(),
         },
     )
 
@@ -244,7 +274,7 @@ def bounds(subject: Subject, row: int) -> pa.Table:
 
 
 def illustration(subject: Subject) -> pa.Table:
-    """Return SHEAR beside the exact values for the row whose f1 - f0 is nearest to the paper's, of a positive one."""
+    """Return SHEAR beside the exact values for the row whose f1 - f0 is nearest to that of the paper's row."""
     margin = _margin(subject)
     place = int(np.abs(margin - ILLUSTRATED).argmin())
     exact = subject.explain(METHODS["exact"], 1 << subject.players, output=_difference, rows=[place])

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from shearshap.experiments.records import column, where
 from shearshap.experiments.spec import ABLATED
+from shearshap.experiments.studies import DERIVATIVES, FORWARD
 from shearshap.experiments.style import look
 from shearshap.experiments.summaries import (
     METRICS,
@@ -134,7 +135,7 @@ def beside_published(estimates: pa.Table, methods: Sequence[str]) -> Table | Non
     if not rows:
         return None
     return Table(
-        f"Every method on {name} as the authors ran it, beside their released numbers",
+        f"The methods on {name} as the authors ran them, beside their released numbers",
         ("method", "N", "error, mean", "published", "error, median", "published", "ranking accuracy", "published"),
         tuple(rows),
         notes=("No mean is published where singular regressions make it infinite or huge.",),
@@ -152,19 +153,20 @@ def comparison(estimates: pa.Table, timings: pa.Table, methods: Sequence[str], m
         (
             look(method).label,
             *(_mean(mean, deviation) for mean, deviation in zip(found.mean, found.deviation, strict=True)),
-            str(column(where(estimates, method=method), "derivative_passes").max(initial=0)),
+            *_spent(where(estimates, method=method, n=ABLATED)),
             _speed(where(timings, method=method)),
         )
         for method, found in zip(methods, curves, strict=True)
     ]
-    names = ", ".join(f"{look(method).label} is `{method}`" for method in methods)
+    names = ", ".join(f"{look(method).label} is `{_called(method)}`" for method in methods)
     return Table(
         caption,
-        ("method", *(f"N = {n}" for n in every), "derivative passes", f"rows a second, N = {ABLATED}"),
+        ("method", *(f"N = {n}" for n in every), "evaluations", "derivative passes", "rows a second"),
         tuple(rows),
         notes=(
-            f"{METRICS[metric].capitalize()}: mean ± standard deviation over rounds of the mean over rows. "
-            "Derivative passes of a row come on top of its evaluations.",
+            f"{METRICS[metric].capitalize()}: mean ± standard deviation over rounds of the mean over rows. The last "
+            f"columns are for N = {ABLATED}; derivative passes of a row come on top of its evaluations, base value and "
+            "prediction included.",
             f"In the library: {names}.",
         ),
         emphasis=frozenset((int(best(means[:, place])), 1 + place) for place in range(len(every))),
@@ -188,6 +190,16 @@ def over_rows(estimates: pa.Table, methods: Sequence[str]) -> Table:
     )
 
 
+def _called(method: str) -> str:
+    """Return how the library calls a method: its name, or the instance."""
+    return 'Shear(interaction="block-maximum")' if method == "shear-authors" else method
+
+
+def _spent(estimates: pa.Table) -> tuple[str, str]:
+    """Return the evaluations and the derivative passes of a row."""
+    return str(column(estimates, "evaluations").max()), str(column(estimates, "derivative_passes").max())
+
+
 def _mean(mean: float, deviation: float) -> str:
     """Return a mean to three digits, and its deviation to the same place."""
     if 0 < mean < 1e-4:
@@ -199,6 +211,31 @@ def _mean(mean: float, deviation: float) -> str:
 def _speed(timings: pa.Table) -> str:
     n, rows = speeds(timings)
     return f"{rows[n == ABLATED][0]:,.0f}" if ABLATED in n else "-"
+
+
+def throughputs(timings: pa.Table) -> Table:
+    """Return rows a second of every method on one data set, and over SHEAR's, beside the authors'."""
+    name = values_of(timings, "dataset")[0]
+    methods = [method for method in values_of(timings, "method") if method not in (FORWARD, DERIVATIVES)]
+    every, shear = speeds(where(timings, method="shear"))
+    theirs = {method: published_curve(name, method, "rows_per_s") for method in methods}
+    shown = [n for n in every.tolist() if n in theirs["shear"]]
+    rows = []
+    for method in methods:
+        own = speeds(where(timings, method=method))[1]
+        ours = (f"{one:,.0f} ({one / base:.2f})" for one, base in zip(own, shear, strict=True))
+        published = (
+            f"{theirs[method][n]:.0f} ({theirs[method][n] / theirs['shear'][n]:.2f})" if n in theirs[method] else "-"
+            for n in shown
+        )
+        rows.append((f"`{_called(method)}`", *ours, *published))
+    return Table(
+        f"Rows explained in a second on {name}, and over SHEAR's",
+        ("method", *(f"N = {n}" for n in every.tolist()), *(f"published, N = {n}" for n in shown)),
+        tuple(rows),
+        notes=("The authors' times are of an Apple M1, one row at a time, without derivatives.",) if shown else (),
+        open=False,
+    )
 
 
 def costs(timings: pa.Table) -> Table:

@@ -14,6 +14,7 @@ from shearshap.errors import InputError
 from shearshap.models.networks import Config, build, config_for
 from shearshap.progress import progress_bar
 
+BATCH = 256
 RATES = {"mlp": 1e-3, "deepfm": 1e-4}  #: learning rates of the paper's hyper-parameter table
 
 
@@ -38,7 +39,7 @@ def train(
     seed: int = 0,
     steps: int = 30_000,
     patience: int = 1_500,
-    batch_size: int = 256,
+    batch_size: int = BATCH,
     learning_rate: float | None = None,
     clip: float = 0.1,
     progress: bool | None = None,
