@@ -22,7 +22,6 @@ import browser
 from shearshap import METHODS, explain, theory
 from shearshap.cli import app
 from shearshap.data import load
-from shearshap.errors import InputError
 from shearshap.experiments import ABLATIONS, STUDIES, Spec, printed, read, report, run, studies
 from shearshap.experiments.records import column, kept, where
 from shearshap.experiments.run import tasks
@@ -367,19 +366,6 @@ def test_a_disk_that_refuses_is_told_in_a_line(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rounds": 0}, "rounds: wanted a positive number, got 0"),
-        ({"evaluations": (2, 8)}, "evaluations: SHEAR needs at least 4 for each feature, got 2"),
-        ({"model_seeds": ()}, "at least one model seed and one number of evaluations"),
-    ],
-)
-def test_a_specification_checks_its_numbers(change: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        replace(SPEC, **change)  # type: ignore[arg-type]
 
 
 def test_every_method_of_the_library_is_measured() -> None:

@@ -936,11 +936,11 @@ def test_evidence_of_errors() -> None:
     )
     names = ("permutation-authors", "permutation-antithetic-authors", "shear")
     assert f"; N = 16: {', '.join(f'{mean(name, 16):.4f}' for name in names)};" in evidence("released_order")
-    assert evidence("least_error") == "error: SHEAR first at every N; ranking: SHEAR first at every N"
+    assert evidence("least_error") == "Error: SHEAR first at every N. Ranking: SHEAR first at every N."
     most = max(mean("shear", n) / mean("kernel", n) for n in (16, 32))
     assert evidence("least_error", better(better(CENSUS, "kernel", n=16), "kernel", n=32)) == (
-        f"error: SHEAR first at N = 8, KS at N = 16, 32, missing up to {100 * most:.1f} times less; "
-        "ranking: SHEAR first at every N"
+        f"Error: SHEAR first at N = 8; KS at N = 16, 32, which misses up to {100 * most:.2f} times less. "
+        "Ranking: SHEAR first at every N."
     )
     ratio = 100 * mean("shear", 16) / mean("kriging", 16)
     rows = ", ".join(f"{look(name).label} {ROWS / slow_seconds(name, 16):,.0f}" for name in ("shear", "kriging"))

@@ -63,7 +63,9 @@ def slow_error(shares: Floats, truth: Floats) -> float:
 
 def slow_accuracy(shares: Floats, truth: Floats) -> float:
     estimated, true = slow_order(shares), slow_order(truth)
-    hits = sum(1 / m for m in range(1, len(truth) + 1) if estimated[m - 1] == true[m - 1])
+    alike = Fraction(1e-7) * max(abs(Fraction(float(one))) for one in truth)
+    away = [abs(Fraction(float(truth[i])) - Fraction(float(truth[j]))) for i, j in zip(estimated, true, strict=True)]
+    hits = sum(1 / m for m in range(1, len(truth) + 1) if away[m - 1] <= alike)
     return hits / sum(1 / m for m in range(1, len(truth) + 1))
 
 
@@ -130,10 +132,17 @@ def test_signed_values_are_ranked() -> None:
     assert ranking_accuracy([[-2.0, 1.0]], [[2.0, 1.0]]).tolist() == [0.0]
 
 
-def test_ties_go_by_the_players_number() -> None:
+def test_equal_estimates_go_by_the_players_number() -> None:
     assert ranking_accuracy([[0.0, -0.0, 0.0]], [[3.0, 2.0, 1.0]]).tolist() == [1.0]
     assert ranking_accuracy([[0.0, 0.0]], [[1.0, 2.0]]).tolist() == [0.0]
-    assert ranking_accuracy([[1.0, 2.0]], [[5.0, 5.0]]).tolist() == [0.0]
+
+
+def test_players_of_equal_true_shares_may_stand_in_any_order() -> None:
+    """Three players that never matter: an estimate's noise about zero says nothing about its ranking."""
+    truth = [[2.0, 0.0, 1e-12, 0.0, -1.0]]
+    assert ranking_accuracy([[2.1, -1e-9, 1e-9, 3e-3, -1.2]], truth).tolist() == [1.0]
+    assert ranking_accuracy([[1.0, 2.0]], [[5.0, 5.0]]).tolist() == [1.0]
+    assert ranking_accuracy([[2.0, 0.1, -0.1, 0.0, 0.2]], truth).tolist() != [1.0]
 
 
 # Against the model

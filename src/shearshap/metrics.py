@@ -22,6 +22,10 @@ from shearshap.reference import numeric
 
 Numbers: TypeAlias = ArrayLike | Tensor
 
+_ALIKE = 1e-7
+"""True shares that differ by no more than this part of the row's largest are equal: what a network in single precision
+rounds off."""
+
 _FLAT = 1e-12
 """A row whose values differ by no more than this part of the largest is constant: what is left is rounding."""
 
@@ -50,12 +54,15 @@ def ranking_accuracy(shares: Numbers, truth: Numbers) -> Floats:
 
     ACC = sum_m [rhat_m = r_m] / m / sum_m 1 / m, with r_m the player at rank m = 1..p.
 
-    Signed values are ranked, the largest first. Ties go by the player's number, in both rankings: of equal
-    values the lower number comes first.
+    Signed values are ranked, the largest first. Players whose true shares are equal, up to rounding, may stand in
+    any order: every ranking of them is the true one. Where all are equal there is nothing to rank, and ACC is 1.
+    Equal estimates go by the player's number.
     """
     estimated, true = _pair(shares, truth, "truth")
     weights = 1 / np.arange(1, true.shape[1] + 1)
-    right = descending(estimated) == descending(true)
+    at_rank, sought = (np.take_along_axis(true, descending(one), axis=1) for one in (estimated, true))
+    # differences of halves: those of the largest numbers there are would overflow
+    right = abs(at_rank / 2 - sought / 2) <= _ALIKE * abs(true / 2).max(axis=1, keepdims=True)
     return np.asarray(np.where(right, weights, 0.0).sum(axis=1) / weights.sum())
 
 

@@ -23,7 +23,6 @@ PROTOCOL_TITLES: dict[Protocol, str] = {
     "fair": "fair: each method at its best",
 }
 
-
 PROTOCOL_TEXTS: dict[Protocol, str] = {
     "paper": "**paper** runs the baselines as the paper does, in two readings: as its appendix describes them, and as "
     "the authors' released numbers say that they were run.",
@@ -45,10 +44,8 @@ def report(out: Path | str) -> Path:
 def page(records: Records, command: str) -> Page:
     """Return the whole report."""
     datasets = values_of(records["models"], "dataset")
-    sections: list[Section | None] = [_summary(records, datasets)]
-    for number, question in enumerate((_rq1, _rq2, _rq3, _rq4), start=1):
-        sections.append(question(records, datasets, number))
-    sections += [_illustration(records), _theory(records, datasets), _set_up(records), _reading()]
+    by_dataset = (section(records, datasets) for section in (_summary, _rq1, _rq2, _rq3, _rq4))
+    sections = (*by_dataset, _illustration(records), _theory(records, datasets), _set_up(records), _reading())
     return Page(
         "SHEAR, reproduced",
         (
@@ -86,7 +83,7 @@ def _summary(records: Records, datasets: Sequence[str]) -> Section:
     )
 
 
-def _rq1(records: Records, datasets: Sequence[str], number: int) -> Section:
+def _rq1(records: Records, datasets: Sequence[str]) -> Section:
     made: list[Table | None] = []
     for name in datasets:
         own = _of(records, name)
@@ -106,7 +103,7 @@ def _rq1(records: Records, datasets: Sequence[str], number: int) -> Section:
         made.append(tables.beside_published(estimates, protocols.get("authors", [])))
     return Section(
         "rq1",
-        f"RQ{number}: how close to the exact Shapley values",
+        "RQ1: how close to the exact Shapley values",
         (
             "Absolute error is the sum over features of |φ - φ̂|; ranking accuracy ranks the signed values, and counts "
             "rank m with weight 1/m. The axis of accuracies is stretched near 1. Bars are standard deviations over "
@@ -120,10 +117,10 @@ def _rq1(records: Records, datasets: Sequence[str], number: int) -> Section:
     )
 
 
-def _rq2(records: Records, datasets: Sequence[str], number: int) -> Section:
+def _rq2(records: Records, datasets: Sequence[str]) -> Section:
     return Section(
         "rq2",
-        f"RQ{number}: how faithful to the model",
+        "RQ2: how faithful to the model",
         (
             "Faithfulness is the correlation of shares with what leaving out each feature alone changes. Monotonicity "
             "is how often the gain of a feature, added to those ranked above it, is at least that of the next.",
@@ -141,7 +138,7 @@ def _rq2(records: Records, datasets: Sequence[str], number: int) -> Section:
     )
 
 
-def _rq3(records: Records, datasets: Sequence[str], number: int) -> Section:
+def _rq3(records: Records, datasets: Sequence[str]) -> Section:
     made = []
     for name in datasets:
         own = _of(records, name)
@@ -159,7 +156,7 @@ def _rq3(records: Records, datasets: Sequence[str], number: int) -> Section:
         )
     return Section(
         "rq3",
-        f"RQ{number}: how fast",
+        "RQ3: how fast",
         (
             "Times are the median of several runs on the first network, after a short one to warm up. All rows are "
             f"explained at once ({_timed(records)}); with more rows every method explains more of them in a second, "
@@ -174,7 +171,7 @@ def _rq3(records: Records, datasets: Sequence[str], number: int) -> Section:
     )
 
 
-def _rq4(records: Records, datasets: Sequence[str], number: int) -> Section:
+def _rq4(records: Records, datasets: Sequence[str]) -> Section:
     made: list[Figure] = []
     for name in datasets:
         own = _of(records, name)
@@ -207,7 +204,7 @@ def _rq4(records: Records, datasets: Sequence[str], number: int) -> Section:
                 key=False,
             )
         )
-    return Section("rq4", f"RQ{number}: what the parts of SHEAR contribute", (), figures=tuple(made))
+    return Section("rq4", "RQ4: what the parts of SHEAR contribute", (), figures=tuple(made))
 
 
 def _illustration(records: Records) -> Section | None:

@@ -272,7 +272,7 @@ def _decades(axis: Axis) -> None:
     axis.set_minor_locator(NullLocator())
     span = float(np.log10(high / low))
     if span >= 3:
-        axis.set_major_locator(LogLocator(numticks=12))
+        axis.set_major_locator(LogLocator(numticks=7))
         return
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     marks = np.sort(np.outer((1, 2, 5) if span < 1.5 else (1, 3), powers).ravel())

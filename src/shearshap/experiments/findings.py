@@ -160,7 +160,7 @@ def least_error(records: Records) -> list[Finding]:
             Finding(
                 f"SHEAR has the least error and the best ranking at the same evaluations: {words}",
                 _verdict(wins),
-                f"error: {_standing(error)}; ranking: {_standing(ranking)}",
+                f"Error: {_standing(error)}. Ranking: {_standing(ranking)}.",
                 why,
             )
         )
@@ -435,8 +435,8 @@ def _standing(compared: dict[int, tuple[str, float] | None]) -> str:
     lines = [f"SHEAR first at N = {', '.join(first)}"] if first else []
     for name, found in behind.items():
         most = max(times for _, times in found)
-        lines.append(f"{name} at N = {', '.join(str(n) for n, _ in found)}, missing up to {most:.1f} times less")
-    return ", ".join(lines)
+        lines.append(f"{name} at N = {', '.join(str(n) for n, _ in found)}, which misses up to {most:.2f} times less")
+    return "; ".join(lines)
 
 
 def _scores(estimates: pa.Table, methods: Sequence[str], metric: str) -> Floats:

@@ -202,7 +202,7 @@ def _spent(estimates: pa.Table) -> tuple[str, str]:
 
 def _mean(mean: float, deviation: float) -> str:
     """Return a mean to three digits, and its deviation to the same place."""
-    if 0 < mean < 1e-4:
+    if 0 < mean < 1e-3:
         return f"{mean:.1e} ± {deviation:.0e}"
     digits = 3 if mean >= 0.1 else 4
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
