@@ -144,6 +144,15 @@ def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Su
     np.testing.assert_allclose(column(random, "share"), subject.truth.values[np.arange(6), players])
 
 
+def test_a_feature_that_has_no_share_is_no_target() -> None:
+    shares = np.zeros((200, 4))
+    shares[:100, 1], shares[100:] = -2.0, 1.0
+    targets = studies._targets(shares, np.random.default_rng(0))
+    assert set(targets[:100]) == {1}
+    assert set(targets[100:]) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(targets[100:], np.random.default_rng(0).integers(4, size=200)[100:])
+
+
 def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
     bounds = where(read(out / "records")["bounds"], player=3, other=7)
     members = torch.ones(13, dtype=torch.bool)

@@ -198,9 +198,9 @@ def _rq4(records: Records, datasets: Sequence[str]) -> Section:
                     _panel("One feature at a time", figures.contribution_share(cooperators), f"rq4-{name}-share"),
                     _panel("More cooperators", figures.cooperator_curves(cooperators), f"rq4-{name}-curves"),
                 ),
-                "Errors |φᵢ(U) - φᵢ(S + i)| of one random feature of every row among cooperators S only, at N = 16 in "
-                "the first two panels. Quartiles in the second; the last stops before S holds all features, where "
-                "nothing is lost.",
+                "Errors |φᵢ(U) - φᵢ(S + i)| of one feature of every row among cooperators S only; the feature is "
+                "random, of those that have a share. N = 16 in the first two panels, with quartiles in the second; the "
+                "last stops before S holds all features, where nothing is lost.",
                 key=False,
             )
         )
@@ -290,7 +290,8 @@ def _set_up(records: Records) -> Section:
             "it names, Statlog German Credit, is `german` here.",
             "Criteo's data may not be passed on, and the authors released nothing for it; its 39 features make 2³⁹ "
             "coalitions, so the exact values that the paper mentions cannot have been computed as described. "
-            "`criteo-synthetic` is made-up data of its schema.",
+            "`criteo-synthetic` is made-up data of its schema. Its ground truth is estimated, with an error of its "
+            "own: what is measured near that error is no longer the method's.",
         ),
         tables=(tables.datasets(records["models"]), tables.hyperparameters(records["models"])),
     )

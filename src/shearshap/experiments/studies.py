@@ -191,13 +191,13 @@ def _work(subject: Subject, method: str, n: int) -> Callable[[slice], object]:
 
 
 def cooperators(subject: Subject, selection: str, draw: int = 0) -> pa.Table:
-    """Return |phi_i(U) - phi_i(S + i)| and sum_S eta_ij for one random feature i of every row.
+    """Return |phi_i(U) - phi_i(S + i)| and sum_S eta_ij for one random feature i of every row, of those that matter.
 
     S is random, or, by `selection` "shear", the players of largest eta_ij; of every size, in later draws of the
     size that N = 16 allows.
     """
     rows, players = subject.truth.values.shape
-    target = torch.from_numpy(np.random.default_rng(draws(subject.trained.seed, 1)).integers(players, size=rows))
+    target = torch.from_numpy(_targets(subject.truth.values, np.random.default_rng(draws(subject.trained.seed, 1))))
     chance = torch.from_numpy(np.random.default_rng(draws(subject.trained.seed, 2, draw)).random((rows, players)))
     every = range(1, min(players, MOST_COALITIONS.bit_length() - 1))
     ablated = [size for size in every if theory.coalitions_needed(size) == ABLATED]
@@ -224,6 +224,15 @@ def cooperators(subject: Subject, selection: str, draw: int = 0) -> pa.Table:
             for size in (every if draw == 0 else ablated)
         ]
     return joined("cooperators", parts)
+
+
+def _targets(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return a random player of each row (r,); one that has no share, as at its reference, gives way to the next."""
+    rows, players = shares.shape
+    order = (rng.integers(players, size=(rows, 1)) + np.arange(players)) % players
+    size = np.take_along_axis(abs(shares), order, axis=1)
+    first = (size > 1e-7 * size.max(axis=1, keepdims=True)).argmax(axis=1)
+    return np.asarray(order[np.arange(rows), first])
 
 
 def _others_first(score: Tensor, target: Tensor) -> Tensor:
