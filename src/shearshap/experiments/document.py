@@ -1,6 +1,6 @@
 """The reproduction's report: a page made of records and of nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from shearshap.experiments.findings import findings_table
 from shearshap.experiments.records import COMMAND, Records, column, read, where
 from shearshap.experiments.spec import ABLATED, Protocol
 from shearshap.experiments.style import SERIES
-from shearshap.experiments.summaries import METRICS, protocols_of, values_of
+from shearshap.experiments.summaries import METRICS, by_dataset, protocols_of, values_of
 from shearshap.report import Figure, Page, Panel, Section, Table, inline, write
 from shearshap.storage import written_whole
+
+Each = Mapping[str, Records]  #: a data set's name and its records
 
 PROTOCOL_TITLES: dict[Protocol, str] = {
     "paper": "paper: as the appendix describes it",
@@ -43,14 +45,14 @@ def report(out: Path | str) -> Path:
 
 def page(records: Records, command: str) -> Page:
     """Return the whole report."""
-    datasets = values_of(records["models"], "dataset")
-    by_dataset = (section(records, datasets) for section in (_summary, _rq1, _rq2, _rq3, _rq4))
-    sections = (*by_dataset, _illustration(records), _theory(records, datasets), _set_up(records), _reading())
+    each = by_dataset(records)
+    studied = (section(each) for section in (_summary, _rq1, _rq2, _rq3, _rq4))
+    sections = (*studied, _illustration(records), _theory(each), _set_up(records), _reading())
     return Page(
         "SHEAR, reproduced",
         (
             'Every experiment of "Accelerating Shapley Explanation via Contributive Cooperator Selection" (ICML 2022), '
-            f"run on {_list(datasets)}.",
+            f"run on {_list(list(each))}.",
             *(
                 PROTOCOL_TEXTS[protocol]
                 for protocol in protocols_of(records["estimates"])
@@ -59,8 +61,8 @@ def page(records: Records, command: str) -> Page:
         ),
         (
             ("Command", f"`{command or 'not known'}`"),
-            ("Networks", _seeds(records["models"])),
-            ("Rows and rounds", _rounds(records)),
+            ("Networks", _seeds(each)),
+            ("Rows and rounds", _rounds(each)),
             ("Machine of the timings", "; ".join(values_of(records["timings"], "machine"))),
             ("Versions", "; ".join(values_of(records["models"], "versions"))),
         ),
@@ -69,7 +71,7 @@ def page(records: Records, command: str) -> Page:
     )
 
 
-def _summary(records: Records, datasets: Sequence[str]) -> Section:
+def _summary(each: Each) -> Section:
     return Section(
         "summary",
         "What agrees, and what does not",
@@ -79,14 +81,13 @@ def _summary(records: Records, datasets: Sequence[str]) -> Section:
             "paper's own figures of faithfulness and monotonicity cannot be compared with: its released code computes "
             "something else than its formulas, which are what is computed here.",
         ),
-        tables=tuple(findings_table(_of(records, name), name) for name in datasets),
+        tables=tuple(findings_table(own, name) for name, own in each.items()),
     )
 
 
-def _rq1(records: Records, datasets: Sequence[str]) -> Section:
+def _rq1(each: Each) -> Section:
     made: list[Table | None] = []
-    for name in datasets:
-        own = _of(records, name)
+    for name, own in each.items():
         estimates, timings = own["estimates"], own["timings"]
         made += [
             tables.shear_beside_published(estimates, own["models"], method) for method in ("shear", "shear-authors")
@@ -110,14 +111,14 @@ def _rq1(records: Records, datasets: Sequence[str]) -> Section:
             "rounds; the rows of a round share their draws, so that bars are wider than with draws of their own.",
         ),
         figures=tuple(
-            _by_protocol(_of(records, name), ("absolute_error", "ranking_accuracy"), f"Figure 2: {name}", f"rq1-{name}")
-            for name in datasets
+            _by_protocol(own, ("absolute_error", "ranking_accuracy"), f"Figure 2: {name}", f"rq1-{name}")
+            for name, own in each.items()
         ),
         tables=tuple(table for table in made if table is not None),
     )
 
 
-def _rq2(records: Records, datasets: Sequence[str]) -> Section:
+def _rq2(each: Each) -> Section:
     return Section(
         "rq2",
         "RQ2: how faithful to the model",
@@ -128,20 +129,19 @@ def _rq2(records: Records, datasets: Sequence[str]) -> Section:
             "is not better than they are, but wrong in a way that these metrics like.",
         ),
         figures=tuple(
-            _by_protocol(_of(records, name), ("faithfulness", "monotonicity"), f"Figure 3: {name}", f"rq2-{name}")
-            for name in datasets
+            _by_protocol(own, ("faithfulness", "monotonicity"), f"Figure 3: {name}", f"rq2-{name}")
+            for name, own in each.items()
         ),
         tables=tuple(
             tables.over_rows(own["estimates"], values_of(where(own["estimates"], n=ABLATED), "method"))
-            for own in (_of(records, name) for name in datasets)
+            for own in each.values()
         ),
     )
 
 
-def _rq3(records: Records, datasets: Sequence[str]) -> Section:
+def _rq3(each: Each) -> Section:
     made = []
-    for name in datasets:
-        own = _of(records, name)
+    for name, own in each.items():
         panels = []
         for protocol, methods in protocols_of(own["estimates"]).items():
             drawing = figures.trade_off(own["estimates"], own["timings"], methods)
@@ -159,22 +159,21 @@ def _rq3(records: Records, datasets: Sequence[str]) -> Section:
         "RQ3: how fast",
         (
             "Times are the median of several runs on the first network, after a short one to warm up. All rows are "
-            f"explained at once ({_timed(records)}); with more rows every method explains more of them in a second, "
+            f"explained at once ({_timed(each)}); with more rows every method explains more of them in a second, "
             "kriging most of all.",
         ),
         figures=tuple(made),
         tables=tuple(
             table
-            for own in (_of(records, name) for name in datasets)
+            for own in each.values()
             for table in (tables.throughputs(own["timings"]), tables.costs(own["timings"]))
         ),
     )
 
 
-def _rq4(records: Records, datasets: Sequence[str]) -> Section:
+def _rq4(each: Each) -> Section:
     made: list[Figure] = []
-    for name in datasets:
-        own = _of(records, name)
+    for name, own in each.items():
         made.append(
             Figure(
                 f"Figure 4 d: {name}, ablations at N = 16",
@@ -212,7 +211,7 @@ def _illustration(records: Records) -> Section | None:
     every = shown if len(shown) else records["illustration"]
     if not len(every):
         return None
-    first = every.slice(0, 1).to_pylist()[0]
+    first = every.to_pylist()[0]
     row = where(every, dataset=first["dataset"], seed=first["seed"])
     base, prediction = first["base_value"], first["prediction"]
     total, gap = prediction - base, prediction - base - float(column(row, "shear").sum())
@@ -250,10 +249,10 @@ def _sex(row: pa.Table) -> str:
     return f"sex, {value}, has {share:+.3f}" if value else "there is no feature sex"
 
 
-def _theory(records: Records, datasets: Sequence[str]) -> Section:
+def _theory(each: Each) -> Section:
     made = []
-    for name in datasets:
-        bounds, timings = _of(records, name)["bounds"], _of(records, name)["timings"]
+    for name, own in each.items():
+        bounds, timings = own["bounds"], own["timings"]
         panels = [_panel("The cost model", figures.cost_model(timings), f"theory-{name}-cost")]
         if len(bounds):
             panels = [
@@ -336,26 +335,19 @@ def _panel(title: str, drawing: Drawing, salt: str) -> Panel:
     return Panel(title, inline(drawing.figure, alt=drawing.alt, titles=drawing.titles, salt=salt.replace("_", "-")))
 
 
-def _of(records: Records, dataset: str) -> dict[str, pa.Table]:
-    return {study: where(found, dataset=dataset) for study, found in records.items()}
+def _seeds(each: Each) -> str:
+    seeds = {name: own["models"]["seed"].to_pylist() for name, own in each.items()}
+    return "; ".join(f"{name}: seed{'s' if len(own) > 1 else ''} {_list(own)}" for name, own in seeds.items())
 
 
-def _seeds(models: pa.Table) -> str:
-    each = {name: where(models, dataset=name)["seed"].to_pylist() for name in values_of(models, "dataset")}
-    return "; ".join(f"{name}: seed{'s' if len(seeds) > 1 else ''} {_list(seeds)}" for name, seeds in each.items())
+def _timed(each: Each) -> str:
+    return ", ".join(f"{values_of(own['timings'], 'rows')[0]} of {name}" for name, own in each.items())
 
 
-def _timed(records: Records) -> str:
-    timings = records["timings"]
-    each = {name: values_of(where(timings, dataset=name), "rows")[0] for name in values_of(timings, "dataset")}
-    return ", ".join(f"{rows} of {name}" for name, rows in each.items())
-
-
-def _rounds(records: Records) -> str:
+def _rounds(each: Each) -> str:
     parts = []
-    for name in values_of(records["models"], "dataset"):
-        rows = where(records["models"], dataset=name)["rows"].to_pylist()[0]
-        rounds = int(np.max(column(where(records["estimates"], dataset=name), "round"))) + 1
+    for name, own in each.items():
+        rows, rounds = own["models"]["rows"].to_pylist()[0], int(np.max(column(own["estimates"], "round"))) + 1
         parts.append(f"{name}: {rows} test rows, {rounds} round{'s' if rounds > 1 else ''}")
     return "; ".join(parts)
 

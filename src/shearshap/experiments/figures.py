@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+from numpy.typing import ArrayLike
 
 from shearshap.experiments.records import column, where
 from shearshap.experiments.spec import ABLATED, ABLATIONS
@@ -17,6 +18,7 @@ from shearshap.experiments.studies import TRUTH
 from shearshap.experiments.style import dashes, look
 from shearshap.experiments.summaries import METRICS, Curve, cost, curve, selected, speeds, values_of
 from shearshap.explanation import Floats
+from shearshap.report import Series
 
 SIZE = (4.4, 3.3)  #: inches: two thirds of a phone's width, a third of a page's
 INK, RANDOM, CHOSEN = "#333333", "#0072B2", "#D55E00"
@@ -41,11 +43,7 @@ def metric_curves(estimates: pa.Table, metric: str, methods: Sequence[str]) -> D
     drawing = Drawing(figure, f"{METRICS[metric]} against {EVALUATIONS}: {_names(methods)}.")
     for method in methods:
         found, series = curve(where(estimates, method=method), metric), look(method)
-        axes.errorbar(
-            found.n, _shown(found.mean, metric), _bars(found, metric), color=series.color, linestyle=dashes(series),
-            marker=series.marker, markersize=6, capsize=2, linewidth=1.4, gid=f"series-{series.name}",
-        )  # fmt: skip
-        _name_parts(axes, f"series-{series.name}")
+        _draw(axes, series, found.n, found, metric)
         drawing.titles[f"series-{series.name}"] = [
             f"{series.label}, N = {n}: {mean:.4g} ± {deviation:.2g}"
             for n, mean, deviation in zip(found.n, found.mean, found.deviation, strict=True)
@@ -68,11 +66,7 @@ def trade_off(estimates: pa.Table, timings: pa.Table, methods: Sequence[str]) ->
     for method in methods:
         accuracy, series = curve(where(estimates, method=method), "ranking_accuracy"), look(method)
         _, rows = speeds(where(timings, method=method))
-        axes.errorbar(
-            rows, accuracy.mean, _bars(accuracy, "ranking_accuracy"), color=series.color, linestyle=dashes(series),
-            marker=series.marker, markersize=6, capsize=2, linewidth=1.4, gid=f"series-{series.name}",
-        )  # fmt: skip
-        _name_parts(axes, f"series-{series.name}")
+        _draw(axes, series, rows, accuracy, "ranking_accuracy")
         drawing.titles[f"series-{series.name}"] = [
             f"{series.label}, N = {n}: {speed:,.0f} rows a second, accuracy {mean:.4f}"
             for n, speed, mean in zip(accuracy.n, rows, accuracy.mean, strict=True)
@@ -221,8 +215,7 @@ def cost_model(timings: pa.Table) -> Drawing:
 
 def explanation(illustration: pa.Table) -> Drawing:
     """Draw one row's explanation by SHEAR beside the exact values."""
-    order = np.argsort(np.abs(column(illustration, "exact")))
-    rows = [illustration.slice(int(place), 1).to_pylist()[0] for place in order]
+    rows = sorted(illustration.to_pylist(), key=lambda row: abs(row["exact"]))
     shares = np.array([row["shear"] for row in rows])
     figure = Figure(figsize=(5.2, 4.6), layout="constrained")
     axes = figure.add_subplot()
@@ -314,11 +307,14 @@ def _shown(mean: Floats, metric: str) -> Floats:
     return np.maximum(mean, LEAST) if metric == "absolute_error" else mean
 
 
-def _name_parts(axes: Axes, gid: str) -> None:
-    """Name the error bars just drawn like their line, so that they are shown and dimmed together."""
-    container = axes.containers[-1]
-    for part in (*container[1], *container[2]):
-        part.set_gid(gid)
+def _draw(axes: Axes, series: Series, across: ArrayLike, found: Curve, metric: str) -> None:
+    """Draw a curve with its error bars, all under one name, so that they are shown and dimmed together."""
+    line, caps, bars = axes.errorbar(
+        across, _shown(found.mean, metric), _bars(found, metric), color=series.color, linestyle=dashes(series),
+        marker=series.marker, markersize=6, capsize=2, linewidth=1.4,
+    )  # fmt: skip
+    for part in (line, *caps, *bars):
+        part.set_gid(f"series-{series.name}")
 
 
 def _better(metric: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shearshap.experiments.records import Records, column, where
-from shearshap.experiments.spec import ABLATED, PROTOCOLS, Protocol, baselines
+from shearshap.experiments.spec import ABLATED, NEWER, PROTOCOLS, Protocol, baselines
 from shearshap.experiments.studies import TRUTH
 from shearshap.experiments.style import look
 from shearshap.experiments.summaries import (
@@ -18,11 +18,13 @@ from shearshap.experiments.summaries import (
     correlation,
     cost,
     curve,
+    illustrated,
     methods_of,
     protocols_of,
     published_curve,
     published_size,
     selected,
+    sizes_of,
     speeds,
     values_of,
 )
@@ -86,7 +88,7 @@ def released_error(records: Records) -> list[Finding]:
     mine = where(records["estimates"], method=method)
     if not theirs or size is None:
         return []
-    sizes = {row["seed"]: row["size"] for row in records["models"].to_pylist()}
+    sizes = sizes_of(records["models"])
     shared = sorted(set(values_of(mine, "n")) & set(theirs))
     ratio = {n: rescaled(mine, n, sizes, size) / theirs[n] for n in shared}
     each = [rescaled(mine, ABLATED, {seed: own}, size) / theirs[ABLATED] for seed, own in sizes.items()]
@@ -171,8 +173,7 @@ def state_of_the_art(records: Records) -> list[Finding]:
     """Who has the least error of all methods in the fair protocol, and at what speed."""
     estimates, timings = records["estimates"], records["timings"]
     methods = protocols_of(estimates).get("fair", [])
-    newer = [name for name in methods if name not in (*baselines("fair"), "shear")]
-    if not newer:
+    if not set(methods) & set(NEWER):
         return []
     curves = {method: curve(where(estimates, method=method), "absolute_error") for method in methods}
     shear = curves["shear"]
@@ -361,10 +362,9 @@ def cost_model(records: Records) -> list[Finding]:
 
 def adds_up(records: Records) -> list[Finding]:
     """Efficiency of the illustrated row."""
-    rows = records["illustration"].to_pylist()
+    rows = illustrated(records["illustration"])
     if not rows:
         return []
-    rows = [row for row in rows if row["seed"] == rows[0]["seed"]]
     total = rows[0]["prediction"] - rows[0]["base_value"]
     gap = total - sum(row["shear"] for row in rows)
     return [

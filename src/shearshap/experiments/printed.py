@@ -3,17 +3,16 @@
 from shearshap.experiments.records import Records, column, where
 from shearshap.experiments.spec import ABLATED
 from shearshap.experiments.style import look
-from shearshap.experiments.summaries import curve, protocols_of, values_of
+from shearshap.experiments.summaries import by_dataset, curve, illustrated, protocols_of
 
 
 def printed(records: Records) -> str:
     """Return each data set's networks, one explained row and the errors at N = 16, as text."""
-    return "\n\n".join(_dataset(records, name) for name in values_of(records["models"], "dataset"))
+    return "\n\n".join(_dataset(name, own) for name, own in by_dataset(records).items())
 
 
-def _dataset(records: Records, name: str) -> str:
-    own = {study: where(found, dataset=name) for study, found in records.items()}
-    first = own["models"].slice(0, 1).to_pylist()[0]
+def _dataset(name: str, own: Records) -> str:
+    first = own["models"].to_pylist()[0]
     accuracy = " ".join(f"{100 * one:.1f}%" for one in column(own["models"], "accuracy"))
     lines = [
         f"{name}: {first['title']}",
@@ -25,8 +24,7 @@ def _dataset(records: Records, name: str) -> str:
 
 def _row(own: Records) -> list[str]:
     """Return the illustrated row of the first network, the largest shares first."""
-    rows = own["illustration"].to_pylist()
-    rows = [row for row in rows if row["seed"] == rows[0]["seed"]]
+    rows = illustrated(own["illustration"])
     if not rows:
         return []
     first = rows[0]

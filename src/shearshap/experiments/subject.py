@@ -1,7 +1,6 @@
 """What is explained: one data set's network, its test rows and their ground truth."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from shearshap.models import Trained
 from shearshap.truth import Truth, ground_truth
 
 LOGIT = 1  #: the output that the paper explains: the logit of class 1
+EVERY = slice(None)  #: all the rows there are
 TOLERANCE = 1e-4  #: of an estimated ground truth, over mean |share|: well below the errors that are measured with it
 
 
@@ -55,12 +55,12 @@ class Subject:
         return n * self.players + 2
 
     def explain(
-        self, method: Method, budget: int, *, seed: int = 0, output: Any = LOGIT, rows: Any = None
+        self, method: Method, budget: int, *, seed: int = 0, output: Any = LOGIT, rows: Any = EVERY
     ) -> Explanation:
         """Explain the rows, or some of them."""
         return explain(
             self.trained.network,
-            self.inputs if rows is None else self.inputs[rows],
+            self.inputs[rows],
             reference=self.dataset.reference,
             groups=self.dataset.groups,
             output=output,
@@ -70,17 +70,15 @@ class Subject:
             progress=False,
         )
 
-    @contextmanager
-    def game(self, rows: Any = None) -> Iterator[ModelGame]:
+    def game(self, rows: Any = EVERY) -> AbstractContextManager[ModelGame]:
         """Open the game of the rows, or of some of them."""
-        with model_game(
+        return model_game(
             self.trained.network,
-            self.inputs if rows is None else self.inputs[rows],
+            self.inputs[rows],
             reference=self.dataset.reference,
             groups=self.dataset.groups,
             output=LOGIT,
-        ) as game:
-            yield game
+        )
 
 
 def prepare(spec: Spec, seed: int, folder: Path) -> Subject:

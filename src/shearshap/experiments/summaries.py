@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from shearshap.experiments.records import column, where
+from shearshap.experiments.records import Records, column, where
 from shearshap.experiments.spec import ABLATED, PROTOCOLS, Protocol
 from shearshap.experiments.studies import DERIVATIVES, FORWARD
 from shearshap.explanation import Floats
@@ -44,6 +44,23 @@ class Curve:
 def values_of(records: pa.Table, name: str) -> list[Any]:
     """Return the different values of a column, in their order of appearance."""
     return list(dict.fromkeys(records[name].to_pylist()))
+
+
+def by_dataset(records: Records) -> dict[str, dict[str, pa.Table]]:
+    """Return the records of each data set by its name."""
+    names = values_of(records["models"], "dataset")
+    return {name: {study: where(found, dataset=name) for study, found in records.items()} for name in names}
+
+
+def sizes_of(models: pa.Table) -> dict[int, float]:
+    """Return the mean |phi|_1 of each network of one data set, by its seed."""
+    return {row["seed"]: row["size"] for row in models.to_pylist()}
+
+
+def illustrated(illustration: pa.Table) -> list[dict[str, Any]]:
+    """Return the features of the row of one data set that is shown: the first network's, or none."""
+    rows = illustration.to_pylist()
+    return [row for row in rows if row["seed"] == rows[0]["seed"]]
 
 
 def methods_of(records: pa.Table, protocol: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from shearshap.experiments.summaries import (
     median,
     published_curve,
     published_size,
+    sizes_of,
     speeds,
     values_of,
 )
@@ -35,7 +36,7 @@ def datasets(models: pa.Table) -> Table:
     """Return the data sets as they are, beside what the paper's table says."""
     rows = []
     for name in values_of(models, "dataset"):
-        first = where(models, dataset=name).slice(0, 1).to_pylist()[0]
+        first = where(models, dataset=name).to_pylist()[0]
         found = tuple(first[key] for key in ("continuous", "categorical", "train", "validation", "test"))
         printed = PAPER_SPLITS.get(name)
         differs = "not in the paper" if printed is None else "/".join(map(str, printed))
@@ -57,7 +58,7 @@ def hyperparameters(models: pa.Table) -> Table:
     rows = []
     for name in values_of(models, "dataset"):
         every = where(models, dataset=name)
-        first = every.slice(0, 1).to_pylist()[0]
+        first = every.to_pylist()[0]
         accuracy = " ".join(f"{100 * value:.1f}" for value in column(every, "accuracy"))
         size = " ".join(f"{value:.2f}" for value in column(every, "size"))
         printed = PAPER_ACCURACY.get(name)
@@ -88,7 +89,7 @@ def shear_beside_published(estimates: pa.Table, models: pa.Table, method: str) -
     mine = where(estimates, method=method)
     if not theirs or size is None or not len(mine):
         return None
-    sizes = {row["seed"]: row["size"] for row in where(models, dataset=name).to_pylist()}
+    sizes = sizes_of(models)
     rows = []
     for n in sorted(set(values_of(mine, "n")) & set(theirs)):
         each = [curve(where(mine, n=n, seed=seed), "absolute_error").mean[0] for seed in sizes]
