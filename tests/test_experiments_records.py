@@ -24,7 +24,7 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from scipy.stats import rankdata, spearmanr  # type: ignore[import-untyped]
+from scipy.stats import rankdata, spearmanr
 
 from shearshap.errors import InputError
 from shearshap.experiments import figures, tables

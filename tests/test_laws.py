@@ -208,7 +208,7 @@ def test_chunking_changes_nothing(name: str) -> None:
     whole = shares(rows)
     method = Kriging(whole.calibration) if name == "kriging" else name
     np.testing.assert_allclose(shares(rows, batch_size=7).values, whole.values, atol=1e-10)
-    with patch.dict("shearshap.explain._BLOCK_BYTES", cpu=1):
+    with patch.dict("shearshap.solve._BLOCK_BYTES", cpu=1):
         np.testing.assert_allclose(shares(rows).values, whole.values, atol=1e-10)
     split = np.concatenate(
         [shares(rows[:4], method).values, shares(rows[4:5], method).values, shares(rows[5:], method).values]

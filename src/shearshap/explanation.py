@@ -1,10 +1,14 @@
 """The result of explaining: Shapley values, what they add up to, how sure they are and what they cost."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from shearshap.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -17,11 +21,29 @@ class Explanation:
     base_values: Floats  #: (r,) or (r, k): the value with all players absent
     predictions: Floats  #: (r,) or (r, k): the value with all players present
     standard_errors: Floats | None  #: like values; None where the method has none
-    evaluations: int  #: model evaluations spent on one row, base value and prediction included
+    evaluations: int  #: model evaluations spent on one row, base value and prediction included; the most of any row
     derivative_passes: int  #: passes through the model spent on one row for derivatives, not in `evaluations`
     method: str  #: its name in METHODS, or how the instance prints; what "auto" chose
     seed: int
     calibration: Any = None  #: what a calibrated method fitted; give it back as an option to reuse it
+    degrees_of_freedom: float = inf  #: of the standard errors: how many independent draws they rest on, less one
+    row_evaluations: NDArray[np.int64] | None = None  #: (r,) evaluations of every row, where `tol` let rows stop early
+    converged: NDArray[np.bool_] | None = None  #: (r,) whether a row's standard errors came below `tol`; None without
+    interactions: Floats | None = None  #: (r, p, p) or (r, p, p, k): k-SII of order 2, on the diagonal the main effects
+    cross_contribution: Floats | None = None  #: (r, p, p): how strongly two players act together, summed over outputs
+    feature_names: list[str] = field(default_factory=list)  #: of the p players
+    output_names: list[str] = field(default_factory=list)  #: of the k outputs, or of the one
+    data: Floats | None = None  #: (r, p) a number for every player's value, to colour and to order by
+    display_data: NDArray[np.object_] | None = None  #: (r, p) the values as people read them, where not `data`
+
+    def __post_init__(self) -> None:
+        """Number the players and outputs that have no name."""
+        _, players, *outputs = self.values.shape
+        if not self.feature_names:
+            object.__setattr__(self, "feature_names", [f"x{player}" for player in range(players)])
+        if not self.output_names:
+            names = [f"output {output}" for output in range(outputs[0])] if outputs else ["output"]
+            object.__setattr__(self, "output_names", names)
 
     @property
     def gap(self) -> Floats:
@@ -34,6 +56,124 @@ class Explanation:
         The nearest efficient shares in the least-squares sense. Methods that promise efficiency need none.
         """
         return replace(self, values=self.values + self.gap[:, None] / self.values.shape[1])
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the confidence interval of every value, lower and upper bound, each like `values`.
+
+        value -+ t standard_error, with Student's t of the standard errors' degrees of freedom.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
+        if self.standard_errors is None:
+            raise InputError(f"{self.method} has no standard errors; try method='kriging' or 'permutation-antithetic'")
+        margin = student.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors
+        return self.values - margin, self.values + margin
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+    def __getitem__(self, rows: int | slice | NDArray[Any] | list[int]) -> "Explanation":
+        """Return the explanation of some of the rows; of a single one, with the row axis kept."""
+        if isinstance(rows, tuple):
+            raise InputError("an explanation is indexed by rows; for one of its outputs take explanation.output(name)")
+        kept = np.arange(len(self))[rows].reshape(-1)
+        by_row = ("values", "base_values", "predictions", "standard_errors", "row_evaluations", "converged")
+        more = ("interactions", "cross_contribution", "data", "display_data")
+        parts = {name: getattr(self, name) for name in (*by_row, *more)}
+        return replace(self, **{name: part[kept] for name, part in parts.items() if part is not None})
+
+    def output(self, which: int | str) -> "Explanation":
+        """Return the explanation of one of several outputs, by its name or number."""
+        number = self._output_number(which)
+        if self.values.ndim == 2:
+            return self
+        parts = {
+            name: getattr(self, name)
+            for name in ("values", "base_values", "predictions", "standard_errors", "interactions")
+        }
+        chosen = {name: part[..., number] for name, part in parts.items() if part is not None}
+        return replace(self, **chosen, output_names=[self.output_names[number]])
+
+    def _output_number(self, which: int | str) -> int:
+        count = len(self.output_names)
+        if isinstance(which, str) and which in self.output_names:
+            return self.output_names.index(which)
+        if isinstance(which, int) and -count <= which < count:
+            return which % count
+        raise InputError(f"there is no output {which!r}; there are {', '.join(self.output_names)} (0 to {count - 1})")
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return a tidy table, one line for each row, player and output.
+
+        Columns: row, output, player, value, standard_error (missing where there is none), data, base_value, prediction.
+        """
+        import narwhals as nw
+
+        rows, players, outputs = len(self), len(self.feature_names), len(self.output_names)
+        shape = (rows, players, outputs)
+
+        def spread(array: Any, *axes: int) -> Any:
+            """Return an array over some of the axes, repeated over the others, flat."""
+            missing = tuple(axis for axis in range(3) if axis not in axes)
+            return np.broadcast_to(np.expand_dims(np.asarray(array), missing), shape).reshape(-1)
+
+        def by_output(array: Floats) -> Floats:
+            return array.reshape(rows, -1)
+
+        errors = np.full(shape, np.nan) if self.standard_errors is None else self.standard_errors
+        shown = self.display_data if self.display_data is not None else self.data
+        columns = {
+            "row": spread(np.arange(rows), 0),
+            "output": spread(np.array(self.output_names, dtype=object), 2).tolist(),
+            "player": spread(np.array(self.feature_names, dtype=object), 1).tolist(),
+            "value": self.values.reshape(-1),
+            "standard_error": errors.reshape(-1),
+            "base_value": spread(by_output(self.base_values), 0, 2),
+            "prediction": spread(by_output(self.predictions), 0, 2),
+        }
+        if shown is not None:
+            told = spread(shown, 0, 1)
+            columns["data"] = told if shown is self.data else [str(value) for value in told]
+        try:
+            return nw.from_dict(columns, backend=backend).to_native()
+        except ImportError as error:
+            raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
+
+    def to_shap(self) -> Any:
+        """Return a `shap.Explanation` that every shap plot takes; of several outputs, one at a time: `[:, :, k]`."""
+        try:
+            import shap
+        except ImportError as error:
+            raise InputError("to_shap needs shap: pip install shap") from error
+        lower, upper = (None, None) if self.standard_errors is None else self.interval()
+        return shap.Explanation(
+            values=self.values,
+            base_values=self.base_values,
+            data=self.data,
+            display_data=self.display_data,
+            feature_names=list(self.feature_names),
+            output_names=list(self.output_names) if self.values.ndim == 3 else None,
+            lower_bounds=lower,
+            upper_bounds=upper,
+        )
+
+    def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
+        """Return the `shapiq.InteractionValues` of one row and output: Shapley values, or k-SII where there are."""
+        try:
+            from shapiq import InteractionValues
+        except ImportError as error:
+            raise InputError("to_shapiq needs shapiq: pip install shapiq") from error
+        one = self[row].output(output)
+        players, base = one.values.shape[1], float(one.base_values[0])
+        told = {"n_players": players, "min_order": 0, "baseline_value": base, "estimation_budget": self.evaluations}
+        exact = self.method == "exact"
+        if one.interactions is None:
+            numbers = np.concatenate(([base], one.values[0]))
+            return InteractionValues(values=numbers, index="SV", max_order=1, estimated=not exact, **told)
+        i, j = np.triu_indices(players, 1)
+        numbers = np.concatenate(([base], one.interactions[0].diagonal(), one.interactions[0][i, j]))
+        return InteractionValues(values=numbers, index="k-SII", max_order=2, estimated=not exact, **told)
 
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""
