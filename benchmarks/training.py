@@ -17,7 +17,8 @@ import torch
 
 from setting import machine, table
 from shearshap import data, models
-from shearshap.adapters import TorchPredictor
+from shearshap.adapters import Outputs, Predictor
+from shearshap.adapters.modules import module
 from shearshap.game import Batch, ModelGame
 from shearshap.interaction import hessian, second_differences
 
@@ -61,7 +62,7 @@ def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
     rows = torch.from_numpy(dataset.inputs[dataset.test[:300]])
     players = rows.shape[1]
     game = ModelGame(
-        TorchPredictor(trained.network, 1, torch.device("cpu")),
+        Predictor(module(trained.network, torch.device("cpu")), Outputs(1)),
         rows,
         torch.from_numpy(dataset.reference)[None],
         torch.arange(players),

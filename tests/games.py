@@ -10,6 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from shearshap.adapters import Outputs, Predictor
+from shearshap.adapters.modules import module
+
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Value = Callable[[Bools], Floats]
@@ -88,3 +91,8 @@ def network(inputs: int, outputs: int = 2, activation: type[nn.Module] = nn.Soft
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 1.5 / parameter.shape[-1] ** 0.5)
     return net.double()
+
+
+def predictor(network: nn.Module, output: Any = None) -> Predictor:
+    """A module on the CPU, ready to be asked."""
+    return Predictor(module(network, torch.device("cpu")), Outputs(output))

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from games import Bools, Floats, all_coalitions, network
+from games import Bools, Floats, all_coalitions, network, predictor
 from shearshap import METHODS, ModelError, explain, explain_game
-from shearshap.adapters import CallablePredictor, Predictor, TorchPredictor
+from shearshap.adapters import Adapted, Predictor
 from shearshap.game import Batch, FunctionGame, ModelGame
 
 CPU = torch.device("cpu")
@@ -52,7 +52,7 @@ class Image(nn.Module):
 def test_values_against_one_evaluation_at_a_time(batch: int, shared: bool) -> None:
     rng = np.random.default_rng(0)
     rows, background = rng.normal(size=(4, 3, 2)), rng.normal(size=(3, 3, 2))
-    game = game_of(TorchPredictor(Image(), None, CPU), rows, background, GROUPS, batch)
+    game = game_of(predictor(Image()), rows, background, GROUPS, batch)
     coalitions = all_coalitions(3)
     own = np.stack([rng.permutation(coalitions) for _ in rows])
     asked = coalitions[None] if shared else own
@@ -91,7 +91,7 @@ def test_out_of_memory_halves_the_batch_for_good() -> None:
             return x.sum(dim=1)
 
     rows = np.random.default_rng(0).normal(size=(6, 3))
-    game = game_of(TorchPredictor(Small(), None, CPU), rows, np.zeros((1, 3)))
+    game = game_of(predictor(Small()), rows, np.zeros((1, 3)))
     values = game(torch.from_numpy(all_coalitions(3))[None])
     expected = rows @ all_coalitions(3).T
     np.testing.assert_allclose(values[..., 0].numpy(), expected, atol=1e-12)
@@ -133,7 +133,9 @@ def test_the_model_is_given_back_as_it_was_after_an_error() -> None:
             raise ValueError("no")
 
     net = Broken().train()
-    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(16, 3\): no"):
+    with pytest.raises(
+        ModelError, match=r"the model failed on inputs of shape \(16, 3\): ValueError: no \(first on row 0 with 0 of 3"
+    ):
         explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
     assert net.training
     assert net.layer.training
@@ -168,7 +170,7 @@ def test_a_game_of_coalitions_alone() -> None:
 
 
 def test_a_callable_lives_on_the_cpu() -> None:
-    predict = CallablePredictor(lambda x: x[:, :1], None, CPU)
+    predict = Predictor(Adapted(lambda x: x[:, :1]))
     assert predict(torch.ones(3, 2)).tolist() == [1, 1, 1]
     assert not predict.differentiable
 

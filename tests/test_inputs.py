@@ -63,7 +63,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
         ({"groups": [[0, 1], []]}, InputError, "groups: player 1 needs a list of input columns (integers), got []"),
-        ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: player 1 needs a list of input columns"),
+        ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: there is no column 'c'; the rows' columns have no names; use numbers"),
         ({"groups": np.array([0, 1, 1])}, InputError, "groups: wanted lists of columns or an integer mask of shape (4,)"),
         ({"groups": np.array([0.0, 1, 1, 2])}, InputError, "got an array of float64 of shape (4,)"),
         ({"groups": np.array([0, 1, 1, 3])}, InputError, "without gaps; got 0 to 3 with [2] missing"),
@@ -84,9 +84,9 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: exact, shear,"),
         ({"method": Shear}, MethodError, "method: wanted a name or an instance such as Shear(), got <class"),
         ({"method": 3}, MethodError, "method: wanted a name or an instance such as Shear(), got 3"),
-        ({"output": "first"}, InputError, "output: wanted a class index, several, or a function of the model's output; got 'first'"),
-        ({"output": [0, 1.5]}, InputError, "output: wanted a class index"),
-        ({"output": []}, InputError, "output: wanted a class index"),
+        ({"output": 1.5}, InputError, "output: wanted a class's index or name, several, or a function of the model's output; got 1.5"),
+        ({"output": [0, 1.5]}, InputError, "output: wanted a class's index or name"),
+        ({"output": []}, InputError, "output: wanted a class's index or name"),
         ({"batch_size": 0}, InputError, "batch_size: wanted a positive integer, got 0"),
         ({"seed": -1}, InputError, "seed: wanted an integer from 0, got -1"),
     ],
@@ -111,7 +111,9 @@ def test_bad_input_is_refused_before_any_work(options: dict[str, Any], error: ty
         (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), ModelError, "the model returned nan for row 0 with 0 of 4 players present"),
         (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), ModelError, "with 3 of 4 players present"),
         (lambda x: x @ np.ones(5), ModelError, "the model failed on inputs of shape (80, 4):"),
-        ("model.pt", InputError, "model: wanted a torch.nn.Module or a callable on numpy arrays, got str"),
+        ("model.pt", InputError, "model: wanted a torch.nn.Module, a scikit-learn estimator"),
+        ("model.pt", InputError, "or a function of a numpy array or frame; got str 'model.pt'; load the file first"),
+        (object(), InputError, "got object"),
     ],
 )  # fmt: skip
 def test_bad_models_are_refused(model: Any, error: type[ShearError], message: str) -> None:
@@ -150,7 +152,7 @@ def test_the_default_device_changes_nothing() -> None:
 
 
 def test_output_out_of_range() -> None:
-    with pytest.raises(InputError, match=r"output: there is no output 2; the model has 2 \(0 to 1\)"):
+    with pytest.raises(InputError, match=r"output: there is no output 2; the model has 2: 0 to 1"):
         explain(network(4), ROWS, reference=ZEROS, budget=16, output=2)
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from games import Floats, network
+from games import Floats, network, predictor
 from shearshap import MethodError, Shear, ShearWarning, explain
-from shearshap.adapters import CallablePredictor, TorchPredictor
+from shearshap.adapters import Adapted, Predictor
 from shearshap.game import Batch, ModelGame
 from shearshap.interaction import block_maximum, cross_contribution, degenerate, gradient_differences, hessian
 
@@ -19,7 +19,7 @@ PLAYERS = 4
 
 def game_of(net: nn.Module, rows: int = 3, background: int = 1) -> ModelGame:
     rng = np.random.default_rng(0)
-    predict = TorchPredictor(net.eval(), None, torch.device("cpu"))
+    predict = predictor(net.eval())
     inputs, reference = torch.tensor(rng.normal(size=(rows, 7))), torch.tensor(rng.normal(size=(background, 7)))
     return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), PLAYERS, Batch(1000))
 
@@ -160,7 +160,7 @@ def test_pieces_of_the_background_change_nothing() -> None:
 
 def test_derivatives_of_what_has_none_are_refused() -> None:
     game = game_of(network(7))
-    game.predict = CallablePredictor(lambda x: x[:, 0], None, torch.device("cpu"))
+    game.predict = Predictor(Adapted(lambda x: x[:, 0]))
     with pytest.raises(MethodError, match="interaction='hessian' needs a model that can be differentiated"):
         cross_contribution(game, "hessian")
 

@@ -12,9 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from games import Bools, Floats, additive, all_coalitions, exact_shares, network, random_table, table_game
+from games import (
+    Bools,
+    Floats,
+    additive,
+    all_coalitions,
+    exact_shares,
+    network,
+    predictor,
+    random_table,
+    table_game,
+)
 from shearshap import InputError, explain, explain_game
-from shearshap.adapters import TorchPredictor
 from shearshap.game import Batch, FunctionGame, Game, ModelGame
 from shearshap.metrics import (
     Summary,
@@ -42,7 +51,7 @@ def two_tables(elements: st.SearchStrategy[float]) -> st.SearchStrategy[tuple[Fl
 
 def network_game(rows: int = 3, background: int = 2, output: int | None = 1) -> ModelGame:
     rng = np.random.default_rng(0)
-    predict = TorchPredictor(network(7).eval(), output, torch.device("cpu"))
+    predict = predictor(network(7).eval(), output)
     inputs, reference = torch.tensor(rng.normal(size=(rows, 7))), torch.tensor(rng.normal(size=(background, 7)))
     return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), 4, Batch(10))
 

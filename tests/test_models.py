@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
+from games import predictor
 from shearshap import InputError, explain
-from shearshap.adapters import TorchPredictor
 from shearshap.data import Dataset, criteo, load
 from shearshap.game import Batch, ModelGame
 from shearshap.interaction import hessian, second_differences
@@ -263,7 +263,7 @@ def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
 def test_derivatives_by_embeddings_rank_as_second_differences_do(made: Dataset, deepfm: Trained) -> None:
     inputs = torch.from_numpy(made.inputs[made.test[:8]])
     reference = torch.from_numpy(made.reference)[None]
-    predict = TorchPredictor(deepfm.network, 1, torch.device("cpu"))
+    predict = predictor(deepfm.network, 1)
     game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
     by_derivatives, by_differences = hessian(game).numpy(), second_differences(game).numpy()
     upper = np.triu_indices(39, 1)

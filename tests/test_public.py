@@ -7,7 +7,7 @@ import shearshap
 
 def test_the_public_names() -> None:
     assert shearshap.__all__ == [
-        "METHODS", "BudgetError", "Exact", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
+        "METHODS", "BudgetError", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
         "model_game",
     ]  # fmt: skip
@@ -15,13 +15,23 @@ def test_the_public_names() -> None:
 
 def test_the_signatures_that_stay() -> None:
     assert list(inspect.signature(shearshap.explain).parameters) == [
-        "model", "rows", "reference", "budget", "method", "groups", "output", "batch_size", "device", "seed", "progress",
+        "model", "rows", "reference", "budget", "method", "groups", "output", "scale", "tol", "interactions", "batch_size",
+        "device", "seed", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(shearshap.Explainer).parameters) == [
+        "model", "background", "method", "groups", "output", "scale", "feature_names", "output_names", "batch_size",
+        "device", "seed",
+    ]  # fmt: skip
+    assert list(inspect.signature(shearshap.Explainer.__call__).parameters) == [
+        "self", "rows", "budget", "tol", "interactions", "progress", "max_evals", "silent",
     ]  # fmt: skip
     assert list(inspect.signature(shearshap.explain_game).parameters) == [
         "value",
         "players",
         "budget",
         "method",
+        "tol",
+        "interactions",
         "seed",
     ]
 

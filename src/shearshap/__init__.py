@@ -1,7 +1,7 @@
 """Shapley explanations of any model: fast, batched, with error bars and honest budgets."""
 
 from shearshap.errors import BudgetError, InputError, MethodError, ModelError, ShearError, ShearWarning
-from shearshap.explain import explain, explain_game, model_game
+from shearshap.explain import Explainer, explain, explain_game, model_game
 from shearshap.explanation import Explanation
 from shearshap.methods import (
     METHODS,
@@ -20,6 +20,7 @@ __all__ = [
     "METHODS",
     "BudgetError",
     "Exact",
+    "Explainer",
     "Explanation",
     "InputError",
     "Kernel",

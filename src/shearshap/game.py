@@ -101,6 +101,7 @@ class ModelGame:
     players: int
     batch: Batch
     advance: Callable[[int], object] = lambda _evaluations: None
+    finite: bool = True  #: whether all inputs are: a missing one can be chosen, but not mixed
     first_row: int = 0
     single: list[bool] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
@@ -123,7 +124,8 @@ class ModelGame:
     @property
     def differentiable(self) -> bool:
         """Whether the model is, at floating inputs or at its embeddings."""
-        return self.predict.differentiable and (self.inputs.is_floating_point() or self.predict.embedding is not None)
+        floating = self.inputs.is_floating_point() and self.finite
+        return self.predict.differentiable and (floating or self.predict.embedding is not None)
 
     def take(self, rows: slice) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
@@ -152,16 +154,19 @@ class ModelGame:
         mixed = references + weight[..., None] * (rows - references)
         return self._ask(after, mixed, tuple(references.shape[1:])).mean(dim=2)
 
-    def _outputs(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
-        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is halved."""
+    def _outputs(self, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int = 0) -> Tensor:
+        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is halved.
+
+        `row` is the place of the first of them, for an error to name.
+        """
         sizes = [len(inputs), coalitions.shape[1], len(background)]
         count = int(np.prod(sizes))
         if count <= self.batch.size or count == 1:
             try:
                 return self._forward(inputs, coalitions, background)
-            except (MemoryError, RuntimeError) as error:
+            except Exception as error:
                 if not out_of_memory(error):
-                    raise
+                    raise self._named(error, inputs, coalitions, background, row) from error
                 if count == 1:
                     raise ModelError("out of memory on a single model evaluation; try a smaller model") from error
             self.batch.halve(count)
@@ -173,15 +178,44 @@ class ModelGame:
         for part in (slice(half), slice(half, None)):
             rows, columns, references = (part if axis == dim else slice(None) for axis in range(3))
             own = rows if len(coalitions) > 1 else slice(None)
-            pieces.append(self._outputs(inputs[rows], coalitions[own, columns], background[references]))
+            place = row + (rows.start or 0)
+            pieces.append(self._outputs(inputs[rows], coalitions[own, columns], background[references], place))
         return torch.cat(pieces, dim=dim)
+
+    def _named(self, error: Exception, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int) -> Exception:
+        """Return an error of the model with the first row and coalition that it fails on, found by halving the batch."""
+        if isinstance(error, ShearError):
+            return error
+        count = len(inputs) * coalitions.shape[1] * len(background)
+        told = f"the model failed on inputs of shape {(count, *self.shape)}: {type(error).__name__}: {error}"
+        while len(inputs) * coalitions.shape[1] > 1:
+            axis = 0 if len(inputs) > 1 else 1
+            half = (len(inputs) if axis == 0 else coalitions.shape[1]) // 2
+            for start, stop in ((0, half), (half, None)):
+                part, own = (slice(start, stop), slice(None)) if axis == 0 else (slice(None), slice(start, stop))
+                asked = coalitions[part if len(coalitions) > 1 else slice(None), own]
+                if self._fails(inputs[part], asked, background):
+                    inputs, coalitions, row = inputs[part], asked, row + (start if axis == 0 else 0)
+                    break
+            else:
+                return ModelError(told)
+        size = int(coalitions.sum())
+        where = f"row {self.first_row + row} with {size} of {self.players} players present"
+        return ModelError(f"{told} (first on {where})")
+
+    def _fails(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> bool:
+        try:
+            self._forward(inputs, coalitions, background)
+        except Exception:  # noqa: BLE001  (whatever the model raises)
+            return True
+        return False
 
     def _forward(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
         """Return the outputs (r, c, b, k) of one batch."""
         owner = self.owner.expand(*coalitions.shape[:2], -1)
         present = torch.gather(coalitions.to(owner.device), 2, owner).unsqueeze(2)
         rows = inputs[:, None, None]
-        if inputs.is_floating_point():
+        if inputs.is_floating_point() and self.finite:
             # exact at the weights 0 and 1, and much faster than torch.where
             masked = torch.lerp(background, rows, present.to(inputs.dtype))
         else:
@@ -193,13 +227,7 @@ class ModelGame:
 
     def _ask(self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Run the model at points (r, c, b, ...), each of a shape, and return (r, c, b, k)."""
-        inputs = points.reshape(-1, *shape)
-        try:
-            answer = model(inputs)
-        except Exception as error:
-            if isinstance(error, ShearError) or out_of_memory(error):
-                raise
-            raise ModelError(f"the model failed on inputs of shape {tuple(inputs.shape)}: {error}") from error
+        answer = model(points.reshape(-1, *shape))
         self.single[:] = [answer.ndim == 1]
         return answer.reshape(*points.shape[:3], -1)
 

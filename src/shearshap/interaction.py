@@ -16,9 +16,10 @@ Three ways to it, and the authors' own reading of blocks for the reproduction:
 The backward passes are counted for each output, and all passes for each background row.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -153,10 +154,11 @@ def _in_pieces(game: ModelGame, derive: Callable[[ModelGame, Tensor], Tensor], p
         try:
             with _differentiating():
                 return derive(game, z).detach().to(game.device).double()
-        except (MemoryError, RuntimeError) as error:
+        except Exception as error:
             if isinstance(error, ShearError):
                 raise
             if not out_of_memory(error):
+                game.take(slice(0, 1))(torch.ones((1, 1, game.players), dtype=torch.bool))  # raises if it fails at all
                 raise ModelError(f"the model cannot be differentiated: {error}; try {_INSTEAD}") from error
             if game.rows == game.cost == 1:
                 raise ModelError(f"out of memory on the derivatives of a single row; try {_INSTEAD}") from error
@@ -206,8 +208,31 @@ def _gradient(value: Tensor, z: Tensor, *, along: Tensor | None = None, create_g
 @contextmanager
 def _differentiating() -> Iterator[None]:
     """Record gradients, with kernels that can be differentiated twice (fused attention and cuDNN cannot)."""
-    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+    with torch.enable_grad(), _twice:
         yield
+
+
+class _Twice:
+    """Kernels that can be differentiated twice: chosen for all threads, by the first that enters until the last leaves."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.chosen = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.chosen.enter_context(sdpa_kernel(SDPBackend.MATH))
+                self.chosen.enter_context(torch.backends.cudnn.flags(enabled=False))
+            self.inside += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.chosen.close()
+
+
+_twice = _Twice()
 
 
 def _floating(game: ModelGame) -> torch.dtype:

@@ -8,7 +8,56 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 
-Groups = Mapping[Any, Sequence[int]] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
+Columns = Sequence[int] | Sequence[str]
+Groups = Mapping[Any, Columns] | Sequence[Columns] | NDArray[np.integer[Any]] | None
+
+
+def players(groups: Groups, shape: tuple[int, ...], columns: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the player that owns each input, and the players' names, as far as they are known (else none).
+
+    `columns` are the inputs' names, or none. Lists may hold names; what a mapping leaves out is a player of its own.
+    """
+    if isinstance(groups, Mapping):
+        groups = _completed({key: _numbered(own, columns) for key, own in groups.items()}, shape, columns)
+        return owners(groups, shape), [str(key) for key in groups]
+    if isinstance(groups, Sequence) and any(isinstance(one, str) for own in groups for one in _listed(own)):
+        groups = [_numbered(_listed(own), columns) for own in groups]
+    owner = owners(groups, shape)
+    if not columns:
+        return owner, []
+    owned = [[columns[int(at)] for at in np.flatnonzero(owner == player)] for player in range(int(owner.max()) + 1)]
+    return owner, [_named(names) for names in owned]
+
+
+def _listed(own: Any) -> Any:
+    return [own] if isinstance(own, str) else own if isinstance(own, Iterable) else ()
+
+
+def _numbered(own: Any, columns: Sequence[str]) -> Any:
+    """Return a player's columns as numbers, where they are given as names."""
+    wanted = _listed(own) if isinstance(own, str) else own
+    unknown = [one for one in _listed(wanted) if isinstance(one, str) and one not in columns]
+    if unknown:
+        among = f"the rows have {', '.join(columns)}" if columns else "the rows' columns have no names; use numbers"
+        raise InputError(f"groups: there is no column {unknown[0]!r}; {among}")
+    return [columns.index(one) if isinstance(one, str) else one for one in wanted]
+
+
+def _completed(groups: dict[Any, Any], shape: tuple[int, ...], columns: Sequence[str]) -> dict[Any, Any]:
+    """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
+    claimed = {int(one) for own in groups.values() for one in np.ravel(own)}
+    left = [at for at in range(int(np.prod(shape))) if at not in claimed]
+    alone = {columns[at] if columns else f"x{at}": [at] for at in left}
+    doubled = next((name for name in alone if name in groups), None)
+    if doubled is not None:
+        raise InputError(
+            f"groups: player {doubled!r} leaves out the column of its own name; add it, or rename the player"
+        )
+    return {**groups, **alone}
+
+
+def _named(names: list[str]) -> str:
+    return " + ".join(names) if len(names) <= 2 else f"{names[0]} + {len(names) - 1} more"
 
 
 def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -67,6 +116,8 @@ def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64
 
 
 def _from_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if mask.shape == (1, *shape):  # as captum's masks are
+        mask = mask[0]
     if mask.shape != shape or not np.issubdtype(mask.dtype, np.integer):
         raise InputError(
             f"groups: wanted lists of columns or an integer mask of shape {shape}, "

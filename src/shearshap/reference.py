@@ -14,13 +14,13 @@ Reference = ArrayLike | Tensor | tuple[str, ArrayLike | Tensor]
 
 
 def mean(background: NDArray[Any], _owner: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the mean of every input: (b, d) to (d,). For a one-hot block it is the categories' frequencies."""
-    return np.asarray(background.mean(axis=0))
+    """Return the mean of every input, missing ones apart: (b, d) to (d,). Of a one-hot block, the frequencies."""
+    return np.asarray(np.nanmean(background, axis=0))
 
 
 def median(background: NDArray[Any], _owner: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the median of every input: (b, d) to (d,)."""
-    return np.asarray(np.median(background, axis=0))
+    """Return the median of every input, missing ones apart: (b, d) to (d,)."""
+    return np.asarray(np.nanmedian(background, axis=0))
 
 
 def mode(background: NDArray[Any], owner: NDArray[np.int64]) -> NDArray[Any]:
@@ -44,11 +44,11 @@ STATISTICS: dict[str, Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]]
 }
 
 
-def background(reference: Reference, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
+def background(reference: Reference, rows: Tensor, owner: NDArray[np.int64], *, missing: bool = False) -> Tensor:
     """Return the rows to average over, (b, d): b = 1 for a single reference row.
 
     `rows` (r, *shape) are the rows to explain; they serve as the background of a bare "mean", "median" or
-    "mode". ("mean", background) takes the statistic of a background given.
+    "mode". ("mean", background) takes the statistic of a background given. NaN is refused unless `missing`.
     """
     shape = tuple(rows.shape[1:])
     if isinstance(reference, str):
@@ -62,8 +62,8 @@ def background(reference: Reference, rows: Tensor, owner: NDArray[np.int64]) -> 
         if len(reference) != 2:
             raise InputError(f"reference: wanted a pair such as ('mean', background), got {reference!r}")
         name, given = reference
-        return _statistic(name, _checked(given, shape, name), owner)
-    return _checked(reference, shape, "reference").reshape(-1, owner.size)
+        return _statistic(name, _checked(given, shape, name, missing=missing), owner)
+    return _checked(reference, shape, "reference", missing=missing).reshape(-1, owner.size)
 
 
 def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
@@ -74,7 +74,7 @@ def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
     return torch.as_tensor(STATISTICS[name](table.numpy(), owner))[None]
 
 
-def _checked(given: Any, shape: tuple[int, ...], what: str) -> Tensor:
+def _checked(given: Any, shape: tuple[int, ...], what: str, *, missing: bool) -> Tensor:
     rows = numeric(given, what)
     if rows.shape == shape:
         rows = rows[None]
@@ -83,7 +83,8 @@ def _checked(given: Any, shape: tuple[int, ...], what: str) -> Tensor:
             f"{what}: wanted one row of shape {shape} or background rows of shape (b, {_inner(shape)}), "
             f"got shape {tuple(rows.shape)}"
         )
-    check_finite(rows, what)
+    if not missing:
+        check_finite(rows, what)
     return rows
 
 

@@ -1,0 +1,265 @@
+"""Rows of every kind -> tensors to mix, and the way back to what the model takes.
+
+An array or tensor is mixed as it is; a frame by its cells (`frames.py`); several inputs side by side in one tensor.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.adapters import Adapted
+from shearshap.errors import InputError
+from shearshap.frames import Frame, Pool, aligned, as_frame, matrix, numbers_and_words, reference_cells
+from shearshap.players import Groups, players
+from shearshap.reference import Reference, background, check_finite, numeric
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows and background as tensors of one type, who owns what of them, and what they are for people and the model."""
+
+    rows: Tensor  #: (r, d)
+    background: Tensor  #: (b, d)
+    shape: tuple[int, ...]  #: of one row as it is decoded
+    owner: NDArray[np.int64]  #: (d,) the player that owns each input
+    names: list[str]  #: of the players; none where they are not known
+    decode: Callable[[Tensor], Any]  #: inputs (n, *shape) to what the model takes
+    data: NDArray[np.float64]  #: (r, p)
+    display_data: NDArray[np.object_] | None  #: (r, p)
+    smooth: bool = True  #: whether there is something between a row and its reference to differentiate at
+
+
+def encode(rows: Any, reference: Reference, groups: Groups, model: Adapted) -> Inputs:
+    """Check rows, reference and groups, and make them ready for a model."""
+    groups = _from_transformer(groups)
+    if isinstance(rows, tuple):
+        return _several(rows, reference, groups, model)
+    frame = as_frame(rows, "rows")
+    if frame is None:
+        frame = _as_trained(rows, model)
+    if frame is None:
+        return _array(rows, reference, groups, model, ())
+    frame = aligned(frame, model.feature_names or frame.columns, "rows")
+    if len(frame) == 0 or not frame.columns:
+        raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
+    if model.takes_frames:
+        return _cells(frame, reference, groups)
+    return _array(matrix(frame, "rows"), _matrices(reference, frame), groups, model, tuple(frame.columns))
+
+
+def _from_transformer(groups: Any) -> Groups:
+    """Return the columns by the input that a fitted transformer made them of, where one is given as groups."""
+    if not hasattr(groups, "transform"):
+        return groups  # type: ignore[no-any-return]
+    from shearshap.adapters.estimators import made_columns
+
+    return made_columns(groups)
+
+
+def _as_trained(rows: Any, model: Adapted) -> Frame | None:
+    """Return an array as a pandas frame, where the model was trained with one and wants its columns' names."""
+    if not model.feature_names or not model.takes_frames:
+        return None
+    import narwhals.stable.v2 as nw
+
+    table = np.asarray(rows)
+    if table.ndim != 2 or table.shape[1] != len(model.feature_names):
+        raise InputError(
+            f"rows: the model was trained with {len(model.feature_names)} named columns, "
+            f"got an array of shape {table.shape}; pass a frame with {', '.join(model.feature_names[:8])}, ..."
+        )
+    return nw.from_numpy(numeric(table, "rows").numpy(), schema=list(model.feature_names), backend="pandas")
+
+
+# Frames
+
+
+def _cells(frame: Frame, reference: Reference, groups: Groups) -> Inputs:
+    """Make a frame ready for a model that takes frames."""
+    shape = (len(frame.columns),)
+    owner, names = players(groups, shape, frame.columns)
+    pool, absent = reference_cells(reference, frame, owner)
+    numbers, words = numbers_and_words(frame)
+    data, display = _by_player(numbers, words, owner, frame.columns)
+    own = torch.arange(len(frame))[:, None].expand(-1, shape[0])
+    return Inputs(own, absent, shape, owner, names, Pool(pool).decode, data, display)
+
+
+def _matrices(reference: Any, frame: Frame) -> Any:
+    """Return a reference with its frame, if there is one, as a matrix of the same columns."""
+    if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[0], str):
+        return reference[0], _matrices(reference[1], frame)
+    absent = as_frame(reference, "background")
+    return reference if absent is None else matrix(aligned(absent, frame.columns, "background"), "background")
+
+
+# Arrays and tensors
+
+
+def _array(rows: Any, reference: Any, groups: Groups, model: Adapted, columns: Sequence[str]) -> Inputs:
+    """Make an array (r, *shape) ready, in the model's type where it has one."""
+    table = _checked_rows(rows, "rows", missing=model.takes_missing)
+    shape = tuple(table.shape[1:])
+    owner, names = players(groups, shape, columns)
+    absent = background(_bare(reference), table, owner, missing=model.takes_missing)
+    dtype = _dtype(model, rows, table, absent)
+    inputs, references = (_placed(part.flatten(1), model.device, dtype) for part in (table, absent))
+    decode = (lambda part: part) if model.takes_tensors else (lambda part: part.cpu().numpy())
+    data, display = _by_player(table.flatten(1).cpu().double().numpy(), None, owner, columns)
+    return Inputs(inputs, references, shape, owner, names, decode, data, display)
+
+
+def _bare(reference: Any) -> Any:
+    """Return a reference with its frame, if there is one, as numbers: the rows were an array."""
+    if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[0], str):
+        return reference[0], _bare(reference[1])
+    frame = as_frame(reference, "background")
+    return reference if frame is None else matrix(frame, "background")
+
+
+def _checked_rows(rows: Any, what: str, *, missing: bool = False) -> Tensor:
+    """Return the rows as a tensor of numbers (r, *shape), or raise with what is wrong."""
+    table = numeric(rows, what)
+    if table.ndim < 2:
+        raise InputError(f"{what}: wanted shape (r, d), got {tuple(table.shape)}; for a single row pass rows[None]")
+    if table.numel() == 0:
+        raise InputError(f"{what}: there is nothing to explain in an array of shape {tuple(table.shape)}")
+    if not missing:
+        check_finite(table, what)
+    return table
+
+
+def _dtype(model: Adapted, rows: Any, table: Tensor, absent: Tensor) -> torch.dtype:
+    """Return the type in which the model gets its inputs: integer tensors stay integers (embeddings)."""
+    if isinstance(rows, Tensor) and not rows.is_floating_point():
+        if not torch.equal(absent.double(), absent.to(rows.dtype).double()):
+            raise InputError("reference: integer rows need an integer reference; try ('mode', background)")
+        return rows.dtype
+    if model.dtype is not None:
+        return model.dtype
+    return torch.promote_types(table.dtype, absent.dtype)
+
+
+def _placed(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return rows (n, d) where and in the type that the model takes them."""
+    placed = (rows.clone() if rows.is_inference() else rows).to(device, dtype)
+    # beyond, the difference of a row and its reference is not finite
+    if dtype.is_floating_point and bool((placed.abs() > torch.finfo(dtype).max / 4).any()):
+        raise InputError(f"rows or reference: there are numbers too large for the model's {dtype}")
+    return placed
+
+
+# Several inputs
+
+
+def _several(rows: tuple[Any, ...], reference: Any, groups: Any, model: Adapted) -> Inputs:
+    """Make a tuple of arrays (r, ...) ready, one for each of the model's inputs, side by side in one tensor."""
+    tables = [_checked_rows(part, f"rows[{at}]") for at, part in enumerate(rows)]
+    counts = {len(table) for table in tables}
+    if len(counts) > 1:
+        raise InputError(f"rows: the inputs of a tuple need as many rows each, got {sorted(counts)}")
+    absent = _references(reference, tables)
+    sizes, shapes = [table[0].numel() for table in tables], [tuple(table.shape[1:]) for table in tables]
+    owner, names = players(_one_mask(groups, shapes), (sum(sizes),), ())
+    kinds = [table.dtype if not table.is_floating_point() else model.dtype or table.dtype for table in tables]
+    dtype = _wide(model.dtype or torch.float32, tables)
+    inputs, references = (_placed(_side_by_side(parts), model.device, dtype) for parts in (tables, absent))
+
+    def decode(inputs: Tensor) -> tuple[Any, ...]:
+        parts = inputs.split(sizes, dim=1)
+        shaped = (part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))
+        typed = tuple(part.to(kind) for part, kind in zip(shaped, kinds, strict=True))
+        return typed if model.takes_tensors else tuple(part.cpu().numpy() for part in typed)
+
+    data, display = _by_player(_side_by_side(tables).cpu().numpy(), None, owner, ())
+    smooth = all(table.is_floating_point() for table in tables)
+    return Inputs(inputs, references, (sum(sizes),), owner, names, decode, data, display, smooth)
+
+
+def _references(reference: Any, tables: list[Tensor]) -> list[Tensor]:
+    """Return the background of every input, (b, ...) each."""
+    if isinstance(reference, str) or not isinstance(reference, tuple):
+        raise InputError(f"reference: the rows are a tuple of {len(tables)} inputs; give a tuple of as many references")
+    statistic = isinstance(reference[0], str) and len(reference) == 2 and isinstance(reference[1], tuple)
+    parts = tuple((reference[0], part) for part in reference[1]) if statistic else reference
+    if len(parts) != len(tables):
+        raise InputError(f"reference: wanted {len(tables)} parts, one for each input, got {len(parts)}")
+    found = []
+    for table, part in zip(tables, parts, strict=True):
+        own = np.arange(table[0].numel())
+        absent = background(part, table, own).unflatten(1, tuple(table.shape[1:]))
+        if not table.is_floating_point() and not torch.equal(absent.double(), absent.to(table.dtype).double()):
+            raise InputError("reference: integer inputs need an integer reference; try ('mode', background)")
+        found.append(absent)
+    if len({len(part) for part in found}) > 1:
+        raise InputError(f"reference: the parts need as many background rows each, got {[len(part) for part in found]}")
+    return found
+
+
+def _one_mask(groups: Any, shapes: list[tuple[int, ...]]) -> Any:
+    """Return the mask over all inputs side by side, of one mask for each; anything else as it is."""
+    if not isinstance(groups, tuple) or len(groups) != len(shapes):
+        return groups
+    masks = [np.broadcast_to(np.asarray(mask), shape if np.ndim(mask) == len(shape) else (1, *shape))
+             for mask, shape in zip(groups, shapes, strict=True)]  # fmt: skip
+    return np.concatenate([mask.reshape(-1) for mask in masks])
+
+
+def _wide(dtype: torch.dtype, tables: list[Tensor]) -> torch.dtype:
+    """Return a floating type that holds the inputs' whole numbers too."""
+    largest = max((float(table.abs().max()) for table in tables if not table.is_floating_point()), default=0.0)
+    return dtype if largest * torch.finfo(dtype).eps < 1 else torch.float64
+
+
+def _side_by_side(parts: list[Tensor]) -> Tensor:
+    return torch.cat([part.flatten(1).double() for part in parts], dim=1)
+
+
+# What the players' values are, for people
+
+
+def _by_player(
+    numbers: NDArray[np.float64], words: NDArray[np.object_] | None, owner: NDArray[np.int64], columns: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.object_] | None]:
+    """Return a number for every player's value, (r, p), and the words for it where they tell more.
+
+    A single input's own number; of a one-hot block, which of its inputs is on; of any other block, the mean.
+    """
+    count = int(owner.max()) + 1
+    if count == owner.size and (owner == np.arange(count)).all():
+        return numbers, words
+    data = np.empty((len(numbers), count))
+    display = np.empty(data.shape, dtype=object)
+    for player in range(count):
+        own = np.flatnonzero(owner == player)
+        data[:, player] = _value(numbers[:, own])
+        display[:, player] = _words(numbers, words, own, columns)
+    return data, display if columns else None
+
+
+def _value(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one number for a player's inputs (r, n)."""
+    if block.shape[1] == 1:
+        return np.asarray(block[:, 0])
+    return np.where(_one_hot(block), block.argmax(axis=1), block.mean(axis=1))
+
+
+def _one_hot(block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1))
+
+
+def _words(
+    numbers: NDArray[np.float64], words: NDArray[np.object_] | None, own: NDArray[np.int64], columns: Sequence[str]
+) -> Any:
+    """Return how to read a player's inputs: the column that is on of a one-hot block, else their values."""
+    block = numbers[:, own]
+    if words is None and len(own) > 1 and columns:
+        hot = np.array(columns, dtype=object)[own[block.argmax(axis=1)]]
+        return np.where(_one_hot(block), hot, [", ".join(f"{x:g}" for x in row) for row in block])
+    told = block if words is None else words[:, own]
+    return told[:, 0] if len(own) == 1 else [", ".join(map(str, row)) for row in told]
