@@ -130,6 +130,7 @@ class Explainer:
             raise InputError("background: say what an absent player is replaced with, for example ('mean', train)")
         with torch.inference_mode(False), opened(self.model, scale, self.device) as adapted:
             inputs = encode(rows, self.background, self.groups, adapted)
+            _check_names(self.feature_names, int(inputs.owner.max()) + 1)
             names = tuple(self.output_names or adapted.output_names)
             told = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
             predict = Predictor(told, Outputs(output, scale, adapted.form, names), inputs.decode)
@@ -152,12 +153,9 @@ class Explainer:
 
     def _labelled(self, found: Explanation, inputs: Inputs, outputs: Outputs) -> Explanation:
         """Return an explanation with the names and values of its players and outputs."""
-        names = list(self.feature_names or inputs.names)
-        if names and len(names) != found.values.shape[1]:
-            raise InputError(f"feature_names: wanted {found.values.shape[1]}, one for each player, got {len(names)}")
         return replace(
             found,
-            feature_names=names,
+            feature_names=list(self.feature_names or inputs.names),
             output_names=outputs.chosen_names(found.values.shape[2] if found.values.ndim == 3 else 1),
             data=inputs.data,
             display_data=inputs.display_data,
@@ -237,6 +235,11 @@ def explain_game(
     players, budget, seed = whole("players", players), whole("budget", budget), whole("seed", seed)
     with torch.inference_mode(False):
         return solve(FunctionGame(value, players), method, budget, seed, **_options(tol, interactions))
+
+
+def _check_names(names: Sequence[str] | None, players: int) -> None:
+    if names is not None and len(names) != players:
+        raise InputError(f"feature_names: wanted {players}, one for each player, got {len(names)}")
 
 
 def _text_classifier(model: Any) -> Any:

@@ -108,72 +108,21 @@ class Explanation:
 
         Columns: row, output, player, value, standard_error (missing where there is none), data, base_value, prediction.
         """
-        import narwhals as nw
+        from shearshap.conversions import tidy
 
-        rows, players, outputs = len(self), len(self.feature_names), len(self.output_names)
-        shape = (rows, players, outputs)
-
-        def spread(array: Any, *axes: int) -> Any:
-            """Return an array over some of the axes, repeated over the others, flat."""
-            missing = tuple(axis for axis in range(3) if axis not in axes)
-            return np.broadcast_to(np.expand_dims(np.asarray(array), missing), shape).reshape(-1)
-
-        def by_output(array: Floats) -> Floats:
-            return array.reshape(rows, -1)
-
-        errors = np.full(shape, np.nan) if self.standard_errors is None else self.standard_errors
-        shown = self.display_data if self.display_data is not None else self.data
-        columns = {
-            "row": spread(np.arange(rows), 0),
-            "output": spread(np.array(self.output_names, dtype=object), 2).tolist(),
-            "player": spread(np.array(self.feature_names, dtype=object), 1).tolist(),
-            "value": self.values.reshape(-1),
-            "standard_error": errors.reshape(-1),
-            "base_value": spread(by_output(self.base_values), 0, 2),
-            "prediction": spread(by_output(self.predictions), 0, 2),
-        }
-        if shown is not None:
-            told = spread(shown, 0, 1)
-            columns["data"] = told if shown is self.data else [str(value) for value in told]
-        try:
-            return nw.from_dict(columns, backend=backend).to_native()
-        except ImportError as error:
-            raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
+        return tidy(self, backend)
 
     def to_shap(self) -> Any:
         """Return a `shap.Explanation` that every shap plot takes; of several outputs, one at a time: `[:, :, k]`."""
-        try:
-            import shap
-        except ImportError as error:
-            raise InputError("to_shap needs shap: pip install shap") from error
-        lower, upper = (None, None) if self.standard_errors is None else self.interval()
-        return shap.Explanation(
-            values=self.values,
-            base_values=self.base_values,
-            data=self.data,
-            display_data=self.display_data,
-            feature_names=list(self.feature_names),
-            output_names=list(self.output_names) if self.values.ndim == 3 else None,
-            lower_bounds=lower,
-            upper_bounds=upper,
-        )
+        from shearshap.conversions import shap_explanation
+
+        return shap_explanation(self)
 
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output: Shapley values, or k-SII where there are."""
-        try:
-            from shapiq import InteractionValues
-        except ImportError as error:
-            raise InputError("to_shapiq needs shapiq: pip install shapiq") from error
-        one = self[row].output(output)
-        players, base = one.values.shape[1], float(one.base_values[0])
-        told = {"n_players": players, "min_order": 0, "baseline_value": base, "estimation_budget": self.evaluations}
-        exact = self.method == "exact"
-        if one.interactions is None:
-            numbers = np.concatenate(([base], one.values[0]))
-            return InteractionValues(values=numbers, index="SV", max_order=1, estimated=not exact, **told)
-        i, j = np.triu_indices(players, 1)
-        numbers = np.concatenate(([base], one.interactions[0].diagonal(), one.interactions[0][i, j]))
-        return InteractionValues(values=numbers, index="k-SII", max_order=2, estimated=not exact, **told)
+        from shearshap.conversions import interaction_values
+
+        return interaction_values(self, row, output)
 
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""

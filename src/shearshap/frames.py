@@ -166,7 +166,7 @@ def _with_statistic(pool: Frame, absent: Frame, name: str) -> tuple[Frame, NDArr
 
 
 def factorised(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return a code for each value of a column, in the values' order, and the values; a missing one is last, as None."""
+    """Return a code for each value of a column, in the values' order, and the values; a missing one is last: None."""
     values = [None if value is None or value != value else value for value in column.to_list()]  # NaN is not itself
     known: set[Any] = set(values)
     try:

@@ -183,7 +183,7 @@ class ModelGame:
         return torch.cat(pieces, dim=dim)
 
     def _named(self, error: Exception, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int) -> Exception:
-        """Return an error of the model with the first row and coalition that it fails on, found by halving the batch."""
+        """Return an error of the model with the first row and coalition that it fails on, found by halving."""
         if isinstance(error, ShearError):
             return error
         count = len(inputs) * coalitions.shape[1] * len(background)

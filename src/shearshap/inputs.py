@@ -246,7 +246,7 @@ def _value(block: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return one number for a player's inputs (r, n)."""
     if block.shape[1] == 1:
         return np.asarray(block[:, 0])
-    return np.where(_one_hot(block), block.argmax(axis=1), block.mean(axis=1))
+    return np.asarray(np.where(_one_hot(block), block.argmax(axis=1), block.mean(axis=1)))
 
 
 def _one_hot(block: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -213,7 +213,7 @@ def _differentiating() -> Iterator[None]:
 
 
 class _Twice:
-    """Kernels that can be differentiated twice: chosen for all threads, by the first that enters until the last leaves."""
+    """Kernels that can be differentiated twice, for all threads: from the first that enters until the last leaves."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.chosen = threading.Lock(), 0, ExitStack()

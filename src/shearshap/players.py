@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from shearshap.errors import InputError
 
 Columns = Sequence[int] | Sequence[str]
-Groups = Mapping[Any, Columns] | Sequence[Columns] | NDArray[np.integer[Any]] | None
+Mask = NDArray[np.integer[Any]]
+Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | None
 
 
 def players(groups: Groups, shape: tuple[int, ...], columns: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
@@ -72,7 +73,8 @@ def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
     if not isinstance(groups, Iterable):
         raise InputError(f"groups: wanted lists of columns or an integer mask of shape {shape}, got {groups!r}")
     if not hasattr(groups, "shape"):
-        groups = list(groups.values() if isinstance(groups, Mapping) else groups)
+        listed: Iterable[Any] = groups.values() if isinstance(groups, Mapping) else groups
+        groups = list(listed)
     if hasattr(groups, "shape") or all(np.ndim(group) == 0 for group in groups) or _is_mask(groups, shape):
         return _from_mask(np.asarray(groups), shape)
     return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)

@@ -1,6 +1,7 @@
 """scikit-learn estimators and Pipelines, and whatever else has `predict` or `predict_proba`."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -46,8 +47,8 @@ def _as_fitted(rows: Any, *, knows_none: bool) -> Any:
 def _knows_none(model: Any) -> bool:
     """Return whether an encoder in an estimator learnt None as a category."""
     parts = [step for _, step in getattr(model, "steps", ())] + [t[1] for t in getattr(model, "transformers_", ())]
-    learnt = [kinds for kinds in getattr(model, "categories_", ()) if getattr(kinds, "dtype", None) == object]
-    return any(None in kinds.tolist() for kinds in learnt) or any(_knows_none(part) for part in parts)
+    learnt = [list(kinds) for kinds in getattr(model, "categories_", ())]
+    return any(None in kinds for kinds in learnt) or any(_knows_none(part) for part in parts)
 
 
 def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Any]:
@@ -115,21 +116,15 @@ def _owners(transformer: Any, columns: list[str]) -> list[str]:
         for _, step in transformer.steps:
             columns = columns if step in (None, "passthrough") else _owners(step, columns)
         return columns
-    made = list(transformer.get_feature_names_out(columns))
-    if made == columns or len(made) == len(columns):
+    if hasattr(transformer, "feature_name_combiner"):  # a OneHotEncoder, which lets us name what it makes
+        plain = copy(transformer)
+        plain.feature_name_combiner = lambda column, _category: column
+        return list(plain.get_feature_names_out(columns))
+    if list(transformer.get_feature_names_out(columns)) == columns:
         return columns
-    if hasattr(transformer, "categories_"):
-        return [name for name, count in zip(columns, _one_hot_widths(transformer), strict=True) for _ in range(count)]
     raise InputError(
         f"groups: cannot tell which columns {type(transformer).__name__} makes of which; pass lists of columns"
     )
-
-
-def _one_hot_widths(encoder: Any) -> list[int]:
-    """Return how many columns a OneHotEncoder makes of each of its inputs."""
-    names = encoder.get_feature_names_out([f"{i}\0" for i in range(len(encoder.categories_))])
-    made = [str(name).partition("\0")[0] for name in names]
-    return [made.count(str(i)) for i in range(len(encoder.categories_))]
 
 
 def _of_column_transformer(transformer: Any, columns: list[str]) -> list[str]:

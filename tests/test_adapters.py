@@ -1,0 +1,472 @@
+"""Models of every kind, with the real libraries: what they are asked for, on which scale, and by which names."""
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+import xgboost
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
+from torch import nn
+
+from games import Floats
+from shearshap import Explainer, Explanation, InputError
+from shearshap.adapters import KINDS
+
+NUMBERS, LABELS = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0)
+_, THREE = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+WORDS = np.array(["no", "yes"])[LABELS]
+FRAME = pd.DataFrame(NUMBERS, columns=list("abcde")).assign(
+    kind=pd.Categorical(np.where(NUMBERS[:, 0] > 0, "up", "down"), categories=["up", "down", "flat"])
+)
+FRAME.loc[::9, "b"] = np.nan
+
+
+def explained(model: Any, rows: Any, **options: Any) -> Explanation:
+    """Explain five rows against two others, and check what holds of every explanation."""
+    answer = Explainer(model, rows[:2], **options)(rows[10:15], budget=256)
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-6)
+    assert answer.method == "exact"
+    return answer
+
+
+def log_odds(chances: Floats) -> Floats:
+    return np.asarray(np.log(chances / (1 - chances)))
+
+
+# scikit-learn
+
+
+def test_classifiers_are_asked_for_probabilities_and_named_by_class() -> None:
+    model = LogisticRegression().fit(NUMBERS, WORDS)
+    answer = explained(model, NUMBERS)
+    assert answer.output_names == ["no", "yes"]
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(NUMBERS[10:15]))
+    one = explained(model, NUMBERS, output="yes")
+    assert (one.values.shape, one.output_names) == ((5, 5), ["yes"])
+    np.testing.assert_allclose(one.values, answer.values[:, :, 1])
+
+
+def test_log_odds_and_margins_of_a_classifier() -> None:
+    model = LogisticRegression().fit(NUMBERS, WORDS)
+    odds = explained(model, NUMBERS, scale="log-odds")
+    np.testing.assert_allclose(odds.predictions, log_odds(model.predict_proba(NUMBERS[10:15])), atol=1e-9)
+    for scale in ("margin", "logit"):
+        margin = explained(model, NUMBERS, scale=scale, output=1)
+        assert margin.output_names == ["yes"]
+        np.testing.assert_allclose(margin.predictions, model.decision_function(NUMBERS[10:15]))
+        np.testing.assert_allclose(margin.values, odds.values[:, :, 1], atol=1e-9)
+    with pytest.raises(
+        InputError, match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'"
+    ):
+        explained(model, NUMBERS, scale="margin", output=0)
+
+
+def test_a_linear_models_margin_is_shared_as_its_terms() -> None:
+    model = LogisticRegression().fit(NUMBERS, WORDS)
+    answer = explained(model, NUMBERS, scale="margin")
+    np.testing.assert_allclose(answer.values, (NUMBERS[10:15] - NUMBERS[:2].mean(axis=0)) * model.coef_, atol=1e-9)
+
+
+def test_estimators_without_probabilities_or_margins() -> None:
+    svc = LinearSVC().fit(NUMBERS, THREE)
+    np.testing.assert_allclose(explained(svc, NUMBERS).predictions, svc.decision_function(NUMBERS[10:15]))
+    assert explained(svc, NUMBERS, output="2").output_names == ["2"]
+    forest = RandomForestClassifier(5).fit(NUMBERS, WORDS)
+    with pytest.raises(InputError, match="RandomForestClassifier has no decision_function; try scale='log-odds'"):
+        explained(forest, NUMBERS, scale="margin")
+    assert np.isfinite(explained(forest, NUMBERS, scale="log-odds").values).all()
+    line = LinearRegression().fit(NUMBERS, NUMBERS.sum(axis=1))
+    assert explained(line, NUMBERS).output_names == ["output"]
+    with pytest.raises(InputError, match="scale='probability': LinearRegression has no probabilities; leave scale out"):
+        explained(line, NUMBERS, scale="probability")
+    from sklearn.preprocessing import StandardScaler
+
+    with pytest.raises(InputError, match="model: a StandardScaler cannot predict"):
+        explained(StandardScaler().fit(NUMBERS), NUMBERS)
+
+
+def test_an_array_for_a_model_of_named_columns_gets_its_names() -> None:
+    numbers = FRAME[list("acde")]
+    model = LogisticRegression().fit(numbers, WORDS)
+    answer = explained(model, numbers.to_numpy())  # scikit-learn warns where names are missing, and warnings are errors
+    assert answer.feature_names == list("acde")
+    np.testing.assert_allclose(answer.values, explained(model, numbers).values)
+    with pytest.raises(
+        InputError, match=r"the model was trained with 4 named columns, got an array of shape \(400, 5\)"
+    ):
+        Explainer(model, NUMBERS)(NUMBERS)
+
+
+def test_missing_numbers_reach_models_that_take_them() -> None:
+    rows = FRAME[list("abcde")].to_numpy()
+    model = HistGradientBoostingClassifier(max_iter=10).fit(rows, WORDS)
+    answer = explained(model, rows)
+    assert np.isnan(rows[:2]).any()
+    assert np.isnan(rows[10:20]).any()
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]))
+    np.testing.assert_allclose(answer.base_values, np.tile(model.predict_proba(rows[:2]).mean(axis=0), (5, 1)))
+    mean = Explainer(model, ("mean", rows))(rows[10:15])
+    np.testing.assert_allclose(mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0])
+    with pytest.raises(InputError, match="rows: row 0 is nan at column 1"):
+        Explainer(nn.Linear(5, 1), np.zeros(5))(rows[:3])
+
+
+# Boosters
+
+
+def boosters() -> dict[str, Any]:
+    """Classifiers of two and three classes and a regressor of each library, fitted to a frame with categories."""
+    quiet: dict[str, Any] = {"verbose": 0, "allow_writing_files": False, "cat_features": ["kind"]}
+    made: dict[str, Any] = {
+        "xgboost": (xgboost.XGBClassifier, xgboost.XGBRegressor, {"n_estimators": 8, "enable_categorical": True}),
+        "lightgbm": (lightgbm.LGBMClassifier, lightgbm.LGBMRegressor, {"n_estimators": 8, "verbose": -1}),
+        "catboost": (catboost.CatBoostClassifier, catboost.CatBoostRegressor, {"iterations": 8, **quiet}),
+    }
+    fitted = {}
+    for name, (classifier, regressor, options) in made.items():
+        fitted[name] = (
+            classifier(**options).fit(FRAME, LABELS),
+            classifier(**options).fit(FRAME, THREE),
+            regressor(**options).fit(FRAME, NUMBERS.sum(axis=1)),
+        )
+    return fitted
+
+
+@pytest.fixture(scope="module", name="fitted")
+def _fitted() -> dict[str, Any]:
+    return boosters()
+
+
+LIBRARIES = ("xgboost", "lightgbm", "catboost")
+
+
+def margins(library: str, model: Any, rows: Any) -> Floats:
+    option: Any = {"xgboost": {"output_margin": True}, "lightgbm": {"raw_score": True},
+              "catboost": {"prediction_type": "RawFormulaVal"}}[library]  # fmt: skip
+    return np.asarray(model.predict(rows, **option))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_boosted_classifiers(library: str, fitted: dict[str, Any]) -> None:
+    two, three, _ = fitted[library]
+    rows = FRAME[10:15]
+    answer = explained(two, FRAME)
+    assert answer.output_names == ["0", "1"]
+    assert answer.feature_names == [*"abcde", "kind"]
+    np.testing.assert_allclose(answer.predictions, two.predict_proba(rows), atol=1e-6)
+    many = explained(three, FRAME, output=["2", "0"])
+    assert many.output_names == ["2", "0"]
+    np.testing.assert_allclose(many.predictions, three.predict_proba(rows)[:, [2, 0]], atol=1e-6)
+    np.testing.assert_allclose(
+        explained(two, FRAME, scale="margin").predictions, margins(library, two, rows), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        explained(three, FRAME, scale="margin").predictions, margins(library, three, rows), atol=1e-6
+    )
+    odds = explained(two, FRAME, scale="log-odds")
+    np.testing.assert_allclose(odds.predictions[:, 1], margins(library, two, rows), atol=1e-6)
+    np.testing.assert_allclose(odds.predictions[:, 0], -odds.predictions[:, 1])
+    chances = three.predict_proba(rows)
+    np.testing.assert_allclose(explained(three, FRAME, scale="log-odds").predictions, log_odds(chances), atol=1e-4)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_boosted_regressors(library: str, fitted: dict[str, Any]) -> None:
+    *_, model = fitted[library]
+    np.testing.assert_allclose(explained(model, FRAME).predictions, model.predict(FRAME[10:15]), atol=1e-5)
+    with pytest.raises(InputError, match="is no classifier and has no probabilities; leave scale out"):
+        explained(model, FRAME, scale="probability")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_boosters_take_polars_as_they_take_pandas(library: str, fitted: dict[str, Any]) -> None:
+    two, *_ = fitted[library]
+    if library == "catboost":  # it knows no category but a string
+        ours, theirs = FRAME.assign(kind=FRAME["kind"].astype(str)), None
+        theirs = pl.from_pandas(ours)
+    else:
+        ours, theirs = FRAME, pl.from_pandas(FRAME)
+    np.testing.assert_allclose(explained(two, theirs).values, explained(two, ours).values, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_plain_boosters(kind: str) -> None:
+    numbers = FRAME[list("abcde")]
+    rows = numbers if kind == "frame" else numbers.to_numpy()
+    theirs = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(rows, LABELS), num_boost_round=5)
+    matrix = xgboost.DMatrix(rows[10:15])
+    np.testing.assert_allclose(explained(theirs, rows).predictions, theirs.predict(matrix), atol=1e-6)
+    np.testing.assert_allclose(
+        explained(theirs, rows, scale="log-odds").predictions, theirs.predict(matrix, output_margin=True), atol=1e-6
+    )
+    labels = xgboost.train({"objective": "multi:softmax", "num_class": 3}, xgboost.DMatrix(rows, THREE), 5)
+    chances = explained(labels, rows, scale="probability").predictions
+    np.testing.assert_array_equal(chances.argmax(axis=1), labels.predict(matrix))
+    light = lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(rows, LABELS), 5)
+    np.testing.assert_allclose(explained(light, rows).predictions, light.predict(rows[10:15]))
+    np.testing.assert_allclose(
+        explained(light, rows, scale="margin").predictions, light.predict(rows[10:15], raw_score=True)
+    )
+    names = list("abcde") if kind == "frame" else ["x0", "x1", "x2", "x3", "x4"]
+    assert explained(light, rows).feature_names == explained(theirs, rows).feature_names == names
+
+
+def test_exact_agrees_with_shaps_tree_explainer_in_margin_space() -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+        model = xgboost.XGBClassifier(n_estimators=40, max_depth=4).fit(NUMBERS, LABELS)
+        tree = shap.TreeExplainer(model, NUMBERS[:1], feature_perturbation="interventional", model_output="raw")
+        theirs = tree(NUMBERS[10:60])
+    ours = Explainer(model, NUMBERS[:1], method="exact", scale="margin")(NUMBERS[10:60], budget=32)
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-4)
+    np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-4)
+
+
+# ONNX Runtime
+
+
+def exported(network: nn.Module, example: tuple[Any, ...], folder: Any) -> Any:
+    import logging
+    import warnings
+
+    import onnxruntime
+
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    rows = torch.export.Dim("rows")
+    shapes = tuple({0: rows} for _ in example)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            network.eval(), example, folder / "net.onnx", dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
+    return onnxruntime.InferenceSession(folder / "net.onnx")
+
+
+class Pair(nn.Module):
+    """Two inputs: indices and numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(5, 2), nn.Linear(7, 3)
+
+    def forward(self, indices: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.head(torch.cat((self.table(indices).flatten(1), numbers), dim=1)))
+
+
+def test_onnx_sessions_of_one_and_several_inputs(tmp_path: Any) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(5, 8), nn.Softplus(), nn.Linear(8, 3))
+    rows = NUMBERS.astype(np.float32)
+    session = exported(network, (torch.tensor(rows[:2]),), tmp_path)
+    for scale in (None, "probability", "log-odds"):
+        ours, theirs = explained(network, rows, scale=scale), explained(session, rows, scale=scale)
+        np.testing.assert_allclose(ours.values, theirs.values, atol=1e-5)
+    pair, indices = Pair(), np.random.default_rng(0).integers(0, 5, (6, 2))
+    session = exported(pair, (torch.tensor(indices[:2]), torch.tensor(rows[:2, :3])), tmp_path)
+    given, absent = (indices, rows[:6, :3]), (np.zeros(2, dtype=int), np.zeros(3, dtype=np.float32))
+    ours, theirs = (Explainer(model, absent)(given) for model in (pair, session))
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-5)
+
+
+def test_an_onnx_session_of_columns_takes_a_frame(tmp_path: Any) -> None:
+    """A model with an input for each column, strings among them, as converted scikit-learn Pipelines have."""
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    inputs = [
+        helper.make_tensor_value_info("age", TensorProto.FLOAT, [None, 1]),
+        helper.make_tensor_value_info("city", TensorProto.STRING, [None, 1]),
+    ]
+    nodes = [
+        helper.make_node("LabelEncoder", ["city"], ["code"], domain="ai.onnx.ml",
+                         keys_strings=["Rome", "Oslo"], values_floats=[3.0, 5.0], default_float=-1.0),
+        helper.make_node("Mul", ["age", "code"], ["logits"]),
+    ]  # fmt: skip
+    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, 1])
+    graph = helper.make_graph(nodes, "g", inputs, [output])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=9), tmp_path / "columns.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "columns.onnx")
+    frame = pd.DataFrame({"city": ["Rome", "Oslo", "Bern"], "age": [2.0, 4.0, 1.0]})
+    answer = Explainer(session, frame[2:])(frame[:2])
+    assert answer.feature_names == ["age", "city"]
+    np.testing.assert_allclose(answer.predictions, [6, 20])
+    np.testing.assert_allclose(answer.base_values, -1)
+    np.testing.assert_allclose(answer.values, [[1, 6], [6, 15]])
+
+
+# Texts
+
+
+def words() -> tuple[Any, Any]:
+    """A tiny classifier of texts, and its tokenizer."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    known = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "the",
+        "film",
+        "was",
+        "good",
+        "bad",
+        "##ly",
+        "not",
+        "great",
+        "aw",
+        "##ful",
+    ]
+    rules = Tokenizer(models.WordPiece({word: at for at, word in enumerate(known)}, unk_token="[UNK]"))
+    rules.pre_tokenizer = pre_tokenizers.Whitespace()
+    rules.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=rules, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    labels = {0: "negative", 1: "positive"}
+    config = BertConfig(
+        vocab_size=len(known), max_position_embeddings=32, initializer_range=0.5, id2label=labels, **size
+    )
+    return BertForSequenceClassification(config).eval(), tokenizer
+
+
+@pytest.fixture(scope="module", name="classifier")
+def _classifier() -> tuple[Any, Any]:
+    return words()
+
+
+def logits(classifier: tuple[Any, Any], ids: list[int]) -> Floats:
+    return classifier[0](input_ids=torch.tensor([ids])).logits.detach().double().numpy()[0]  # type: ignore[no-any-return]
+
+
+def test_tokens_against_one_evaluation_at_a_time(classifier: tuple[Any, Any]) -> None:
+    from games import all_coalitions, exact_shares
+
+    answer = Explainer(classifier)(["the film was good", "not bad"])
+    assert answer.output_names == ["negative", "positive"]
+    assert answer.display_data is not None
+    assert answer.display_data.tolist() == [["the", "film", "was", "good"], ["not", "bad", "", ""]]
+    for row, inner in enumerate(([5, 6, 7, 8], [11, 9])):
+        masked = [
+            [token if kept else 4 for token, kept in zip(inner, z, strict=True)] for z in all_coalitions(len(inner))
+        ]
+        table = np.array([logits(classifier, [2, *tokens, 3]) for tokens in masked])
+        for output in range(2):
+            wanted = exact_shares(table[:, output])
+            np.testing.assert_allclose(answer.values[row, : len(inner), output], wanted, atol=1e-5)
+    assert (answer.values[1, 2:] == 0).all()
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
+def test_words_are_groups_of_tokens(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier, groups="words", output="positive", scale="probability")(["the film was awful badly"])
+    assert answer.feature_names == ["the", "film", "was", "awful", "badly"]
+    whole = torch.tensor(logits(classifier, [2, 5, 6, 7, 13, 14, 9, 10, 3])).softmax(dim=0)[1]
+    np.testing.assert_allclose(answer.predictions, [float(whole)], atol=1e-6)
+    masked = torch.tensor(logits(classifier, [2, *[4] * 7, 3])).softmax(dim=0)[1]
+    np.testing.assert_allclose(answer.base_values, [float(masked)], atol=1e-6)
+
+
+def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, Any]) -> None:
+    model, _ = classifier
+    model.train()
+    answer = Explainer(classifier, method="shear", output=1)(["the film was not awful"], budget=120)
+    assert answer.derivative_passes > 0
+    assert model.training
+    model.eval()
+    exact = Explainer(classifier, method="exact", output=1)(["the film was not awful"], budget=64)
+    assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
+
+
+def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
+    from transformers import pipeline
+
+    model, tokenizer = classifier
+    pair = Explainer(classifier, output=1)(["the film was good"])
+    piped = Explainer(pipeline("text-classification", model=model, tokenizer=tokenizer), output=1)(
+        ["the film was good"]
+    )
+    np.testing.assert_allclose(pair.values, piped.values, atol=1e-6)
+    mask = np.array([0, 1, 2, 3, 4, 5])
+    bare = Explainer(model, torch.tensor([2, 4, 4, 4, 4, 3]), groups=mask, output=1)(torch.tensor([[2, 5, 6, 7, 8, 3]]))
+    np.testing.assert_allclose(bare.values[:, 1:5], pair.values, atol=1e-6)
+    np.testing.assert_allclose(bare.values[:, [0, 5]], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "texts", "message"),
+    [
+        ({}, "one text", "rows: wanted a list of texts, got one text; pass [text]"),
+        ({}, [3], "rows: wanted a list of texts, got int"),
+        ({}, [], "rows: wanted a list of texts, got list"),
+        ({}, [""], "rows: there are no tokens in text 0, ''"),
+        ({"background": "[BLANK]"}, ["good"], "background: the tokenizer knows no token '[BLANK]'; try '[MASK]'"),
+        ({"background": np.zeros(3)}, ["good"], "background: for texts, wanted a token such as '[MASK]', got ndarray"),
+        ({"groups": "letters"}, ["good"], "groups: for texts, wanted 'tokens' or 'words', got 'letters'"),
+    ],
+)
+def test_bad_texts(classifier: tuple[Any, Any], options: dict[str, Any], texts: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(classifier, **options)(texts)
+
+
+# All kinds
+
+
+def test_the_census_network_is_explained_alike_through_torch_onnx_a_function_and_a_frame(tmp_path: Any) -> None:
+    from shearshap import data, models
+
+    census = data.load("census")
+    network = models.train(census, steps=200).network
+    rows, train = census.inputs[census.test][:8], census.inputs[census.train]
+    frame, frames = (pd.DataFrame(part, columns=[f"c{i}" for i in range(part.shape[1])]) for part in (rows, train))
+
+    def function(x: Any) -> Floats:
+        given = torch.tensor(np.asarray(x), dtype=torch.float32)
+        return network(given).detach().numpy()  # type: ignore[no-any-return]
+
+    session = exported(network, (torch.tensor(rows[:2], dtype=torch.float32),), tmp_path)
+    answers = [
+        Explainer(model, ("mean", background), groups=census.groups)(given, budget=208)
+        for model, given, background in (
+            (network, rows, train), (session, rows, train), (function, rows, train), (function, frame, frames),
+            (network, frame, frames),
+        )
+    ]  # fmt: skip
+    for answer in answers[1:]:
+        np.testing.assert_allclose(answer.values, answers[0].values, atol=1e-5)
+        assert answer.evaluations == answers[0].evaluations
+
+
+def test_no_library_is_imported_before_a_model_of_it_is_given() -> None:
+    code = (
+        "import sys, numpy as np, shearshap\n"
+        "shearshap.Explainer(lambda x: x.sum(axis=1), np.zeros(3))(np.ones((2, 3)))\n"
+        f"print([name for name in {[*KINDS, 'transformers', 'pandas', 'polars', 'shap', 'captum', 'shapiq', 'matplotlib']} if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

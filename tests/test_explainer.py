@@ -1,0 +1,340 @@
+"""The Explainer: what it stores, what it takes by other names, how it labels, and that threads can share it."""
+
+import dataclasses
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Floats, network
+from shearshap import BudgetError, Explainer, InputError, ModelError, Shear, explain
+from shearshap.interaction import _twice
+
+ROWS = np.random.default_rng(0).normal(size=(6, 4))
+ZEROS = np.zeros(4)
+
+
+def test_it_is_explain_with_its_options_kept() -> None:
+    net = network(4, outputs=3)
+    explainer = Explainer(net, ("mean", ROWS), method="shear", groups=[[0, 1], [2], [3]], output=[0, 2], seed=3)
+    once = explain(net, ROWS, reference=("mean", ROWS), method="shear", groups=[[0, 1], [2], [3]], output=[0, 2], seed=3,
+                   budget=40)  # fmt: skip
+    for answer in (explainer(ROWS, budget=40), explainer(ROWS, max_evals=40, silent=True)):
+        np.testing.assert_array_equal(answer.values, once.values)
+        assert answer.evaluations == once.evaluations <= 40
+
+
+def test_it_stores_options_only() -> None:
+    explainer = Explainer(network(4), ZEROS)
+    before = dict(vars(explainer))
+    explainer(ROWS, budget=16)
+    assert vars(explainer) == before
+    assert vars(explainer).keys() == {field.name for field in dataclasses.fields(Explainer)}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        explainer.seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("players", "background", "spent"),
+    [(3, 1, 8), (3, 5, 40), (6, 1, 64), (7, 1, 114), (20, 1, 322)],
+)
+def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
+    players: int, background: int, spent: int
+) -> None:
+    explainer = Explainer(lambda x: x.sum(axis=1), np.zeros((background, players)), method="auto")
+    assert explainer(np.ones((2, players))).evaluations <= spent
+    assert explainer(np.ones((2, players))).evaluations > 0.9 * spent
+
+
+@pytest.mark.parametrize(
+    ("options", "call", "error", "message"),
+    [
+        ({}, {"budget": 16, "max_evals": 16}, InputError, "budget and max_evals are the same; give one of the two"),
+        ({}, {"progress": True, "silent": True}, InputError, "progress and silent are the same"),
+        ({}, {"max_evals": -3}, BudgetError, "budget: wanted a positive integer, got -3"),
+        ({"background": None}, {}, InputError, "background: say what an absent player is replaced with"),
+        ({"scale": "chance"}, {}, InputError, "scale: wanted one of probability, log-odds, margin, logit"),
+        ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function given as output= makes its own scale"),
+        ({"output": "yes"}, {}, InputError, "output: there is no output 'yes'; the model has 2: 0 to 1"),
+        ({"output": "yes", "output_names": ["a", "b"]}, {}, InputError, "there is no output 'yes'; the model has 2: a, b (0 to 1)"),
+        ({"feature_names": ["a"]}, {}, InputError, "feature_names: wanted 4, one for each player, got 1"),
+        ({"seed": -1}, {}, InputError, "seed: wanted an integer from 0, got -1"),
+    ],
+)  # fmt: skip
+def test_bad_options(options: dict[str, Any], call: dict[str, Any], error: type[Exception], message: str) -> None:
+    arguments = {"background": ZEROS, **options}
+    with pytest.raises(error, match=re.escape(message)):
+        Explainer(network(4), **arguments)(ROWS, **call)
+
+
+def test_names_are_checked_before_any_evaluation_is_spent() -> None:
+    asked: list[int] = []
+
+    def model(x: Floats) -> Floats:
+        asked.append(len(x))
+        return np.asarray(x.sum(axis=1))
+
+    with pytest.raises(InputError, match="feature_names"):
+        Explainer(model, ZEROS, feature_names=["a"])(ROWS)
+    assert not asked
+
+
+def test_names_of_players_and_outputs() -> None:
+    net = network(4, outputs=2)
+    plain = Explainer(net, ZEROS)(ROWS)
+    assert plain.feature_names == ["x0", "x1", "x2", "x3"]
+    assert plain.output_names == ["output 0", "output 1"]
+    grouped = Explainer(net, ZEROS, groups={"left": [0, 2]}, output="b", output_names=["a", "b"])(ROWS)
+    assert grouped.feature_names == ["left", "x1", "x3"]
+    assert grouped.output_names == ["b"]
+    assert grouped.values.shape == (6, 3)
+    np.testing.assert_allclose(grouped.predictions, plain.predictions[:, 1])
+    mine = Explainer(net, ZEROS, feature_names=list("wxyz"), output_names=["no", "yes"], output=[1])(ROWS)
+    assert (mine.feature_names, mine.output_names) == (list("wxyz"), ["yes"])
+    assert mine.output("yes").values.shape == (6, 4)
+    with pytest.raises(InputError, match=r"there is no output 'no'; there are yes \(0 to 0\)"):
+        mine.output("no")
+
+
+def test_data_is_a_number_for_each_player() -> None:
+    """A single input's number, the place of what is on in a one-hot block, the mean of any other block."""
+    rows = np.array([[0.5, 0, 1, 0, 2, 4], [0.25, 1, 0, 0, 3, 3]])
+    answer = Explainer(lambda x: x.sum(axis=1), np.zeros(6), groups=[[0], [1, 2, 3], [4, 5]])(rows)
+    assert answer.data is not None
+    np.testing.assert_array_equal(answer.data, [[0.5, 1, 3], [0.25, 0, 3]])
+    assert answer.display_data is None
+
+
+def test_rows_and_outputs_of_an_explanation() -> None:
+    whole = Explainer(network(4, outputs=3), ZEROS)(ROWS)
+    part = whole[1:3]
+    assert len(whole) == 6
+    assert len(part) == 2
+    np.testing.assert_array_equal(part.values, whole.values[1:3])
+    assert part.data is not None
+    np.testing.assert_array_equal(part.data, ROWS[1:3])
+    np.testing.assert_array_equal(whole[4].output(2).values, whole.values[4:5, :, 2])
+    np.testing.assert_array_equal(whole[whole.predictions[:, 0] > 0].values, whole.values[whole.predictions[:, 0] > 0])
+    with pytest.raises(InputError, match="an explanation is indexed by rows"):
+        whole[:, 1]  # type: ignore[index]
+
+
+def test_intervals_are_the_values_and_their_errors() -> None:
+    answer = dataclasses.replace(
+        Explainer(network(4), ZEROS, output=0)(ROWS), standard_errors=np.full((6, 4), 0.5), degrees_of_freedom=4.0
+    )
+    lower, upper = answer.interval(0.95)
+    np.testing.assert_allclose(upper - answer.values, 0.5 * 2.7764451051977987)  # Student's t table, 4 degrees
+    np.testing.assert_allclose(answer.values - lower, upper - answer.values)
+    with pytest.raises(InputError, match="level: wanted a number between 0 and 1"):
+        answer.interval(95)
+    with pytest.raises(InputError, match=r"shear has no standard errors; try method='kriging'"):
+        dataclasses.replace(answer, standard_errors=None, method="shear").interval()
+
+
+# Scales
+
+
+@pytest.fixture(name="logits")
+def _logits() -> nn.Module:
+    return network(4, outputs=3)
+
+
+def at(net: nn.Module, rows: Floats) -> Tensor:
+    return net(torch.tensor(rows)).detach()  # type: ignore[no-any-return]
+
+
+def test_scales_of_a_module_that_returns_margins(logits: nn.Module) -> None:
+    def predicted(scale: Any) -> Floats:
+        return Explainer(logits, ZEROS, scale=scale)(ROWS).predictions
+
+    chances = at(logits, ROWS).softmax(dim=1).numpy()
+    np.testing.assert_allclose(predicted(None), at(logits, ROWS).numpy())
+    np.testing.assert_allclose(predicted("margin"), at(logits, ROWS).numpy())
+    np.testing.assert_allclose(predicted("logit"), at(logits, ROWS).numpy())
+    np.testing.assert_allclose(predicted("probability"), chances)
+    np.testing.assert_allclose(predicted("log-odds"), np.log(chances / (1 - chances)), atol=1e-9)
+
+
+def test_log_odds_of_margins_stay_finite_where_a_probability_is_one() -> None:
+    def margins(x: Tensor) -> Tensor:
+        return torch.stack((400 * x[:, 0], -400 * x[:, 0]), dim=1)
+
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return margins(x)
+
+    answer = Explainer(Net(), np.zeros(1), scale="log-odds")(np.ones((1, 1)))
+    np.testing.assert_allclose(answer.predictions, [[800, -800]])
+
+
+def test_scales_of_one_margin() -> None:
+    net = network(4, outputs=1)
+    chance = Explainer(net, ZEROS, scale="probability")(ROWS).predictions
+    np.testing.assert_allclose(chance, at(net, ROWS).sigmoid().numpy().reshape(-1))
+    odds = Explainer(net, ZEROS, scale="log-odds")(ROWS).predictions
+    np.testing.assert_allclose(odds, at(net, ROWS).numpy().reshape(-1))
+
+
+def test_the_log_odds_of_a_function_of_probabilities() -> None:
+    answer = Explainer(lambda x: x, np.full(2, 0.5), scale="log-odds")(np.array([[0.9, 1.0], [0.2, 0.0]]))
+    np.testing.assert_allclose(answer.predictions[:, 0], np.log([9, 0.25]))
+    assert np.isfinite(answer.predictions).all()
+    assert abs(answer.predictions[:, 1]).min() > 16
+    with pytest.raises(ModelError, match=r"scale='log-odds' needs probabilities, and the model returned 0 to 2"):
+        Explainer(lambda x: x, np.zeros(2), scale="log-odds")(np.array([[1.0, 2.0]]))
+    with pytest.raises(InputError, match="a function has one scale, its own"):
+        Explainer(lambda x: x, np.zeros(2), scale="margin")(np.ones((1, 2)))
+
+
+# Several inputs
+
+
+class Mixed(nn.Module):
+    """Two inputs: indices (n, 3) and numbers (n, 2, 2)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.inner = nn.Embedding(9, 2), network(10).float()
+
+    def forward(self, indices: Tensor, numbers: Tensor) -> Tensor:
+        assert indices.dtype == torch.int64
+        assert indices.shape[1:] == (3,)
+        assert numbers.shape[1:] == (2, 2)
+        return self.inner(torch.cat((self.table(indices).flatten(1), numbers.flatten(1)), dim=1))  # type: ignore[no-any-return]
+
+
+def mixed_rows() -> tuple[Any, Floats]:
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 9, (4, 3)), rng.normal(size=(4, 2, 2))
+
+
+@pytest.mark.parametrize("method", ["exact", "shear"])
+def test_several_inputs_against_one_evaluation_at_a_time(method: str) -> None:
+    net = Mixed()
+    indices, numbers = mixed_rows()
+    masks = (np.array([0, 1, 1]), np.array([[2, 2], [3, 1]]))
+    answer = Explainer(net, (np.zeros(3, dtype=int), np.zeros((2, 2))), groups=masks, method=method)(
+        (indices, numbers), budget=100
+    )
+    owner = np.concatenate([mask.reshape(-1) for mask in masks])
+
+    def value(row: int, present: Any) -> Floats:
+        kept = np.array(present)[owner]
+        ids, xs = indices[row] * kept[:3], (numbers[row].reshape(-1) * kept[3:]).reshape(2, 2)
+        return at_both(net, ids, xs)
+
+    from games import all_coalitions, exact_shares
+
+    for row in range(4):
+        table = np.array([value(row, present) for present in all_coalitions(4)])
+        wanted = np.stack([exact_shares(table[:, k]) for k in range(table.shape[1])], axis=1)
+        np.testing.assert_allclose(answer.values[row], wanted, atol=1e-5)
+
+
+def at_both(net: nn.Module, indices: Any, numbers: Any) -> Floats:
+    given = torch.tensor(indices)[None], torch.tensor(numbers, dtype=torch.float32)[None]
+    return net(*given).detach().double().numpy()[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("rows", "background", "message"),
+    [
+        ((np.ones((2, 3)), np.ones((3, 2))), (ZEROS[:3], ZEROS[:2]), "need as many rows each, got [2, 3]"),
+        ((np.ones((2, 3)), np.ones((2, 2))), ZEROS, "the rows are a tuple of 2 inputs; give a tuple of as many references"),
+        ((np.ones((2, 3)), np.ones((2, 2))), (ZEROS, ZEROS, ZEROS), "wanted 2 parts, one for each input, got 3"),
+        ((np.ones((2, 3), dtype=int), np.ones((2, 2))), (np.full(3, 0.5), ZEROS[:2]), "integer inputs need an integer reference"),
+        ((np.ones((2, 3)), np.ones((2, 2))), (np.zeros((4, 3)), np.zeros((5, 2))), "the parts need as many background rows each, got [4, 5]"),
+    ],
+)  # fmt: skip
+def test_bad_tuples(rows: Any, background: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(Mixed(), background)(rows)
+
+
+def test_statistics_of_several_inputs() -> None:
+    indices, numbers = mixed_rows()
+    answer = Explainer(Mixed(), ("mode", (indices, numbers)))((indices, numbers), budget=128)
+    assert answer.values.shape == (4, 7, 2)
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
+def test_a_mask_may_have_captums_leading_axis() -> None:
+    mask = np.array([[0, 0, 1], [2, 2, 1]])
+    images = np.random.default_rng(0).normal(size=(3, 2, 3))
+    plain, theirs = (
+        Explainer(lambda x: x.sum(axis=(1, 2)), np.zeros((2, 3)), groups=groups)(images)
+        for groups in (mask, mask[None])
+    )
+    np.testing.assert_array_equal(plain.values, theirs.values)
+
+
+# Threads
+
+
+class Moody(nn.Module):
+    """Answers nonsense in training mode, and lets other threads in while it works."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network(4)
+        self.dropout = nn.Dropout(0.9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        import time
+
+        time.sleep(0.001)
+        return self.dropout(self.inner(x))  # type: ignore[no-any-return]
+
+
+def test_one_explainer_explains_from_several_threads() -> None:
+    net = Moody().train()
+    explainer = Explainer(net, ZEROS, method=Shear(), batch_size=32)
+    parts = [ROWS + shift for shift in range(12)]
+    wanted = [explainer(part, budget=34).values for part in parts]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda part: explainer(part, budget=34).values, parts))
+    for ours, theirs in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    assert net.training
+    assert net.dropout.training
+    assert _twice.inside == 0
+    assert torch.backends.cuda.flash_sdp_enabled()
+
+
+# Models that fail
+
+
+def test_a_model_that_raises_is_told_with_its_row_and_coalition() -> None:
+    def model(x: Floats) -> Floats:
+        if ((x != 0).sum(axis=1) == 3).any() and (x[:, 0] == ROWS[4, 0]).any():
+            raise KeyError("no such thing")
+        return np.asarray(x.sum(axis=1))
+
+    with pytest.raises(ModelError, match=r"KeyError: 'no such thing' \(first on row 4 with 3 of 4 players present\)"):
+        Explainer(model, ZEROS)(ROWS, budget=16)
+
+
+def test_a_model_that_fails_only_on_large_batches_is_told_as_it_is() -> None:
+    def model(x: Floats) -> Floats:
+        if len(x) > 1:
+            raise ValueError("one at a time")
+        return np.asarray(x.sum(axis=1))
+
+    with pytest.raises(ModelError, match=r"inputs of shape \(96, 4\): ValueError: one at a time$"):
+        Explainer(model, ZEROS)(ROWS, budget=16)
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), IndexError("far")])
+def test_a_module_that_fails_is_not_said_to_lack_derivatives(error: Exception) -> None:
+    class Broken(nn.Module):
+        def forward(self, _: Tensor) -> Tensor:
+            raise error
+
+    with pytest.raises(ModelError, match=rf"the model failed on inputs of shape .*: {type(error).__name__}: {error}"):
+        Explainer(Broken(), ZEROS, method="shear")(ROWS, budget=40)

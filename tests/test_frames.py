@@ -1,0 +1,305 @@
+"""Frames of pandas, polars and pyarrow: columns, order, types, strings and missing values reach the model as they were."""
+
+import datetime as dt
+import re
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from games import Floats, network
+from shearshap import Explainer, InputError
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+every_library = pytest.mark.parametrize("library", LIBRARIES)
+
+
+def people(count: int = 60, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, count),
+            "city": rng.choice(np.array(["Rome", "Oslo", "Bern", None]), count),
+            "kind": pd.Categorical(rng.choice(list("abc"), count), categories=list("cab")),
+            "height": np.where(rng.random(count) < 0.2, np.nan, rng.normal(170, 10, count)),
+            "member": rng.random(count) < 0.5,
+        }
+    )
+
+
+def like(library: str, frame: pd.DataFrame) -> Any:
+    if library == "pandas":
+        return frame
+    return pl.from_pandas(frame) if library == "polars" else pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def some(frame: Any, start: int, stop: int) -> Any:
+    return frame.slice(start, stop - start) if isinstance(frame, pa.Table) else frame[start:stop]
+
+
+def cells(frame: Any) -> list[tuple[Any, ...]]:
+    table = nw.from_native(frame, eager_only=True)
+    return [tuple(None if x is None or x != x else x for x in row) for row in table.rows()]
+
+
+def schema(frame: Any) -> Any:
+    if isinstance(frame, pd.DataFrame):
+        return dict(frame.dtypes)
+    return frame.schema
+
+
+class Recorder:
+    """A model that keeps what it was given, and knows nothing else."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def __call__(self, frame: Any) -> Floats:
+        self.given.append(frame)
+        return np.array([float(hash(row[:2]) % 97) for row in cells(frame)])
+
+
+@every_library
+def test_the_model_sees_frames_as_they_were_given(library: str) -> None:
+    frame = like(library, people())
+    rows, background = some(frame, 10, 14), some(frame, 0, 2)
+    model = Recorder()
+    answer = Explainer(model, background)(rows)
+    assert answer.feature_names == ["age", "city", "kind", "height", "member"]
+    for given in model.given:
+        assert type(given) is type(frame)
+        assert list(nw.from_native(given).columns) == answer.feature_names
+        assert schema(given) == schema(frame)
+    mixes = {row for given in model.given for row in cells(given)}
+    for row, absent in ((row, absent) for row in cells(rows) for absent in cells(background)):
+        assert row in mixes
+        assert absent in mixes
+        assert (row[0], *absent[1:]) in mixes
+        assert (*row[:3], absent[3], row[4]) in mixes
+    known = [set(column) for column in zip(*cells(rows), *(), strict=True)]
+    absent_known = [set(column) for column in zip(*cells(background), strict=True)]
+    for row in mixes:
+        assert all(value in ours | theirs for value, ours, theirs in zip(row, known, absent_known, strict=True))
+
+
+@every_library
+def test_values_against_one_evaluation_at_a_time(library: str) -> None:
+    """The slow way: a frame of one row for every coalition, put together cell by cell."""
+    from games import all_coalitions, exact_shares
+
+    frame = like(library, people())
+    model = Recorder()
+    answer = Explainer(model, some(frame, 3, 4))(some(frame, 20, 22))
+    (absent,) = cells(some(frame, 3, 4))
+    for at, row in enumerate(cells(some(frame, 20, 22))):
+        mixes = [tuple(r if z else a for z, r, a in zip(kept, row, absent, strict=True)) for kept in all_coalitions(5)]
+        table = np.array([float(hash(mix[:2]) % 97) for mix in mixes])
+        np.testing.assert_allclose(answer.values[at], exact_shares(table), atol=1e-9)
+
+
+@every_library
+@pytest.mark.parametrize("statistic", ["mean", "median", "mode"])
+def test_statistics_of_frames(library: str, statistic: str) -> None:
+    frame = like(library, people())
+    model = Recorder()
+    Explainer(model, (statistic, frame))(some(frame, 0, 2))
+    pandas = people()
+    absent = cells(model.given[0])[0]
+    commonest = {name: pandas[name].value_counts(dropna=False).max() for name in pandas}
+    for name, value in zip(pandas, absent, strict=True):
+        numbers = name in ("age", "height")
+        if numbers and statistic != "mode":
+            assert value == pytest.approx(getattr(pandas[name], statistic)())
+        else:
+            same = pandas[name].isna() if value is None else pandas[name] == value
+            assert same.sum() == commonest[name]
+
+
+def test_the_mode_takes_a_groups_columns_together() -> None:
+    frame = pl.DataFrame({"a": ["x"] * 4 + ["y"] * 3 + ["z"] * 3, "b": ["p", "q", "r", "s"] + ["p"] * 6})
+    model = Recorder()
+    Explainer(model, ("mode", frame), groups={"both": ["a", "b"]})(frame[:2])
+    assert cells(model.given[0])[0] == ("y", "p")
+
+
+def test_numbers_for_strings_and_words_for_people() -> None:
+    frame = people()[:3]
+    answer = Explainer(Recorder(), people()[10:11])(frame)
+    assert answer.data is not None
+    assert answer.display_data is not None
+    np.testing.assert_array_equal(answer.data[:, 0], frame["age"])
+    assert answer.display_data[:, 1].tolist() == [None if x != x else x for x in frame["city"]]
+    words = sorted({x for x in frame["city"] if x == x})
+    assert [words[int(code)] if code < len(words) else None for code in answer.data[:, 1]] == answer.display_data[
+        :, 1
+    ].tolist()
+
+
+def test_frames_of_one_hot_columns_show_the_column_that_is_on() -> None:
+    frame = pd.DataFrame({"age": [30.0, 40.0], "city_Rome": [1.0, 0.0], "city_Oslo": [0.0, 1.0]})
+    answer = Explainer(lambda x: x.to_numpy().sum(axis=1), frame[:1], groups={"city": ["city_Rome", "city_Oslo"]})(
+        frame
+    )
+    assert answer.feature_names == ["city", "age"]
+    assert answer.display_data is not None
+    assert answer.display_data.tolist() == [["city_Rome", 30.0], ["city_Oslo", 40.0]]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"place": ["town"]}, "groups: there is no column 'town'; the rows have age, city, kind, height, member"),
+        ([["age", "city"], ["kind"], ["height"]], "groups are incomplete: input columns [4] belong to no player"),
+        ({"age": ["city"]}, "groups: player 'age' leaves out the column of its own name"),
+        ({"x": ["age", "city"], "y": ["city"]}, "groups overlap: input column 1 is in the groups of players [0, 1]"),
+    ],
+)
+def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(Recorder(), people()[:1], groups=groups)(people()[:2])
+
+
+@pytest.mark.parametrize(
+    ("rows", "background", "message"),
+    [
+        (people().drop(columns="city"), people(), "background: there is no use for column 'city'"),
+        (people(), people().drop(columns=["city", "age"]), "background: column 'age' is missing (2 of 5 are: ['age', 'city'])"),
+        (people(), like("polars", people()), "background: it is a polars frame and the rows are pandas; give both as one"),
+        (people(), people()[:0], "background: there are no rows in the frame"),
+        (people()[:0], people(), "rows: there is nothing to explain in a frame of shape (0, 5)"),
+        (people(), np.zeros(3), "background: wanted a frame with the rows' columns, or an array of shape (b, 5)"),
+        (people().assign(age="old"), people(), "rows: column 'age' is String here and Int64 elsewhere; give both the same type"),
+        (people().rename(columns={"age": 7}), people(), "rows: column names must be strings, got 7"),
+        (people()[:1], "mean", "there is only one, which would be its own reference"),
+        (people(), ("average", people()), "reference: wanted one of mean, median, mode"),
+    ],
+)  # fmt: skip
+def test_bad_frames_are_refused_before_any_work(rows: Any, background: Any, message: str) -> None:
+    model = Recorder()
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(model, background)(rows)
+    assert not model.given
+
+
+def test_whole_numbers_without_holes_fit_a_background_with_holes() -> None:
+    """pandas makes floating numbers of a column as soon as one is missing."""
+    rows, background = people().assign(height=180)[:3], people()
+    model = Recorder()
+    Explainer(model, background)(rows, budget=60 * 32)
+    assert model.given[0]["height"].dtype == np.float64
+
+
+def test_an_unknown_category_is_refused() -> None:
+    rows = people()[:2].assign(kind=pd.Categorical(["c", "new"]))
+    with pytest.raises(InputError, match=r"rows: column 'kind' is .* here and .* elsewhere; give both the same type"):
+        Explainer(Recorder(), people()[:3])(rows)
+
+
+def test_dates_are_cells_too() -> None:
+    frame = pl.DataFrame({"day": [dt.date(2024, 1, 1), dt.date(2024, 5, 5)], "x": [1.0, 2.0]})
+    answer = Explainer(lambda f: f["day"].dt.month().to_numpy() * f["x"].to_numpy(), frame[:1])(frame)
+    np.testing.assert_allclose(answer.values, [[0, 0], [6, 3]])
+
+
+def test_torch_takes_frames_of_numbers_only() -> None:
+    net = network(2)
+    rows = np.random.default_rng(0).normal(size=(4, 2))
+    expected = Explainer(net, ("mean", rows))(rows)
+    for library in LIBRARIES:
+        frame = like(library, pd.DataFrame(rows, columns=["a", "b"]))
+        answer = Explainer(net, ("mean", frame))(frame)
+        np.testing.assert_allclose(answer.values, expected.values)
+        assert answer.feature_names == ["a", "b"]
+    with pytest.raises(InputError, match="rows: column 'city' is String, and this kind of model takes numbers only"):
+        Explainer(net, people()[["city", "age"]])(people()[["city", "age"]])
+
+
+# Pipelines
+
+
+def pipeline(frame: Any, labels: Any) -> Pipeline:
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["city", "kind"]),
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age", "height"]),
+        remainder="passthrough",
+    )
+    return make_pipeline(columns, LogisticRegression()).fit(frame, labels)
+
+
+LABELS = np.where((people(400)["age"] > 50) ^ (people(400)["city"] == "Rome"), "yes", "no")
+
+
+@pytest.mark.parametrize("fitted", ["pandas", "polars"])
+def test_a_pipeline_explains_its_original_columns_alike_in_every_library(fitted: str) -> None:
+    """A missing string is NaN in pandas and None elsewhere: the model gets what it was fitted to."""
+    model = pipeline(like(fitted, people(400)), LABELS)
+    answers = []
+    for library in LIBRARIES:
+        frame = like(library, people(400))
+        answers.append(Explainer(model, ("mean", frame))(some(frame, 0, 20)))
+    for answer in answers:
+        assert answer.feature_names == ["age", "city", "kind", "height", "member"]
+        assert answer.output_names == ["no", "yes"]
+        np.testing.assert_allclose(answer.values, answers[0].values, atol=1e-12)
+        np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+    np.testing.assert_allclose(answers[0].predictions, model.predict_proba(like(fitted, people(400))[:20]), atol=1e-12)
+
+
+def test_columns_in_another_order_are_taken_by_name() -> None:
+    model = pipeline(people(400), LABELS)
+    usual = Explainer(model, people(400)[:2])(people(400)[:5])
+    mixed = people(400)[["member", "kind", "age", "height", "city"]]
+    answer = Explainer(model, mixed[:2])(mixed[:5])
+    assert answer.feature_names == usual.feature_names
+    np.testing.assert_allclose(answer.values, usual.values)
+
+
+def test_a_missing_column_is_named() -> None:
+    model = pipeline(people(400), LABELS)
+    with pytest.raises(InputError, match=r"rows: column 'city' is missing \(1 of 5 are: \['city'\]\)"):
+        Explainer(model, people())(people().drop(columns="city"))
+    with pytest.raises(InputError, match="rows: there is no use for column 'label'; drop what the model does not take"):
+        Explainer(model, people())(people().assign(label=1))
+
+
+def test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_column() -> None:
+    """The model behind the transformer, explained on transformed rows, gives what the whole Pipeline gives."""
+    model = pipeline(people(400), LABELS)
+    before, after = model[:-1], model[-1]
+    whole = Explainer(model, people(400)[7:8], scale="log-odds")(people(400)[:6])
+    rows, reference = before.transform(people(400)[:6]), before.transform(people(400)[7:8])
+    behind = Explainer(after, np.asarray(reference, float), groups=before, scale="log-odds")(np.asarray(rows, float))
+    order = [behind.feature_names.index(name) for name in whole.feature_names]
+    np.testing.assert_allclose(behind.values[:, order], whole.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("drop", [None, "first", "if_binary"])
+def test_columns_made_by_one_hot_encoders(drop: Any) -> None:
+    frame = people(200).dropna()
+    transformer = make_column_transformer(
+        ("passthrough", ["age"]), (OneHotEncoder(drop=drop), ["city", "member"]), (OneHotEncoder(), [2])
+    ).fit(frame)
+    from shearshap.adapters.estimators import made_columns
+
+    made = made_columns(transformer)
+    names = list(transformer.get_feature_names_out())
+    for column, own in made.items():
+        assert own == [at for at, name in enumerate(names) if name.partition("__")[2].split("_")[0] == column]
+    assert sorted(at for own in made.values() for at in own) == list(range(len(names)))
+
+
+def test_a_transformer_that_mixes_columns_is_refused() -> None:
+    from sklearn.preprocessing import PolynomialFeatures
+
+    mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
+    with pytest.raises(InputError, match="groups: cannot tell which columns PolynomialFeatures makes of which"):
+        Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
