@@ -14,12 +14,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from shearshap import Explanation, explain
+from shearshap import Explainer, Explanation, plots
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-BLUE, RED = "#0072B2", "#D55E00"
 
 
 def main() -> None:
@@ -33,13 +30,14 @@ def main() -> None:
     guesses = network(torch.tensor(test, dtype=torch.float32)).argmax(dim=1).numpy()
     print(f"{(guesses == truth).mean():.0%} of {len(test)} test wines are classified right")
 
-    explanation = explain(network, test, reference=train.mean(axis=0), budget=208, output=0)
-    exact = explain(network, test, reference=train.mean(axis=0), budget=1 << 13, output=0)
+    explainer = Explainer(network, ("mean", train), output=0, feature_names=wine.feature_names)
+    explanation, exact = explainer(test, budget=208), explainer(test, budget=1 << 13)
     print(explanation)
     error = np.abs(explanation.values - exact.values).mean() / np.abs(exact.values).mean()
     print(f"against all 8192 coalitions, the mean error is {error:.2%} of the mean share\n")
-    show(explanation, 0, wine.feature_names)
-    plot(explanation, exact, 0, wine.feature_names, out)
+    show(explanation[0])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    plots.waterfall(explanation, row=0).get_figure(root=True).savefig(out, dpi=150)  # type: ignore[union-attr]
     print(f"\nThe plot of row 0 is in {out}")
 
 
@@ -56,28 +54,14 @@ def fit(inputs: Any, labels: Any) -> nn.Module:
     return net.eval()
 
 
-def show(explanation: Explanation, row: int, names: list[str]) -> None:
-    print(f"row {row}: base value {explanation.base_values[row]:+.3f}")
-    errors = np.zeros(13) if explanation.standard_errors is None else explanation.standard_errors[row]
-    for player in np.argsort(-np.abs(explanation.values[row])):
-        print(f"  {names[player]:30s} {explanation.values[row, player]:+8.4f} ± {errors[player]:.4f}")
-    print(f"  {'prediction (logit of class 0)':30s} {explanation.predictions[row]:+8.4f}")
-
-
-def plot(explanation: Explanation, exact: Explanation, row: int, names: list[str], out: Path) -> None:
-    order = np.argsort(np.abs(exact.values[row]))
-    shares = explanation.values[row, order]
-    errors = None if explanation.standard_errors is None else 1.96 * explanation.standard_errors[row, order]
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    axes.barh(range(13), shares, xerr=errors, color=np.where(shares < 0, RED, BLUE).tolist(), capsize=3, alpha=0.8)
-    axes.plot(exact.values[row, order], range(13), "k|", markersize=12, label="exact")
-    axes.set_yticks(range(13), [names[player] for player in order])
-    axes.set_xlabel("share of the logit of class 0, with 95 % intervals")
-    axes.set_title(f"{explanation.method}, {explanation.evaluations} of {exact.evaluations} evaluations")
-    axes.axvline(0, color="black", linewidth=0.8)
-    axes.legend(loc="lower right")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=150)
+def show(one: Explanation) -> None:
+    """Print the shares of one row with their 95 % intervals, the largest first."""
+    lower, upper = one.interval()
+    print(f"base value {one.base_values[0]:+.3f}")
+    for player in np.argsort(-np.abs(one.values[0])):
+        share, margin = one.values[0, player], (upper - lower)[0, player] / 2
+        print(f"  {one.feature_names[player]:30s} {share:+8.4f} ± {margin:.4f}")
+    print(f"  {'prediction (logit of class 0)':30s} {one.predictions[0]:+8.4f}")
 
 
 if __name__ == "__main__":

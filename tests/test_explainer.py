@@ -109,6 +109,16 @@ def test_data_is_a_number_for_each_player() -> None:
     assert answer.display_data is None
 
 
+def test_a_missing_number_is_missing_in_its_own_player_alone() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    rows = np.array([[np.nan, 0, 1, 2, 4], [1, 1, 0, np.nan, 3]])
+    model = HistGradientBoostingRegressor(max_iter=2).fit(rows, [0, 1])
+    answer = Explainer(model, rows[:1], groups=[[0], [1, 2], [3, 4]])(rows)
+    assert answer.data is not None
+    np.testing.assert_array_equal(answer.data, [[np.nan, 1, 3], [1, 0, np.nan]])
+
+
 def test_rows_and_outputs_of_an_explanation() -> None:
     whole = Explainer(network(4, outputs=3), ZEROS)(ROWS)
     part = whole[1:3]

@@ -85,7 +85,8 @@ def _cells(frame: Frame, reference: Reference, groups: Groups) -> Inputs:
     owner, names = players(groups, shape, frame.columns)
     pool, absent = reference_cells(reference, frame, owner)
     numbers, words = numbers_and_words(frame)
-    data, display = _by_player(numbers, words, owner, frame.columns)
+    told = torch.from_numpy(numbers)
+    data, display = _by_player(told, words, owner, frame.columns, told)
     own = torch.arange(len(frame))[:, None].expand(-1, shape[0])
     return Inputs(own, absent, shape, owner, names, Pool(pool).decode, data, display)
 
@@ -110,7 +111,7 @@ def _array(rows: Any, reference: Any, groups: Groups, model: Adapted, columns: S
     dtype = _dtype(model, rows, table, absent)
     inputs, references = (_placed(part.flatten(1), model.device, dtype) for part in (table, absent))
     decode = (lambda part: part) if model.takes_tensors else (lambda part: part.cpu().numpy())
-    data, display = _by_player(table.flatten(1).cpu().double().numpy(), None, owner, columns)
+    data, display = _by_player(table.flatten(1), None, owner, columns, inputs)
     return Inputs(inputs, references, shape, owner, names, decode, data, display)
 
 
@@ -176,7 +177,7 @@ def _several(rows: tuple[Any, ...], reference: Any, groups: Any, model: Adapted)
         typed = tuple(part.to(kind) for part, kind in zip(shaped, kinds, strict=True))
         return typed if model.takes_tensors else tuple(part.cpu().numpy() for part in typed)
 
-    data, display = _by_player(_side_by_side(tables).cpu().numpy(), None, owner, ())
+    data, display = _by_player(_side_by_side(tables), None, owner, (), inputs)
     smooth = all(table.is_floating_point() for table in tables)
     return Inputs(inputs, references, (sum(sizes),), owner, names, decode, data, display, smooth)
 
@@ -224,42 +225,45 @@ def _side_by_side(parts: list[Tensor]) -> Tensor:
 
 
 def _by_player(
-    numbers: NDArray[np.float64], words: NDArray[np.object_] | None, owner: NDArray[np.int64], columns: Sequence[str]
+    rows: Tensor, words: NDArray[np.object_] | None, owner: NDArray[np.int64], columns: Sequence[str], placed: Tensor
 ) -> tuple[NDArray[np.float64], NDArray[np.object_] | None]:
     """Return a number for every player's value, (r, p), and the words for it where they tell more.
 
-    A single input's own number; of a one-hot block, which of its inputs is on; of any other block, the mean.
+    A single input's own number; of a one-hot block, which of its inputs is on; of any other block, the mean. `rows`
+    (r, d) are as they were given; `placed` are the same where the model is, which may be faster.
     """
-    count = int(owner.max()) + 1
-    if count == owner.size and (owner == np.arange(count)).all():
-        return numbers, words
-    data = np.empty((len(numbers), count))
-    display = np.empty(data.shape, dtype=object)
-    for player in range(count):
-        own = np.flatnonzero(owner == player)
-        data[:, player] = _value(numbers[:, own])
-        display[:, player] = _words(numbers, words, own, columns)
-    return data, display if columns else None
+    if owner.size == int(owner.max()) + 1 and (owner == np.arange(owner.size)).all():
+        return rows.double().cpu().numpy(), words
+    data, on = _blocks(placed if placed.is_floating_point() else placed.double(), torch.as_tensor(owner))
+    alone = np.flatnonzero(np.bincount(owner)[owner] == 1)
+    data[:, owner[alone]] = rows[:, torch.as_tensor(alone, device=rows.device)].double().cpu().numpy()
+    if not columns:
+        return data, None
+    return data, _words(rows.cpu().numpy() if words is None else words, owner, on if words is None else None, columns)
 
 
-def _value(block: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return one number for a player's inputs (r, n)."""
-    if block.shape[1] == 1:
-        return np.asarray(block[:, 0])
-    return np.asarray(np.where(_one_hot(block), block.argmax(axis=1), block.mean(axis=1)))
-
-
-def _one_hot(block: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray(((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1))
+def _blocks(x: Tensor, owner: Tensor) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return each player's number (r, p), of inputs x (r, d), and whether its inputs are one-hot (r, p)."""
+    owned = torch.nn.functional.one_hot(owner).to(x.device, x.dtype)  # (d, p)
+    place = (owned.cumsum(dim=0) - 1) * owned
+    known = x.nan_to_num()  # in a product, one missing number would make a row of them
+    total, size = known @ owned, owned.sum(dim=0)
+    on = (((x == 0) | (x == 1)).to(x.dtype) @ owned == size) & (total == 1)
+    data = torch.where(on, known @ place, total / size)
+    data = data.masked_fill(x.isnan().to(x.dtype) @ owned > 0, torch.nan)
+    return data.double().cpu().numpy(), on.cpu().numpy()
 
 
 def _words(
-    numbers: NDArray[np.float64], words: NDArray[np.object_] | None, own: NDArray[np.int64], columns: Sequence[str]
-) -> Any:
-    """Return how to read a player's inputs: the column that is on of a one-hot block, else their values."""
-    block = numbers[:, own]
-    if words is None and len(own) > 1 and columns:
-        hot = np.array(columns, dtype=object)[own[block.argmax(axis=1)]]
-        return np.where(_one_hot(block), hot, [", ".join(f"{x:g}" for x in row) for row in block])
-    told = block if words is None else words[:, own]
-    return told[:, 0] if len(own) == 1 else [", ".join(map(str, row)) for row in told]
+    cells: NDArray[Any], owner: NDArray[np.int64], on: NDArray[np.bool_] | None, columns: Sequence[str]
+) -> NDArray[np.object_]:
+    """Return how to read the players' inputs, (r, p): the column that is on of a one-hot block, else the values."""
+    shown = np.empty((len(cells), int(owner.max()) + 1), dtype=object)
+    for player in range(shown.shape[1]):
+        own = np.flatnonzero(owner == player)
+        block = cells[:, own]
+        shown[:, player] = block[:, 0] if len(own) == 1 else [", ".join(map(str, row)) for row in block]
+        if on is not None and len(own) > 1:
+            hot = np.array(columns, dtype=object)[own[block.argmax(axis=1)]]
+            shown[:, player] = np.where(on[:, player], hot, shown[:, player])
+    return shown
