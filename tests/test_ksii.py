@@ -14,7 +14,7 @@ from torch import Tensor
 from games import Bools, Floats, all_coalitions, exact_shares, network, pairwise, random_table, smooth_table, table_game
 from shearshap import METHODS, MethodError, ksii
 from shearshap.game import FunctionGame
-from shearshap.ksii import has_pairs, interactions, interactions_of_kernel
+from shearshap.ksii import differences_of_kernel, has_pairs, interactions, interactions_of_kernel, second_differences
 from shearshap.methods.gaussian import Calibration
 
 P = 5
@@ -334,3 +334,58 @@ def test_pairwise_games_of_many_players() -> None:
     assert off[4, 8] == pytest.approx(3, abs=0.2)
     off[4, 8] = 0
     assert np.abs(off).max() < 0.2
+
+
+# Second differences where all players are present
+
+
+def top_differences(table: Floats) -> Floats:
+    """The definition, transcribed: |v(U) - v(U-i) - v(U-j) + v(U-ij)|."""
+    p, every = len(table).bit_length() - 1, len(table) - 1
+    found = np.zeros((p, p))
+    for i, j in ((i, j) for i in range(p) for j in range(p) if i != j):
+        a, b = 1 << i, 1 << j
+        found[i, j] = abs(table[every] - table[every - a] - table[every - b] + table[every - a - b])
+    return found
+
+
+@pytest.mark.parametrize("players", [2, 3, 5])
+def test_second_differences_of_all_coalitions(players: int) -> None:
+    tables = np.stack([random_table(players, seed, (2,)) for seed in range(3)])
+    found = second_differences(tensor(all_coalitions(players))[None], tensor(tables))
+    wanted = [top_differences(table[:, 0]) + top_differences(table[:, 1]) for table in tables]
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("odd", [True, False])
+def test_the_second_difference_of_a_kernel_against_plain_sums(odd: bool) -> None:
+    duals = np.random.default_rng(1).normal(size=(1, len(SIGNS)))
+    sizes = [n for n in range(2, P + 1) if n % 2 == odd]
+    sets = [T for n in sizes for T in combinations(range(P), n)]
+    slow = np.zeros((P, P))
+    for T in sets:
+        part = 4 * (duals[0] * np.prod(R[list(T)] * SIGNS[:, list(T)], axis=1)).sum()
+        for i, j in ((i, j) for i in T for j in T if i != j):
+            slow[i, j] += part
+    fast = differences_of_kernel(tensor(SIGNS), tensor(R[None]), tensor(duals), odd=odd)
+    np.testing.assert_allclose(fast[0].numpy(), slow, atol=1e-12)
+
+
+def test_second_differences_of_pairwise_games_from_some_pairs() -> None:
+    value, _ = pairwise(6, 2)
+    sides = some_pairs(6, 20)
+    asked = paired(sides)
+    found = second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
+    np.testing.assert_allclose(found[0].numpy(), top_differences(value(all_coalitions(6))), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["kriging", "leverage"])
+def test_second_differences_are_close_on_smooth_games(method: str) -> None:
+    """Half of the coalitions of a small network tell the strongest pairs of players."""
+    players = 8
+    tables = np.stack([gentle_table(players, seed) for seed in range(4)])
+    design = METHODS[method].design(FunctionGame(lambda z: z.sum(axis=1), players), 128, np.random.default_rng(0))
+    asked = design.coalitions[0].numpy() @ (1 << np.arange(players))
+    found = second_differences(design.coalitions, tensor(tables[:, asked])[..., None]).numpy()
+    wanted = np.stack([top_differences(table) for table in tables])
+    assert abs(found - wanted).mean() < 0.1 * wanted.mean()

@@ -1,5 +1,6 @@
-"""The command `shear`: the paper's data sets, networks, ground truth and experiments, from a terminal."""
+"""The command `shear`: models explained, and the paper's data sets, networks and experiments, from a terminal."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -57,10 +58,11 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Shapley values of the paper's networks: look at the data, train a network, compute its ground truth.
+    """Shapley values of any model, and of the paper's networks: data, training, ground truth, experiments.
 
     \b
-    Examples, from nothing to exact Shapley values, and to every experiment of the paper:
+    Examples: explain a model of yours; from nothing to exact Shapley values; every experiment of the paper:
+        shear explain --model model.onnx --data rows.csv --out values.parquet --report
         shear data
         shear train census
         shear truth out/census-softplus-seed0 --rows 100
@@ -156,6 +158,86 @@ def truth(
     folder = out or model_dir
     found = ground_truth(trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance, seed=seed)
     typer.echo(_summary(found, dataset, time.perf_counter() - started, folder / f"truth-{found.key}"))
+
+
+@app.command()
+def explain(
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A folder made by 'shear train', a file (.onnx; .json or .ubj of XGBoost; .txt of LightGBM; .cbm of "
+            "CatBoost; .joblib or .pkl with --trust), or module:function, path/to/file.py:function."
+        ),
+    ],
+    data: Annotated[Path, typer.Option(help="The rows to explain: CSV or Parquet.")],
+    out: Annotated[Path, typer.Option(help="Where to write: .parquet, one line for each row; or .csv.")],
+    background: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands for an absent feature: a file of rows to average over, 'mean', 'median' or 'mode' of the "
+            "rows explained, or of a file: 'mean:train.csv'.",
+            show_default="mean; of a network of ours, that of its training rows",
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Model evaluations for one row.", show_default="16 a feature, and two")
+    ] = None,
+    method: Annotated[str, typer.Option(help="A method's name, or auto.")] = "auto",
+    output: Annotated[
+        list[str] | None, typer.Option(help="A class's name or number; may be repeated.", show_default="all")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="probability, log-odds, margin or logit.", show_default="what the model returns"),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column that is no input of the model, such as an id; may be repeated. A model that knows its "
+            "columns needs none.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Stop at a row once its standard errors are below this.", show_default=False),
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write a report beside --out, for a browser.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")] = False,
+    path: File = None,
+) -> None:
+    """Explain a model's predictions for the rows of a file.
+
+    Each feature's Shapley value is its share of what a row's prediction differs from the base value, the prediction
+    without any feature. The file has a line for each row: values, standard errors, base value, prediction.
+
+    \b
+    Examples:
+        shear explain --model model.onnx --data rows.csv --out values.parquet
+        shear explain --model model.json --data rows.csv --background mean:train.csv --out values.parquet --report
+        shear explain --model model.joblib --trust --data rows.parquet --drop id --output yes --out values.csv
+        shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
+        shear explain --model out/census-softplus-seed0 --data census.csv --out values.parquet --report
+    """  # noqa: D301
+    from shearshap import files
+
+    if report:
+        files.need_report()
+    job = files.Job(
+        model, data, out, background, budget, method, tuple(output or ()), scale, tuple(drop or ()), seed, tol,
+        trust=trust, path=path,
+    )  # fmt: skip
+    try:
+        result = files.explain_file(job)
+    except KeyboardInterrupt as error:
+        typer.echo("stopped; nothing is written", err=True)
+        raise typer.Exit(130) from error
+    facts = files.facts(job, result, shlex.join(["shear", *sys.argv[1:]]))
+    files.write(result.explanation, result.data, facts, out)
+    typer.echo(files.summary(job, result))
+    if report:
+        typer.echo(f"report      {files.report(job, result, facts)}, for a browser")
 
 
 @app.command()

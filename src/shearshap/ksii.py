@@ -15,6 +15,9 @@ by restricted likelihood. A flat prior for pairs of players too, as in a regress
 trained networks about the same error at best and one several times as large at worst; and pairwise games, which choose
 the lowest level, are exact without, once the pairs of complements determine them.
 
+The same process tells the second differences where all players are present, which is cross-contribution
+(`interaction.py`) for a model without derivatives, at no evaluations of its own.
+
 Letters: r rows, c coalitions, m pairs of complements, p players, k outputs.
 """
 
@@ -86,13 +89,18 @@ def _interaction_index(sets: Tensor, values: Tensor, calibration: Calibration | 
     if len(distinct) == 1 << players:
         tables = values[:, distinct].split(max(1, ENTRIES >> players))
         return torch.cat([exact_interactions(table) for table in tables])
-    inside, order = distinct[sets[distinct, 0]].sort()  # the design's order, which has the full coalition first
-    outside = complements[sets[distinct, 0]][order]
-    parts = Parts.of(sets[inside], values[:, inside], values[:, outside])
+    parts = _paired_parts(sets, values, distinct, complements)
     return kriged_interactions(parts, calibration or Calibration(players=(0.0,) * players))
 
 
 # The pairs
+
+
+def _paired_parts(sets: Tensor, values: Tensor, distinct: Tensor, complements: Tensor) -> Parts:
+    """Return the odd and even parts of values (r, c), in the design's order, which has the full coalition first."""
+    inside, order = distinct[sets[distinct, 0]].sort()
+    outside = complements[sets[distinct, 0]][order]
+    return Parts.of(sets[inside], values[:, inside], values[:, outside])
 
 
 def _are_paired(sets: Tensor) -> bool:
@@ -192,15 +200,15 @@ def kriged_interactions(parts: Parts, calibration: Calibration) -> Tensor:
 def _posterior(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
     """Return ordinary kriging's answer: SII = b K^-1 (e - mean), with b_ij = SII_ij[k(., u')]."""
     r = _at_likeliest_level(u, even, r)
-    dual, _ = _solve(kernels(u, r)[1], even)
+    dual, _ = _solve(kernels(u, r)[1], torch.ones_like(u[:, :1]), even)
     return interactions_of_kernel(u, r, dual / _even_scale(r))
 
 
 def _at_likeliest_level(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
     """Return the relevances (r, p), shifted on the scale of logits to where the likelihood of each row is largest."""
     some = thinned(u, LEVEL_PAIRS) if len(u) > LEVEL_PAIRS else slice(None)
-    levels = r.new_tensor(LEVELS)
-    losses = [_solve(kernels(u[some], _shifted(r, level))[1], even[:, some])[1] for level in levels]
+    levels, one = r.new_tensor(LEVELS), torch.ones_like(u[some, :1])
+    losses = [_solve(kernels(u[some], _shifted(r, level))[1], one, even[:, some])[1] for level in levels]
     return _shifted(r, levels[torch.stack(losses).argmin(0)][:, None])
 
 
@@ -208,20 +216,20 @@ def _shifted(r: Tensor, level: Tensor) -> Tensor:
     return LARGEST * torch.sigmoid((torch.logit(r / LARGEST) + level).clamp(-LOGIT, LOGIT))
 
 
-def _solve(kernel: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return K^-1 (y - mean), (r, m), and minus the log restricted likelihood, scale profiled out, (r,).
+def _solve(kernel: Tensor, trend: Tensor, y: Tensor, nugget: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Return P y, (r, m), and minus the log restricted likelihood, scale profiled out, (r,), with a trend H (m, h).
 
-    The latter is [log|K| + log(1' K^-1 1) + (m - 1) log((y - mean)' K^-1 (y - mean))] / 2.
+    P = K^-1 - K^-1 H (H' K^-1 H)^-1 H' K^-1; the likelihood: [log|K| + log|H' K^-1 H| + (m - h) log(y' P y)] / 2.
     """
-    lower, _ = factor(kernel, 0.0)
-    white = torch.linalg.solve_triangular(lower, torch.stack([torch.ones_like(y), y], 2), upper=False)
-    one, values = white.unbind(2)
-    gram = one.square().sum(1, keepdim=True)
-    residual = values - one * (one * values).sum(1, keepdim=True) / gram
-    dual = torch.linalg.solve_triangular(lower.mT, residual[..., None], upper=True)[..., 0]
-    left = residual.square().sum(1).clamp_min(1e-300)
-    logs = lower.diagonal(dim1=1, dim2=2).log().sum(1) + gram[:, 0].log() / 2
-    return dual, logs + (y.shape[1] - 1) / 2 * left.log()
+    lower, _ = factor(kernel, nugget)
+    right = torch.cat([trend.expand(len(y), -1, -1), y[..., None]], 2)
+    white, values = torch.linalg.solve_triangular(lower, right, upper=False).split([trend.shape[1], 1], 2)
+    gram = torch.linalg.cholesky_ex(white.mT @ white)[0]
+    residual = values - white @ torch.cholesky_solve(white.mT @ values, gram)
+    dual = torch.linalg.solve_triangular(lower.mT, residual, upper=True)[..., 0]
+    left = residual.square().sum((1, 2)).clamp_min(1e-300)
+    logs = sum(triangle.diagonal(dim1=1, dim2=2).log().sum(1) for triangle in (lower, gram))
+    return dual, logs + (y.shape[1] - trend.shape[1]) / 2 * left.log()
 
 
 def _even_scale(r: Tensor) -> Tensor:
@@ -234,13 +242,82 @@ def _even_scale(r: Tensor) -> Tensor:
 def interactions_of_kernel(u: Tensor, r: Tensor, dual: Tensor) -> Tensor:
     """Return sum over u' of dual(u') SII_ij[k(., u')], (r, p, p), zero on the diagonal, for duals (r, m).
 
-    Under the even kernel, not scaled, SII_ij[k(., u')] = 4 * sum over even T with i and j of r_T u'_T / (|T| - 1), or
-    2 * sum over both signs of int_0^1 r_i u'_i r_j u'_j prod_{k != i, j} (1 +- t r_k u'_k) dt, of degree p - 2 in t.
+    Under the even kernel, not scaled, SII_ij[k(., u')] = 4 * sum over even T with i and j of r_T u'_T / (|T| - 1), the
+    integral over t in [0, 1] of `pairs_of_kernel` for both signs, of degree p - 2 in t.
     """
     nodes, weights = _nodes(min(max(u.shape[1] // 2, 1), NODES), u)
+    signed = zip(torch.cat([nodes, -nodes]).tolist(), torch.cat([weights, weights]).tolist(), strict=True)
+    return pairs_of_kernel(u, r, dual, list(signed))
+
+
+def differences_of_kernel(u: Tensor, r: Tensor, dual: Tensor, *, odd: bool) -> Tensor:
+    """Return the same for the second difference where all players are present, under the odd or the even kernel.
+
+    It is 4 * sum over odd, or even, T with i and j of r_T u'_T: `pairs_of_kernel` at t = 1, less or plus at t = -1.
+    """
+    return pairs_of_kernel(u, r, dual, [(1.0, 1.0), (-1.0, -1.0 if odd else 1.0)])
+
+
+def pairs_of_kernel(u: Tensor, r: Tensor, dual: Tensor, signed: list[tuple[float, float]]) -> Tensor:
+    """Return 2 sum_{t, w} w sum_u' dual r_i u'_i r_j u'_j prod_{k != i, j} (1 + t r_k u'_k), (r, p, p), 0 for i = j."""
     ru, total = r[:, None] * u, u.new_zeros(len(r), u.shape[1], u.shape[1])
-    for t, weight in zip(torch.cat([nodes, -nodes]), torch.cat([weights, weights]), strict=True):
+    for t, weight in signed:
         factors = 1 + t * ru
         others = ru / factors
         total += 2 * (others * (weight * dual * factors.prod(2))[..., None]).mT @ others
     return total - torch.diag_embed(total.diagonal(dim1=1, dim2=2))
+
+
+# Cross-contribution, from the same values
+
+
+def second_differences(coalitions: Tensor, values: Tensor, *, calibration: Calibration | None = None) -> Tensor:
+    """Return |v(U) - v(U-i) - v(U-j) + v(U-ij)|, (r, p, p), over outputs: cross-contribution without derivatives.
+
+    Exact where the coalitions are all 2^p; else the posterior mean of the odd and the even part. See `interactions`
+    for the parameters.
+    """
+    if len(coalitions) > 1:
+        rows = zip(coalitions.split(1), values.split(1), strict=True)
+        return torch.cat([second_differences(*row, calibration=calibration) for row in rows])
+    sets, flat = coalitions[0], values.mT.flatten(0, 1).double()
+    players = sets.shape[1]
+    distinct, complements = _complements(sets)
+    if len(distinct) == 1 << players:
+        found = _table_differences(flat[:, distinct])
+    else:
+        parts = _paired_parts(sets, flat, distinct, complements)
+        found = kriged_differences(parts, calibration or Calibration(players=(0.0,) * players))
+    return found.abs().reshape(len(values), -1, players, players).sum(1)
+
+
+def _table_differences(table: Tensor) -> Tensor:
+    """Return the second differences where all players are present, (r, p, p), of tables (r, 2^p)."""
+    players = _players(table)
+    bit = 1 << torch.arange(players, device=table.device)
+    every, single = (1 << players) - 1, table[:, ((1 << players) - 1) - bit]
+    both = table[:, every - (bit[:, None] | bit)]
+    found = table[:, every, None, None] - single[:, :, None] - single[:, None] + both
+    return found - torch.diag_embed(found.diagonal(dim1=1, dim2=2))
+
+
+def kriged_differences(parts: Parts, calibration: Calibration) -> Tensor:
+    """Return the posterior mean of the second differences where all players are present, (r, p, p)."""
+    if len(parts.signs) > MOST_PAIRS:
+        parts = parts.take(slice(None), thinned(parts.signs, MOST_PAIRS))
+    unit, size = parts.normalised()
+    relevance = relevances_of(unit, calibration)
+    m, p = parts.signs.shape
+    rows = max(1, ENTRIES // (m * max(m, p)))
+    chunks = zip(unit.even.split(rows), unit.odd.split(rows), relevance.split(rows), strict=True)
+    found = [_differences(parts.signs, *chunk, calibration.nugget) for chunk in chunks]
+    return size[..., None] * torch.cat(found)
+
+
+def _differences(u: Tensor, even: Tensor, odd: Tensor, r: Tensor, nugget: float) -> Tensor:
+    level = _at_likeliest_level(u, even, r)
+    dual, _ = _solve(kernels(u, level)[1], torch.ones_like(u[:, :1]), even)
+    found = differences_of_kernel(u, level, dual / _even_scale(level), odd=False)
+    kernel, _, scale = kernels(u, r)
+    dual, _ = _solve(kernel, u, odd, nugget)
+    return found + differences_of_kernel(u, r, dual / scale[:, 0], odd=True)

@@ -110,7 +110,7 @@ def _dataset(
     held = len(labels) // 10
     train, validation, test = split(labels, held, held, seed)
     frame: dict[str, NDArray[Any]] = {
-        column: _log_scale(column, cells[:, 1 + n]) for n, column in enumerate(NUMBERS)
+        column: log_scale(column, cells[:, 1 + n]) for n, column in enumerate(NUMBERS)
     } | {column: cells[:, 1 + len(NUMBERS) + n] for n, column in enumerate(CATEGORIES)}
     seen = {column: values[train] for column, values in frame.items()}
     encoder = Encoder.fit(seen, NUMBERS, style="index", fill=True, at_least=RARE)
@@ -124,7 +124,7 @@ def _dataset(
     )  # fmt: skip
 
 
-def _log_scale(column: str, cells: NDArray[Any]) -> NDArray[np.float64]:
+def log_scale(column: str, cells: NDArray[Any]) -> NDArray[np.float64]:
     """Return sign(x) log(1 + |x|) of counts that are skewed over many orders of magnitude; NaN where blank."""
     try:
         numbers = np.where(cells == "", "nan", cells).astype(np.float64)

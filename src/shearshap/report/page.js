@@ -26,6 +26,32 @@
     buttons.push(button);
   }
 
+  const element = (name, properties, ...content) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...content);
+    return made;
+  };
+
+  for (const grid of document.querySelectorAll("[data-pick]")) {
+    const panels = [...grid.querySelectorAll(".panel")];
+    const titles = panels.map((panel) => panel.querySelector("h4").textContent);
+    const list = element("select", {}, ...titles.map((title) => element("option", {}, title)));
+    const before = element("button", { type: "button", ariaLabel: "Previous", title: "Previous" }, "←");
+    const after = element("button", { type: "button", ariaLabel: "Next", title: "Next" }, "→");
+    const show = (number) => {
+      list.selectedIndex = number;
+      panels.forEach((panel, place) => { panel.hidden = place !== number; });
+      before.disabled = number === 0;
+      after.disabled = number === panels.length - 1;
+    };
+    list.addEventListener("change", () => show(list.selectedIndex));
+    before.addEventListener("click", () => show(list.selectedIndex - 1));
+    after.addEventListener("click", () => show(list.selectedIndex + 1));
+    const label = element("label", {}, grid.dataset.pick + " ", list);
+    grid.before(element("div", { className: "picker" }, label, before, after));
+    show(0);
+  }
+
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];

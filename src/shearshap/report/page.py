@@ -53,17 +53,21 @@ class Panel:
     """One picture of a figure."""
 
     title: str
-    svg: str  #: trusted markup, which names its own content, as `inline` makes it
+    svg: str  #: trusted markup, which names its own content, as `inline` and `chart` make it
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Pictures that belong together: side by side where there is room, else one below the other."""
+    """Pictures that belong together: side by side where there is room, else one below the other.
+
+    With `pick`, one is shown at a time, chosen from a list that is labelled so; without a script, all.
+    """
 
     title: str
     panels: tuple[Panel, ...]
     caption: str
     key: bool = True  #: whether the series in its panels are listed above them
+    pick: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def render(page: Page) -> str:
 
 def across(figure: Figure) -> int:
     """Return how many panels stand side by side at most: rows as even as can be, of three or fewer."""
-    panels = len(figure.panels)
+    panels = 1 if figure.pick else len(figure.panels)
     return {1: 1, 2: 2, 4: 2}.get(panels, 3)
 
 

@@ -1,0 +1,277 @@
+"""`shear explain`: a model's file and a table's file to an explanation's file."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shearshap import __version__
+from shearshap.adapters import Scale, checked_scale
+from shearshap.errors import InputError, ShearWarning
+from shearshap.explain import Explainer
+from shearshap.explanation import Explanation
+from shearshap.files import tables
+from shearshap.files.models import Opened, open_model
+from shearshap.frames import as_frame, numbers_and_words
+from shearshap.reference import STATISTICS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AVERAGED = 1_000
+"""Background rows beyond which a budget must be given: every coalition costs an evaluation for each of them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to explain, as the command line says it."""
+
+    model: str
+    data: Path
+    out: Path
+    background: str | None = None  #: a file, "mean", "median", "mode", or "mean:file"
+    budget: int | None = None
+    method: str = "auto"
+    outputs: tuple[str, ...] = ()  #: names or numbers; none: all
+    scale: str | None = None
+    drop: tuple[str, ...] = ()
+    seed: int = 0
+    tol: float | None = None
+    trust: bool = False
+    path: Path | None = None  #: the user's copy of Criteo's file
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An explanation of a file's rows, and what else is worth telling."""
+
+    explanation: Explanation
+    data: "pa.Table"  #: all columns of the file, also those that the model was not given
+    model: str  #: in words
+    background: str  #: in words
+    columns: tuple[str, ...]  #: that the model was given
+    notes: tuple[str, ...] = ()
+
+    @property
+    def aside(self) -> list[str]:
+        """The columns of the file that the model was not given."""
+        return [name for name in self.data.column_names if name not in self.columns]
+
+
+@dataclass(frozen=True, eq=False)
+class _Background:
+    """What stands for absent players: a statistic, of a file's rows or of those explained, or rows themselves."""
+
+    told: str  #: in words
+    statistic: str | None = None
+    rows: "pa.Table | None" = None  #: of a file
+    encoded: Any = None  #: one row, ready for the model
+
+    def reference(self, rows: Any) -> Any:
+        """Return what an `Explainer` takes, given the file's rows as the model takes them."""
+        if rows is None:
+            return self.statistic if self.encoded is None else self.encoded
+        return rows if self.statistic is None else (self.statistic, rows)
+
+
+def explain_file(job: Job) -> Result:
+    """Explain the rows of a file; nothing is written yet."""
+    tables.need_arrow()
+    tables.check_out(job.out, job.data)
+    scale = checked_scale(job.scale, None)
+    opened = open_model(job.model, trust=job.trust, scale=scale, path=job.path)
+    data = _read(job.data, "data", opened)
+    columns = _columns(opened, data, job)
+    rows = _chosen(data, columns, job.data, opened)
+    background = _background(job, columns, opened, len(rows))
+    given, absent = _prepared(rows, background.rows, opened)
+    notes = list(_unseen(rows, opened))
+    with _noted(notes):
+        found = _explainer(job, opened, scale, background.reference(absent))(given, budget=job.budget, tol=job.tol)
+    shown = _readable(found, rows, opened)
+    return Result(shown, data, opened.name, background.told, tuple(columns), tuple(notes))
+
+
+def facts(job: Job, result: Result, command: str) -> dict[str, Any]:
+    """Return all that is to be known of an explanation beside its numbers, for JSON."""
+    found = result.explanation
+    return {
+        "version": __version__,
+        "command": command,
+        "model": job.model,
+        "data": str(job.data),
+        "background": result.background,
+        "method": found.method,
+        "budget": job.budget,
+        "tol": job.tol,
+        "seed": found.seed,
+        "scale": job.scale,
+        "evaluations": found.evaluations,
+        "derivative_passes": found.derivative_passes,
+        "degrees_of_freedom": found.degrees_of_freedom if np.isfinite(found.degrees_of_freedom) else None,
+        "rows": len(found),
+        "players": found.feature_names,
+        "outputs": found.output_names,
+    }
+
+
+def _read(path: Path, what: str, opened: Opened) -> "pa.Table":
+    return tables.read(path, what, text=opened.network.text if opened.network else ())
+
+
+def _columns(opened: Opened, data: "pa.Table", job: Job) -> list[str]:
+    """Return the columns to give to the model: those that it was trained with, else all that are not dropped."""
+    there = data.column_names
+    unknown = [name for name in job.drop if name not in there]
+    if unknown:
+        raise InputError(f"drop: there is no column {unknown[0]!r} in {job.data}; it has {', '.join(there)}")
+    kept = [name for name in there if name not in job.drop]
+    needed = [name for name in job.drop if name in opened.columns]
+    if needed:
+        raise InputError(f"drop: the model takes column {needed[0]!r}, which cannot be dropped")
+    if opened.width not in (None, len(kept)) and not opened.columns:
+        raise InputError(
+            f"the model takes {opened.width} columns, and {job.data} has {len(kept)}: {', '.join(kept)}; leave out "
+            "what is no input with --drop COLUMN"
+        )
+    return list(opened.columns) or kept
+
+
+def _chosen(table: "pa.Table", columns: Sequence[str], path: Path, opened: Opened) -> "pa.Table":
+    """Return the columns that the model takes, full where it takes no missing values."""
+    found = tables.chosen(table, columns, path)
+    if not opened.takes_missing:
+        tables.check_full(found, path)
+    return found
+
+
+def _background(job: Job, columns: Sequence[str], opened: Opened, rows: int) -> _Background:
+    """Return what absent players are replaced with.
+
+    Where nothing is said: a network's own reference, from its training rows; else the mean of the rows explained.
+    """
+    if job.background is None and opened.network is not None:
+        dataset = opened.network.dataset
+        return _Background(f"the mean training row of {dataset.name}", encoded=dataset.reference)
+    given = job.background or "mean"
+    if given in STATISTICS:
+        if rows < 2:
+            raise InputError(
+                f"background: {job.data} has one row, which cannot be its own background; "
+                f"give --background {given}:FILE"
+            )
+        return _Background(f"{given} of the rows explained", given)
+    return _background_file(job, given, columns, opened)
+
+
+def _background_file(job: Job, given: str, columns: Sequence[str], opened: Opened) -> _Background:
+    """Return the rows of a file, or a statistic of them."""
+    name, _, after = given.partition(":")
+    statistic, file = (name, Path(after)) if name in STATISTICS else (None, Path(given))
+    found = _chosen(_read(file, "background", opened), columns, file, opened)
+    if statistic is None and job.budget is None and len(found) > AVERAGED:
+        raise InputError(
+            f"background: each of the {len(found):,} rows of {file} would be asked for every coalition; give fewer, or "
+            f"--background mean:{file}, or a --budget that allows for them"
+        )
+    rows = f"the {len(found):,} rows of {file}" if len(found) > 1 else f"the row of {file}"
+    return _Background(f"{statistic} of {rows}" if statistic else rows, statistic, found)
+
+
+def _prepared(rows: "pa.Table", absent: "pa.Table | None", opened: Opened) -> tuple[Any, Any]:
+    """Return rows and background as the model takes them: encoded for a network of ours, else frames."""
+    parts = [rows] if absent is None else [rows, absent]
+    if opened.network is not None:
+        made: list[Any] = [opened.network.encode(tables.cells(part)) for part in parts]
+    else:
+        made = tables.frames(parts, categories=opened.categories)
+    return made[0], made[1] if len(made) > 1 else None
+
+
+def _explainer(job: Job, opened: Opened, scale: Scale | None, reference: Any) -> Explainer:
+    return Explainer(
+        opened.model,
+        reference,
+        method=job.method,
+        groups=opened.network.dataset.groups if opened.network else None,
+        output=_output(job.outputs, opened.outputs),
+        scale=scale,
+        output_names=opened.outputs or None,
+        seed=job.seed,
+    )
+
+
+def _output(wanted: tuple[str, ...], names: Sequence[str]) -> Any:
+    """Return the outputs asked for: names where there are such names, else numbers."""
+    found = [int(one) if one not in names and one.removeprefix("-").isdecimal() else one for one in wanted]
+    return None if not found else found[0] if len(found) == 1 else found
+
+
+def _readable(found: Explanation, rows: "pa.Table", opened: Opened) -> Explanation:
+    """Return an explanation with the raw cells beside its values, where the model was given encoded ones."""
+    frame = as_frame(rows, "data") if opened.network else None
+    if frame is None:
+        return found
+    numbers, words = numbers_and_words(frame)
+    return replace(found, data=numbers, display_data=words)
+
+
+def _unseen(rows: "pa.Table", opened: Opened) -> Iterator[str]:
+    """Yield a note for each column with categories that a network's training did not have."""
+    unseen = opened.network.unseen(tables.cells(rows)) if opened.network else {}
+    for name, (count, example) in unseen.items():
+        yield f"{name}: {count} of {len(rows):,} cells hold a category that training did not have, such as {example!r}"
+
+
+@contextmanager
+def _noted(notes: list[str]) -> Iterator[None]:
+    """Add our own warnings to the notes; those of others are theirs to give."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ShearWarning)
+        yield
+    for one in caught:
+        told = " ".join(str(one.message).split())
+        if issubclass(one.category, ShearWarning):
+            notes += [] if told in notes else [told]
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def summary(job: Job, result: Result) -> str:
+    """Return what came out, a line for each fact."""
+    found = result.explanation
+    cost = f"{_spent(found)} evaluations a row, seed {found.seed}"
+    lines = [
+        ("rows", f"{len(found):,} of {job.data}, {len(found.feature_names)} features each"),
+        ("model", result.model),
+        ("background", result.background),
+        ("not used", ", ".join(result.aside)),
+        *(("note", note) for note in result.notes),
+        ("method", f"{found.method}, {cost}"),
+        ("gap", f"at most {np.abs(found.gap).max():.3g} of a row's prediction is not shared out"),
+        *(("|value|", line) for line in _largest(found)),
+        ("written to", str(job.out)),
+    ]
+    return "\n".join(f"{name:<12}{told}" for name, told in lines if told)
+
+
+def _spent(found: Explanation) -> str:
+    if found.row_evaluations is None:
+        return f"{found.evaluations:,}"
+    return f"{found.row_evaluations.mean():,.0f} (at most {found.evaluations:,})"
+
+
+def _largest(found: Explanation, count: int = 5) -> list[str]:
+    """Return the mean size of the largest players' values, a line for each of the first outputs."""
+    several = found.values.ndim == 3
+    lines = []
+    for name in found.output_names[:4]:
+        sizes = np.abs(found.output(name).values).mean(axis=0)
+        top = [player for player in np.argsort(-sizes, kind="stable")[:count] if sizes[player] > 1e-9 * sizes.max()]
+        told = ", ".join(f"{found.feature_names[player]} {sizes[player]:.3g}" for player in top) or "all 0"
+        lines.append(f"{name}: {told}" if several else told)
+    return lines

@@ -1,0 +1,550 @@
+"""`shear explain`: models and tables in files to values in a file, and one clear line for what goes wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from shearshap import Explainer, Explanation, __version__, models
+from shearshap.cli import app
+from shearshap.data import criteo, load
+from shearshap.errors import InputError
+from shearshap.files import tables
+from shearshap.files.models import open_model
+from shearshap.files.networks import network
+
+SCORE = """
+import numpy as np
+
+def predict(frame):
+    return 2 * frame["a"] + np.where(frame["s"] == "x", 1.0, 0.0) * frame["b"]
+
+def both(frame):
+    return np.stack((frame["a"], -frame["b"]), axis=1)
+
+def failing(frame):
+    if (frame["a"] == 3).any():
+        raise RuntimeError("cannot score this")
+    return frame["a"]
+
+def hollow(frame):
+    return np.where((frame["a"] == 2) & (frame["s"] == "y"), np.nan, frame["a"])
+
+def stopped(frame):
+    raise KeyboardInterrupt
+
+word = "no model"
+"""
+ROWS = "a,b,s\n1,4,x\n2,5,y\n3,6,x\n"
+ABSENT = "s,b,a\nz,1,0\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with rows, a background row and functions to explain."""
+    for name, text in {"score.py": SCORE, "rows.csv": ROWS, "absent.csv": ABSENT}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "score", raising=False)
+    return tmp_path
+
+
+def explain(model: object, data: object, *words: object, out: str = "values.parquet") -> Result:
+    given = ("explain", "--model", model, "--data", data, "--out", out, *words)
+    return CliRunner().invoke(app, [str(word) for word in given])
+
+
+def done(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
+    result = explain(model, data, *words, out=out)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def failed(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
+    """What is said about a mistake: one line on stderr, nothing on stdout, and no file is left or changed."""
+    before = {path: path.stat().st_mtime_ns for path in Path().iterdir()}
+    result = explain(model, data, *words, out=out)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.count("\n") == 1
+    after = {path: path.stat().st_mtime_ns for path in Path().iterdir() if path.name != "__pycache__"}
+    assert after == before
+    return result.stderr.removeprefix("error: ").removesuffix("\n")
+
+
+def written(path: str = "values.parquet") -> Any:
+    return pd.read_parquet(path)
+
+
+def check_same(found: Any, wanted: Explanation) -> None:
+    """Hold a file's columns against an explanation made in Python."""
+    several = wanted.values.ndim == 3
+    for number, output in enumerate(wanted.output_names):
+        one, ending = wanted.output(number), f".{output}" if several else ""
+        np.testing.assert_allclose(found[f"base_value{ending}"], one.base_values, rtol=1e-6)
+        np.testing.assert_allclose(found[f"prediction{ending}"], one.predictions, rtol=1e-6)
+        np.testing.assert_allclose(found[f"gap{ending}"], one.gap, atol=1e-9)
+        for player, name in enumerate(wanted.feature_names):
+            np.testing.assert_allclose(found[f"value.{name}{ending}"], one.values[:, player], rtol=1e-6, atol=1e-9)
+            if one.standard_errors is not None:
+                errors = found[f"standard_error.{name}{ending}"]
+                np.testing.assert_allclose(errors, one.standard_errors[:, player], rtol=1e-4, atol=1e-9)
+
+
+# What comes out
+
+
+def test_the_values_are_those_worked_out_by_hand(here: Path) -> None:
+    """With b and s absent as 1 and z, a adds 2 a; b and s share b where s is x, for z adds nothing."""
+    text = done("score.py:predict", "rows.csv", "--background", "absent.csv")
+    found = written()
+    assert found["value.a"].tolist() == [2, 4, 6]
+    np.testing.assert_allclose(found["value.b"], [1.5, 0, 2.5])
+    np.testing.assert_allclose(found["value.s"], [2.5, 0, 3.5])
+    assert found["prediction"].tolist() == [6, 4, 12]
+    assert found["base_value"].tolist() == [0, 0, 0]
+    assert found["evaluations"].tolist() == [8, 8, 8]
+    assert found["data.s"].tolist() == ["x", "y", "x"]
+    assert found["standard_error.a"].tolist() == [0, 0, 0] or found["standard_error.a"].isna().all()
+    for line in (
+        "rows        3 of rows.csv, 3 features each\n",
+        "model       score.py:predict\n",
+        "background  the row of absent.csv\n",
+        "method      exact, 8 evaluations a row, seed 0\n",
+        "|value|     a 4, s 2, b 1.33\n",
+        "written to  values.parquet\n",
+    ):
+        assert line in text
+    assert sorted(path.name for path in here.iterdir() if path.is_file()) == [
+        "absent.csv", "rows.csv", "score.py", "values.parquet",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+def test_the_file_says_how_it_was_made() -> None:
+    done("score:predict", "rows.csv", "--seed", 5, "--budget", 8, "--background", "mode:absent.csv")
+    facts = json.loads(pq.read_schema("values.parquet").metadata[tables.METADATA])
+    assert facts["command"].startswith("shear ")
+    assert {name: facts[name] for name in facts if name != "command"} == {
+        "version": __version__, "model": "score:predict", "data": "rows.csv", "method": "exact", "budget": 8,
+        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "evaluations": 8,
+        "derivative_passes": 0, "degrees_of_freedom": None, "rows": 3, "players": ["a", "b", "s"],
+        "outputs": ["output"],
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+def test_csv_holds_the_same_columns() -> None:
+    done("score.py:both", "rows.csv", "--drop", "s")
+    done("score.py:both", "rows.csv", "--drop", "s", out="values.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("values.csv"), written(), check_dtype=False)
+    assert "value.a.output 1" in written()
+    assert written()["data.s"].tolist() == ["x", "y", "x"]
+
+
+def test_the_rows_are_their_own_background_unless_told_otherwise(here: Path) -> None:
+    text = done("score.py:predict", "rows.csv")
+    assert "background  mean of the rows explained\n" in text
+    rows = pd.read_csv("rows.csv")
+    check_same(written(), Explainer(_predict(here), "mean")(rows))
+
+
+def _predict(here: Path) -> Any:
+    return open_model(str(here / "score.py:predict")).model
+
+
+@pytest.mark.usefixtures("here")
+def test_outputs_are_chosen_by_number() -> None:
+    done("score.py:both", "rows.csv", "--output", 1, "--drop", "s")
+    assert written()["prediction"].tolist() == [-4, -5, -6]
+    done("score.py:both", "rows.csv", "--output", 1, "--output", 0, "--drop", "s")
+    assert written()["prediction.output 0"].tolist() == [-4, -5, -6]
+
+
+def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
+    columns = [f"x{n}" for n in range(12)]
+    rows = np.random.default_rng(0).normal(size=(4, 12))
+    pd.DataFrame(rows, columns=columns).to_parquet("wide.parquet")
+    (here / "wide.py").write_text("def f(x):\n    return (x['x0'] * x['x1']) + x.sum(axis=1)\n")
+    text = done("wide.py:f", "wide.parquet", "--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic")
+    found = written()
+    assert found["converged"].all()
+    assert (found["evaluations"] < 2000).all()
+    assert "(at most " in text
+    errors = found[[f"standard_error.{name}" for name in columns]].to_numpy()
+    assert (errors <= 0.5).all()
+
+
+def test_a_warning_of_ours_is_a_note(here: Path) -> None:
+    (here / "wide.py").write_text("def f(x):\n    return x.sum(axis=1)\n")
+    pd.DataFrame(np.eye(8), columns=list("abcdefgh")).to_csv("wide.csv", index=False)
+    text = done("wide.py:f", "wide.csv", "--method", "kernel", "--budget", 9)
+    assert text.count("note        a regression on 7 coalitions has rank ") == 1
+
+
+def test_names_that_would_clash_give_way_to_numbers() -> None:
+    values = np.arange(8.0).reshape(1, 2, 4)[..., :2]
+    names = {"feature_names": ["a", "a.b"], "output_names": ["b.c", "c"]}
+    found = Explanation(values, values[:, 0], values[:, 1], None, 4, 0, "exact", 0, **names)  # type: ignore[arg-type]
+    made = tables._columns(found)
+    assert [name for name in made if name.startswith("value")] == [
+        "value.a.0", "value.a.b.0", "value.a.1", "value.a.b.1",
+    ]  # fmt: skip
+
+
+# Networks of ours
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network, briefly trained on German Credit, whose file holds codes and whose people read words."""
+    made = tmp_path_factory.mktemp("german") / "net"
+    return models.save(models.train(load("german"), steps=6), made)
+
+
+def test_a_network_of_ours_takes_rows_as_people_read_them(here: Path, folder: Path) -> None:
+    dataset = load("german")
+    dataset.write(here / "german.csv")
+    lines = (here / "german.csv").read_text().splitlines(keepends=True)
+    (here / "few.csv").write_text("".join(lines[:8]))
+    text = done(folder, "few.csv", "--budget", 90, "--output", "good")
+    explainer = Explainer(
+        models.load(folder).network, dataset.reference, groups=dataset.groups, output=1, output_names=dataset.classes
+    )
+    check_same(written(), explainer(dataset.inputs[:7], budget=90))
+    assert "background  the mean training row of german\n" in text
+    assert "not used    class, split\n" in text
+    assert "note" not in text
+    assert written()["data.checking"][0] == "below 0 DM"
+
+
+@pytest.mark.usefixtures("here")
+def test_what_training_never_saw_is_told(folder: Path) -> None:
+    frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
+    frame.loc[1, "purpose"] = "a boat"
+    frame.to_parquet("few.parquet")
+    text = done(folder, "few.parquet", "--budget", 120, "--background", "few.parquet", "--method", "leverage")
+    assert "note        purpose: 1 of 3 cells hold a category that training did not have, such as 'a boat'\n" in text
+    frame["amount"] = frame["amount"].astype(float)
+    frame.loc[2, "amount"] = np.nan
+    frame.to_parquet("few.parquet")
+    assert failed(folder, "few.parquet") == "column 'amount' is missing in row 2; fill it in or drop the row"
+
+
+@pytest.mark.parametrize("name", ["census", "bank", "german", "criteo-synthetic"])
+def test_raw_columns_become_the_inputs_of_the_data_set(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = criteo.synthetic(0, rows=600) if name == "criteo-synthetic" else load(name)
+    monkeypatch.setattr(criteo, "synthetic", lambda _seed: made)
+    own = models.Trained(models.build(models.config_for(made)), models.config_for(made), name, 0, 0, 0.0, 0.0, 0.0)
+    opened = network(models.save(own, tmp_path / "net"), None)
+    made.write(tmp_path / "rows.csv")
+    table = tables.read(tmp_path / "rows.csv", "data", text=opened.text).slice(0, 400).select(list(opened.features))
+    np.testing.assert_allclose(opened.encode(tables.cells(table)), made.inputs[:400], rtol=1e-6)
+
+
+# Models of other libraries
+
+
+def people(rows: int = 60) -> Any:
+    """Rows with numbers, text and missing values, and a label that depends on them."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.integers(20, 60, rows), "city": rng.choice(["Bern", "Oslo", "Rome"], rows)})
+    frame["income"] = np.where(rng.random(rows) < 0.2, np.nan, rng.normal(3, 1, rows).round(3))
+    frame["bought"] = np.where((frame["age"] > 40) ^ (frame["city"] == "Rome"), "yes", "no")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    columns = make_column_transformer((OneHotEncoder(), ["city"]), (SimpleImputer(), ["age", "income"]))
+    frame = people()
+    fitted = make_pipeline(columns, LogisticRegression()).fit(frame[["age", "city", "income"]], frame["bought"])
+    path = tmp_path_factory.mktemp("pipeline") / "model.joblib"
+    joblib.dump(fitted, path)
+    return path
+
+
+@pytest.mark.usefixtures("here")
+def test_a_pickle_is_opened_only_when_it_is_trusted(pipeline: Path) -> None:
+    people().to_csv("people.csv", index=False)
+    assert failed(pipeline, "people.csv").startswith(
+        f"model: {pipeline} is a pickle, and opening one runs whatever code is in it; if you know who made it, add --trust"
+    )
+    text = done(pipeline, "people.csv", "--trust", "--output", "yes", "--background", "mean:people.csv")
+    assert "not used    bought\n" in text
+    assert "background  mean of the 60 rows of people.csv\n" in text
+    frame = people()[["age", "city", "income"]]
+    check_same(written(), Explainer(joblib.load(pipeline), ("mean", frame), output="yes")(frame))
+    pd.testing.assert_frame_equal(
+        written()[["data.age", "data.city", "data.income", "data.bought"]].set_axis(people().columns, axis=1), people(),
+        check_dtype=False,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+def test_rows_to_average_over(pipeline: Path) -> None:
+    people().to_csv("people.csv", index=False)
+    people()[:5].to_parquet("five.parquet")
+    done(pipeline, "people.csv", "--trust", "--background", "five.parquet", "--scale", "log-odds")
+    frame = people()[["age", "city", "income"]]
+    check_same(written(), Explainer(joblib.load(pipeline), frame[:5], scale="log-odds")(frame))
+
+
+def boosted(kind: str, frame: Any, labels: Any) -> tuple[str, Any]:
+    """Return the file of a booster that takes text, and its chances for the rows of a frame."""
+    if kind == "catboost":
+        import catboost
+
+        model = catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False, cat_features=["city"])
+        model.fit(frame, labels).save_model("model.cbm")
+        return "model.cbm", model.predict_proba(frame)[:, 1]
+    frame = frame.astype({"city": "category"})
+    if kind == "xgboost":
+        import xgboost
+
+        model = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1).fit(frame, labels)
+        model.save_model("model.ubj")
+        return "model.ubj", model.predict_proba(frame)[:, 1]
+    import lightgbm
+
+    model = lightgbm.LGBMClassifier(n_estimators=5, min_child_samples=2, verbose=-1, n_jobs=1).fit(frame, labels)
+    model.booster_.save_model("model.txt")
+    return "model.txt", model.predict_proba(frame)[:, 1]
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "catboost"])
+def test_boosters_take_text_as_they_were_trained_with(kind: str) -> None:
+    frame = people()
+    frame.to_csv("people.csv", index=False)
+    frame[frame["city"] != "Rome"].to_csv("north.csv", index=False)
+    file, chances = boosted(kind, frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int))
+    words = ("--output", "1") if kind == "catboost" else ()
+    done(file, "people.csv", "--background", "mode:north.csv", *words)
+    np.testing.assert_allclose(written()["prediction"], chances, rtol=1e-5)
+    assert np.abs(written()["value.city"]).max() > 0.01
+    assert np.abs(written()["gap"]).max() < 1e-6
+
+
+def linear_onnx(path: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    weights = helper.make_tensor("w", TensorProto.FLOAT, (2, 1), [2.0, -1.0])
+    inputs, outputs = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])] for name, size in (("x", 2), ("y", 1))
+    )
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", inputs, outputs, [weights])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def test_an_onnx_file(here: Path) -> None:
+    linear_onnx(here / "model.onnx")
+    done("model.onnx", "rows.csv", "--drop", "s", "--background", "absent.csv")
+    assert written()["value.a"].tolist() == [2, 4, 6]
+    assert written()["value.b"].tolist() == [-3, -4, -5]
+    assert failed("model.onnx", "rows.csv") == (
+        "the model takes 2 columns, and rows.csv has 3: a, b, s; leave out what is no input with --drop COLUMN"
+    )
+    (here / "holes.csv").write_text("a,b\n1,2\n3,NA\n")
+    assert failed("model.onnx", "holes.csv") == (
+        "column 'b' of holes.csv is missing in row 1 (1 of 2 rows), and this model takes no missing values; fill them "
+        "in or drop the rows"
+    )
+
+
+# Tables
+
+
+def test_csv_is_read_as_pandas_reads_it(tmp_path: Path) -> None:
+    text = "n,x,s,d,t\n1,0.5,a,2020-01-31,True\n,NA,,2020-02-01,False\n3,1e3,None,,True\n"
+    (tmp_path / "t.csv").write_text(text + '4,2,"a, b\nc",2020-03-01,False\n')
+    (found,) = tables.frames([tables.read(tmp_path / "t.csv", "data")], categories=False)
+    pd.testing.assert_frame_equal(found, pd.read_csv(tmp_path / "t.csv"))
+
+
+def test_parquet_is_read_without_a_nameless_index(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.5, 2], "s": pd.Categorical(["x", "y"])}, index=[7, 3])
+    frame.to_parquet(tmp_path / "t.parquet")
+    (found,) = tables.frames([tables.read(tmp_path / "t.parquet", "data")], categories=False)
+    pd.testing.assert_frame_equal(found, frame.reset_index(drop=True))
+
+
+@pytest.mark.usefixtures("here")
+def test_columns_that_csv_cannot_hold_are_told() -> None:
+    pd.DataFrame({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": [[1], [2]]}).to_parquet("lists.parquet")
+    told = failed("score.py:predict", "lists.parquet", "--drop", "l", out="values.csv")
+    assert told.startswith("out: values.csv cannot hold all columns: ")
+    done("score.py:predict", "lists.parquet", "--drop", "l")
+
+
+def test_without_pandas_frames_are_of_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text(ROWS)
+    table = tables.read(tmp_path / "t.csv", "data")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert tables.frames([table], categories=True) == [table]
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "message"),
+    [
+        ("model.h5", (), "model: cannot tell what 'model.h5' is; wanted a folder made by 'shear train', .onnx, .json or"),
+        ("model.onnx", (), "model: there is no file model.onnx"),
+        ("rows.json", (), "model: there is no file rows.json"),
+        ("absent.py:f", (), "model: there is no file absent.py"),
+        ("nowhere:f", (), "model: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, both, failing, hollow"),
+        ("score.py:word", (), "model: wanted a torch.nn.Module, "),
+        (".", (), "there is no file model.json; wanted a folder made by 'shear train'"),
+        ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; it has a, b, s"),
+        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (12, 2): KeyError: 'a' (first on row 0 with"),
+        ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
+        ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
+        ("score.py:predict", ("--background", "b.csv"), "column 'b' is missing from b.csv (2 of 3 are: b, s); the model"),
+        ("score.py:predict", ("--method", "magic"), "there is no method 'magic'"),
+        ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes'; the model has 1: 0 to 0"),
+        ("score.py:predict", ("--scale", "odd"), "scale: wanted one of probability, log-odds, margin, logit, or none"),
+        ("score.py:predict", ("--budget", "1", "--method", "leverage"), "leverage needs at least 6 evaluations a row"),
+        ("score.py:predict", ("--tol", "0"), "tol: wanted a positive number"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_each(here: Path, model: str, words: tuple[str, ...], message: str) -> None:
+    (here / "b.csv").write_text("a\n1\n")
+    told = failed(model, "rows.csv", *words)
+    assert told.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("data", "content", "message"),
+    [
+        ("no.csv", None, "data: there is no file no.csv"),
+        ("x.xlsx", "", "data: wanted a file that ends in .csv, .parquet, .pq, got x.xlsx"),
+        ("x.csv", "", "data: x.csv cannot be read: Empty CSV file"),
+        ("x.csv", "a,b,s\n", "data: there are no rows in x.csv"),
+        ("x.csv", "a,a,s\n1,2,3\n", "data: column 'a' stands twice in x.csv"),
+        ("x.csv", "a,b,s\n1,2\n", "data: x.csv cannot be read: CSV parse error"),
+        ("x.parquet", "a,b,s\n", "data: x.parquet cannot be read: "),
+        (
+            "x.csv",
+            "a,b,s\n1,2,x\n",
+            "background: x.csv has one row, which cannot be its own background; give --background",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_explained(here: Path, data: str, content: str | None, message: str) -> None:
+    if content is not None:
+        (here / data).write_text(content)
+    assert failed("score.py:predict", data).startswith(message)
+
+
+def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -> None:
+    (here / "values.parquet").write_text("what was there before")
+    told = failed("score.py:failing", "rows.csv", "--background", "absent.csv")
+    assert told.endswith("RuntimeError: cannot score this (first on row 2 with 3 of 3 players present)")
+    told = failed("score.py:hollow", "rows.csv", "--background", "absent.csv")
+    assert told.startswith("the model returned nan for row 1 with 3 of 3 players present")
+    assert (here / "values.parquet").read_text() == "what was there before"
+    done("score.py:predict", "rows.csv")
+    assert len(written()) == 3
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path) -> None:
+    assert failed("no model", "rows.csv", out="no/values.parquet") == "out: there is no folder no"
+    assert failed("no model", "rows.csv", out="values.txt") == (
+        "out: wanted a file that ends in .parquet, .pq, .csv, got values.txt"
+    )
+    (here / "d.csv").mkdir()
+    assert failed("no model", "rows.csv", out="d.csv") == "out: d.csv is a folder; wanted the name of a file"
+    assert failed("no model", "rows.csv", out="rows.csv").startswith(
+        "out: rows.csv is the data explained, and would be"
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
+    people().drop(columns="city").to_csv("people.csv", index=False)
+    assert failed(pipeline, "people.csv", "--trust") == (
+        "column 'city' is missing from people.csv; the model takes age, city, income"
+    )
+    people().to_csv("people.csv", index=False)
+    assert failed(pipeline, "people.csv", "--trust", "--drop", "city") == (
+        "drop: the model takes column 'city', which cannot be dropped"
+    )
+
+
+def test_a_background_too_large_to_average_over_needs_a_budget(here: Path) -> None:
+    (here / "large.csv").write_text(ROWS + "1,4,x\n" * 1000)
+    assert failed("score.py:predict", "rows.csv", "--background", "large.csv") == (
+        "background: each of the 1,003 rows of large.csv would be asked for every coalition; give fewer, or "
+        "--background mean:large.csv, or a --budget that allows for them"
+    )
+    done("score.py:predict", "rows.csv", "--background", "large.csv", "--budget", 8 * 1003)
+    assert written()["evaluations"].tolist() == [8 * 1003] * 3
+
+
+def test_an_interrupted_run_writes_nothing(here: Path) -> None:
+    result = explain("score.py:stopped", "rows.csv")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "stopped; nothing is written\n")
+    assert not (here / "values.parquet").exists()
+
+
+def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    (here / "model.onnx").write_text("")
+    assert failed("model.onnx", "rows.csv") == "model: model.onnx needs onnxruntime: pip install onnxruntime"
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert failed("score.py:predict", "rows.csv", "--report") == (
+        "--report needs jinja2: pip install 'shearshap[reproduce]'"
+    )
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert failed("score.py:predict", "rows.csv") == (
+        "shear explain needs pyarrow to read and write tables: pip install 'shearshap[explain]'"
+    )
+
+
+def test_a_file_of_another_kind_is_told(here: Path) -> None:
+    (here / "model.json").write_text("{}")
+    assert failed("model.json", "rows.csv").startswith("model: model.json cannot be read: XGBoostError: ")
+    with pytest.raises(InputError, match="cannot be read"):
+        open_model(str(here / "model.json"))
+
+
+# From a terminal
+
+
+def test_help_shows_examples() -> None:
+    result = CliRunner().invoke(app, ["explain", "--help"])
+    assert result.exit_code == 0
+    assert "Examples:\n" in result.stdout
+    assert result.stdout.count("      shear explain") >= 4
+    assert "  explain  " in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_the_program_explains_and_reports(here: Path) -> None:
+    command = ["explain", "--model", "score.py:predict", "--data", "rows.csv", "--out", "values.parquet", "--report"]
+    finished = subprocess.run([sys.executable, "-m", "shearshap.cli", *command], capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout.endswith("report      values.html, for a browser\n")
+    facts = json.loads(pq.read_schema("values.parquet").metadata[tables.METADATA])
+    assert facts["command"] == "shear " + " ".join(command)
+    assert facts["command"] in (here / "values.html").read_text().replace('<span class="option">', "").replace(
+        "</span>", ""
+    )

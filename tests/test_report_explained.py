@@ -1,0 +1,285 @@
+"""The report of explained rows: what it says, and how it reads on a phone, at a desk, on paper and without a script."""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pypdf import PdfReader
+
+import browser
+from shearshap import Explanation
+from shearshap.files import Result
+from shearshap.files.charts import LOCAL, decimals, steps, written
+from shearshap.files.document import ROWS, page, shown_outputs
+from shearshap.report import Line, chart, render, swarm, write
+from shearshap.report.chart import ticks
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+HOSTILE = "\"'><script>alert(1)</script>"
+LONG = "a-feature-whose-name-is-one-long-word-without-any-blank"
+SHOWN = 12
+RNG = np.random.default_rng(0)
+
+
+def explanation(rows: int = 120, players: int = 14, outputs: int = 1, *, errors: bool = True) -> Explanation:
+    """Return values of many sizes, with names and cells that are long, missing or hostile."""
+    scales = 2.0 ** -np.arange(players)
+    values = RNG.normal(size=(rows, players, outputs)) * scales[:, None]
+    base = RNG.normal(size=(1, outputs)).repeat(rows, axis=0)
+    names = [LONG, HOSTILE, *(f"feature {n}" for n in range(players - 2))]
+    display = np.array([[f"value {n} {'of many words ' * (n % 3)}" for n in range(players)]] * rows, dtype=object)
+    display[:, 2], display[:, 3] = RNG.normal(size=rows), None
+    single = slice(None) if outputs > 1 else 0
+    return Explanation(
+        values[..., single], base[:, single], (base + values.sum(axis=1) + 0.01)[:, single],
+        (0.1 * np.abs(values))[..., single] if errors else None, 200, 0, "kriging" if errors else "exact", 0,
+        feature_names=names, output_names=[f"class {n}" for n in range(outputs)],
+        data=RNG.normal(size=(rows, players)), display_data=display,
+    )  # fmt: skip
+
+
+def result(found: Explanation, notes: tuple[str, ...] = ()) -> Result:
+    data = pa.table({"a": np.arange(len(found)), "label": ["<b>yes</b>"] * len(found)})
+    return Result(found, data, "model.onnx", "mean of train.csv", ("a",), notes)
+
+
+def facts(found: Explanation) -> dict[str, Any]:
+    return {
+        "version": "0.1.0", "command": "shear explain --model model.onnx --data rows.csv --out values.parquet --report",
+        "data": "rows.csv", "scale": None, "method": found.method, "evaluations": found.evaluations, "seed": 0,
+        "rows": len(found), "outputs": found.output_names,
+    }  # fmt: skip
+
+
+def html(found: Explanation, notes: tuple[str, ...] = ()) -> str:
+    return render(page(result(found, notes), facts(found)))
+
+
+# What it says
+
+
+def test_the_steps_lead_from_base_value_to_prediction() -> None:
+    found = explanation(rows=3, players=30)
+    for row in range(3):
+        bars = steps(found, row)
+        assert found.base_values[row] + sum(bar.size for bar in bars) == pytest.approx(found.predictions[row])
+        assert [bar.label for bar in bars[LOCAL:]] == ["18 others", "gap"]
+        assert abs(bars[0].size) == np.abs(found.values[row]).max()
+        half = found.interval()[1][row] - found.values[row]
+        assert bars[0].margin == pytest.approx(half[np.abs(found.values[row]).argmax()])
+    whole = replace(found, predictions=found.base_values + found.values.sum(axis=1))
+    assert "gap" not in [bar.label for bar in steps(whole, 0)]
+
+
+def test_names_and_cells_are_shown_and_never_run() -> None:
+    text = html(explanation(), ("a note with `code` and **bold**",))
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert "<b>yes" not in text
+    assert "label = &lt;b&gt;yes&lt;/b&gt;" in text
+    assert "a note with ´code´" in text
+
+
+def test_many_rows_are_a_sample_and_it_says_so() -> None:
+    text = html(explanation())
+    assert f"The first {ROWS} of 120 rows are here" in text
+    assert len(re.findall("<h4>Row ", text)) == ROWS
+    assert "All rows are here" in html(explanation(rows=3))
+
+
+def test_the_table_has_every_feature_with_its_mean_size() -> None:
+    found = explanation(rows=40, players=25)
+    (table,) = page(result(found), facts(found)).sections[0].tables
+    assert len(table.rows) == 25
+    assert not table.open
+    sizes = np.abs(found.values).mean(axis=0)
+    assert [float(row[1]) for row in table.rows] == pytest.approx(sorted(sizes, reverse=True), abs=0.01)
+
+
+@pytest.mark.parametrize(("outputs", "shown"), [(1, 1), (2, 2), (4, 4), (6, 4)])
+def test_so_many_outputs_are_shown(outputs: int, shown: int) -> None:
+    found = explanation(rows=4, outputs=outputs)
+    parts, note = shown_outputs(found)
+    assert [part.output_names for part in parts] == [[f"class {n}"] for n in range(shown)]
+    assert bool(note) == (shown < outputs)
+    assert html(found).count('aria-label="Mean size of values') == shown
+
+
+def test_of_two_outputs_that_mirror_each_other_one_is_shown() -> None:
+    found = explanation(rows=4, outputs=2)
+    mirrored = replace(found, values=np.stack((-found.values[..., 0], found.values[..., 0]), axis=2))
+    parts, note = shown_outputs(mirrored)
+    assert [part.output_names for part in parts] == [["class 1"]]
+    assert "what raises it lowers “class 0”" in note
+
+
+def test_exact_values_have_no_intervals() -> None:
+    text = html(explanation(rows=2, errors=False))
+    assert "The values are exact, up to rounding." in text
+    assert "±" not in text
+    assert 'class="whisker"' not in text
+    assert "Thin lines and ±" in html(explanation(rows=2))
+
+
+def test_one_row_has_no_swarm() -> None:
+    assert "Which way, row by row" not in html(explanation(rows=1))
+
+
+def test_values_that_are_all_zero_are_drawn() -> None:
+    found = explanation(rows=2)
+    nothing = replace(found, values=0 * found.values, standard_errors=None, predictions=found.base_values)
+    assert html(nothing).count("<rect") > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "largest", "told"),
+    [(1234.5, 2000.0, "1,234"), (-0.01234, 0.5, "−0.012"), (-0.0001, 0.5, "0.000"), (2e-6, 3e-6, "2e−06"), (0.0, 0.0, "0")],
+)  # fmt: skip
+def test_numbers_have_three_digits_of_the_largest(number: float, largest: float, told: str) -> None:
+    assert written(number, decimals(np.array([largest]))) == told
+
+
+# Charts
+
+
+def test_marks_stand_where_their_numbers_are() -> None:
+    """From 0 to 100 with a margin of 4 at either end, 50 is in the middle and 0 at 4 of 108."""
+    made = chart([Line("a", bar=(0.0, 100.0), whisker=(25.0, 50.0), point=50.0)], alt="", unit="")
+    assert 'x="3.70%" width="92.59%"' in made
+    assert 'cx="50.00%"' in made
+    assert 'x1="26.85%" x2="50.00%"' in made
+
+
+@pytest.mark.parametrize("scale", [(0.0, 1.0), (-3e-5, 2e-5), (-1234.0, 7.0), (99.9, 100.1)])
+def test_ticks_are_round_and_few(scale: tuple[float, float]) -> None:
+    found = ticks(scale)
+    assert 2 <= len(found) <= 6
+    assert all(scale[0] <= tick <= scale[1] for tick in found)
+    steps = np.diff(found)
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+
+
+def test_dots_of_like_value_stand_apart() -> None:
+    lifts = swarm([0.0] * 3 + [1.0])
+    assert lifts[3] == 0
+    assert sorted(lifts[:3]) == [-0.25, 0, 0.25]
+    crowded = swarm([0.0] * 41 + [1.0])
+    assert len(set(crowded[:41])) == 41
+    assert (min(crowded), max(crowded)) == (-1, 1)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = explanation(rows=SHOWN, outputs=2)
+    notes = ("workclass: 3 of 120 cells hold a category that training did not have, such as 'x'",)
+    return write(page(result(found, notes), facts(found)), tmp_path_factory.mktemp("report") / "values.html")
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator["Chrome"]:
+    with browser.chromium() as driver:
+        yield driver
+
+
+OVERLAPS = """
+const boxes = [...document.querySelectorAll(".chart .name, .chart .amount, .ticks span, .unit, h4, h5, .note, .picker > *")]
+  .map(element => ({text: element.textContent.trim(), box: element.getBoundingClientRect()}))
+  .filter(({text, box}) => text && box.width && box.height);
+const found = [];
+boxes.forEach((one, i) => {
+  if (one.box.left < 0 || one.box.right > innerWidth) found.push(`${one.text} sticks out`);
+  for (const other of boxes.slice(i + 1)) {
+    const across = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+    const down = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+    if (across > 1 && down > 1) found.push(`${one.text} overlaps ${other.text}`);
+  }
+});
+return found;
+"""
+browsing = pytest.mark.xdist_group("browser")
+
+
+@browsing
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_it_can_be_read(driver: "Chrome", path: Path, width: int) -> None:
+    browser.visit(driver, path, width=width)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert driver.execute_script(OVERLAPS) == []
+    assert browser.overlapping_text(driver) == []
+    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [path.as_uri()]
+    assert browser.console(driver) == []
+
+
+@browsing
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_lines_of_a_chart_share_their_scale(driver: "Chrome", path: Path, width: int) -> None:
+    browser.visit(driver, path, width=width)
+    script = """
+    return [...document.querySelectorAll(".chart")].filter(chart => chart.offsetParent).map(chart =>
+      [...chart.querySelectorAll(".track, .ticks")].map(e => e.getBoundingClientRect()).map(b => [b.left, b.width]))"""
+    for tracks in driver.execute_script(script):
+        assert np.ptp(np.array(tracks), axis=0).max() < 0.5
+        assert tracks[0][1] > 200
+
+
+@browsing
+def test_a_row_is_picked(driver: "Chrome", path: Path) -> None:
+    from selenium.webdriver.support.select import Select
+
+    browser.visit(driver, path, width=1280)
+    picker = driver.find_element("class name", "picker")
+    select = Select(picker.find_element("tag name", "select"))
+    before, after = picker.find_elements("tag name", "button")
+
+    def shown() -> list[str]:
+        script = (
+            "return [...document.querySelectorAll('[data-pick] h4')].filter(e => e.offsetParent).map(e => e.innerText)"
+        )
+        return [title.partition(":")[0] for title in driver.execute_script(script)]
+
+    assert len(select.options) == SHOWN
+    assert shown() == ["Row 0"]
+    assert not before.is_enabled()
+    after.click()
+    assert shown() == ["Row 1"]
+    select.select_by_index(SHOWN - 1)
+    assert shown() == [f"Row {SHOWN - 1}"]
+    assert not after.is_enabled()
+    before.click()
+    assert shown() == [f"Row {SHOWN - 2}"]
+
+
+@browsing
+def test_it_is_whole_without_a_script(driver: "Chrome", path: Path) -> None:
+    browser.command(driver, "Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.visit(driver, path, width=1280)
+        assert not driver.find_elements("class name", "picker")
+        titles = driver.find_elements("css selector", "[data-pick] h4")
+        assert len(titles) == SHOWN
+        assert titles[-1].is_displayed()
+    finally:
+        browser.command(driver, "Emulation.setScriptExecutionDisabled", value=False)
+
+
+@browsing
+def test_it_prints_the_row_that_is_shown(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=1280)
+    pages = PdfReader(io.BytesIO(browser.printed(driver))).pages
+    text = " ".join(" ".join(one.extract_text() for one in pages).split())
+    assert text.count("base value") > 2
+    assert "Row 0:" in text
+    assert "Row 1:" not in text
+    assert "What the numbers mean" in text
+    assert len(pages) < 20
