@@ -1,4 +1,4 @@
-"""What users of other libraries complain about, and how it is here; `docs/how-it-is-here.md` tells it in words.
+"""What users of other libraries complain about, and how it is here; `docs/faq.md` tells it in words.
 
 One test for each complaint that a test can hold, named by repository and number.
 """

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from games import Floats, network
-from shearshap import BudgetError, Explainer, InputError, ModelError, Shear, explain
+from shearshap import BudgetError, Explainer, InputError, MethodError, ModelError, Shear, explain
 from shearshap.interaction import _twice
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
@@ -348,3 +348,86 @@ def test_a_module_that_fails_is_not_said_to_lack_derivatives(error: Exception) -
 
     with pytest.raises(ModelError, match=rf"the model failed on inputs of shape .*: {type(error).__name__}: {error}"):
         Explainer(Broken(), ZEROS, method="shear")(ROWS, budget=40)
+
+
+# Interactions
+
+
+@pytest.mark.parametrize("method", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"])
+@pytest.mark.parametrize("tol", [None, 0.02])
+def test_interactions_come_with_the_values_at_no_more_than_the_budget(method: str, tol: float | None) -> None:
+    asked: list[int] = []
+    net = network(6, outputs=2)
+
+    def model(x: Floats) -> Floats:
+        asked.append(len(x))
+        return np.asarray(net(torch.tensor(x)).detach().numpy())
+
+    rows = np.random.default_rng(0).normal(size=(7, 6))
+    explainer = Explainer(model, np.zeros(6), method=method)
+    plain = explainer(rows, budget=64, tol=tol)
+    alone = sum(asked)
+    asked.clear()
+    answer = explainer(rows, budget=64, tol=tol, interactions=True)
+    assert sum(asked) == alone <= 7 * 64
+    np.testing.assert_array_equal(answer.values, plain.values)
+    assert answer.interactions is not None
+    assert answer.cross_contribution is not None
+    assert (answer.interactions.shape, answer.cross_contribution.shape) == ((7, 6, 6, 2), (7, 6, 6))
+    halves = answer.interactions.sum(axis=2) + np.einsum("rppk->rpk", answer.interactions)
+    np.testing.assert_allclose(halves / 2, answer.values, atol=1e-9)  # a pair's part is shared by both
+    one = answer[2].output(1)
+    assert one.interactions is not None
+    np.testing.assert_array_equal(one.interactions[0], answer.interactions[2, :, :, 1])
+    exact = explainer.__class__(model, np.zeros(6), method="exact")(rows, budget=64, interactions=True)
+    assert exact.interactions is not None
+    assert abs(answer.interactions - exact.interactions).mean() < 0.3 * abs(exact.interactions).mean()
+
+
+def test_a_module_has_cross_contributions_by_its_derivatives() -> None:
+    from shearshap import model_game
+    from shearshap.interaction import cross_contribution
+
+    net = network(6, outputs=2)
+    rows = np.random.default_rng(0).normal(size=(7, 6))
+    answer = Explainer(net, np.zeros(6), method="kriging")(rows, budget=40, interactions=True)
+    with model_game(net, rows, reference=np.zeros(6)) as game:
+        wanted = cross_contribution(game).numpy()
+    assert answer.cross_contribution is not None
+    np.testing.assert_allclose(answer.cross_contribution, wanted, atol=1e-9)
+    assert answer.derivative_passes == game.spent.derivative_passes > 0
+    assert answer.evaluations <= 40
+
+
+@pytest.mark.parametrize("method", ["kernel", "permutation", "kernel-welford"])
+def test_interactions_need_complements(method: str) -> None:
+    asked: list[int] = []
+
+    def model(x: Floats) -> Floats:
+        asked.append(len(x))
+        return np.asarray(x.sum(axis=1))
+
+    with pytest.raises(MethodError, match=r"interactions need coalitions with their complements.*try method='kriging'"):
+        Explainer(model, np.zeros(6), method=method)(np.ones((2, 6)), budget=40, interactions=True)
+    assert not asked
+
+
+def test_one_player_has_no_interactions() -> None:
+    answer = Explainer(lambda x: x[:, 0] ** 2, np.zeros(1))(np.full((2, 1), 3.0), interactions=True)
+    assert answer.interactions is not None
+    np.testing.assert_allclose(answer.interactions, [[[9]], [[9]]])
+
+
+def test_a_row_that_fails_at_a_later_stage_is_named_by_its_place_in_the_whole() -> None:
+    """Rows that stopped early leave gaps before it."""
+
+    def model(x: Floats) -> Floats:
+        rough = x[:, 0] > 1
+        late = rough & (x[:, 1:].sum(axis=1) == 6) & (x[:, 1] == 0) & (x[:, 2] == 0)
+        wild = np.sin(1e3 * (x @ np.arange(1, 10) ** 2))
+        return np.where(late, np.nan, np.where(rough, wild, x.sum(axis=1)))
+
+    rows = np.ones((9, 9))
+    rows[5, 0] = 2
+    with pytest.raises(ModelError, match="the model returned nan for row 5 with 7 of 9 players present"):
+        Explainer(model, np.zeros(9), method="kriging")(rows, budget=512, tol=1e-3)

@@ -26,8 +26,9 @@ from games import (
     table_game,
 )
 from shearshap import METHODS, BudgetError, Explanation, Kriging, Shear, ShearWarning, explain, explain_game
-from shearshap.design import Design, Differences, Estimate, Linear, Method
+from shearshap.design import Design, Differences, Estimate, Method
 from shearshap.game import FunctionGame, Game
+from shearshap.methods.kernel import Averaged, Regression
 
 few = settings(max_examples=5, deadline=None)
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -259,7 +260,7 @@ def test_a_wrong_weight_breaks_a_law(name: str, entry: int) -> None:
 
     def bent(game: Game, coalitions: int, rng: np.random.Generator) -> Design:
         design = right(game, coalitions, rng)
-        if isinstance(design, Linear | Differences):
+        if isinstance(design, Regression | Averaged | Differences):
             weights = design.weights.clone()
             weights.view(-1)[entry % weights.numel()] += 0.01
             return replace(design, weights=weights)

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
-from typing import Any, ClassVar, Literal
+from math import comb, inf
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,15 @@ class Estimate:
 
     shares: Tensor
     standard_errors: Tensor | None = None
+    degrees_of_freedom: float = inf  #: of the standard errors: how many independent draws they rest on, less one
+
+
+@dataclass(frozen=True)
+class Part:
+    """A design on some of another one's coalitions."""
+
+    columns: Tensor  #: (c',) which of the other's coalitions these are
+    design: "Design"
 
 
 class Design(ABC):
@@ -45,15 +54,28 @@ class Design(ABC):
         """Return the design after a look at the pilot rows' values (r, c, k): the seam for calibrated methods."""
         return self
 
+    def calibrated(self, _calibration: object) -> "Design":
+        """Return the design with what another one's `fit` learnt, for want of rows of its own."""
+        return self
+
     @abstractmethod
     def estimate(self, values: Tensor) -> Estimate:
         """Return the shares of values (r, c, k)."""
+
+    def first(self, _coalitions: int) -> Part:
+        """Return the design on its first coalitions, at most so many; where the method `stops`, parts are nested."""
+        raise NotImplementedError(f"{type(self).__name__} cannot stop early")
 
 
 class Method(ABC):
     """A way to estimate Shapley values; an instance holds options only."""
 
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants to see
+
+    @property
+    def stops(self) -> bool:
+        """Whether its designs have standard errors and a `first`, so that a row can stop once it is precise enough."""
+        return False
 
     @property
     @abstractmethod
@@ -79,18 +101,6 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Linear(Design):
-    """Shares are fixed weights times values: phi = W v."""
-
-    coalitions: Tensor  #: (1, c, p)
-    weights: Tensor  #: (p, c)
-
-    def estimate(self, values: Tensor) -> Estimate:
-        """Return phi = W v, of values less the base value: W's rows add up to 0, and fewer digits are lost."""
-        return Estimate(torch.einsum("pc,rck->rpk", self.weights, values - values[:, :1]))
-
-
-@dataclass(frozen=True)
 class Differences(Design):
     """A player's share is a weighted mean of what it adds to coalitions of others.
 
@@ -102,7 +112,7 @@ class Differences(Design):
     shared: bool = True
 
     @classmethod
-    def of(cls, others: Tensor, weights: Tensor, *, shared: bool) -> "Differences":
+    def of(cls, others: Tensor, weights: Tensor, *, shared: bool) -> Self:
         """Make the design of `others` (r or 1, p, n, p): the sets S_in, whatever they say of player i itself."""
         players = others.shape[-1]
         own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
@@ -113,7 +123,17 @@ class Differences(Design):
         """Return the weighted mean difference of every player."""
         players = self.coalitions.shape[-1]
         pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
-        return Estimate(torch.einsum("n,rpnk->rpk", self.weights, pairs[:, :, :, 1] - pairs[:, :, :, 0]))
+        differences = pairs[:, :, :, 1] - pairs[:, :, :, 0]
+        return Estimate(torch.einsum("n,rpnk->rpk", self.weights, differences), *self.errors(differences))
+
+    def errors(self, _differences: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors (r, p, k) of differences (r, p, n, k), and their degrees of freedom: none here."""
+        return None, inf
+
+
+def sample_variance(draws: Tensor, dim: int) -> Tensor:
+    """Return the unbiased variance over one axis, in a tenth of the time that `Tensor.var` takes over an inner one."""
+    return (draws - draws.mean(dim, keepdim=True)).square().sum(dim) / (draws.shape[dim] - 1)
 
 
 def with_ends(coalitions: Tensor) -> Tensor:
@@ -121,11 +141,6 @@ def with_ends(coalitions: Tensor) -> Tensor:
     ends = torch.zeros((len(coalitions), 2, coalitions.shape[-1]), dtype=torch.bool, device=coalitions.device)
     ends[:, FULL] = True
     return torch.cat((ends, coalitions), dim=1)
-
-
-def linear(inner: Bools, weights: Floats, device: torch.device) -> Linear:
-    """Make a linear design of inner coalitions (c, p) and the weights (p, 2 + c) of ends and inner ones."""
-    return Linear(with_ends(torch.from_numpy(inner).to(device)[None]), torch.from_numpy(weights).to(device))
 
 
 def check_option(name: str, given: object, known: Sequence[str]) -> None:

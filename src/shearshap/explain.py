@@ -118,7 +118,7 @@ class Explainer:
             game, inputs = opened
             spend = default_budget(game) if wanted is None else wanted
             bar.total = game.rows * spend
-            found = solve(game, self.method, spend, seed, **_options(tol, interactions))
+            found = solve(game, self.method, spend, seed, tol=tol, interactions=interactions)
         return self._labelled(found, inputs, game.predict.outputs)
 
     @contextmanager
@@ -234,7 +234,7 @@ def explain_game(
         raise InputError(f"value: wanted a function of coalitions (c, p), got {type(value).__name__}")
     players, budget, seed = whole("players", players), whole("budget", budget), whole("seed", seed)
     with torch.inference_mode(False):
-        return solve(FunctionGame(value, players), method, budget, seed, **_options(tol, interactions))
+        return solve(FunctionGame(value, players), method, budget, seed, tol=tol, interactions=interactions)
 
 
 def _check_names(names: Sequence[str] | None, players: int) -> None:
@@ -272,7 +272,3 @@ def _either(name: str, given: Any, other_name: str, other: Any) -> Any:
     if given is not None and other is not None:
         raise InputError(f"{name} and {other_name} are the same; give one of the two")
     return other if given is None else given
-
-
-def _options(tol: Any, interactions: bool) -> dict[str, Any]:
-    return ({} if tol is None else {"tol": tol}) | ({"interactions": True} if interactions else {})

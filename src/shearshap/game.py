@@ -45,7 +45,7 @@ class Game(Protocol):
     def spent(self) -> "Spent":
         """What has been spent on each row so far."""
 
-    def take(self, rows: slice) -> "Game":
+    def take(self, rows: slice | Tensor) -> "Game":
         """Return the game of some of the rows, with nothing spent yet."""
 
     def __call__(self, coalitions: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class ModelGame:
     batch: Batch
     advance: Callable[[int], object] = lambda _evaluations: None
     finite: bool = True  #: whether all inputs are: a missing one can be chosen, but not mixed
-    first_row: int = 0
+    places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     single: list[bool] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
 
@@ -127,10 +127,16 @@ class ModelGame:
         floating = self.inputs.is_floating_point() and self.finite
         return self.predict.differentiable and (floating or self.predict.embedding is not None)
 
-    def take(self, rows: slice) -> "ModelGame":
+    def take(self, rows: slice | Tensor) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
-        first = self.first_row + (rows.start or 0)
-        return replace(self, inputs=self.inputs[rows], first_row=first, spent=Spent())
+        places = torch.arange(self.rows) if self.places is None else self.places
+        own = rows if isinstance(rows, slice) else rows.cpu()
+        place = rows if isinstance(rows, slice) else rows.to(self.inputs.device)
+        return replace(self, inputs=self.inputs[place], places=places[own], spent=Spent())
+
+    def place(self, row: int) -> int:
+        """Return a row's number in the whole."""
+        return row if self.places is None else int(self.places[row])
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
@@ -138,7 +144,7 @@ class ModelGame:
             outputs = self._outputs(self.inputs, coalitions, self.background)
             values = outputs.mean(dim=2) if self.cost > 1 else outputs[:, :, 0]
         self.spent.evaluations += coalitions.shape[1] * self.cost
-        check_values(values, coalitions, self.first_row)
+        check_values(values, coalitions, self.place)
         return values
 
     def surface(self, z: Tensor) -> Tensor:
@@ -200,7 +206,7 @@ class ModelGame:
             else:
                 return ModelError(told)
         size = int(coalitions.sum())
-        where = f"row {self.first_row + row} with {size} of {self.players} players present"
+        where = f"row {self.place(row)} with {size} of {self.players} players present"
         return ModelError(f"{told} (first on {where})")
 
     def _fails(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> bool:
@@ -245,7 +251,7 @@ class FunctionGame:
     cost = 1
     differentiable = False
 
-    def take(self, _rows: slice) -> "FunctionGame":
+    def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
         return replace(self, spent=Spent())
 
@@ -266,7 +272,7 @@ class FunctionGame:
         self.single[:] = [answer.ndim == 1]
         values = torch.from_numpy(answer.reshape(1, len(asked), -1))
         self.spent.evaluations += len(asked)
-        check_values(values, coalitions, 0)
+        check_values(values, coalitions)
         return values
 
     def surface(self, _z: Tensor) -> Tensor:
@@ -274,14 +280,14 @@ class FunctionGame:
         raise ModelError("a game given as a function of coalitions has no derivatives; use second differences")
 
 
-def check_values(values: Tensor, coalitions: Tensor, first_row: int) -> None:
+def check_values(values: Tensor, coalitions: Tensor, place: Callable[[int], int] = lambda row: row) -> None:
     """Raise where a value (r, c, k) is NaN or infinite, naming the row and the coalition's size."""
     if bool(torch.isfinite(values).all()):
         return
     row, column, output = (int(index) for index in (~torch.isfinite(values)).nonzero()[0])
     size = int(coalitions[row if len(coalitions) > 1 else 0, column].sum())
     raise ModelError(
-        f"the model returned {float(values[row, column, output])} for row {first_row + row} with "
+        f"the model returned {float(values[row, column, output])} for row {place(row)} with "
         f"{size} of {coalitions.shape[-1]} players present (output {output}); "
         "it must be finite at every mix of row and reference"
     )

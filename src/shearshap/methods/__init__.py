@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from shearshap.design import Method
 from shearshap.errors import MethodError
-from shearshap.methods.exact import Exact
+from shearshap.methods.exact import Enumeration, Exact
 from shearshap.methods.gaussian import Calibration
 from shearshap.methods.kernel import Kernel, Leverage, Welford
 from shearshap.methods.kriging import Kriging
@@ -39,29 +39,35 @@ Names that end in -authors are the baselines as the authors' released results we
 _MOST_PAIRS = 2048
 
 
-def resolve(method: str | Method, players: int, budget: int) -> Method:
-    """Return the method asked for by name, as an instance, or by "auto" for this many players and coalitions."""
+def resolve(method: str | Method, players: int, budget: int, *, stops: bool = False) -> Method:
+    """Return the method asked for by name, as an instance, or by "auto" for this many players and coalitions.
+
+    `stops`: whether rows are to stop before the budget is spent, which only "auto" heeds.
+    """
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "design"):
             raise MethodError(f"method: wanted a name or an instance such as Shear(), got {method!r}")
         return method
     if method == "auto":
-        return METHODS[automatic(players, budget)]
+        return METHODS[automatic(players, budget, stops=stops)]
     if method not in METHODS:
         near = get_close_matches(method, ["auto", *METHODS], n=1, cutoff=0)
         raise MethodError(f"there is no method {method!r}; did you mean {near[0]!r}? There are: {', '.join(METHODS)}")
     return METHODS[method]
 
 
-def automatic(players: int, budget: int) -> str:
+def automatic(players: int, budget: int, *, stops: bool = False) -> str:
     """Return the name of the method that "auto" stands for.
 
     Exact where the budget holds all coalitions, else the smallest error measured in the fair protocol
     (`benchmarks/accuracy.py`): kriging, while its systems of equations, one unknown a pair, stay small, else leverage.
+    Where rows are to stop (`stops`) and the budget holds all coalitions, kriging too, unless its smallest design is
+    all of them: most rows need but a part, and those that need more go on to all.
     """
-    if budget >= 1 << players:
-        return "exact"
-    return "kriging" if 2 + 2 * players <= budget <= 2 * _MOST_PAIRS else "leverage"
+    smallest, every = 2 + 2 * players, 1 << players
+    if budget >= every:
+        return "kriging" if stops and smallest < every else "exact"
+    return "kriging" if smallest <= budget <= 2 * _MOST_PAIRS else "leverage"
 
 
 def name_of(method: Method) -> str:
@@ -72,6 +78,7 @@ def name_of(method: Method) -> str:
 __all__ = [
     "METHODS",
     "Calibration",
+    "Enumeration",
     "Exact",
     "Kernel",
     "Kriging",

@@ -19,6 +19,11 @@ class Exact(Method):
     """All coalitions, each once; the answer has no sampling error."""
 
     @property
+    def stops(self) -> bool:
+        """Whether a row can stop: it has no error to begin with."""
+        return True
+
+    @property
     def promises(self) -> frozenset[Promise]:
         """All of them."""
         return frozenset({"efficiency", "unbiased", "pairwise", "null-player"})
@@ -39,9 +44,10 @@ class Enumeration(Design):
     coalitions: Tensor  #: (1, 2^p, p)
 
     def estimate(self, values: Tensor) -> Estimate:
-        """Return the Shapley values of value tables (r, 2^p, k)."""
+        """Return the Shapley values of value tables (r, 2^p, k), which no draw makes uncertain."""
         counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
-        return Estimate(shapley_transform(counted))
+        shares = shapley_transform(counted)
+        return Estimate(shares, torch.zeros_like(shares))
 
 
 def enumeration(game: Game) -> Enumeration:

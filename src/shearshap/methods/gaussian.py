@@ -22,6 +22,7 @@ RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel'
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
 LARGEST, LOGIT = 0.95, 9.0  #: the bound of a relevance, and of the size of its logit
 FIT_ROWS, FIT_PAIRS, FIT_STEPS = 32, 96, 15  #: what the likelihood sees; more changed errors by less than 1 %
+INFLATION_WORK = 10**10  #: rows times cubed pairs that finding the inflation may cost
 NODES = 24  #: most quadrature nodes for the prior variance, which needs less precision than the mean
 
 
@@ -350,25 +351,34 @@ class Restricted(torch.autograd.Function):
 
 
 def inflation(parts: Parts, calibration: Calibration) -> float:
-    """Return how much too small standard errors are, seen in how far the second half of the pairs moves the shares.
+    """Return how much too small standard errors are, seen in how far the last pairs move the shares.
 
     Under the model the posterior mean moves, from few to all pairs, by a Gaussian of variance_few - variance_all. The
     95 % quantile of the moves over 1.96 of that, pooled over some rows and players, is the factor; shrunk to 1 where
-    they are few, and never below 1.
+    they are few, and between 0.75 and 3. Of what the last half, quarter and eighth of the pairs tell, the most:
+    how rough a game is shows only when much is known of it.
     """
     m, p = parts.signs.shape
-    few = (m + p) // 2
-    some = parts.take(spread(len(parts.odd), max(2, min(FIT_ROWS, 2 * 10**9 // m**3))))
+    some = parts.take(spread(len(parts.odd), max(2, min(FIT_ROWS, INFLATION_WORK // m**3))))
     some = some.take(standardised(some.signs, some.odd)[1])
-    if few <= p + 2 or not len(some.odd):
+    counts = [few for few in ((m + p) // 2, (3 * m + p) // 4, (7 * m + p) // 8) if p + 2 < few < m]
+    if not counts or not len(some.odd):
         return 1.0
     relevance = relevances_of(some, calibration)
-    last, last_variance, _ = posterior(some, relevance, calibration.nugget)
-    first, first_variance, scale = posterior(some.take(slice(None), slice(few)), relevance, calibration.nugget)
-    moves = (last - first) / (scale * (first_variance - last_variance).clamp_min(0)).sqrt()
+    last = posterior(some, relevance, calibration.nugget)
+    factors = []
+    for few in counts:
+        first = posterior(some.take(slice(None), slice(few)), relevance, calibration.nugget)
+        factors.append(_moved(first, last))
+    return float(min(max(*factors, 0.75), 3.0))
+
+
+def _moved(first: tuple[Tensor, Tensor, Tensor], last: tuple[Tensor, Tensor, Tensor]) -> float:
+    """Return how much further than expected the mean moved from one posterior (mean, variance, scale) to another."""
+    (few, few_variance, scale), (every, every_variance, _) = first, last
+    moves = (every - few) / (scale * (few_variance - every_variance).clamp_min(0)).sqrt()
     moves = moves[torch.isfinite(moves)].abs()
     if not len(moves):
         return 1.0
-    weight = len(moves) / (len(moves) + 30)
-    factor_seen = float(torch.quantile(moves, 0.95)) / 1.96
-    return float(min(max(factor_seen**weight, 1.0), 3.0))
+    seen, weight = float(torch.quantile(moves, 0.95)) / 1.96, len(moves) / (len(moves) + 10)
+    return math.exp(weight * math.log(max(seen, 1e-9)))

@@ -3,30 +3,43 @@
     min over phi of sum_S pi_S (v(S) - v(0) - sum_{i in S} phi_i)^2,   pi_S = (p-1) / (C(p,s) s (p-s)),
 
 subject to efficiency, sum phi = v(U) - v(0). Methods differ in which coalitions stand for all of them.
+
+Standard errors of one regression: with theta_u the weight and e_u the residual of the u-th draw, a coalition or a pair,
+
+    var(phi) = sum_u (1 - n_u / N_u) theta_u^2 e_u^2 / (1 - h_u),
+
+where n_u of the N_u draws of its size were made, without replacement (an enumerated size has no error; independent
+draws: N_u infinite), and h_u is its leverage, as residuals are too small where the fit follows the draw (HC2).
 """
 
 import warnings
 from dataclasses import dataclass
-from math import comb
+from math import comb, inf
 from typing import Literal
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from shearshap.design import (
     EMPTY,
     FULL,
     Bools,
+    Design,
+    Estimate,
     Floats,
-    Linear,
     Method,
+    Part,
     Promise,
     allocate,
     check_option,
     distinct_pairs,
     distinct_sets,
     kernel_mass,
-    linear,
     pair_caps,
+    sample_variance,
+    with_ends,
 )
 from shearshap.errors import ShearWarning
 from shearshap.game import Game
@@ -63,20 +76,26 @@ class Kernel(Method):
             return frozenset()
         return frozenset({"efficiency", "pairwise"} if self.paired else {"efficiency"})
 
+    @property
+    def stops(self) -> bool:
+        """Whether a row can stop: after part of the draws, in the fair protocol."""
+        return self.protocol == "fair"
+
     def minimum(self, game: Game) -> int:
         """Return the coalitions without which the regression cannot have full rank; not fair: 2 p + 2."""
         if self.protocol != "fair":
             return 2 + 2 * game.players
         return smallest_regression(game.players, paired=self.paired)
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
+    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
         """Return the design and its regression's weights."""
         if self.protocol != "fair":
             return self._averaged(game, budget, rng)
+        share = kernel_mass(game.players)
         draw = pairs_by_size if self.paired else sets_by_size
-        return linear(*draw(game.players, budget - 2, kernel_mass(game.players), rng), game.device)
+        return draw(game.players, budget - 2, share, rng).design(game.device)
 
-    def _averaged(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
+    def _averaged(self, game: Game, budget: int, rng: np.random.Generator) -> "Averaged":
         """Return the mean of p regressions of N coalitions each."""
         players = game.players
         samples = (budget - 2) // players
@@ -85,11 +104,13 @@ class Kernel(Method):
         drawn = draw(players, players * half, rng).reshape(players, half, players)
         if self.paired:
             drawn = np.concatenate((drawn, ~drawn), axis=1)
-        fits = _appendix_regressions(drawn) if self.protocol == "paper" else _efficient_regressions(drawn)
-        inner = np.moveaxis(fits[:, :, 2:], 0, 1).reshape(players, -1) / players
-        return linear(
-            drawn.reshape(-1, players), np.column_stack((fits[:, :, :2].mean(axis=0), inner)), game.device
-        )  # fmt: skip
+        regress = _appendix_regressions if self.protocol == "paper" else _efficient_regressions
+        fits, rank = regress(drawn)
+        full_rank = players - (self.protocol == "authors")
+        _warn_if_singular(rank, full_rank, drawn.shape[1])
+        coalitions = with_ends(torch.from_numpy(drawn.reshape(1, -1, players)).to(game.device))
+        telling = self.protocol == "authors" and rank == full_rank
+        return Averaged(coalitions, torch.from_numpy(fits).to(game.device), telling)
 
 
 @dataclass(frozen=True)
@@ -103,6 +124,11 @@ class Welford(Method):
     """
 
     @property
+    def stops(self) -> bool:
+        """Whether a row can stop: after part of the draws."""
+        return True
+
+    @property
     def promises(self) -> frozenset[Promise]:
         """Efficient."""
         return frozenset({"efficiency"})
@@ -111,10 +137,9 @@ class Welford(Method):
         """Return the coalitions without which the regression cannot have full rank."""
         return smallest_regression(game.players, paired=False)
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
+    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
         """Return independent draws from the kernel, all weighed alike."""
-        inner = kernel_draws(game.players, budget - 2, rng)
-        return linear(inner, constrained_regression(inner, np.ones(len(inner))), game.device)
+        return Draws(kernel_draws(game.players, budget - 2, rng), np.arange(budget - 2)).design(game.device)
 
 
 @dataclass(frozen=True)
@@ -126,6 +151,11 @@ class Leverage(Method):
     """
 
     @property
+    def stops(self) -> bool:
+        """Whether a row can stop: after part of the draws."""
+        return True
+
+    @property
     def promises(self) -> frozenset[Promise]:
         """Efficient, and exact on pairwise games."""
         return frozenset({"efficiency", "pairwise"})
@@ -134,10 +164,10 @@ class Leverage(Method):
         """Return the coalitions without which the regression cannot have full rank."""
         return smallest_regression(game.players, paired=True)
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Linear:
+    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
         """Return the design and its regression's weights."""
         every_size = np.ones(game.players - 1)
-        return linear(*pairs_by_size(game.players, budget - 2, every_size, rng), game.device)
+        return pairs_by_size(game.players, budget - 2, every_size, rng).design(game.device)
 
 
 def smallest_regression(players: int, *, paired: bool) -> int:
@@ -145,64 +175,207 @@ def smallest_regression(players: int, *, paired: bool) -> int:
     return min(2 + (2 if paired else 1) * (players - 1), 1 << players)
 
 
-def pairs_by_size(players: int, draws: int, share: Floats, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Draw pairs without replacement, `share` (p-1,) of them by size: coalitions (c, p), weights (p, 2 + c)."""
-    folded = [share[s - 1] + (share[players - s - 1] if 2 * s < players else 0) for s in _pair_sizes(players)]
-    counts = allocate(draws // 2, np.array(folded), pair_caps(players), rng)
+# Designs
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What a regression is made on: coalitions, or one side of pairs, and the order in which a part is taken."""
+
+    sets: Bools  #: (u, p)
+    order: NDArray[np.int64]  #: (u,) such that every beginning is spread over sizes as the whole is
+    paired: bool = False
+    replaced: bool = True  #: independent draws; False: without replacement from the coalitions or pairs of each size
+
+    @property
+    def coalitions(self) -> Bools:
+        """The coalitions (c, p) to ask for."""
+        return np.concatenate((self.sets, ~self.sets)) if self.paired else self.sets
+
+    def take(self, count: int) -> tuple["Draws", NDArray[np.int64]]:
+        """Return the first draws in their order, and which they are."""
+        kept = self.order[:count]
+        return Draws(self.sets[kept], np.arange(len(kept)), self.paired, self.replaced), kept
+
+    def not_drawn(self) -> Floats:
+        """Return which part of the draws there are of its size was left out, for every draw (u,)."""
+        if self.replaced:
+            return np.ones(len(self.sets))
+        players = self.sets.shape[1]
+        sizes = self.sets.sum(axis=1)
+        sizes = np.minimum(sizes, players - sizes) if self.paired else sizes
+        caps = pair_caps(players) if self.paired else [comb(players, s) for s in range(1, players)]
+        left = np.array([1 - n / cap for n, cap in zip(np.bincount(sizes)[1:].tolist(), caps, strict=False)])
+        return np.asarray(left[sizes - 1])
+
+    def design(self, device: torch.device, *, warn: bool = True) -> "Regression":
+        """Return the regression under efficiency on all draws."""
+        inner, players = self.coalitions, self.sets.shape[1]
+        weight = np.ones(len(inner)) if self.replaced else _mass_per_draw(inner)
+        weights, leverage, rank = constrained_regression(inner, weight)
+        if warn:
+            _warn_if_singular(rank, players - 1, len(inner))
+        spread, freedom = self._spread(weights[:, 2 : 2 + len(self.sets)], leverage, rank)
+        return Regression(
+            with_ends(torch.from_numpy(inner).to(device)[None]),
+            torch.from_numpy(weights).to(device),
+            None if spread is None else torch.from_numpy(spread).to(device),
+            freedom,
+            self,
+        )
+
+    def _spread(self, theta: Floats, leverage: Floats, rank: int) -> tuple[Floats | None, float]:
+        """Return what squared residuals are multiplied by, (p, u), and the degrees of freedom; None: they tell nothing.
+
+        Without residuals, or with a draw that the fit must go through, there is no telling how far off it is.
+        """
+        left_out, freedom = self.not_drawn(), len(self.sets) - rank
+        free = 1 - (2 * leverage[: len(self.sets)] if self.paired else leverage)
+        sampled = left_out > 0
+        if not sampled.any():
+            return np.zeros_like(theta), inf
+        if rank < theta.shape[0] - 1 or freedom < 1 or free[sampled].min() < 1e-6:
+            return None, inf
+        return theta**2 * np.where(sampled, left_out / free.clip(min=1e-6), 0), freedom
+
+
+@dataclass(frozen=True)
+class Regression(Design):
+    """Shares are fixed weights times values, phi = W v; what the fit leaves of the values tells their errors."""
+
+    coalitions: Tensor  #: (1, 2 + c, p): the ends, and coalitions, or one side of each pair and then the others
+    weights: Tensor  #: (p, 2 + c)
+    spread: Tensor | None  #: (p, u) what a draw's squared residual adds to the variance
+    degrees_of_freedom: float
+    draws: Draws
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return phi = W v, of values less the base value: W's rows add up to 0, and fewer digits are lost."""
+        centred = values - values[:, :1]
+        shares = torch.einsum("pc,rck->rpk", self.weights, centred)
+        if self.spread is None:
+            return Estimate(shares)
+        variance = torch.einsum("pu,ruk->rpk", self.spread, self._residuals(centred[:, 2:], shares).square())
+        return Estimate(shares, variance.sqrt(), self.degrees_of_freedom)
+
+    def first(self, coalitions: int) -> Part:
+        """Return the regression on the first draws."""
+        copies = 2 if self.draws.paired else 1
+        draws, kept = self.draws.take((coalitions - 2) // copies)
+        columns = np.concatenate([[EMPTY, FULL], *(2 + kept + side * len(self.draws.sets) for side in range(copies))])
+        device = self.coalitions.device
+        return Part(torch.from_numpy(columns).to(device), draws.design(device, warn=False))
+
+    def _residuals(self, values: Tensor, shares: Tensor) -> Tensor:
+        """Return v(S) - v(0) - sum_{i in S} phi_i of every draw, (r, u, k); of a pair, that of S less its complement's.
+
+        A pair's weights are theta and -theta, so that theta times this difference is what the pair adds.
+        """
+        count = len(self.draws.sets)
+        sets = self.coalitions[0, 2 : 2 + count].to(values.dtype)
+        if self.draws.paired:
+            return values[:, :count] - values[:, count:] - torch.einsum("up,rpk->ruk", 2 * sets - 1, shares)
+        return values - torch.einsum("up,rpk->ruk", sets, shares)
+
+
+@dataclass(frozen=True)
+class Averaged(Design):
+    """The mean of m independent regressions, whose own spread tells its standard error.
+
+    Not where they are singular, or, in the paper's way, not efficient: then their common bias is what matters.
+    """
+
+    coalitions: Tensor  #: (1, 2 + m c, p)
+    weights: Tensor  #: (m, p, 2 + c)
+    telling: bool  #: whether there are standard errors
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the mean of the regressions' answers."""
+        count = len(self.weights)
+        centred = values - values[:, :1]
+        inner = centred[:, 2:].unflatten(1, (count, -1))
+        answers = torch.einsum("mpc,rmck->rmpk", self.weights[:, :, 2:], inner)
+        answers = answers + torch.einsum("mp,rk->rmpk", self.weights[:, :, FULL], centred[:, FULL])
+        if not self.telling:
+            return Estimate(answers.mean(dim=1))
+        return Estimate(answers.mean(dim=1), sample_variance(answers, 1).div(count).sqrt(), count - 1)
+
+
+# Draws
+
+
+def pairs_by_size(players: int, draws: int, share: Floats, rng: np.random.Generator) -> Draws:
+    """Draw pairs without replacement, `share` (p-1,) of them by size."""
+    folded = np.array([share[s - 1] + (share[players - s - 1] if 2 * s < players else 0) for s in _pair_sizes(players)])
+    counts = allocate(draws // 2, folded, pair_caps(players), rng)
     half = distinct_pairs(players, counts.tolist(), rng)
-    inner = np.concatenate((half, ~half))
-    return inner, constrained_regression(inner, _mass_per_draw(inner))
+    return Draws(half, interleaved(counts, folded, rng), paired=True, replaced=False)
 
 
-def sets_by_size(players: int, draws: int, share: Floats, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Draw sets without replacement, `share` (p-1,) of them by size: coalitions (c, p), weights (p, 2 + c)."""
+def sets_by_size(players: int, draws: int, share: Floats, rng: np.random.Generator) -> Draws:
+    """Draw sets without replacement, `share` (p-1,) of them by size."""
     sizes = range(1, players)
     counts = allocate(draws, share, [comb(players, s) for s in sizes], rng)
     inner = np.concatenate([distinct_sets(players, s, int(n), rng) for s, n in zip(sizes, counts, strict=True)])
-    return inner, constrained_regression(inner, _mass_per_draw(inner))
+    return Draws(inner, interleaved(counts, share, rng), replaced=False)
 
 
-def constrained_regression(inner: Bools, weight: Floats) -> Floats:
+def interleaved(counts: NDArray[np.int64], share: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return an order of draws that lie size by size, `counts` of each: every beginning is shared out as `share` says.
+
+    The j-th draw of a size comes at j / share; a size of which all were drawn early is exhausted, as in `allocate`.
+    Within a size the order is random. These are the last numbers drawn: they change no design.
+    """
+    turns = np.concatenate([(rng.permutation(n) + rng.random()) / part for n, part in zip(counts, share, strict=True)])
+    return np.argsort(turns, kind="stable")
+
+
+# Regressions
+
+
+def constrained_regression(inner: Bools, weight: Floats) -> tuple[Floats, Floats, int]:
     """Return the weights (p, 2 + c) of the regression under efficiency, with the total D = v(U) - v(0):
 
-        phi = D/p 1 + argmin over theta, sum theta = 0, of sum_S w_S (v(S) - v(0) - D |S|/p - sum_{i in S} theta_i)^2.
+        phi = D/p 1 + argmin over theta, sum theta = 0, of sum_S w_S (v(S) - v(0) - D |S|/p - sum_{i in S} theta_i)^2,
 
-    Centring the indicators makes theta's sum 0 by itself: the least-norm solution lies in their span.
+    with the coalitions' leverages (c,) and the rank. Centring the indicators makes theta's sum 0 by itself: the
+    least-norm solution lies in their span.
     """
     players = inner.shape[1]
     part = inner.mean(axis=1)
     root = np.sqrt(weight)
-    fit, rank = _least_norm(root[:, None] * (inner - part[:, None]))
-    _warn_if_singular(rank, players - 1, len(inner))
+    matrix = root[:, None] * (inner - part[:, None])
+    fit, rank = _least_norm(matrix)
     theta = fit * root
     weights = np.column_stack((-theta.sum(axis=1), np.zeros(players), theta))
     total = 1 / players - theta @ part
     weights[:, FULL] += total
     weights[:, EMPTY] -= total
-    return weights
+    return weights, np.einsum("cp,pc->c", matrix, fit), rank
 
 
-def _appendix_regressions(drawn: Bools) -> Floats:
+def _appendix_regressions(drawn: Bools) -> tuple[Floats, int]:
     """Return the weights (m, p, 2 + c) of unconstrained regressions on coalitions (m, c, p), weighed by pi."""
-    fits = unconstrained_regression(drawn.astype(np.float64), _coalition_weight(drawn.shape[2])[drawn.sum(axis=2)])
+    weight = _coalition_weight(drawn.shape[2])[drawn.sum(axis=2)]
+    fits, rank = unconstrained_regression(drawn.astype(np.float64), weight)
     base = -fits.sum(axis=2, keepdims=True)
-    return np.concatenate((base, np.zeros_like(base), fits), axis=2)
+    return np.concatenate((base, np.zeros_like(base), fits), axis=2), rank
 
 
-def _efficient_regressions(drawn: Bools) -> Floats:
-    """Return the weights (m, p, 2 + c) of regressions under efficiency on coalitions (m, c, p), all weighed alike."""
-    return np.stack([constrained_regression(inner, np.ones(len(inner))) for inner in drawn])
+def _efficient_regressions(drawn: Bools) -> tuple[Floats, int]:
+    """Return the weights (m, p, 2 + c) of regressions under efficiency on coalitions (m, c, p), and the least rank."""
+    fits = [constrained_regression(inner, np.ones(len(inner))) for inner in drawn]
+    return np.stack([weights for weights, _, _ in fits]), min(rank for _, _, rank in fits)
 
 
-def unconstrained_regression(inner: Floats, weight: Floats) -> Floats:
-    """Return (A' W A)^-1 A' W of a stack of regressions: A (m, c, p), W (m, c) to (m, p, c).
+def unconstrained_regression(inner: Floats, weight: Floats) -> tuple[Floats, int]:
+    """Return (A' W A)^-1 A' W of a stack of regressions, A (m, c, p), W (m, c) to (m, p, c), and the least rank.
 
-    A singular one gets its least-norm solution, and a warning.
+    A singular one gets its least-norm solution.
     """
     root = np.sqrt(weight)[..., None]
     fit, rank = _least_norm(root * inner)
-    _warn_if_singular(rank, inner.shape[-1], inner.shape[-2])
-    return np.asarray(fit * np.swapaxes(root, -1, -2))
+    return np.asarray(fit * np.swapaxes(root, -1, -2)), rank
 
 
 def _least_norm(matrix: Floats) -> tuple[Floats, int]:
@@ -219,7 +392,7 @@ def _warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm solution is "
             "used, which shares out what the coalitions drawn do not tell; a larger budget helps",
             ShearWarning,
-            stacklevel=7,
+            stacklevel=7,  # who called the Explainer
         )
 
 

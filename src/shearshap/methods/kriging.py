@@ -16,6 +16,7 @@ from shearshap.design import (
     Design,
     Estimate,
     Method,
+    Part,
     Promise,
     allocate,
     as_tensor,
@@ -63,6 +64,11 @@ class Kriging(Method):
     pilot_rows: ClassVar[int] = 256
 
     @property
+    def stops(self) -> bool:
+        """Whether a row can stop: after part of the pairs."""
+        return True
+
+    @property
     def promises(self) -> frozenset[Promise]:
         """Efficient, and exact on pairwise games."""
         return frozenset({"efficiency", "pairwise"})
@@ -93,6 +99,18 @@ class Pairs(Design):
     def fit(self, values: Tensor) -> "Pairs":
         """Return the design calibrated to the pilot rows' values, unless a calibration was given."""
         return self if self.calibration else replace(self, calibration=calibrate(self._parts(values)))
+
+    def calibrated(self, calibration: object) -> "Pairs":
+        """Return the design with another one's calibration."""
+        assert calibration is None or isinstance(calibration, Calibration)
+        return replace(self, calibration=calibration)
+
+    def first(self, coalitions: int) -> Part:
+        """Return the design of the first pairs, the most telling of all."""
+        half, count = (self.coalitions.shape[1] - 2) // 2, (coalitions - 2) // 2
+        pairs = torch.arange(2, 2 + count, device=self.coalitions.device)
+        columns = torch.cat((torch.arange(2, device=pairs.device), pairs, pairs + half))
+        return Part(columns, Pairs(self.coalitions[:, columns], self.calibration))
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior mean and standard deviation of every row's and output's shares."""

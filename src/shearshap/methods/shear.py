@@ -1,7 +1,7 @@
 """SHEAR: enumerate coalitions of each player's contributive cooperators (the paper's Algorithm 1)."""
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, inf
 from typing import Literal, get_args
 
 import numpy as np
@@ -77,7 +77,8 @@ class Shear(Method):
         backgrounds = as_tensor(self._backgrounds(density, game.players, rng), game)
         ranked = self._ranked(game, rng)[:, :, :cooperators]
         others = join(backgrounds, ranked, as_tensor(chosen, game))
-        return Differences.of(others, as_tensor(subset_weights(chosen), game), shared=False)
+        layout = Mirrored if "unbiased" in self.promises else Differences
+        return layout.of(others, as_tensor(subset_weights(chosen), game), shared=False)
 
     def _density(self, chosen: Bools, players: int, rng: np.random.Generator) -> Floats:
         """Return the chance with which another player joins V_n, (p, n): the second half mirrors the first."""
@@ -107,6 +108,30 @@ class Shear(Method):
         size = eta.amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(eta.dtype).tiny)
         grid = (eta / size * 1e4).round().masked_fill(own, -1)
         return grid.argsort(dim=2, descending=True, stable=True)[:, :, :-1]
+
+
+@dataclass(frozen=True)
+class Mirrored(Differences):
+    """Differences of all subsets of a player's cooperators; those of subset n and of the n-th last form a pair."""
+
+    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors (r, p, k) of differences (r, p, n, k) by collapsed strata.
+
+        Each pair of subsets has one draw of its backgrounds. Two pairs that differ in one cooperator, the last, stand
+        for two draws of one stratum: with d the difference of their means, var = sum (w^2 + w'^2) d^2 / 2, which is
+        too large by what that cooperator changes.
+        """
+        players, half = differences.shape[1], differences.shape[2] // 2
+        if 2 * half == 1 << (players - 1):
+            return torch.zeros_like(differences[:, :, 0]), inf
+        if half < 2:
+            return None, inf
+        means = (differences[:, :, :half] + differences[:, :, half:].flip(2)) / 2
+        weight = (2 * self.weights[:half]).square()
+        quarter = half // 2
+        apart = (means[:, :, :quarter] - means[:, :, quarter:].flip(2)).square()
+        both = weight[:quarter] + weight[quarter:].flip(0)
+        return torch.einsum("n,rpnk->rpk", both / 2, apart).sqrt(), quarter
 
 
 def most_cooperators(budget: int, players: int) -> int:

@@ -1,0 +1,74 @@
+"""How Sphinx builds the documentation: `sphinx-build -W -b html docs out/docs`.
+
+Building loads nothing from the network; a reader's browser loads MathJax, for the page of formulas alone.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from shearshap import __version__
+
+project = "shearshap"
+copyright = "the shearshap developers"  # noqa: A001
+release = version = __version__
+language = "en"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say it in words
+python_maximum_signature_line_length = 100
+default_role = "code"  # docstrings put names between single backticks
+napoleon_google_docstring = False
+napoleon_attr_annotations = False
+
+html_theme = "furo"
+html_title = f"shearshap {__version__}"
+html_show_sphinx = False
+
+
+def formulas_as_they_stand(lines: list[str]) -> list[str]:
+    """Return a docstring whose indented formulas, before any section, are literal blocks."""
+    told: list[str] = []
+    sections = next((at for at, line in enumerate(lines) if re.fullmatch(r"-{4,}", line)), len(lines))
+    for at, line in enumerate(lines):
+        opens = line.startswith("    ") and at < sections and not lines[at - 1].strip()
+        told += ["::", ""] if opens and not (told and _in_literal(told)) else []
+        told.append(line)
+    return told
+
+
+def _in_literal(told: list[str]) -> bool:
+    """Return whether the last lines that are not blank belong to a literal block."""
+    last = next((line for line in reversed(told) if line.strip()), "")
+    return last.startswith("    ") or last == "::"
+
+
+def escaped(line: str) -> str:
+    """Return a line whose stars, bars and final underscores outside backticks are plain characters."""
+    parts = line.split("`")
+    return "`".join(re.sub(r"([*|]|(?<=\w)_(?!\w))", r"\\\1", part) if at % 2 == 0 else part
+                    for at, part in enumerate(parts))  # fmt: skip
+
+
+def plain_docstrings(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Make the source's docstrings, which are plain text with formulas, safe to read as reStructuredText."""
+    shown = formulas_as_they_stand(lines)
+    literal = False
+    for at, line in enumerate(shown):
+        literal = line == "::" or (literal and (not line.strip() or line.startswith("    ")))
+        shown[at] = line if literal else escaped(line)
+    lines[:] = shown
+
+
+def setup(app: Any) -> None:
+    """Read docstrings before napoleon does."""
+    app.connect("autodoc-process-docstring", plain_docstrings, priority=400)

@@ -1,0 +1,190 @@
+"""The documentation: every block of code runs, shown output is what comes out, the site builds, no page is left behind."""
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+from typer.testing import CliRunner
+
+from shearshap import plots
+from shearshap.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+BEFORE = {
+    "README.md": """
+import torch
+from shearshap import explain
+
+torch.manual_seed(0)
+model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+train, rows = torch.randn(50, 6), torch.randn(9, 6)
+exact = explain(network, rows, reference=("mean", train), budget=64, output=1)
+"""
+}
+"""What a page takes for granted: a model, rows to explain and rows it was trained on."""
+
+ELSEWHERE = ("pip ", "sphinx-build ")
+"""Commands that are shown and not run here: the wheel's installation is in test_wheel.py, the site is built below."""
+
+COMPLAINTS = (
+    *(f"shap#{issue}" for issue in (
+        217, 397, 441, 498, 679, 835, 1035, 1111, 1173, 1362, 1454, 1654, 1897, 1977, 2095, 2328, 2760, 3363, 3505, 3995,
+        4031, 4182, 4194, 4239, 4251, 4482, 5027,
+    )),
+    *(f"captum#{issue}" for issue in (646, 1113, 1350, 1789)),
+    *(f"shapiq#{issue}" for issue in (354, 355)),
+    "alibi#879",
+)  # fmt: skip
+"""What users of other libraries asked for; faq.md says of each how it is here."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of a page: its kind, what is in it, its first line, and the output shown right behind it, if any."""
+
+    kind: str
+    code: str
+    line: int
+    shown: str | None
+
+
+def steps(text: str) -> list[Step]:
+    """Return the blocks of a page that run, in their order."""
+    found = list(BLOCK.finditer(text))
+    follows = {
+        first.start(): second[2]
+        for first, second in pairwise(found)
+        if second[1] == "text" and not text[first.end() : second.start()].strip()
+    }
+    return [
+        Step(block[1], block[2], text[: block.start()].count("\n") + 2, follows.get(block.start()))
+        for block in found
+        if block[1] != "text"
+    ]
+
+
+PAGES = [path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if steps(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
+@pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    mpl.use("Agg")
+    import_peers(page.read_text(encoding="utf-8"))
+    name = str(page.relative_to(ROOT))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(BEFORE.get(name, ""), f"before {name}", "exec"), namespace)
+    try:
+        for step in steps(page.read_text(encoding="utf-8")):
+            run = run_python if step.kind == "python" else run_commands
+            printed = run(step, str(page), namespace)
+            assert step.shown is None or agrees(step.shown, printed), (
+                f"{name}:{step.line} shows\n{step.shown}\nand gives\n{printed}"
+            )
+    finally:
+        plt.close("all")
+
+
+def import_peers(text: str) -> None:
+    """Import the peers that a page imports, whose own warnings on import are none of ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for peer in re.findall(r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE):
+            import_module(peer)
+
+
+def run_python(step: Step, page: str, namespace: dict[str, Any]) -> str:
+    """Run a block; errors name the page and the line in it."""
+    printed = io.StringIO()
+    code = compile("\n" * (step.line - 1) + step.code, page, "exec")
+    with redirect_stdout(printed):
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def run_commands(step: Step, page: str, _namespace: dict[str, Any]) -> str:
+    """Run the commands `$ shear ...` of a block."""
+    printed = []
+    commands = [line.removeprefix("$ ") for line in step.code.replace("\\\n", " ").splitlines() if line.strip()]
+    for command in commands:
+        if command.startswith(ELSEWHERE):
+            continue
+        program, *arguments = shlex.split(command)
+        assert program == "shear", f"{page}:{step.line} runs {program}, which no test does"
+        answer = CliRunner().invoke(app, arguments)
+        assert answer.exit_code == 0, f"{page}:{step.line}: {command}\n{answer.output}\n{answer.exception!r}"
+        printed.append(answer.output)
+    return "".join(printed)
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Return whether what is shown is what was printed, ... standing for anything."""
+    return OutputChecker().check_output(shown, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
+
+
+def test_a_page_is_run_from_top_to_bottom_and_its_output_is_compared() -> None:
+    page = "```python\nx = 1\n```\n\ntext\n\n```python\nprint(x + 1)\n```\n\n```text\n2\n```\n\n```console\n$ shear data\n```\n"
+    first, second, third = steps(page)
+    assert (first.shown, second.shown, third.shown) == (None, "2\n", None)
+    assert (first.line, second.line, third.line) == (2, 8, 16)
+    namespace: dict[str, Any] = {}
+    assert [run_python(step, "page", namespace) for step in (first, second)] == ["", "2\n"]
+    assert agrees("2\n", "2\n")
+    assert not agrees("2\n", "3\n")
+    assert "census" in run_commands(third, "page", namespace)
+    with pytest.raises(ZeroDivisionError) as raised:
+        run_python(Step("python", "1 / 0\n", 41, None), "page", namespace)
+    assert raised.traceback[-1].lineno + 1 == 41
+    with pytest.raises(AssertionError, match="page:3: shear nothing"):
+        run_commands(Step("console", "$ shear nothing\n", 3, None), "page", namespace)
+    with pytest.raises(AssertionError, match="page:3 runs rm, which no test does"):
+        run_commands(Step("console", "$ rm file\n", 3, None), "page", namespace)
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "read")]
+    done = subprocess.run([*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
+    assert [page for page in pages if not (tmp_path / "site" / page).exists()] == []
+    reference = (tmp_path / "site" / "api" / "explaining.html").read_text(encoding="utf-8")
+    assert all(f'id="shearshap.{name}"' in reference for name in ("Explainer", "Explanation.interval", "explain_game"))
+    drawn = (tmp_path / "site" / "api" / "plots.html").read_text(encoding="utf-8")
+    assert [name for name in plots.__all__ if f'id="shearshap.plots.{name}"' not in drawn] == []
+
+
+def test_every_complaint_has_an_answer() -> None:
+    answered = re.findall(r"\b(?:shapiq|shap|captum|alibi)#\d+\b", (DOCS / "faq.md").read_text(encoding="utf-8"))
+    assert sorted(set(answered)) == sorted(COMPLAINTS)
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    for page in DOCS.rglob("*.md"):
+        for file, name in re.findall(r"tests/(test_\w+\.py)::(test_\w+)", page.read_text(encoding="utf-8")):
+            assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (page, file, name)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in DOCS.rglob("*.md"):
+        links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
