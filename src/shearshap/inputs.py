@@ -235,8 +235,9 @@ def _by_player(
     if owner.size == int(owner.max()) + 1 and (owner == np.arange(owner.size)).all():
         return rows.double().cpu().numpy(), words
     data, on = _blocks(placed if placed.is_floating_point() else placed.double(), torch.as_tensor(owner))
-    alone = np.flatnonzero(np.bincount(owner)[owner] == 1)
-    data[:, owner[alone]] = rows[:, torch.as_tensor(alone, device=rows.device)].double().cpu().numpy()
+    if placed.dtype != rows.dtype:  # the model's type may have fewer digits
+        alone = np.flatnonzero(np.bincount(owner)[owner] == 1)
+        data[:, owner[alone]] = rows[:, torch.as_tensor(alone, device=rows.device)].double().cpu().numpy()
     if not columns:
         return data, None
     return data, _words(rows.cpu().numpy() if words is None else words, owner, on if words is None else None, columns)
@@ -248,7 +249,7 @@ def _blocks(x: Tensor, owner: Tensor) -> tuple[NDArray[np.float64], NDArray[np.b
     place = (owned.cumsum(dim=0) - 1) * owned
     known = x.nan_to_num()  # in a product, one missing number would make a row of them
     total, size = known @ owned, owned.sum(dim=0)
-    on = (((x == 0) | (x == 1)).to(x.dtype) @ owned == size) & (total == 1)
+    on = (((x == 0) | (x == 1)).to(x.dtype) @ owned == size) & (total == 1) & (size > 1)
     data = torch.where(on, known @ place, total / size)
     data = data.masked_fill(x.isnan().to(x.dtype) @ owned > 0, torch.nan)
     return data.double().cpu().numpy(), on.cpu().numpy()
