@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 from torch import nn
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError
+from shearshap import Explainer, Explanation, InputError, ModelError
 from shearshap.adapters import KINDS
 
 NUMBERS, LABELS = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0)
@@ -80,6 +80,10 @@ def test_a_linear_models_margin_is_shared_as_its_terms() -> None:
 
 def test_estimators_without_probabilities_or_margins() -> None:
     svc = LinearSVC().fit(NUMBERS, THREE)
+    with pytest.raises(
+        InputError, match="LinearSVC has no probabilities; leave scale out, try scale='margin', or wrap it"
+    ):
+        explained(svc, NUMBERS, scale="probability")
     np.testing.assert_allclose(explained(svc, NUMBERS).predictions, svc.decision_function(NUMBERS[10:15]))
     assert explained(svc, NUMBERS, output="2").output_names == ["2"]
     forest = RandomForestClassifier(5).fit(NUMBERS, WORDS)
@@ -222,6 +226,70 @@ def test_plain_boosters(kind: str) -> None:
     assert explained(light, rows).feature_names == explained(theirs, rows).feature_names == names
 
 
+def test_wrappers_answer_as_their_own_methods_do() -> None:
+    """Early stopping, another word for missing, objectives whose probabilities are no softmax, links of regressors."""
+    held_out = [(NUMBERS[200:], LABELS[200:])]
+    early = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=2, learning_rate=0.9)
+    early.fit(NUMBERS[:200], LABELS[:200], eval_set=held_out, verbose=False)
+    assert early.best_iteration < early.get_booster().num_boosted_rounds() - 1
+    holes = np.where(np.isnan(FRAME[list("abcde")].to_numpy()), -999, NUMBERS)
+    classifiers = [
+        (early, NUMBERS),
+        (xgboost.XGBClassifier(n_estimators=5, missing=-999).fit(holes, LABELS), holes),
+        (xgboost.XGBClassifier(n_estimators=5, objective="multi:softmax").fit(NUMBERS, THREE), NUMBERS),
+        (lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, objective="multiclassova").fit(NUMBERS, THREE), NUMBERS),
+        (lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, sigmoid=2.0).fit(NUMBERS, LABELS), NUMBERS),
+        (catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False,
+                                     loss_function="MultiClassOneVsAll").fit(NUMBERS, THREE), NUMBERS),
+    ]  # fmt: skip
+    for model, rows in classifiers:
+        wanted = model.predict_proba(rows[10:15])
+        np.testing.assert_allclose(explained(model, rows).predictions, wanted, atol=1e-6)
+        np.testing.assert_allclose(explained(model, rows, scale="log-odds").predictions, log_odds(wanted), atol=1e-4)
+    counts = np.abs(NUMBERS[:, 0]).round()
+    regressors = {
+        "xgboost": xgboost.XGBRegressor(n_estimators=5, objective="count:poisson").fit(NUMBERS, counts),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, objective="poisson").fit(NUMBERS, counts),
+        "catboost": catboost.CatBoostRegressor(
+            iterations=5, verbose=0, allow_writing_files=False, loss_function="Poisson"
+        ).fit(NUMBERS, counts),
+    }
+    for library, model in regressors.items():
+        np.testing.assert_allclose(explained(model, NUMBERS).predictions, model.predict(NUMBERS[10:15]), atol=1e-6)
+        np.testing.assert_allclose(
+            explained(model, NUMBERS, scale="margin").predictions, margins(library, model, NUMBERS[10:15]), atol=1e-6
+        )
+
+
+def test_a_booster_of_an_objective_of_ones_own_has_margins_only() -> None:
+    def logistic(truth: Floats, raw: Floats) -> tuple[Floats, Floats]:
+        chance = 1 / (1 + np.exp(-raw))
+        return chance - truth, chance * (1 - chance)
+
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, objective=logistic).fit(NUMBERS, LABELS)
+    answer = explained(model, NUMBERS, scale="margin")
+    np.testing.assert_allclose(answer.predictions, model.predict(NUMBERS[10:15], raw_score=True))
+
+
+def test_names_with_spaces_and_names_like_numbers() -> None:
+    spaced = FRAME[list("ab")].rename(columns={"a": "first one", "b": "Column_b"})
+    for model in (
+        lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(spaced, LABELS),
+        lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(spaced, LABELS), 5),
+    ):
+        usual, turned = (explained(model, frame) for frame in (spaced, spaced[["Column_b", "first one"]]))
+        assert usual.feature_names == ["first one", "Column_b"]
+        np.testing.assert_allclose(turned.values[:, ::-1], usual.values, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [xgboost.XGBClassifier(), lightgbm.LGBMClassifier(), catboost.CatBoostClassifier(), xgboost.Booster()]
+)
+def test_models_that_are_not_fitted(model: Any) -> None:
+    with pytest.raises((InputError, ModelError), match=r"is it fitted\?|fit"):
+        explained(model, NUMBERS)
+
+
 def test_exact_agrees_with_shaps_tree_explainer_in_margin_space() -> None:
     import warnings
 
@@ -305,10 +373,51 @@ def test_an_onnx_session_of_columns_takes_a_frame(tmp_path: Any) -> None:
     session = onnxruntime.InferenceSession(tmp_path / "columns.onnx")
     frame = pd.DataFrame({"city": ["Rome", "Oslo", "Bern"], "age": [2.0, 4.0, 1.0]})
     answer = Explainer(session, frame[2:])(frame[:2])
-    assert answer.feature_names == ["age", "city"]
+    assert answer.feature_names == ["city", "age"]
     np.testing.assert_allclose(answer.predictions, [6, 20])
     np.testing.assert_allclose(answer.base_values, -1)
-    np.testing.assert_allclose(answer.values, [[1, 6], [6, 15]])
+    np.testing.assert_allclose(answer.values, [[6, 1], [15, 6]])
+
+
+def onnx_session(nodes: Any, inputs: Any, outputs: Any, folder: Any) -> Any:
+    import onnx
+    import onnxruntime
+    from onnx import helper
+
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "made.onnx")
+    return onnxruntime.InferenceSession(folder / "made.onnx")
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_onnx_session_of_a_fixed_number_of_rows(size: int, tmp_path: Any) -> None:
+    from onnx import TensorProto, helper
+
+    inputs = [helper.make_tensor_value_info("x", TensorProto.DOUBLE, [size, 4])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.DOUBLE, [size, 4])]
+    session = onnx_session([helper.make_node("Tanh", ["x"], ["y"])], inputs, outputs, tmp_path)
+    rows = NUMBERS[:5, :4]
+    answer = Explainer(session, np.zeros(4))(rows)
+    np.testing.assert_allclose(answer.predictions, np.tanh(rows))
+    np.testing.assert_allclose(np.einsum("rpp->rp", answer.values), np.tanh(rows), atol=1e-12)
+
+
+def test_an_onnx_session_of_whole_numbers_takes_no_others(tmp_path: Any) -> None:
+    from onnx import TensorProto, helper
+
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, [None, 2])]
+    outputs = [helper.make_tensor_value_info("probs", TensorProto.FLOAT, [None, 2])]
+    session = onnx_session(
+        [helper.make_node("Cast", ["x"], ["probs"], to=TensorProto.FLOAT)], inputs, outputs, tmp_path
+    )
+    rows = np.array([[1, 2], [3, 5], [3, 2]])
+    np.testing.assert_allclose(Explainer(session, ("mode", rows))(rows).base_values, [[3, 2]] * 3)
+    with pytest.raises(
+        InputError, match=r"input 'x' takes whole numbers, and rows or background hold others; .* try \('mode', rows\)"
+    ):
+        Explainer(session, ("mean", rows))(rows)
+    with pytest.raises(InputError, match="scale='margin': the model returns probabilities, and nothing tells"):
+        Explainer(session, ("mode", rows), scale="margin")(rows)
 
 
 # Texts
@@ -402,6 +511,20 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
     assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
 
 
+def test_labels_that_do_not_exclude_each_other_have_chances_of_their_own(classifier: tuple[Any, Any]) -> None:
+    from transformers import pipeline
+
+    model, tokenizer = classifier
+    model.config.problem_type = "multi_label_classification"
+    try:
+        answer = Explainer(classifier, scale="probability")(["not bad"])
+        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)("not bad")
+    finally:
+        model.config.problem_type = None
+    wanted = {one["label"]: one["score"] for one in (said[0] if isinstance(said[0], list) else said)}
+    np.testing.assert_allclose(answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6)
+
+
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     from transformers import pipeline
 
@@ -422,6 +545,9 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     [
         ({}, "one text", "rows: wanted a list of texts, got one text; pass [text]"),
         ({}, [3], "rows: wanted a list of texts, got int"),
+        ({}, {"text": ["good"]}, "rows: wanted a list of texts, got dict"),
+        ({"feature_names": ["a"]}, ["good"], "feature_names: the players of a text are named by its own words"),
+        ({"groups": np.zeros(3, dtype=int)}, ["good"], "groups: for texts, wanted 'tokens' or 'words'"),
         ({}, [], "rows: wanted a list of texts, got list"),
         ({}, [""], "rows: there are no tokens in text 0, ''"),
         ({"background": "[BLANK]"}, ["good"], "background: the tokenizer knows no token '[BLANK]'; try '[MASK]'"),

@@ -59,7 +59,8 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({"background": None}, {}, InputError, "background: say what an absent player is replaced with"),
         ({"scale": "chance"}, {}, InputError, "scale: wanted one of probability, log-odds, margin, logit"),
         ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function given as output= makes its own scale"),
-        ({"output": "yes"}, {}, InputError, "output: there is no output 'yes'; the model has 2: 0 to 1"),
+        ({"output": "yes"}, {}, InputError, "output: there is no output 'yes', as the model's outputs have no names"),
+        ({"output_names": ["a"]}, {}, InputError, "output_names: wanted 2, one for each output, got 1"),
         ({"output": "yes", "output_names": ["a", "b"]}, {}, InputError, "there is no output 'yes'; the model has 2: a, b (0 to 1)"),
         ({"feature_names": ["a"]}, {}, InputError, "feature_names: wanted 4, one for each player, got 1"),
         ({"seed": -1}, {}, InputError, "seed: wanted an integer from 0, got -1"),
@@ -282,6 +283,76 @@ def test_a_mask_may_have_captums_leading_axis() -> None:
         for groups in (mask, mask[None])
     )
     np.testing.assert_array_equal(plain.values, theirs.values)
+
+
+def test_a_function_of_several_inputs_gets_them_apart_and_in_full() -> None:
+    seen: list[Any] = []
+
+    def model(first: Any, second: Any) -> Floats:
+        seen.append(first)
+        return np.asarray(first[:, 0] + second.sum(axis=1))
+
+    answer = Explainer(model, (np.zeros(1), np.zeros(2)))((np.full((2, 1), 16777217.0), np.ones((2, 2))))
+    np.testing.assert_allclose(answer.values, [[16777217, 1, 1]] * 2, rtol=1e-15)
+    assert any((part == 16777217).any() for part in seen)
+
+
+def test_chosen_outputs_without_names_keep_their_numbers() -> None:
+    net = network(4, outputs=3)
+    assert Explainer(net, ZEROS, output=[2, 0])(ROWS).output_names == ["output 2", "output 0"]
+    assert Explainer(net, ZEROS, output=2)(ROWS).output_names == ["output 2"]
+    named = Explainer(net, ZEROS, output=lambda y: y[:, :2], output_names=["a", "b"])(ROWS)
+    assert named.output_names == ["a", "b"]
+
+
+def test_a_large_background_needs_a_budget() -> None:
+    with pytest.raises(BudgetError, match=r"each of the 1,001 background rows is asked .* pass \('mean', background\)"):
+        Explainer(network(4), np.zeros((1001, 4)))(ROWS)
+    assert Explainer(network(4), np.zeros((1001, 4)))(ROWS[:1], budget=16 * 1001).evaluations == 16 * 1001
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "message"),
+    [
+        ({"device": "gpu"}, ROWS, "device: wanted one such as 'cpu' or 'cuda:0', got 'gpu'"),
+        ({"groups": {"q": 3.5}}, ROWS, "groups: a player's columns are a list of numbers or names, got 3.5"),
+        ({"groups": (np.zeros(3, dtype=int), np.zeros(1, dtype=int)), "background": (ZEROS[:2], ZEROS[:2])},
+         (ROWS[:, :2], ROWS[:, 2:]), "groups: wanted integer masks of the inputs' shapes [(2,), (2,)], got one of shape (3,)"),
+        ({"background": ()}, (ROWS[:, :2], ROWS[:, 2:]), "the rows are a tuple of 2 inputs"),
+    ],
+)  # fmt: skip
+def test_more_bad_options(options: dict[str, Any], rows: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(network(4), **{"background": ZEROS, **options})(rows)
+
+
+def test_sparse_rows_are_told_what_to_do() -> None:
+    from scipy.sparse import csr_matrix
+
+    with pytest.raises(
+        InputError, match=re.escape("rows: a csr_matrix has no rows to mix as it is; pass rows.toarray()")
+    ):
+        Explainer(network(4), ZEROS)(csr_matrix(ROWS))
+
+
+def test_a_slice_or_a_number_is_a_players_columns_too() -> None:
+    answer = Explainer(lambda x: x.sum(axis=1), ZEROS, groups={"last": 3, "first": slice(0, 2)})(ROWS)
+    assert answer.feature_names == ["last", "first", "x2"]
+
+
+def test_rows_at_their_reference_do_not_warn() -> None:
+    """Their derivatives in player space are zero, and the model is fine; warnings are errors here."""
+    rows = np.concatenate((np.zeros((1, 4)), ROWS))
+    Explainer(network(4), ZEROS, method="shear")(rows[:1], budget=40)
+    Explainer(network(4), ZEROS, method="shear")(rows, budget=40)
+
+
+def test_an_exported_module_is_explained() -> None:
+    net = network(4).float().eval()
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(net, (torch.zeros(3, 4),), dynamic_shapes=({0: batch},))
+    answer = Explainer(program.module(), ZEROS, method="exact")(ROWS, budget=16)
+    np.testing.assert_allclose(answer.values, Explainer(net, ZEROS, method="exact")(ROWS, budget=16).values, atol=1e-6)
 
 
 # Threads

@@ -176,8 +176,13 @@ def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
         (people(), like("polars", people()), "background: it is a polars frame and the rows are pandas; give both as one"),
         (people(), people()[:0], "background: there are no rows in the frame"),
         (people()[:0], people(), "rows: there is nothing to explain in a frame of shape (0, 5)"),
-        (people(), np.zeros(3), "background: wanted a frame with the rows' columns, or an array of shape (b, 5)"),
-        (people().assign(age="old"), people(), "rows: column 'age' is String here and Int64 elsewhere; give both the same type"),
+        (people(), np.zeros(3), "background: wanted a frame with the rows' columns, a row by name, or an array of shape (b, 5)"),
+        (people(), [[1, 2], [3]], "or an array of shape (b, 5), got list of another shape"),
+        (people(), {"age": 3}, "background: 'city' is missing; wanted age, city, kind, height, member"),
+        (people(), ("mean", people(), 1), "reference: wanted a pair such as ('mean', background), got 3 things"),
+        (people().assign(age="old"), people(), "rows: column 'age' is String, and Int64 in the background; give both the same type"),
+        (people().assign(member="no"), people(), "rows: column 'member' is String, and Boolean in the background"),
+        (people(), ("mean", people().assign(height=np.nan)), "background: all values of column 'height' are missing, so it has no mean"),
         (people().rename(columns={"age": 7}), people(), "rows: column names must be strings, got 7"),
         (people()[:1], "mean", "there is only one, which would be its own reference"),
         (people(), ("average", people()), "reference: wanted one of mean, median, mode"),
@@ -200,7 +205,9 @@ def test_whole_numbers_without_holes_fit_a_background_with_holes() -> None:
 
 def test_an_unknown_category_is_refused() -> None:
     rows = people()[:2].assign(kind=pd.Categorical(["c", "new"]))
-    with pytest.raises(InputError, match=r"rows: column 'kind' is .* here and .* elsewhere; give both the same type"):
+    with pytest.raises(
+        InputError, match=r"rows: column 'kind' is .*, and .* in the background; give both the same type"
+    ):
         Explainer(Recorder(), people()[:3])(rows)
 
 
@@ -259,8 +266,34 @@ def test_columns_in_another_order_are_taken_by_name() -> None:
     usual = Explainer(model, people(400)[:2])(people(400)[:5])
     mixed = people(400)[["member", "kind", "age", "height", "city"]]
     answer = Explainer(model, mixed[:2])(mixed[:5])
-    assert answer.feature_names == usual.feature_names
-    np.testing.assert_allclose(answer.values, usual.values)
+    assert answer.feature_names == list(mixed.columns)
+    order = [answer.feature_names.index(name) for name in usual.feature_names]
+    np.testing.assert_allclose(answer.values[:, order], usual.values)
+
+
+def test_what_is_given_by_place_goes_by_the_rows_own_order() -> None:
+    """The model sees its columns as it was trained; whoever explains sees their own."""
+    from sklearn.linear_model import LinearRegression
+
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
+    model = LinearRegression().fit(frame, 10 * frame["a"] + frame["b"])
+    turned = frame[["b", "a"]]
+    for background in (np.array([1.0, 2.0]), [1, 2], {"a": 2.0, "b": 1.0}, pd.Series({"a": 2.0, "b": 1.0}), frame[:0]):
+        if isinstance(background, pd.DataFrame):
+            background = pd.DataFrame({"a": [2.0], "b": [1.0]})
+        answer = Explainer(model, background, feature_names=["Bee", "Ay"], groups={"first": [0], "second": [1]})(turned)
+        np.testing.assert_allclose(answer.base_values, 21)
+        np.testing.assert_allclose(
+            answer.values, np.stack((turned["b"] - 1, 10 * (turned["a"] - 2)), axis=1), atol=1e-9
+        )
+        assert answer.feature_names == ["Bee", "Ay"]
+
+
+def test_a_series_by_name_for_a_network() -> None:
+    net = network(2)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(4, 2)), columns=["a", "b"])
+    mixed = Explainer(net, frame.mean()[["b", "a"]])(frame)
+    np.testing.assert_allclose(mixed.values, Explainer(net, ("mean", frame))(frame).values)
 
 
 def test_a_missing_column_is_named() -> None:
@@ -303,3 +336,122 @@ def test_a_transformer_that_mixes_columns_is_refused() -> None:
     mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
     with pytest.raises(InputError, match="groups: cannot tell which columns PolynomialFeatures makes of which"):
         Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
+
+
+# Odd cells
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.array([1, None, 3], dtype="Int64"),
+        pd.array([True, None, False], dtype="boolean"),
+        pd.array(["x", None, "y"], dtype="string"),
+        np.array([1, pd.NA, "z"], dtype=object),
+        pd.Categorical(["u", None, "v"]),
+        pd.to_datetime(["2024-01-01", None, "2024-03-01"]),
+        [[1, 2], [3], [1, 2]],
+        [{"k": 1}, {"k": 2}, {"k": 1}],
+    ],
+)
+@pytest.mark.parametrize("background", ["row", "mode"])
+def test_cells_of_every_kind_reach_the_model(column: Any, background: str) -> None:
+    frame = pd.DataFrame({"odd": column, "x": [1.0, 2.0, 3.0]})
+    given: list[Any] = []
+
+    def model(f: Any) -> Floats:
+        given.append(f["odd"])
+        return np.asarray(f["x"].to_numpy())
+
+    answer = Explainer(model, ("mode", frame) if background == "mode" else frame[:1])(frame)
+    assert all(part.dtype == frame["odd"].dtype for part in given)
+    np.testing.assert_allclose(answer.values[:, 0], 0)
+
+
+def test_statistics_leave_nan_out_in_every_library() -> None:
+    for library in LIBRARIES:
+        frame = like(library, pd.DataFrame({"x": [1.0, np.nan, 3.0, 8.0]}))
+        model = Recorder()
+        Explainer(model, ("mean", frame))(some(frame, 0, 2))
+        assert cells(model.given[0])[0] == (4.0,)
+    with_nan = pl.DataFrame({"x": [1.0, float("nan"), 3.0, 8.0]})
+    model = Recorder()
+    Explainer(model, ("median", with_nan))(with_nan[:2])
+    assert cells(model.given[0])[0] == (3.0,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "background"),
+    [
+        (pd.DataFrame({"a": [0.5, 1.5]}), [[1], [3]]),
+        (pd.DataFrame({"a": [0.5, 1.5]}), pd.DataFrame({"a": [1, 3]})),
+        (pd.DataFrame({"a": [1, 3]}), pd.DataFrame({"a": [0.5]})),
+        (pd.DataFrame({"a": pd.Categorical(["u", "v"])}), pd.DataFrame({"a": ["u"]})),
+        (pd.DataFrame({"a": pd.Categorical(["u", "v"])}), pd.DataFrame({"a": pd.Categorical(["v"])})),
+        (pd.DataFrame({"a": ["u", "v"], "b": [1.0, 2.0]}), ["v", 3]),
+        (pl.DataFrame({"a": [0.5, 1.5]}), np.array([2])),
+    ],
+)
+def test_types_that_differ_without_a_loss_are_brought_together(rows: Any, background: Any) -> None:
+    model = Recorder()
+    Explainer(model, background)(rows)
+    wanted = cells(rows)[0]
+    assert wanted in {row for given in model.given for row in cells(given)}
+
+
+@pytest.mark.parametrize("wrap", ["grid", "vote", "calibrated"])
+def test_none_is_known_inside_wrappers_too(wrap: str) -> None:
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.model_selection import GridSearchCV
+
+    frame = pl.from_pandas(people(200)[["city"]])
+    inner = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    made: Any = {
+        "grid": GridSearchCV(inner, {}, cv=2),
+        "vote": VotingClassifier([("one", inner)], voting="soft"),
+        "calibrated": CalibratedClassifierCV(inner, cv=2),
+    }[wrap]
+    model = made.fit(frame, np.where(frame["city"].is_null().to_numpy(), "yes", LABELS[:200]))
+    answer = Explainer(model, ("mode", frame))(frame[:20])
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(frame[:20]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [["age", "member"], [0, 4], slice(0, 1), slice("age", "city"), np.array([True, False, False, False, True])],
+)
+def test_a_transformers_columns_given_in_every_way(chosen: Any) -> None:
+    from shearshap.adapters.estimators import made_columns
+
+    frame = people().dropna()
+    picked = make_column_transformer((OneHotEncoder(), chosen)).fit(frame)
+    made = made_columns(picked)
+    wanted = {str(name) for name in picked.feature_names_in_} & set(made)
+    assert set(made) == wanted
+    assert sum(len(own) for own in made.values()) == len(picked.get_feature_names_out())
+
+
+def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
+    from sklearn.feature_selection import SelectKBest
+    from sklearn.preprocessing import FunctionTransformer
+
+    from shearshap.adapters.estimators import made_columns
+
+    frame = people(200).dropna()
+    encode = make_column_transformer((OneHotEncoder(), ["city"]), ("passthrough", ["age"]))
+    scaled = make_pipeline(encode, StandardScaler(with_mean=False)).set_output(transform="pandas")
+    encode.set_params(sparse_threshold=0)
+    encode.transformers[0][1].set_params(sparse_output=False)
+    assert made_columns(scaled.fit(frame)) == {"city": [0, 1, 2], "age": [3]}
+    array = OneHotEncoder().fit(frame[["city", "member"]].to_numpy())
+    assert made_columns(array) == {"x0": [0, 1, 2], "x1": [3, 4]}
+    best = SelectKBest(k=1).fit(frame[["age", "height"]], frame["height"] > 170)
+    assert made_columns(best) == {"height": [0]}
+    for odd, message in (
+        (FunctionTransformer(np.log).fit(frame[["age"]]), "does not tell which columns it makes"),
+        (OneHotEncoder(), "does not tell which columns it makes"),
+        (pipeline(people(400), LABELS), "this Pipeline ends in a model; pass its transformers alone, pipeline"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Explainer(network(4), np.zeros(4), groups=odd)(np.ones((2, 4)))

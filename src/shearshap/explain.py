@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from shearshap.adapters import Output, Outputs, Predictor, Scale, checked_output, checked_scale, opened
+from shearshap.adapters import Adapted, Output, Outputs, Predictor, Scale, checked_output, checked_scale, opened
 from shearshap.design import Method
 from shearshap.errors import BudgetError, InputError
 from shearshap.explanation import Explanation
@@ -22,6 +22,10 @@ from shearshap.solve import solve
 
 EVALUATIONS_A_PLAYER = 16
 """What an `Explainer` spends on one row where no budget is given, but never more than all coalitions."""
+
+
+MOST_BACKGROUND = 1_000
+"""Background rows beyond which a budget must be given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +133,17 @@ class Explainer:
         if self.background is None:
             raise InputError("background: say what an absent player is replaced with, for example ('mean', train)")
         with torch.inference_mode(False), opened(self.model, scale, self.device) as adapted:
+            outputs = self._outputs(output, scale, adapted)
+            outputs.check()
             inputs = encode(rows, self.background, self.groups, adapted)
             _check_names(self.feature_names, int(inputs.owner.max()) + 1)
-            names = tuple(self.output_names or adapted.output_names)
             told = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
-            predict = Predictor(told, Outputs(output, scale, adapted.form, names), inputs.decode)
-            yield self._opened(predict, inputs, advance), inputs
+            yield self._opened(Predictor(told, outputs, inputs.decode), inputs, advance), inputs
+
+    def _outputs(self, output: Output, scale: Scale | None, adapted: Adapted) -> Outputs:
+        given = self.output_names is not None
+        names = tuple(self.output_names or adapted.output_names)
+        return Outputs(output, scale, adapted.form, names, adapted.independent, checked=given)
 
     def _opened(self, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]) -> ModelGame:
         auto = self.batch_size == "auto"
@@ -253,6 +262,11 @@ def _text_classifier(model: Any) -> Any:
 
 def default_budget(game: ModelGame) -> int:
     """Return the evaluations to spend on a row where no budget is given."""
+    if game.cost > MOST_BACKGROUND:
+        raise BudgetError(
+            f"each of the {game.cost:,} background rows is asked for every coalition; pass ('mean', background), fewer "
+            "rows, or a budget that allows for them"
+        )
     several = 2 + EVALUATIONS_A_PLAYER * game.players
     return game.cost * (min(several, 1 << game.players) if game.players < 16 else several)
 

@@ -5,6 +5,7 @@ An array or tensor is mixed as it is; a frame by its cells (`frames.py`); severa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from torch import Tensor
 
 from shearshap.adapters import Adapted
 from shearshap.errors import InputError
-from shearshap.frames import Frame, Pool, aligned, as_frame, matrix, numbers_and_words, reference_cells
+from shearshap.frames import (
+    Frame,
+    Pool,
+    aligned,
+    as_frame,
+    matrix,
+    named_cells,
+    numbers_and_words,
+    reference_cells,
+    trained_order,
+)
 from shearshap.players import Groups, players
 from shearshap.reference import Reference, background, check_finite, numeric
 
@@ -44,17 +55,19 @@ def encode(rows: Any, reference: Reference, groups: Groups, model: Adapted) -> I
         frame = _as_trained(rows, model)
     if frame is None:
         return _array(rows, reference, groups, model, ())
-    frame = aligned(frame, model.feature_names or frame.columns, "rows")
     if len(frame) == 0 or not frame.columns:
         raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
     if model.takes_frames:
-        return _cells(frame, reference, groups)
+        order = trained_order(frame, model.feature_names or frame.columns, "rows")
+        return _cells(frame, order, reference, groups)
     return _array(matrix(frame, "rows"), _matrices(reference, frame), groups, model, tuple(frame.columns))
 
 
 def _from_transformer(groups: Any) -> Groups:
     """Return the columns by the input that a fitted transformer made them of, where one is given as groups."""
-    if not hasattr(groups, "transform"):
+    if hasattr(groups, "steps") and not hasattr(groups, "transform"):
+        raise InputError("groups: this Pipeline ends in a model; pass its transformers alone, pipeline[:-1]")
+    if not hasattr(groups, "fit_transform"):
         return groups  # type: ignore[no-any-return]
     from shearshap.adapters.estimators import made_columns
 
@@ -79,8 +92,8 @@ def _as_trained(rows: Any, model: Adapted) -> Frame | None:
 # Frames
 
 
-def _cells(frame: Frame, reference: Reference, groups: Groups) -> Inputs:
-    """Make a frame ready for a model that takes frames."""
+def _cells(frame: Frame, order: Sequence[str], reference: Reference, groups: Groups) -> Inputs:
+    """Make a frame ready for a model that takes frames, with its columns in an order of its own."""
     shape = (len(frame.columns),)
     owner, names = players(groups, shape, frame.columns)
     pool, absent = reference_cells(reference, frame, owner)
@@ -88,7 +101,7 @@ def _cells(frame: Frame, reference: Reference, groups: Groups) -> Inputs:
     told = torch.from_numpy(numbers)
     data, display = _by_player(told, words, owner, frame.columns, told)
     own = torch.arange(len(frame))[:, None].expand(-1, shape[0])
-    return Inputs(own, absent, shape, owner, names, Pool(pool).decode, data, display)
+    return Inputs(own, absent, shape, owner, names, Pool(pool, order).decode, data, display)
 
 
 def _matrices(reference: Any, frame: Frame) -> Any:
@@ -96,7 +109,10 @@ def _matrices(reference: Any, frame: Frame) -> Any:
     if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[0], str):
         return reference[0], _matrices(reference[1], frame)
     absent = as_frame(reference, "background")
-    return reference if absent is None else matrix(aligned(absent, frame.columns, "background"), "background")
+    if absent is None:
+        named = hasattr(reference, "keys") and not isinstance(reference, Tensor)
+        return [float(cells[0]) for cells in named_cells(reference, frame.columns)] if named else reference
+    return matrix(aligned(absent, frame.columns, "background"), "background")
 
 
 # Arrays and tensors
@@ -104,7 +120,7 @@ def _matrices(reference: Any, frame: Frame) -> Any:
 
 def _array(rows: Any, reference: Any, groups: Groups, model: Adapted, columns: Sequence[str]) -> Inputs:
     """Make an array (r, *shape) ready, in the model's type where it has one."""
-    table = _checked_rows(rows, "rows", missing=model.takes_missing)
+    table = _checked_rows(rows, "rows", missing=model.takes_missing, columns=columns)
     shape = tuple(table.shape[1:])
     owner, names = players(groups, shape, columns)
     absent = background(_bare(reference), table, owner, missing=model.takes_missing)
@@ -123,15 +139,18 @@ def _bare(reference: Any) -> Any:
     return reference if frame is None else matrix(frame, "background")
 
 
-def _checked_rows(rows: Any, what: str, *, missing: bool = False) -> Tensor:
+def _checked_rows(rows: Any, what: str, *, missing: bool = False, columns: Sequence[str] = ()) -> Tensor:
     """Return the rows as a tensor of numbers (r, *shape), or raise with what is wrong."""
+    for attribute, instead in (("toarray", "rows.toarray()"), ("collect", "rows.collect()")):
+        if hasattr(rows, attribute):
+            raise InputError(f"{what}: a {type(rows).__name__} has no rows to mix as it is; pass {instead}")
     table = numeric(rows, what)
     if table.ndim < 2:
         raise InputError(f"{what}: wanted shape (r, d), got {tuple(table.shape)}; for a single row pass rows[None]")
     if table.numel() == 0:
         raise InputError(f"{what}: there is nothing to explain in an array of shape {tuple(table.shape)}")
     if not missing:
-        check_finite(table, what)
+        check_finite(table, what, columns)
     return table
 
 
@@ -168,7 +187,7 @@ def _several(rows: tuple[Any, ...], reference: Any, groups: Any, model: Adapted)
     sizes, shapes = [table[0].numel() for table in tables], [tuple(table.shape[1:]) for table in tables]
     owner, names = players(_one_mask(groups, shapes), (sum(sizes),), ())
     kinds = [table.dtype if not table.is_floating_point() else model.dtype or table.dtype for table in tables]
-    dtype = _wide(model.dtype or torch.float32, tables)
+    dtype = _wide(model.dtype, tables)
     inputs, references = (_placed(_side_by_side(parts), model.device, dtype) for parts in (tables, absent))
 
     def decode(inputs: Tensor) -> tuple[Any, ...]:
@@ -184,7 +203,7 @@ def _several(rows: tuple[Any, ...], reference: Any, groups: Any, model: Adapted)
 
 def _references(reference: Any, tables: list[Tensor]) -> list[Tensor]:
     """Return the background of every input, (b, ...) each."""
-    if isinstance(reference, str) or not isinstance(reference, tuple):
+    if not isinstance(reference, tuple) or not reference:
         raise InputError(f"reference: the rows are a tuple of {len(tables)} inputs; give a tuple of as many references")
     statistic = isinstance(reference[0], str) and len(reference) == 2 and isinstance(reference[1], tuple)
     parts = tuple((reference[0], part) for part in reference[1]) if statistic else reference
@@ -206,13 +225,19 @@ def _one_mask(groups: Any, shapes: list[tuple[int, ...]]) -> Any:
     """Return the mask over all inputs side by side, of one mask for each; anything else as it is."""
     if not isinstance(groups, tuple) or len(groups) != len(shapes):
         return groups
-    masks = [np.broadcast_to(np.asarray(mask), shape if np.ndim(mask) == len(shape) else (1, *shape))
-             for mask, shape in zip(groups, shapes, strict=True)]  # fmt: skip
+    masks = [np.asarray(mask) for mask in groups]
+    for mask, shape in zip(masks, shapes, strict=True):
+        if mask.shape not in (shape, (1, *shape)):
+            raise InputError(
+                f"groups: wanted integer masks of the inputs' shapes {shapes}, got one of shape {mask.shape}"
+            )
     return np.concatenate([mask.reshape(-1) for mask in masks])
 
 
-def _wide(dtype: torch.dtype, tables: list[Tensor]) -> torch.dtype:
-    """Return a floating type that holds the inputs' whole numbers too."""
+def _wide(dtype: torch.dtype | None, tables: list[Tensor]) -> torch.dtype:
+    """Return a floating type that holds the inputs' whole numbers too: the model's, else the inputs' own."""
+    floats = [table.dtype for table in tables if table.is_floating_point()]
+    dtype = dtype or reduce(torch.promote_types, floats, torch.float32)
     largest = max((float(table.abs().max()) for table in tables if not table.is_floating_point()), default=0.0)
     return dtype if largest * torch.finfo(dtype).eps < 1 else torch.float64
 
@@ -245,13 +270,20 @@ def _by_player(
 
 def _blocks(x: Tensor, owner: Tensor) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return each player's number (r, p), of inputs x (r, d), and whether its inputs are one-hot (r, p)."""
-    owned = torch.nn.functional.one_hot(owner).to(x.device, x.dtype)  # (d, p)
-    place = (owned.cumsum(dim=0) - 1) * owned
-    known = x.nan_to_num()  # in a product, one missing number would make a row of them
-    total, size = known @ owned, owned.sum(dim=0)
-    on = (((x == 0) | (x == 1)).to(x.dtype) @ owned == size) & (total == 1) & (size > 1)
-    data = torch.where(on, known @ place, total / size)
-    data = data.masked_fill(x.isnan().to(x.dtype) @ owned > 0, torch.nan)
+    own = owner.to(x.device)
+    size = torch.bincount(own).to(x.dtype)
+    order = torch.argsort(own, stable=True)
+    place = torch.empty_like(own)
+    place[order] = torch.arange(len(own), device=x.device) - (size.cumsum(0) - size).long()[own[order]]
+
+    def summed(numbers: Tensor) -> Tensor:
+        return torch.zeros((len(x), len(size)), dtype=x.dtype, device=x.device).index_add_(1, own, numbers.to(x.dtype))
+
+    known = x.nan_to_num()
+    total = summed(known)
+    on = (summed((x == 0) | (x == 1)) == size) & (total == 1) & (size > 1)
+    data = torch.where(on, summed(known * place), total / size)
+    data = data.masked_fill(summed(x.isnan()) > 0, torch.nan)
     return data.double().cpu().numpy(), on.cpu().numpy()
 
 

@@ -101,7 +101,8 @@ def gradient_differences(game: ModelGame) -> Tensor:
     steps[1:] -= torch.eye(players, device=steps.device, dtype=steps.dtype)
     slopes = _in_pieces(game, _gradients, steps)
     game.spent.derivative_passes += (1 + slopes.shape[1]) * (players + 1) * game.cost
-    if not slopes.any():
+    moved = (game.inputs[:, None] != game.background).flatten(1).any(dim=1).to(slopes.device)
+    if moved.any() and not slopes[moved].any():
         warnings.warn(
             f"the model's gradient is zero: cooperators cannot be ranked by derivatives; try {_INSTEAD}",
             ShearWarning,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 
-Columns = Sequence[int] | Sequence[str]
+Columns = Sequence[int] | Sequence[str] | int | str | slice
 Mask = NDArray[np.integer[Any]]
 Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | None
 
@@ -18,11 +18,12 @@ def players(groups: Groups, shape: tuple[int, ...], columns: Sequence[str]) -> t
 
     `columns` are the inputs' names, or none. Lists may hold names; what a mapping leaves out is a player of its own.
     """
+    inputs = int(np.prod(shape))
     if isinstance(groups, Mapping):
-        groups = _completed({key: _numbered(own, columns) for key, own in groups.items()}, shape, columns)
+        groups = _completed({key: _numbered(own, columns, inputs) for key, own in groups.items()}, shape, columns)
         return owners(groups, shape), [str(key) for key in groups]
     if isinstance(groups, Sequence) and any(isinstance(one, str) for own in groups for one in _listed(own)):
-        groups = [_numbered(_listed(own), columns) for own in groups]
+        groups = [_numbered(own, columns, inputs) for own in groups]
     owner = owners(groups, shape)
     if not columns:
         return owner, []
@@ -34,9 +35,13 @@ def _listed(own: Any) -> Any:
     return [own] if isinstance(own, str) else own if isinstance(own, Iterable) else ()
 
 
-def _numbered(own: Any, columns: Sequence[str]) -> Any:
+def _numbered(own: Any, columns: Sequence[str], inputs: int) -> Any:
     """Return a player's columns as numbers, where they are given as names."""
-    wanted = _listed(own) if isinstance(own, str) else own
+    if isinstance(own, slice):
+        return list(range(*own.indices(inputs)))
+    wanted = [own] if isinstance(own, str | int | np.integer) else own
+    if not isinstance(wanted, Iterable):
+        raise InputError(f"groups: a player's columns are a list of numbers or names, got {own!r}")
     unknown = [one for one in _listed(wanted) if isinstance(one, str) and one not in columns]
     if unknown:
         among = f"the rows have {', '.join(columns)}" if columns else "the rows' columns have no names; use numbers"
@@ -61,7 +66,7 @@ def _named(names: list[str]) -> str:
     return " + ".join(names) if len(names) <= 2 else f"{names[0]} + {len(names) - 1} more"
 
 
-def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the player that owns each input, (d,) in the flattened order of the input's `shape`.
 
     `groups` is None (every input is a player), lists of flat input columns per player (a mapping's values
@@ -73,8 +78,7 @@ def owners(groups: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
     if not isinstance(groups, Iterable):
         raise InputError(f"groups: wanted lists of columns or an integer mask of shape {shape}, got {groups!r}")
     if not hasattr(groups, "shape"):
-        listed: Iterable[Any] = groups.values() if isinstance(groups, Mapping) else groups
-        groups = list(listed)
+        groups = list(groups.values() if isinstance(groups, Mapping) else groups)
     if hasattr(groups, "shape") or all(np.ndim(group) == 0 for group in groups) or _is_mask(groups, shape):
         return _from_mask(np.asarray(groups), shape)
     return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)

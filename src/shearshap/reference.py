@@ -1,6 +1,6 @@
 """What an absent player is replaced with: one reference row (eq. 2) or background rows (eq. 1 of the paper)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from shearshap.errors import InputError
 
-Reference = ArrayLike | Tensor | tuple[str, ArrayLike | Tensor]
+Reference = ArrayLike | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
 
 
 def mean(background: NDArray[Any], _owner: NDArray[np.int64]) -> NDArray[Any]:
@@ -104,14 +104,15 @@ def numeric(given: Any, what: str) -> Tensor:
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
-def check_finite(rows: Tensor, what: str) -> None:
+def check_finite(rows: Tensor, what: str, columns: Sequence[str] = ()) -> None:
     """Raise where a row holds NaN or infinity, and say where."""
     if not rows.is_floating_point() or bool(torch.isfinite(rows).all()):
         return
     wrong = ~torch.isfinite(rows)
     row, *column = (int(index) for index in wrong.nonzero()[0])
     bad = int(wrong.flatten(1).any(dim=1).sum())
-    where = column[0] if len(column) == 1 else tuple(column)
+    named = [columns[at] for at in column] if columns else column
+    where = named[0] if len(column) == 1 else tuple(column)
     raise InputError(
         f"{what}: row {row} is {float(rows[(row, *column)])} at column {where} ({bad} of {len(rows)} rows are not "
         "finite); fill in or drop missing values first"

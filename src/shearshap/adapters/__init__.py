@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from shearshap.adapters.adapted import Adapted, Embedding
 from shearshap.adapters.outputs import Form, Output, Outputs, Scale, checked_output, checked_scale
-from shearshap.errors import InputError
+from shearshap.errors import InputError, ShearError
 
 KINDS = {
     "xgboost": "boosters.xgboost_model",
@@ -85,18 +85,25 @@ def _adapted(model: Any, scale: Scale | None) -> Adapted:
     for kind in type(model).__mro__:
         library = kind.__module__.partition(".")[0]
         if library in KINDS:
-            return _function(KINDS[library])(model, scale)  # type: ignore[no-any-return]
+            return _told(KINDS[library], model, scale)
     if not isinstance(model, type) and hasattr(model, "predict"):
-        return _function("estimators.estimator")(model, scale)  # type: ignore[no-any-return]
+        return _told("estimators.estimator", model, scale)
     if callable(model):
-        return Adapted(model, form=_form_of_function(scale))
+        return Adapted(lambda rows: model(*rows) if isinstance(rows, tuple) else model(rows), _form_of_function(scale))
     raise InputError(f"model: wanted {ACCEPTED}; got {_said(model)}")
 
 
-def _function(place: str) -> Callable[..., Any]:
+def _told(place: str, model: Any, scale: Scale | None) -> Adapted:
+    """Return what the adapter at a place tells of a model."""
     module, name = place.split(".")
-    found: Callable[..., Any] = getattr(import_module(f"shearshap.adapters.{module}"), name)
-    return found
+    adapter: Callable[[Any, Scale | None], Adapted] = getattr(import_module(f"shearshap.adapters.{module}"), name)
+    try:
+        return adapter(model, scale)
+    except ShearError:
+        raise
+    except Exception as error:  # whatever the library raises of a model that is not ready
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"model: this {type(model).__name__} cannot be asked; is it fitted? ({told})") from error
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:

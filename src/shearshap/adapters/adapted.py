@@ -19,6 +19,7 @@ class Adapted:
 
     ask: Callable[[Any], Any]  #: what the model takes to what it returns
     form: Form | None = None  #: whether it returns probabilities or margins; None: unknown
+    independent: bool = False  #: whether each output has a probability of its own, instead of all sharing one
     output_names: Sequence[str] = ()  #: of all its outputs, such as a classifier's classes
     feature_names: Sequence[str] = ()  #: of the columns that it was trained with
     takes_tensors: bool = False  #: tensors, on its device; else numpy arrays and frames

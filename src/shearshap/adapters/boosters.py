@@ -1,6 +1,12 @@
-"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers, with frames as they take them."""
+"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers, with frames as they take them.
+
+A wrapper is asked by its own methods, which know of early stopping and missing values. Log-odds are margins where a
+library's probabilities are the plain sigmoid or softmax of them, which loses no digits; else they are made of the
+probabilities.
+"""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,84 +16,95 @@ from shearshap.adapters.estimators import MARGINS, class_names, numpy_or_pandas,
 from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
 
+LIGHTGBM_CLASSIFIERS = ("binary", "multiclass", "multiclassova", "cross_entropy")
+
 
 def xgboost_model(model: Any, scale: Scale | None) -> Adapted:
     """Tell how to ask an `XGBModel` or a `Booster`."""
-    if hasattr(model, "get_booster"):
-        booster, names, classes = model.get_booster(), trained_names(model), class_names(model)
-    else:
-        booster, names, classes = model, tuple(model.feature_names or ()), ()
+    wrapped = hasattr(model, "get_booster")
+    booster = model.get_booster() if wrapped else model
     objective = str(json.loads(booster.save_config())["learner"]["objective"]["name"])
-    form = _form(objective.startswith(("binary:", "multi:")), scale, type(model).__name__)
-    labels = objective == "multi:softmax" or objective == "binary:hinge"
-    raw = form == "margin" or labels or objective == "binary:logitraw"
+    classifies = hasattr(model, "predict_proba") or objective.startswith(("binary:", "multi:"))
+    plain = objective == "binary:logistic" or objective.startswith("multi:soft")
+    form = _form(classifies, scale, type(model).__name__, plain=plain)
+    if not wrapped and objective in ("multi:softmax", "binary:hinge", "binary:logitraw"):
+        form = "margin"  # what they predict are labels, or margins already
+    names = trained_names(model) if wrapped else tuple(model.feature_names or ())
+    return _adapted(_xgboost_ask(model, form, wrapped=wrapped), form, model, names, scale, "polars")
+
+
+def _xgboost_ask(model: Any, form: Form | None, *, wrapped: bool) -> Callable[[Any], Any]:
+    if wrapped:
+        if form == "probability":
+            return lambda rows: model.predict_proba(rows)
+        return lambda rows: model.predict(rows, output_margin=form == "margin")
 
     def ask(rows: Any) -> Any:
         import xgboost
 
-        matrix = xgboost.DMatrix(_xgboost_rows(rows), feature_names=_names(rows, booster), enable_categorical=True)
-        return _by_class(booster.predict(matrix, output_margin=raw), told, classes, scale)
+        names = None if hasattr(rows, "columns") else model.feature_names
+        matrix = xgboost.DMatrix(rows, feature_names=names, enable_categorical=True)
+        return model.predict(matrix, output_margin=form == "margin")
 
-    told: Form | None = "margin" if form and raw else form
-    return Adapted(
-        ask,
-        form=told,
-        output_names=classes if form else (),
-        feature_names=names,
-        takes_missing=True,
-    )
-
-
-def _xgboost_rows(rows: Any) -> Any:
-    return numpy_or_pandas(rows, "polars")
-
-
-def _names(rows: Any, booster: Any) -> Any:
-    """Return the names to give an array's columns; a frame has its own."""
-    return None if hasattr(rows, "columns") else booster.feature_names
+    return ask
 
 
 def lightgbm_model(model: Any, scale: Scale | None) -> Adapted:
     """Tell how to ask an `LGBMModel` or a `Booster`."""
     wrapped = hasattr(model, "booster_")
     booster = model.booster_ if wrapped else model
-    objective = str(booster.params.get("objective", "") or _lightgbm_objective(booster))
-    classifies = hasattr(model, "predict_proba") or objective.startswith(("binary", "multiclass", "cross_entropy"))
-    form = _form(classifies, scale, type(model).__name__)
-    names, classes = booster.feature_name(), class_names(model)
-
-    def ask(rows: Any) -> Any:
-        return _by_class(booster.predict(numpy_or_pandas(rows), raw_score=form == "margin"), form, classes, scale)
-
-    return Adapted(
-        ask,
-        form=form,
-        output_names=classes if form else (),
-        feature_names=() if all(name.startswith("Column_") for name in names) else tuple(names),
-        takes_missing=True,
-    )
+    settings = _lightgbm_settings(booster)
+    objective, own = settings.partition(" ")[0], not settings
+    classifies = hasattr(model, "predict_proba") or objective in LIGHTGBM_CLASSIFIERS
+    plain = objective == "multiclass" or (objective == "binary" and "sigmoid:1 " in f"{settings} ")
+    form = _form(classifies, scale, type(model).__name__, plain=plain)
+    if classifies and own:
+        form = "margin"  # of an objective of the user's own, the library knows no probabilities
+    names = booster.feature_name()
+    numbered = names == [f"Column_{at}" for at in range(len(names))]
+    ask = _lightgbm_ask(model, booster, form, proba=wrapped and form == "probability")
+    return _adapted(ask, form, model, () if numbered else (trained_names(model) if wrapped else tuple(names)), scale)
 
 
-def _lightgbm_objective(booster: Any) -> str:
+def _lightgbm_ask(model: Any, booster: Any, form: Form | None, *, proba: bool) -> Callable[[Any], Any]:
+    if proba:
+        return lambda rows: model.predict_proba(rows)
+    return lambda rows: booster.predict(rows, raw_score=form == "margin")
+
+
+def _lightgbm_settings(booster: Any) -> str:
+    """Return the objective and its settings as the model's file has them; nothing for one of the user's own."""
     lines = booster.model_to_string(num_iteration=0).splitlines()
-    return next((line.partition("=")[2] for line in lines if line.startswith("objective=")), "")
+    return next((line.partition("=")[2] for line in lines if line.startswith("objective=")), "").replace("custom", "")
 
 
 def catboost_model(model: Any, scale: Scale | None) -> Adapted:
     """Tell how to ask a `CatBoost` model of any kind."""
-    classes = class_names(model)
-    form = _form(bool(classes), scale, type(model).__name__)
-    kind = "Probability" if form == "probability" else "RawFormulaVal"
-    names = model.feature_names_ or []
+    classifies = bool(class_names(model))
+    plain = classifies and model.get_all_params().get("loss_function") in ("Logloss", "CrossEntropy", "MultiClass")
+    form = _form(classifies, scale, type(model).__name__, plain=plain)
+    names = [str(name) for name in model.feature_names_ or []]
+    numbered = names == [str(at) for at in range(len(names))]
+    return _adapted(_catboost_ask(model, form), form, model, () if numbered else tuple(names), scale)
 
-    def ask(rows: Any) -> Any:
-        return _by_class(model.predict(numpy_or_pandas(rows), prediction_type=kind), form, classes, scale)
 
+def _catboost_ask(model: Any, form: Form | None) -> Callable[[Any], Any]:
+    kind = {"probability": "Probability", "margin": "RawFormulaVal"}
+    if form is None:
+        return lambda rows: model.predict(rows)
+    return lambda rows: model.predict(rows, prediction_type=kind[form])
+
+
+def _adapted(
+    ask: Callable[[Any], Any], form: Form | None, model: Any, names: tuple[str, ...], scale: Scale | None, *kept: str
+) -> Adapted:
+    """Tell how to ask a booster with frames of pandas, or of the libraries `kept`."""
+    classes = class_names(model) if form else ()
     return Adapted(
-        ask,
+        lambda rows: _by_class(ask(numpy_or_pandas(rows, *kept)), form, classes, scale),
         form=form,
-        output_names=classes if form else (),
-        feature_names=() if all(str(name).isdigit() for name in names) else tuple(names),
+        output_names=classes,
+        feature_names=names,
         takes_missing=True,
     )
 
@@ -101,10 +118,12 @@ def _by_class(answer: Any, form: Form | None, classes: tuple[str, ...], scale: S
     return np.stack((-answer / 2, answer / 2), axis=1)
 
 
-def _form(classifies: bool, scale: Scale | None, kind: str) -> Form | None:
-    """Return what to ask a booster for: a classifier's probabilities or margins; a regressor has one answer."""
+def _form(classifies: bool, scale: Scale | None, kind: str, *, plain: bool) -> Form | None:
+    """Return what to ask a booster for; `plain`: its probabilities are the sigmoid or softmax of its margins."""
+    if scale in MARGINS:
+        return "margin"
     if classifies:
-        return "margin" if scale in MARGINS or scale == "log-odds" else "probability"
-    if scale in ("probability", "log-odds"):
+        return "margin" if scale == "log-odds" and plain else "probability"
+    if scale is not None:
         raise InputError(f"scale={scale!r}: this {kind} is no classifier and has no probabilities; leave scale out")
     return None

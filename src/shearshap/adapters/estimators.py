@@ -5,9 +5,10 @@ from copy import copy
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from shearshap.adapters.adapted import Adapted
-from shearshap.adapters.outputs import Scale
+from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
 
 MARGINS = ("margin", "logit")
@@ -44,28 +45,34 @@ def _as_fitted(rows: Any, *, knows_none: bool) -> Any:
     return table.assign(**{name: table[name].astype(object).where(table[name].notna(), None) for name in holes})
 
 
-def _knows_none(model: Any) -> bool:
-    """Return whether an encoder in an estimator learnt None as a category."""
-    parts = [step for _, step in getattr(model, "steps", ())] + [t[1] for t in getattr(model, "transformers_", ())]
-    learnt = [list(kinds) for kinds in getattr(model, "categories_", ())]
-    return any(None in kinds for kinds in learnt) or any(_knows_none(part) for part in parts)
+def _knows_none(model: Any, depth: int = 8) -> bool:
+    """Return whether an encoder anywhere in an estimator learnt None as a category."""
+    if isinstance(model, list | tuple):
+        return any(_knows_none(part, depth) for part in model)
+    if depth == 0 or isinstance(model, type) or not (hasattr(model, "get_params") or hasattr(model, "estimator")):
+        return False
+    if any(None in list(kinds) for kinds in getattr(model, "categories_", ())):
+        return True
+    return any(_knows_none(part, depth - 1) for part in vars(model).values())
 
 
-def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Any]:
+def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Form | None]:
+    """Return what to ask an estimator by, and what that returns."""
     chances, margins = getattr(model, "predict_proba", None), getattr(model, "decision_function", None)
-    classifies = chances is not None or (margins is not None and hasattr(model, "classes_"))
-    if scale in MARGINS or (classifies and chances is None):
-        if margins is None:
-            raise InputError(
-                f"scale={scale!r}: {type(model).__name__} has no decision_function; try scale='log-odds', which is "
-                "made of its probabilities"
-            )
+    name = type(model).__name__
+    if scale in MARGINS and margins is not None:
         return margins, "margin"
-    if classifies:
-        return chances, "probability"  # type: ignore[return-value]
+    if scale in MARGINS and chances is not None:
+        raise InputError(
+            f"scale={scale!r}: {name} has no decision_function; try scale='log-odds', made of its probabilities"
+        )
+    if chances is not None:
+        return chances, "probability"
     if scale is not None:
-        raise InputError(f"scale={scale!r}: {type(model).__name__} has no probabilities; leave scale out")
-    return model.predict, None
+        else_ = ", try scale='margin', or wrap it in CalibratedClassifierCV" if margins is not None else ""
+        raise InputError(f"scale={scale!r}: {name} has no probabilities; leave scale out{else_}")
+    classifies = margins is not None and hasattr(model, "classes_")
+    return (margins, "margin") if classifies else (model.predict, None)  # type: ignore[return-value]
 
 
 def class_names(model: Any) -> tuple[str, ...]:
@@ -99,53 +106,70 @@ def made_columns(transformer: Any) -> dict[str, list[int]]:
 
     For those who explain the model behind the transformer, on rows already transformed: its one-hot blocks are players.
     """
-    if not hasattr(transformer, "get_feature_names_out"):
-        raise InputError(f"groups: a {type(transformer).__name__} does not tell which columns it makes")
-    owners = _owners(transformer, list(map(str, transformer.feature_names_in_)))
+    try:
+        owners = _owners(transformer, _input_names(transformer))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a transformer raises that is not fitted, or that names no columns
+        kind = type(transformer).__name__
+        raise InputError(f"groups: this {kind} does not tell which columns it makes: {error}") from error
     players: dict[str, list[int]] = {}
     for column, owner in enumerate(owners):
         players.setdefault(owner, []).append(column)
     return players
 
 
+def _input_names(transformer: Any) -> list[str]:
+    """Return the columns that a transformer was fitted to, by name, or as scikit-learn numbers them."""
+    names = getattr(transformer, "feature_names_in_", None)
+    return [f"x{at}" for at in range(transformer.n_features_in_)] if names is None else [str(name) for name in names]
+
+
 def _owners(transformer: Any, columns: list[str]) -> list[str]:
-    """Return the input column that each output column of a fitted transformer was made of."""
+    """Return the column, of those that its input columns were made of, that each output column was made of."""
     if hasattr(transformer, "transformers_"):
         return _of_column_transformer(transformer, columns)
     if hasattr(transformer, "steps"):
         for _, step in transformer.steps:
             columns = columns if step in (None, "passthrough") else _owners(step, columns)
         return columns
-    if hasattr(transformer, "feature_name_combiner"):  # a OneHotEncoder, which lets us name what it makes
-        plain = copy(transformer)
+    own, made = _input_names(transformer), _made_of(transformer)
+    if not set(made) <= set(own):
+        raise InputError(
+            f"groups: cannot tell which columns {type(transformer).__name__} makes of which; pass lists of columns"
+        )
+    return [columns[own.index(name)] for name in made]
+
+
+def _made_of(transformer: Any) -> list[str]:
+    """Return the names of a transformer's output columns; those of a OneHotEncoder by the column they were made of."""
+    plain = copy(transformer)
+    if hasattr(plain, "feature_name_combiner"):
         plain.feature_name_combiner = lambda column, _category: column
-        return list(plain.get_feature_names_out(columns))
-    if list(transformer.get_feature_names_out(columns)) == columns:
-        return columns
-    raise InputError(
-        f"groups: cannot tell which columns {type(transformer).__name__} makes of which; pass lists of columns"
-    )
+    return [str(name) for name in plain.get_feature_names_out()]
 
 
 def _of_column_transformer(transformer: Any, columns: list[str]) -> list[str]:
     owners = [""] * sum(part.stop - part.start for part in transformer.output_indices_.values())
+    own = _input_names(transformer)
     for name, inner, chosen in transformer.transformers_:
         part = transformer.output_indices_[name]
         if part.stop == part.start:
             continue
-        own = _chosen(chosen, columns)
-        made = own if inner == "passthrough" else _owners(inner, own)
-        owners[part] = made
+        given = [columns[at] for at in _places(chosen, own)]
+        owners[part] = given if inner == "passthrough" else _owners(inner, given)
     return owners
 
 
-def _chosen(chosen: Any, columns: list[str]) -> list[str]:
-    """Return the names of a transformer's columns, given as names, numbers, a mask or a slice."""
+def _places(chosen: Any, columns: list[str]) -> list[int]:
+    """Return the places of a transformer's columns, given as names, numbers, a mask or a slice of either."""
     if isinstance(chosen, str):
-        return [chosen]
+        return [columns.index(chosen)]
     if isinstance(chosen, slice):
-        return columns[chosen]
-    wanted = list(chosen)
-    if wanted and isinstance(wanted[0], bool):
-        return [name for name, kept in zip(columns, wanted, strict=True) if kept]
-    return [one if isinstance(one, str) else columns[one] for one in wanted]
+        first, last = (columns.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop))
+        last = last + 1 if isinstance(chosen.stop, str) else last  # a slice of names ends with its last
+        return list(range(len(columns)))[slice(first, last, chosen.step)]
+    wanted = np.asarray(chosen)
+    if wanted.dtype == bool:
+        return [int(at) for at in np.flatnonzero(wanted)]
+    return [columns.index(one) if isinstance(one, str) else int(one) % len(columns) for one in wanted.tolist()]

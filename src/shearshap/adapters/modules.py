@@ -31,7 +31,13 @@ def module(network: nn.Module, device: torch.device) -> Adapted:
         dtype=_dtype(network),
         differentiable=True,
         embedding=_embedding(network),
+        independent=_independent(network),
     )
+
+
+def _independent(network: nn.Module) -> bool:
+    """Return whether a Hugging Face model says that its labels do not exclude each other."""
+    return getattr(getattr(network, "config", None), "problem_type", None) == "multi_label_classification"
 
 
 def _dtype(network: nn.Module) -> torch.dtype | None:
@@ -44,6 +50,13 @@ def _embedding(network: nn.Module) -> Embedding | None:
     """Return the module's own `embed` and `from_embeddings`, if it has both, as `shearshap.models.DeepFM` does."""
     embed, after = getattr(network, "embed", None), getattr(network, "from_embeddings", None)
     return None if embed is None or after is None else (embed, after)
+
+
+def _device(device: torch.device | str) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device: wanted one such as 'cpu' or 'cuda:0', got {device!r} ({error})") from error
 
 
 @dataclass
@@ -83,19 +96,29 @@ def evaluating(network: nn.Module, device: torch.device | str | None) -> Iterato
 def _begun(network: nn.Module, device: torch.device | str | None) -> _Use:
     """Return the use that is going on, on that device, or begin one."""
     while (use := _uses.get(network)) is not None:
-        if device is None or use.target == torch.device(device):
+        if device is None or use.target == _device(device):
             return use
         _changed.wait()
     use = _placed(network, device)
     try:
-        network.eval()
+        _switch(network)
         if use.target != use.home:
             network.to(use.target)
+    except (RuntimeError, AssertionError) as error:
+        _restore(network, use)
+        raise InputError(f"device: the model cannot be moved to {use.target}: {error}") from error
     except BaseException:
         _restore(network, use)
         raise
     _uses[network] = use
     return use
+
+
+def _switch(network: nn.Module) -> None:
+    try:
+        network.eval()
+    except NotImplementedError:  # an exported module has one mode, the one that it was exported in
+        return
 
 
 def _placed(network: nn.Module, device: torch.device | str | None) -> _Use:
@@ -104,12 +127,13 @@ def _placed(network: nn.Module, device: torch.device | str | None) -> _Use:
     if len(homes) > 1 and device is not None:
         raise InputError(f"device: the model is spread over {sorted(map(str, homes))}; leave device out")
     home = next(iter(homes))
-    target = home if device is None else torch.device(device)
+    target = home if device is None else _device(device)
     return _Use(target, home, [(part, part.training) for part in network.modules()])
 
 
 def _restore(network: nn.Module, use: _Use) -> None:
     for part, training in use.modes:
-        part.train(training)  # a module may do more than keep the flag; parents come before their parts
+        if part.training != training:
+            part.train(training)  # a module may do more than keep the flag; parents come before their parts
     if use.target != use.home:
         network.to(use.home)

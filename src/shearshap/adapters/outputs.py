@@ -26,6 +26,26 @@ class Outputs:
     scale: Scale | None = None  #: None: as the model returns them
     form: Form | None = None  #: what the model returns; None: unknown
     names: tuple[str, ...] = ()  #: of all the model's outputs, where they are known
+    independent: bool = False  #: whether each output has a probability of its own, instead of all sharing one
+    checked: bool = False  #: whether there must be as many names as outputs, since the user gave them
+
+    def check(self) -> None:
+        """Raise where it is known before any work that the model has no such outputs, or not on that scale."""
+        if self.scale in ("margin", "logit") and self.form != "margin":
+            kind = "probabilities" if self.form else "numbers of one scale"
+            raise InputError(
+                f"scale={self.scale!r}: the model returns {kind}, and nothing tells what they were made of; "
+                "leave scale out"
+            )
+        if self.output is None or callable(self.output):
+            return
+        if not self.names and any(isinstance(which, str) for which in _several(self.output)):
+            raise InputError(
+                f"output: there is no output {self.output!r}, as the model's outputs have no names; give numbers, or "
+                "output_names="
+            )
+        for which in _several(self.output) if len(self.names) > 2 else ():
+            self.number(which, len(self.names))
 
     def __call__(self, raw: Any, rows: int) -> Tensor:
         """Return the chosen outputs of the model's answer for `rows` rows."""
@@ -39,7 +59,11 @@ class Outputs:
                 f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or ({rows}, k). "
                 "Pass output= a function of the model's output that gives such a shape"
             )
-        scaled = rescaled(answer, self.form, self.scale)
+        outputs = 1 if answer.ndim == 1 else answer.shape[1]
+        known = len(self.names) == outputs if callable(self.output) else bool(self.names_of(outputs))
+        if self.checked and not known:
+            raise InputError(f"output_names: wanted {outputs}, one for each output, got {len(self.names)}")
+        scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
         return scaled if self.output is None or callable(self.output) else self._selected(scaled)
 
     def _selected(self, answer: Tensor) -> Tensor:
@@ -76,28 +100,29 @@ class Outputs:
 
     def chosen_names(self, outputs: int) -> list[str]:
         """Return the names of the outputs that are explained, `outputs` of them; none where they are not known."""
-        if self.output is None:
+        if self.output is None or (callable(self.output) and self.checked):
             return self.names_of(outputs)
-        if callable(self.output) or not self.names:
+        if callable(self.output):
             return []
+        if not self.names:
+            return [f"output {which}" for which in _several(self.output)]
         return [which if isinstance(which, str) else self.names[which] for which in _several(self.output)]
 
 
-def rescaled(answer: Tensor, form: Form | None, scale: Scale | None) -> Tensor:
+def rescaled(answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False) -> Tensor:
     """Return outputs on the scale asked for: softmax or sigmoid of margins, or the log-odds of each class."""
-    if scale in (None, form) or (scale == "logit" and form == "margin"):
+    if scale in (None, form, "margin", "logit"):
         return answer
+    apart = answer.ndim == 1 or independent
     if scale == "probability":
-        return answer.softmax(dim=1) if answer.ndim == 2 else answer.sigmoid()
-    if scale == "log-odds" and form == "margin":
-        return _log_odds_of_margins(answer)
+        return answer.sigmoid() if apart else answer.softmax(dim=1)
+    if form == "margin":
+        return answer if apart else _log_odds_of_margins(answer)
     return _log_odds_of_chances(answer)
 
 
 def _log_odds_of_margins(margins: Tensor) -> Tensor:
     """Return z_c - log(sum over the other classes of exp z), which is log p_c / (1 - p_c) and loses no digits."""
-    if margins.ndim == 1:
-        return margins
     own = torch.eye(margins.shape[1], dtype=torch.bool, device=margins.device)
     others = [margins[:, ~own[c]].logsumexp(dim=1) for c in range(margins.shape[1])]
     return margins - torch.stack(others, dim=1)

@@ -3,7 +3,7 @@
 Every text is a game of its own, since no two have the same players; an absent token is replaced by the mask.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class Framed(nn.Module):
     def __init__(self, model: nn.Module, text: Text) -> None:
         super().__init__()
         self.model, self.text = model, text
+        self.config = getattr(model, "config", None)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Map content tokens (n, d) to logits (n, k)."""
@@ -89,6 +90,10 @@ class TextClassifier:
     ) -> Explanation:
         """Explain texts one after the other, each at all its coalitions at once."""
         kind, absent = _kind(explainer.groups), self._absent(explainer.background)
+        if explainer.feature_names is not None:
+            raise InputError("feature_names: the players of a text are named by its own words; leave feature_names out")
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise InputError("model: the tokenizer does not tell where its tokens stand in a text; use a fast one")
         split = [self._split(text, kind, at) for at, text in enumerate(_checked(texts))]
         found = []
         with evaluating(self.model, explainer.device), progress_bar(progress, total=len(split), unit=" texts") as bar:
@@ -102,7 +107,8 @@ class TextClassifier:
     def _one(self, explainer: "Explainer", text: Text, absent: int) -> "Explainer":
         """Return the explainer of one text."""
         labels = getattr(getattr(self.model, "config", None), "id2label", None) or {}
-        names = explainer.output_names or [str(labels[at]) for at in sorted(labels)]
+        known = None if callable(explainer.output) else [str(labels[at]) for at in sorted(labels)]
+        names = explainer.output_names or known
         return replace(
             explainer,
             model=Framed(self.model, text),
@@ -149,17 +155,17 @@ def _piece(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _kind(groups: Any) -> str:
-    if groups in (None, "tokens"):
+    if groups is None:
         return "tokens"
-    if isinstance(groups, str) and groups == "words":
-        return "words"
+    if isinstance(groups, str) and groups in ("tokens", "words"):
+        return groups
     raise InputError(f"groups: for texts, wanted 'tokens' or 'words', got {groups!r}")
 
 
 def _checked(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise InputError("rows: wanted a list of texts, got one text; pass [text]")
-    listed = list(texts) if isinstance(texts, Iterable) else []
+    listed = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, Mapping) else []
     wrong = next((one for one in listed if not isinstance(one, str)), None)
     if not listed or wrong is not None:
         raise InputError(f"rows: wanted a list of texts, got {type(texts if wrong is None else wrong).__name__}")

@@ -1,7 +1,7 @@
 """How many of the exact values the 95 % intervals of every method hold, on networks trained on census and bank.
 
-    python benchmarks/coverage.py            every method, four seeds of each (kriging: two)
-    python benchmarks/coverage.py --quick    census alone, fewer rows and one seed
+    python benchmarks/intervals.py            every method, four seeds of each (kriging: two)
+    python benchmarks/intervals.py --quick    census alone, fewer rows and one seed
 
 The paper's networks, softplus, trained in full; the explained output is one logit, its truth exact. N evaluations a
 player are a budget of N p + 2. A cell is empty where the method has no standard errors at that budget, with any seed.
