@@ -134,6 +134,26 @@ def test_rows_and_outputs_of_an_explanation() -> None:
         whole[:, 1]  # type: ignore[index]
 
 
+def test_an_output_by_a_numpy_number_and_a_row_by_its_own_cost() -> None:
+    whole = Explainer(network(6, outputs=3), np.zeros(6), method="kriging")(
+        np.random.default_rng(0).normal(size=(9, 6)), budget=60, tol=1e-3, interactions=True
+    )
+    best = whole.predictions[0].argmax()
+    np.testing.assert_array_equal(whole.output(best).values, whole.values[:, :, best])
+    assert whole.row_evaluations is not None
+    assert [whole[row].evaluations for row in range(9)] == whole.row_evaluations.tolist()
+
+
+def test_a_correction_keeps_interactions_and_values_together() -> None:
+    for output in (None, 1):
+        answer = Explainer(network(4), ZEROS, method="shear", output=output)(ROWS, budget=40, interactions=True)
+        assert abs(answer.gap).max() > 1e-4
+        fixed = answer.corrected()
+        assert fixed.interactions is not None
+        diagonal = np.moveaxis(np.diagonal(fixed.interactions, axis1=1, axis2=2), -1, 1)
+        np.testing.assert_allclose((fixed.interactions.sum(axis=2) + diagonal) / 2, fixed.values, atol=1e-12)
+
+
 def test_intervals_are_the_values_and_their_errors() -> None:
     answer = dataclasses.replace(
         Explainer(network(4), ZEROS, output=0)(ROWS), standard_errors=np.full((6, 4), 0.5), degrees_of_freedom=4.0

@@ -66,8 +66,8 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
     ) -> Any:
         """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple, each of its input's shape.
 
-        All inputs of a player get the player's share, as in captum's KernelShap. Without `target`, k outputs make
-        attributions (r, k, *shape). Rows are explained all at once; only rows that differ in baseline, mask or tensors
+        All inputs of a player get the player's share, as in captum's KernelShap. Without `target`, k > 1 outputs
+        make attributions (r, k, *shape). Rows are explained all at once; only rows that differ in baseline, mask or tensors
         among `additional_forward_args` are explained apart.
 
         Parameters
@@ -277,6 +277,8 @@ def _tuple(given: Tensors, what: str) -> tuple[Tensor, ...]:
     if not tensors or not all(isinstance(part, Tensor) and part.ndim for part in tensors):
         kinds = ", ".join(type(part).__name__ for part in tensors)
         raise InputError(f"{what}: wanted a tensor (r, ...) or a tuple of them, got {kinds or 'an empty tuple'}")
+    if not len(tensors[0]):
+        raise InputError(f"{what}: there are no rows in a tensor of shape {tuple(tensors[0].shape)}")
     if len({len(part) for part in tensors}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in tensors)
         raise InputError(f"{what}: wanted tensors of as many rows each, got shapes {shapes}")

@@ -53,7 +53,8 @@ def _columns(explanation: "Explanation") -> dict[str, Any]:
 
 def _told(value: Any) -> str | None:
     """Return a value as people read it, None where it is missing: NaN is not equal to itself."""
-    return None if value is None or value != value else str(value)
+    missing = value is None or type(value).__name__ == "NAType" or value != value
+    return None if missing else str(value)
 
 
 def shap_explanation(explanation: "Explanation") -> Any:
@@ -103,6 +104,6 @@ def interaction_values(explanation: "Explanation", row: int, output: int | str) 
         min_order=0,
         n_players=one.values.shape[1],
         baseline_value=base,
-        estimated=one.method != "exact",
+        estimated=one.standard_errors is None or bool(one.standard_errors.any()),
         estimation_budget=one.evaluations,
     )

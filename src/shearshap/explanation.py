@@ -55,7 +55,13 @@ class Explanation:
 
         The nearest efficient shares in the least-squares sense. Methods that promise efficiency need none.
         """
-        return replace(self, values=self.values + self.gap[:, None] / self.values.shape[1])
+        players = self.values.shape[1]
+        more = self.gap[:, None] / players
+        pairs = self.interactions
+        if pairs is not None:
+            alone = np.eye(players)[:, :, None] if pairs.ndim == 4 else np.eye(players)
+            pairs = pairs + alone * more[:, :, None]
+        return replace(self, values=self.values + more, interactions=pairs)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the confidence interval of every value, lower and upper bound, each like `values`.
@@ -81,9 +87,12 @@ class Explanation:
         by_row = ("values", "base_values", "predictions", "standard_errors", "row_evaluations", "converged")
         more = ("interactions", "cross_contribution", "data", "display_data")
         parts = {name: getattr(self, name) for name in (*by_row, *more)}
-        return replace(self, **{name: part[kept] for name, part in parts.items() if part is not None})
+        taken = {name: part[kept] for name, part in parts.items() if part is not None}
+        if self.row_evaluations is not None and len(kept):
+            taken["evaluations"] = int(self.row_evaluations[kept].max())
+        return replace(self, **taken)
 
-    def output(self, which: int | str) -> "Explanation":
+    def output(self, which: int | np.integer[Any] | str) -> "Explanation":
         """Return the explanation of one of several outputs, by its name or number."""
         number = self._output_number(which)
         if self.values.ndim == 2:
@@ -95,12 +104,12 @@ class Explanation:
         chosen = {name: part[..., number] for name, part in parts.items() if part is not None}
         return replace(self, **chosen, output_names=[self.output_names[number]])
 
-    def _output_number(self, which: int | str) -> int:
+    def _output_number(self, which: int | np.integer[Any] | str) -> int:
         count = len(self.output_names)
         if isinstance(which, str) and which in self.output_names:
             return self.output_names.index(which)
-        if isinstance(which, int) and -count <= which < count:
-            return which % count
+        if isinstance(which, int | np.integer) and -count <= which < count:
+            return int(which) % count
         raise InputError(f"there is no output {which!r}; there are {', '.join(self.output_names)} (0 to {count - 1})")
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
