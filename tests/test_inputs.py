@@ -255,6 +255,12 @@ def test_rows_as_tensors_lists_and_integers() -> None:
     np.testing.assert_allclose(answer.values, whole - whole.mean(axis=0))
 
 
+def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:
+    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
+    with pytest.raises(ModelError, match=r"pass rows of indices as an integer tensor, torch.as_tensor\(rows\)"):
+        explain(net, np.array([[1, 2], [2, 4]]), reference=np.array([0, 0]), budget=4)
+
+
 def test_integer_tensors_need_an_integer_reference() -> None:
     net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
     with pytest.raises(InputError, match=r"integer rows need an integer reference; try \('mode', background\)"):

@@ -66,8 +66,8 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
     ) -> Any:
         """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple, each of its input's shape.
 
-        All inputs of a player get the player's share, as in captum's KernelShap. Without `target`, k > 1 outputs
-        make attributions (r, k, *shape). Rows are explained all at once; only rows that differ in baseline, mask or tensors
+        All inputs of a player get the player's share, as in captum's KernelShap. Without `target`, k > 1 outputs make
+        attributions (r, k, *shape). Rows are explained all at once; only rows that differ in baseline, mask or tensors
         among `additional_forward_args` are explained apart.
 
         Parameters

@@ -193,7 +193,8 @@ class ModelGame:
         if isinstance(error, ShearError):
             return error
         count = len(inputs) * coalitions.shape[1] * len(background)
-        told = f"the model failed on inputs of shape {(count, *self.shape)}: {type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {error}{_hint(error)}"
+        told = f"the model failed on inputs of shape {(count, *self.shape)}: {said}"
         while len(inputs) * coalitions.shape[1] > 1:
             axis = 0 if len(inputs) > 1 else 1
             half = (len(inputs) if axis == 0 else coalitions.shape[1]) // 2
@@ -291,6 +292,12 @@ def check_values(values: Tensor, coalitions: Tensor, place: Callable[[int], int]
         f"{size} of {coalitions.shape[-1]} players present (output {output}); "
         "it must be finite at every mix of row and reference"
     )
+
+
+def _hint(error: Exception) -> str:
+    """Return what to try, of errors that are known to come of how rows are given."""
+    embedded = "'indices'" in str(error) and "Long" in str(error)
+    return "; pass rows of indices as an integer tensor, torch.as_tensor(rows)" if embedded else ""
 
 
 def out_of_memory(error: BaseException) -> bool:
