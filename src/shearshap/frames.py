@@ -216,10 +216,11 @@ def _with_statistic(pool: Frame, absent: Frame, named: list[str], name: str) -> 
 
 def _number(column: Any, name: str, dtype: Any) -> Any:
     """Return the statistic of a column, missing values apart, as an expression for it."""
-    values = np.array([value for value in values_of(column) if value is not None], dtype=float)
-    if not len(values):
+    values = np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+    if np.isnan(values).all():
         raise InputError(f"background: all values of column {column.name!r} are missing, so it has no {name}")
-    return nw.lit(float(getattr(np, name)(values))).cast(dtype).alias(column.name)
+    found = np.nanmean(values) if name == "mean" else np.nanmedian(values)
+    return nw.lit(float(found)).cast(dtype).alias(column.name)
 
 
 def values_of(column: Any) -> list[Any]:
