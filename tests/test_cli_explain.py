@@ -1,14 +1,18 @@
 """`shear explain`: models and tables in files to values in a file, and one clear line for what goes wrong."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
@@ -18,7 +22,7 @@ from shearshap.cli import app
 from shearshap.data import criteo, load
 from shearshap.errors import InputError
 from shearshap.files import tables
-from shearshap.files.models import open_model
+from shearshap.files.models import importing, open_model
 from shearshap.files.networks import network
 
 SCORE = """
@@ -163,10 +167,22 @@ def _predict(here: Path) -> Any:
 
 @pytest.mark.usefixtures("here")
 def test_outputs_are_chosen_by_number() -> None:
-    done("score.py:both", "rows.csv", "--output", 1, "--drop", "s")
+    text = done("score.py:both", "rows.csv", "--output", 1, "--drop", "s")
+    assert "outputs     output 1\n" in text
     assert written()["prediction"].tolist() == [-4, -5, -6]
-    done("score.py:both", "rows.csv", "--output", 1, "--output", 0, "--drop", "s")
-    assert written()["prediction.output 0"].tolist() == [-4, -5, -6]
+    text = done("score.py:both", "rows.csv", "--output", 1, "--output", 0, "--drop", "s")
+    assert "outputs     output 1, output 0\n" in text
+    assert "|value|     output 1: b " in text
+    assert written()["prediction.output 1"].tolist() == [-4, -5, -6]
+    assert written()["prediction.output 0"].tolist() == [1, 2, 3]
+
+
+def test_the_summary_counts_what_it_leaves_out(here: Path) -> None:
+    (here / "many.py").write_text("def f(x):\n    return x[['a'] * 6].to_numpy()\n")
+    text = done("many.py:f", "rows.csv", "--drop", "b", "--drop", "s")
+    assert "rows        3 of rows.csv, 1 feature each\n" in text
+    assert text.count("|value|     output ") == 4
+    assert "|value|     2 outputs more in the file\n" in text
 
 
 def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
@@ -329,6 +345,18 @@ def boosted(kind: str, frame: Any, labels: Any) -> tuple[str, Any]:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_booster_is_not_given_text_and_numbers_in_one_column() -> None:
+    frame = people()
+    frame.to_csv("people.csv", index=False)
+    frame.assign(city=np.arange(len(frame)) % 3).to_csv("coded.csv", index=False)
+    file, _ = boosted("xgboost", frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int))
+    assert failed(file, "people.csv", "--background", "mode:coded.csv") == (
+        f"column 'city' holds string such as {frame['city'][0]!r} in the data, and int64 such as 0 in the background; "
+        "give both the same type"
+    )
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "catboost"])
 def test_boosters_take_text_as_they_were_trained_with(kind: str) -> None:
     frame = people()
@@ -368,6 +396,60 @@ def test_an_onnx_file(here: Path) -> None:
     )
 
 
+# Functions
+
+CODE = """
+from __future__ import annotations
+import dataclasses, pickle, sys
+
+@dataclasses.dataclass
+class Weights:
+    a: float
+    kind: dataclasses.KW_ONLY
+    b: float = 1.0
+
+weights = pickle.loads(pickle.dumps(Weights(2.0)))
+
+def predict(rows):
+    from beside import bias
+    return weights.a * rows["a"] + rows["b"] + bias
+"""
+
+
+@pytest.mark.parametrize("name", ["scored", "json", "scored.v2"])
+def test_a_file_of_code_is_a_module_like_any_other(here: Path, name: str) -> None:
+    """Its dataclasses and pickles find it, it finds what lies beside it when it is called, and it hides no other."""
+    (here / "code").mkdir()
+    (here / "code" / f"{name}.py").write_text(CODE)
+    (here / "code" / "beside.py").write_text("bias = 5\n")
+    before, json_module = list(sys.path), sys.modules["json"]
+    done(f"code/{name}.py:predict", "rows.csv", "--drop", "s", "--background", "absent.csv")
+    assert written()["value.a"].tolist() == [2, 4, 6]
+    assert sys.path == before
+    assert sys.modules["json"] is json_module
+    sys.modules.pop("beside")
+
+
+def test_a_file_of_code_that_fails_is_forgotten(here: Path) -> None:
+    (here / "broken.py").write_text("raise ValueError('no weights')\n")
+    assert failed("broken.py:f", "rows.csv") == "model: broken.py cannot be imported: ValueError: no weights"
+    assert "broken" not in sys.modules
+
+
+def test_only_code_finds_modules_in_the_folder_of_the_command(here: Path) -> None:
+    for model, found in {
+        "m.onnx": False,
+        "m.json": False,
+        ".": False,
+        "m.pkl": True,
+        "m:f": True,
+        "m.py:f": True,
+    }.items():
+        with importing(model):
+            assert (str(here) in sys.path) == found, model
+        assert str(here) not in sys.path
+
+
 # Tables
 
 
@@ -393,11 +475,129 @@ def test_columns_that_csv_cannot_hold_are_told() -> None:
     done("score.py:predict", "lists.parquet", "--drop", "l")
 
 
-def test_without_pandas_frames_are_of_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t.csv").write_text(ROWS)
-    table = tables.read(tmp_path / "t.csv", "data")
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert tables.frames([table], categories=True) == [table]
+def stacked(*tables_: Any, categories: bool = False) -> list[Any]:
+    return tables.frames([pa.table(table) for table in tables_], categories=categories)
+
+
+WORDS, CODED = ["x", None, "z"], pa.array(["y", "x"]).dictionary_encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "background", "kind"),
+    [
+        ([1, 2], [0.5, 1.5], "float64"),
+        ([0.5, 1.5], [1, 2], "float64"),
+        (pa.array([1, 2], pa.int32()), pa.array([3], pa.int64()), "int64"),
+        (pa.nulls(2), [1, 2], "float64"),
+        (pa.nulls(2), WORDS, "str"),
+        (pa.array([None, None], pa.float64()), WORDS, "str"),
+        ([True, False], [True], "bool"),
+        (pa.nulls(2), pa.nulls(1), "float64"),
+        (CODED, ["w", "x"], "category"),
+        (CODED, pa.array(["w"]).dictionary_encode(), "category"),
+        (pa.nulls(2), CODED, "category"),
+    ],
+)
+def test_data_and_background_are_of_one_type(data: Any, background: Any, kind: str) -> None:
+    for first, second in ((data, background), (background, data)):
+        frames = stacked({"a": first}, {"a": second})
+        assert frames[0]["a"].dtype == frames[1]["a"].dtype
+        assert frames[0]["a"].dtype == kind
+        for frame, column in zip(frames, (first, second), strict=True):
+            cells = column if isinstance(column, list) else column.to_pylist()
+            assert [None if cell != cell else cell for cell in frame["a"]] == cells
+            assert frame.index.tolist() == list(range(len(column)))
+
+
+def test_text_that_becomes_categories_has_the_same_ones_everywhere() -> None:
+    for frame in stacked({"a": ["z", "x"]}, {"a": CODED}, categories=True):
+        assert frame["a"].cat.categories.tolist() == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("data", "background", "told"),
+    [
+        (["3", "?"], [1, 2], "string such as '?' in the data, and int64 such as 1 in the background"),
+        ([1.5], CODED, "double such as 1.5 in the data, and string such as 'y' in the background"),
+        ([2**60 + 1], [0.5], f"int64 such as {2**60 + 1} in the data, and double such as 0.5 in the background"),
+    ],
+)
+def test_types_that_do_not_go_together_are_told(data: Any, background: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        stacked({"a": data}, {"a": background}, categories=True)
+    assert str(raised.value) == f"column 'a' holds {told}; give both the same type"
+
+
+@pytest.mark.parametrize("statistic", ["", "mean:"])
+@pytest.mark.parametrize(("rows", "absent"), [("1\n3\n", "0.5\n1.5\n"), ("0.5\n1.5\n", "1\n3\n")])
+def test_whole_numbers_meet_decimals(here: Path, rows: str, absent: str, statistic: str) -> None:
+    (here / "sum.py").write_text("def f(x):\n    return x['n'] + (x['t'] == 'w') + 0 * x['e'].fillna(0)\n")
+    (here / "whole.csv").write_text("n,t,e\n" + rows.replace("\n", ",w,\n"))
+    (here / "decimal.csv").write_text("n,t,e\n" + absent.replace("\n", ",,1\n"))
+    done("sum.py:f", "whole.csv", "--background", f"{statistic}decimal.csv")
+    numbers = np.array(rows.split(), dtype=float)
+    np.testing.assert_allclose(written()["value.n"], numbers - np.array(absent.split(), dtype=float).mean())
+    np.testing.assert_allclose(written()["value.t"], 1)
+
+
+def test_a_column_all_missing_has_no_mean(here: Path) -> None:
+    (here / "x.csv").write_text("a,b,s\n1,,x\n2,,y\n")
+    told = failed("score.py:predict", "x.csv")
+    assert told == "background: all values of column 'b' are missing, so it has no mean"
+
+
+@pytest.mark.usefixtures("here")
+def test_decimals_are_numbers() -> None:
+    rows = pd.DataFrame({"a": [Decimal("1.50"), Decimal("2.25")], "b": [1, 2], "s": ["x", "y"]})
+    rows.to_parquet("decimals.parquet")
+    assert pa.types.is_decimal(pq.read_schema("decimals.parquet").field("a").type)
+    done("score.py:predict", "decimals.parquet", "--background", "absent.csv")
+    np.testing.assert_allclose(written()["value.a"], [3, 4.5])
+    assert written()["data.a"].tolist() == [Decimal("1.50"), Decimal("2.25")]
+
+
+def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
+    pd.read_csv("rows.csv").to_csv("indexed.csv")
+    assert (here / "indexed.csv").read_text().startswith(",a,b,s\n")
+    text = done("score.py:predict", "indexed.csv", "--background", "absent.csv")
+    assert "rows        3 of indexed.csv, 3 features each\n" in text
+    assert (
+        "note        the first column of indexed.csv has no name, as pandas' index has none, and is left out\n" in text
+    )
+    assert written()["value.a"].tolist() == [2, 4, 6]
+    assert "not used" not in text
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_text_in_another_encoding_is_refused(here: Path, encoding: str) -> None:
+    (here / "x.csv").write_bytes("a,b,s\n1,2,x\n2,3,café\n".encode(encoding))
+    what = "column 's'" if encoding == "latin-1" else "the header"
+    assert failed("score.py:predict", "x.csv") == f"data: {what} of x.csv is not UTF-8 text; save the file as UTF-8"
+    (here / "x.csv").write_bytes("a,b,é\n1,2,x\n2,3,y\n".encode(encoding))
+    told = failed("score.py:predict", "rows.csv", "--background", "x.csv")
+    assert told == "background: the header of x.csv is not UTF-8 text; save the file as UTF-8"
+
+
+def test_text_of_a_network_in_another_encoding_is_refused(here: Path, folder: Path) -> None:
+    frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
+    frame.loc[1, "purpose"] = "café"
+    frame.to_csv(here / "few.csv", index=False, encoding="latin-1")
+    assert failed(folder, "few.csv") == ("data: column 'purpose' of few.csv is not UTF-8 text; save the file as UTF-8")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [([[1], [2]], "list<"), ([{"x": 1}, {"x": 2}], "struct<x: int64>"), ([b"x", b"y"], "binary")],
+)
+def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], kind: str) -> None:
+    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": cells}), "nested.parquet")
+    told = failed("score.py:predict", "nested.parquet")
+    assert told.startswith(f"column 'l' of nested.parquet holds {kind}")
+    assert told.endswith(
+        ", and a feature is one number or one text in each row; make columns of it, or leave it out with --drop l"
+    )
+    done("score.py:predict", "nested.parquet", "--drop", "l")
 
 
 # Mistakes
@@ -419,8 +619,10 @@ def test_without_pandas_frames_are_of_pyarrow(tmp_path: Path, monkeypatch: pytes
         ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "column 'b' is missing from b.csv (2 of 3 are: b, s); the model"),
+        ("score.py:predict", ("--background", ""), "background: wanted mean, median or mode, a file, or mean:FILE; got ''"),
+        ("score.py:predict", ("--background", "mean:"), "background: wanted mean, median or mode, a file, or mean:FILE; got 'mean:'"),
         ("score.py:predict", ("--method", "magic"), "there is no method 'magic'"),
-        ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes'; the model has 1: 0 to 0"),
+        ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes', as the model's outputs have no"),
         ("score.py:predict", ("--scale", "odd"), "scale: wanted one of probability, log-odds, margin, logit, or none"),
         ("score.py:predict", ("--budget", "1", "--method", "leverage"), "leverage needs at least 6 evaluations a row"),
         ("score.py:predict", ("--tol", "0"), "tol: wanted a positive number"),
@@ -440,6 +642,16 @@ def test_mistakes_are_one_line_each(here: Path, model: str, words: tuple[str, ..
         ("x.csv", "", "data: x.csv cannot be read: Empty CSV file"),
         ("x.csv", "a,b,s\n", "data: there are no rows in x.csv"),
         ("x.csv", "a,a,s\n1,2,3\n", "data: column 'a' stands twice in x.csv"),
+        (
+            "x.csv",
+            "a;b;s\n1,5;2;x\n2;3;y\n",
+            "data: the header of x.csv is one column with semicolons in its name; save",
+        ),
+        (
+            "x.csv",
+            "a\tb\ts\n1\t2\tx\n",
+            "data: the header of x.csv is one column with tabs in its name; save the file with",
+        ),
         ("x.csv", "a,b,s\n1,2\n", "data: x.csv cannot be read: CSV parse error"),
         ("x.parquet", "a,b,s\n", "data: x.parquet cannot be read: "),
         (
@@ -453,6 +665,14 @@ def test_tables_that_cannot_be_explained(here: Path, data: str, content: str | N
     if content is not None:
         (here / data).write_text(content)
     assert failed("score.py:predict", data).startswith(message)
+    (here / "values.parquet").write_text("what was there before")
+    assert failed("score.py:predict", data).startswith(message)
+
+
+def test_a_column_that_stands_twice_in_parquet_is_told(here: Path) -> None:
+    doubled = pa.Table.from_arrays([pa.array([1, 2])] * 3, names=["a", "b", "a"])
+    pq.write_table(doubled, here / "x.parquet")
+    assert failed("score.py:predict", "x.parquet") == "data: column 'a' stands twice in x.parquet"
 
 
 def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -> None:
@@ -473,8 +693,34 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
     )
     (here / "d.csv").mkdir()
     assert failed("no model", "rows.csv", out="d.csv") == "out: d.csv is a folder; wanted the name of a file"
-    assert failed("no model", "rows.csv", out="rows.csv").startswith(
-        "out: rows.csv is the data explained, and would be"
+    (here / "values.html").mkdir()
+    assert failed("no model", "rows.csv", "--report") == "report: values.html is a folder; wanted the name of a file"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+@pytest.mark.usefixtures("here")
+def test_a_folder_that_takes_no_files_is_refused_before_any_work() -> None:
+    told = failed("no model", "rows.csv", out="/proc/values.parquet")
+    assert told.startswith("out: nothing can be written to the folder /proc: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "told"),
+    [
+        ((), "rows.csv", "the data explained"),
+        (("--background", "absent.csv"), "absent.csv", "the background"),
+        (("--background", "mode:absent.csv"), "absent.csv", "the background"),
+        (("--background", "mode:absent.csv"), "link.csv", "the background"),
+        (("--path", "criteo.csv"), "criteo.csv", "Criteo's file"),
+        ((), "code.csv", "the model"),
+    ],
+)
+def test_what_is_read_is_not_overwritten(here: Path, words: tuple[str, ...], out: str, told: str) -> None:
+    (here / "criteo.csv").write_text("1")
+    (here / "link.csv").symlink_to("absent.csv")
+    (here / "code.csv").symlink_to("score.py")
+    assert failed("score.py:predict", "rows.csv", *words, out=out) == (
+        f"out: {out} is {told}, and would be overwritten; choose another name"
     )
 
 
@@ -510,14 +756,18 @@ def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     (here / "model.onnx").write_text("")
     assert failed("model.onnx", "rows.csv") == "model: model.onnx needs onnxruntime: pip install onnxruntime"
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert failed("score.py:predict", "rows.csv", "--report") == (
-        "--report needs jinja2: pip install 'shearshap[reproduce]'"
-    )
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert failed("score.py:predict", "rows.csv") == (
-        "shear explain needs pyarrow to read and write tables: pip install 'shearshap[explain]'"
-    )
+    for library, words in (("jinja2", ("--report",)), ("pandas", ()), ("pyarrow", ())):
+        monkeypatch.setitem(sys.modules, library, None)
+        what = "--report" if words else "shear explain"
+        assert failed("score.py:predict", "rows.csv", *words) == (
+            f"{what} needs {library}: pip install 'shearshap[explain]'"
+        )
+
+
+def test_the_extra_brings_what_the_command_needs() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = {re.split(r"\W", one)[0] for one in project["optional-dependencies"]["explain"]}
+    assert extra == {"jinja2", "pandas", "pyarrow"}
 
 
 def test_a_file_of_another_kind_is_told(here: Path) -> None:

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from shearshap import plots
 from shearshap.cli import app
+from shearshap.files import charts, document, job
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -171,6 +172,27 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert all(f'id="shearshap.{name}"' in reference for name in ("Explainer", "Explanation.interval", "explain_game"))
     drawn = (tmp_path / "site" / "api" / "plots.html").read_text(encoding="utf-8")
     assert [name for name in plots.__all__ if f'id="shearshap.plots.{name}"' not in drawn] == []
+
+
+def test_no_block_is_of_a_kind_that_is_not_run() -> None:
+    """Python and commands run, text is compared, directives are Sphinx's: there is no fifth kind to be forgotten."""
+    for page in (ROOT / "README.md", *DOCS.rglob("*.md")):
+        fences = re.findall(r"^ *(?:```+|~~~+)(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert len(fences) % 2 == 0, page
+        kinds = {kind.strip() for kind in fences[::2]}
+        assert {kind for kind in kinds if not kind.startswith("{")} <= {"python", "console", "text"}, page
+
+
+def test_the_page_says_how_much_the_report_shows() -> None:
+    page = " ".join((DOCS / "howto" / "command-line.md").read_text(encoding="utf-8").split())
+    for told in (
+        f"the {charts.GLOBAL} largest features",
+        f"up to {charts.DOTS} rows",
+        f"the first {document.ROWS} rows",
+        f"its {charts.LOCAL} largest features",
+        f"the first {job.OUTPUTS} outputs",
+    ):
+        assert told in page
 
 
 def test_every_complaint_has_an_answer() -> None:

@@ -48,7 +48,7 @@ def some(frame: Any, start: int, stop: int) -> Any:
 
 def cells(frame: Any) -> list[tuple[Any, ...]]:
     table = nw.from_native(frame, eager_only=True)
-    return [tuple(None if x is None or x != x else x for x in row) for row in table.rows()]
+    return [tuple(None if x is None or x is pd.NA or x != x else x for x in row) for row in table.rows()]
 
 
 def schema(frame: Any) -> Any:

@@ -129,6 +129,27 @@ def test_exact_values_have_no_intervals() -> None:
     assert "Thin lines and ±" in html(explanation(rows=2))
 
 
+def test_standard_errors_of_zero_are_not_none() -> None:
+    found = explanation(rows=2)
+    sure = html(replace(found, standard_errors=np.full_like(found.values, 1e-12)))
+    assert sure.count("The standard errors are 0, up to rounding.") == 2
+    assert "no standard errors" not in sure
+    assert "±" not in sure
+    unknown = html(replace(found, standard_errors=None))
+    assert unknown.count("<code>kriging</code> has no standard errors here.") == 2
+    assert "up to rounding" not in unknown
+    assert unknown == html(replace(found, standard_errors=np.full_like(found.values, np.nan)))
+
+
+def test_an_interval_of_any_output_is_explained() -> None:
+    found = explanation(rows=2, outputs=2)
+    assert found.standard_errors is not None
+    half = html(replace(found, standard_errors=found.standard_errors * np.array([0.0, 1.0])))
+    for text in (half, html(found)):
+        assert "In about 95 of 100 cases, for models that are smooth enough, the exact Shapley value" in text
+        assert "up to rounding" not in text
+
+
 def test_one_row_has_no_swarm() -> None:
     assert "Which way, row by row" not in html(explanation(rows=1))
 

@@ -222,11 +222,9 @@ def explain(
     """  # noqa: D301
     from shearshap import files
 
-    if report:
-        files.need_report()
     job = files.Job(
         model, data, out, background, budget, method, tuple(output or ()), scale, tuple(drop or ()), seed, tol,
-        trust=trust, path=path,
+        trust=trust, path=path, report=report,
     )  # fmt: skip
     try:
         result = files.explain_file(job)

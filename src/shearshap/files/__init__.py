@@ -3,8 +3,8 @@
 `explain_file` does a `Job`, `write` keeps its `Result`, `summary` tells of it and `report` shows it.
 """
 
-from shearshap.files.document import need_report, report
+from shearshap.files.document import report
 from shearshap.files.job import Job, Result, explain_file, facts, summary
 from shearshap.files.tables import write
 
-__all__ = ["Job", "Result", "explain_file", "facts", "need_report", "report", "summary", "write"]
+__all__ = ["Job", "Result", "explain_file", "facts", "report", "summary", "write"]

@@ -1,13 +1,11 @@
 """The report of an explained file: a page made of its `Result` and of nothing else."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shearshap.errors import InputError
 from shearshap.explanation import Explanation
 from shearshap.files.charts import (
     DOTS,
@@ -25,33 +23,26 @@ from shearshap.files.charts import (
     waterfall,
     written,
 )
-from shearshap.files.job import Job, Result
+from shearshap.files.job import OUTPUTS, Job, Result, counted
 from shearshap.report import Figure, Page, Panel, Section, Table, write
 
 ROWS = 100  #: shown one by one, from the first on
-OUTPUTS = 4  #: shown
-
-
-def need_report() -> None:
-    """Raise where what a report needs is not installed."""
-    if find_spec("jinja2") is None:
-        raise InputError("--report needs jinja2: pip install 'shearshap[reproduce]'")
 
 
 def report(job: Job, result: Result, facts: Mapping[str, Any]) -> Path:
     """Write the report beside the explanation's file, and return its path."""
-    return write(page(result, facts), job.out.with_suffix(".html"))
+    return write(page(result, facts), job.page)
 
 
 def page(result: Result, facts: Mapping[str, Any]) -> Page:
     """Return the whole report."""
     parts, note = shown_outputs(result.explanation)
-    sections = (_features(parts), _rows(parts, result), _reading(result), _making(result))
+    sections = (_features(parts), _rows(parts, result), _reading(parts, result), _making(result))
     rows, players = len(result.explanation), len(result.explanation.feature_names)
     return Page(
         f"{Path(facts['data']).name}, explained",
         (
-            f"What the model made of {_count(rows, 'row')} by {_count(players, 'feature')}: how much each feature "
+            f"What the model made of {counted(rows, 'row')} by {counted(players, 'feature')}: how much each feature "
             f"moved each prediction. {note}".strip(),
             *(f"**Note.** {plain(told)}." for told in result.notes),
         ),
@@ -112,13 +103,17 @@ def _features(parts: list[Explanation]) -> Section:
 
 def _whiskers(parts: list[Explanation]) -> str:
     if all(margins(one) is None for one in parts):
-        return " " + _sureness(parts[0])
+        return " " + _sureness(parts)
     return " The thin lines are 95 % intervals of the estimate for these rows, not for others."
 
 
-def _sureness(one: Explanation) -> str:
-    exact = one.method == "exact"
-    return "The values are exact, up to rounding." if exact else f"There are no standard errors of `{one.method}` here."
+def _sureness(parts: list[Explanation]) -> str:
+    """Return how sure values are that have no intervals to draw."""
+    method = parts[0].method
+    if method == "exact":
+        return "The values are exact, up to rounding."
+    known = [one.standard_errors is not None and np.isfinite(one.standard_errors).any() for one in parts]
+    return "The standard errors are 0, up to rounding." if any(known) else f"`{method}` has no standard errors here."
 
 
 def _players(one: Explanation, *, several: bool) -> Table:
@@ -208,13 +203,14 @@ def _step_told(step: Step, places: int | None) -> str:
 # What it means, and how it was made
 
 
-def _reading(result: Result) -> Section:
-    one = result.explanation
+def _reading(parts: list[Explanation], result: Result) -> Section:
     sure = (
-        "**Intervals.** The values are estimates. In 95 of 100 cases the exact Shapley value, of this model, row and "
-        "background, lies within the interval. It says nothing of whether the model is right."
-        if margins(one.output(0)) is not None
-        else f"**Sureness.** {_sureness(one)}"
+        "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are smooth enough, the "
+        "exact Shapley value, of this model, row and background, lies within the interval; for a model that jumps, in "
+        "fewer. How well they hold is in the documentation, under “Error bars”. They say nothing of whether the model "
+        "is right."
+        if any(margins(one) is not None for one in parts)
+        else f"**Sureness.** {_sureness(parts)}"
     )
     return Section(
         "reading",
@@ -266,7 +262,3 @@ def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], .
         "Version": f"shearshap {facts['version']}",
     }
     return tuple((name, value) for name, value in told.items() if value)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from shearshap.errors import InputError, ShearWarning
 from shearshap.explain import Explainer
 from shearshap.explanation import Explanation
 from shearshap.files import tables
-from shearshap.files.models import Opened, open_model
+from shearshap.files.models import Opened, importing, open_model
 from shearshap.frames import as_frame, numbers_and_words
 from shearshap.reference import STATISTICS
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 AVERAGED = 1_000
 """Background rows beyond which a budget must be given: every coalition costs an evaluation for each of them."""
+OUTPUTS = 4  #: shown in summary and report; the file has all
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,32 @@ class Job:
     tol: float | None = None
     trust: bool = False
     path: Path | None = None  #: the user's copy of Criteo's file
+    report: bool = False
+
+    @property
+    def page(self) -> Path:
+        """The file of the report."""
+        return self.out.with_suffix(".html")
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """The files that are read, each by what it is in words."""
+        model = Path(self.model)
+        if not model.exists():
+            model = Path(self.model.rpartition(":")[0])  # of path/to/file.py:function
+        files = {"the data explained": self.data, "the background": background_parts(self.background)[1]}
+        files |= {"the model": model, "Criteo's file": self.path}
+        return {told: file for told, file in files.items() if file is not None}
+
+
+def background_parts(given: str | None) -> tuple[str | None, Path | None]:
+    """Return the statistic and the file that a background names, None for what it does not."""
+    name, colon, after = (given or "").partition(":")
+    statistic = name if name in STATISTICS else None
+    file = after if statistic else given
+    if given is not None and not file and (colon or not statistic):
+        raise InputError(f"background: wanted mean, median or mode, a file, or mean:FILE; got {given!r}")
+    return statistic, Path(file) if file else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +108,37 @@ class _Background:
 
 def explain_file(job: Job) -> Result:
     """Explain the rows of a file; nothing is written yet."""
-    tables.need_arrow()
-    tables.check_out(job.out, job.data)
-    scale = checked_scale(job.scale, None)
+    scale = _checked(job)
+    with importing(job.model):
+        return _explained(job, scale)
+
+
+def _checked(job: Job) -> Scale | None:
+    """Return the scale asked for; raise where something shows before any work that it cannot be done."""
+    for library in ("pyarrow", "pandas", *(("jinja2",) if job.report else ())):
+        if find_spec(library) is None:
+            what = "--report" if library == "jinja2" else "shear explain"
+            raise InputError(f"{what} needs {library}: pip install 'shearshap[explain]'")
+    tables.check_out(job.out, job.inputs)
+    if job.report:
+        tables.check_place(job.page, "report", job.inputs)
+    tables.check_in(job.data, "data")
+    background = background_parts(job.background)[1]
+    if background is not None:
+        tables.check_in(background, "background")
+    return checked_scale(job.scale, None)
+
+
+def _explained(job: Job, scale: Scale | None) -> Result:
     opened = open_model(job.model, trust=job.trust, scale=scale, path=job.path)
-    data = _read(job.data, "data", opened)
+    read = _read(job.data, "data", opened)
+    data = tables.without_index(read)
     columns = _columns(opened, data, job)
     rows = _chosen(data, columns, job.data, opened)
     background = _background(job, columns, opened, len(rows))
     given, absent = _prepared(rows, background.rows, opened)
-    notes = list(_unseen(rows, opened))
+    index = f"the first column of {job.data} has no name, as pandas' index has none, and is left out"
+    notes = [*([] if data is read else [index]), *_unseen(rows, opened)]
     with _noted(notes):
         found = _explainer(job, opened, scale, background.reference(absent))(given, budget=job.budget, tol=job.tol)
     shown = _readable(found, rows, opened)
@@ -157,21 +206,22 @@ def _background(job: Job, columns: Sequence[str], opened: Opened, rows: int) -> 
     if job.background is None and opened.network is not None:
         dataset = opened.network.dataset
         return _Background(f"the mean training row of {dataset.name}", encoded=dataset.reference)
-    given = job.background or "mean"
-    if given in STATISTICS:
-        if rows < 2:
-            raise InputError(
-                f"background: {job.data} has one row, which cannot be its own background; "
-                f"give --background {given}:FILE"
-            )
-        return _Background(f"{given} of the rows explained", given)
-    return _background_file(job, given, columns, opened)
+    statistic, file = background_parts(job.background)
+    if file is not None:
+        return _background_file(job, statistic, file, columns, opened)
+    statistic = statistic or "mean"
+    if rows < 2:
+        raise InputError(
+            f"background: {job.data} has one row, which cannot be its own background; "
+            f"give --background {statistic}:FILE"
+        )
+    return _Background(f"{statistic} of the rows explained", statistic)
 
 
-def _background_file(job: Job, given: str, columns: Sequence[str], opened: Opened) -> _Background:
+def _background_file(
+    job: Job, statistic: str | None, file: Path, columns: Sequence[str], opened: Opened
+) -> _Background:
     """Return the rows of a file, or a statistic of them."""
-    name, _, after = given.partition(":")
-    statistic, file = (name, Path(after)) if name in STATISTICS else (None, Path(given))
     found = _chosen(_read(file, "background", opened), columns, file, opened)
     if statistic is None and job.budget is None and len(found) > AVERAGED:
         raise InputError(
@@ -246,9 +296,10 @@ def summary(job: Job, result: Result) -> str:
     found = result.explanation
     cost = f"{_spent(found)} evaluations a row, seed {found.seed}"
     lines = [
-        ("rows", f"{len(found):,} of {job.data}, {len(found.feature_names)} features each"),
+        ("rows", f"{len(found):,} of {job.data}, {counted(len(found.feature_names), 'feature')} each"),
         ("model", result.model),
         ("background", result.background),
+        ("outputs", ", ".join(found.output_names) if job.outputs else ""),
         ("not used", ", ".join(result.aside)),
         *(("note", note) for note in result.notes),
         ("method", f"{found.method}, {cost}"),
@@ -267,11 +318,17 @@ def _spent(found: Explanation) -> str:
 
 def _largest(found: Explanation, count: int = 5) -> list[str]:
     """Return the mean size of the largest players' values, a line for each of the first outputs."""
-    several = found.values.ndim == 3
+    several, names = found.values.ndim == 3, found.output_names
     lines = []
-    for name in found.output_names[:4]:
-        sizes = np.abs(found.output(name).values).mean(axis=0)
+    for number in range(min(OUTPUTS, len(names))):
+        sizes = np.abs(found.output(number).values).mean(axis=0)
         top = [player for player in np.argsort(-sizes, kind="stable")[:count] if sizes[player] > 1e-9 * sizes.max()]
         told = ", ".join(f"{found.feature_names[player]} {sizes[player]:.3g}" for player in top) or "all 0"
-        lines.append(f"{name}: {told}" if several else told)
-    return lines
+        lines.append(f"{names[number]}: {told}" if several else told)
+    left_out = len(names) - len(lines)
+    return [*lines, f"{counted(left_out, 'output')} more in the file"] if left_out else lines
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -37,6 +37,8 @@ class Opened:
 
 def open_model(given: str, *, trust: bool = False, scale: Scale | None = None, path: Path | None = None) -> Opened:
     """Open the model that the command line names, or raise with what is wrong.
+
+    Code of the user's own finds its modules within `importing`, for as long as the model is asked.
 
     Parameters
     ----------
@@ -120,8 +122,7 @@ def _catboost(file: Path) -> Any:
 def _unpickled(file: Path) -> Any:
     import joblib
 
-    with _importing_from(Path.cwd()):
-        return joblib.load(file)
+    return joblib.load(file)
 
 
 LOADERS: dict[str, Callable[[Path], Any]] = {
@@ -145,7 +146,7 @@ def _imported(given: str) -> Any:
     """Return what stands at module:name, or path/to/file.py:name."""
     place, _, name = given.rpartition(":")
     try:
-        module = _file_module(Path(place)) if place.endswith(".py") else _module(place)
+        module = _file_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except InputError:
         raise
     except Exception as error:  # whatever the module raises
@@ -157,29 +158,50 @@ def _imported(given: str) -> Any:
         raise InputError(f"model: there is no {name!r} in {place}; it has {', '.join(there[:12])}") from error
 
 
-def _module(place: str) -> Any:
-    with _importing_from(Path.cwd()):
-        return importlib.import_module(place)
-
-
 def _file_module(file: Path) -> Any:
-    """Run a file as a module, which finds those beside it."""
+    """Run a file as a module, which dataclasses and pickles find under its name."""
     if not file.is_file():
         raise InputError(f"model: there is no file {file}")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = _free_name(file)
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None  # the name ends in .py
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with _importing_from(file.resolve().parent):
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
         spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
 
 
+def _free_name(file: Path) -> str:
+    """Return the name of a file's module, another one where a module of that name is there already."""
+    there = sys.modules.get(file.stem)
+    own = there is None or getattr(there, "__file__", None) == str(file.absolute())
+    return file.stem if own else f"shear_{file.stem}"
+
+
 @contextmanager
-def _importing_from(folder: Path) -> Iterator[None]:
-    """Find modules in a folder first, for as long as it takes to import one."""
-    sys.path.insert(0, str(folder))
+def importing(given: str) -> Iterator[None]:
+    """Let the code of a model that is code find the modules beside it."""
+    folder = _code_folder(given)
+    if folder is None:
+        yield
+        return
+    sys.path.insert(0, folder)
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        with suppress(ValueError):  # the code may have changed the path itself
+            sys.path.remove(folder)
+
+
+def _code_folder(given: str) -> str | None:
+    """Return the folder of a file of code, or that of the command for a module or a pickle; else None."""
+    file, place = Path(given), given.rpartition(":")[0]
+    if file.is_dir() or file.suffix.lower() in LOADERS:
+        return None
+    if place.endswith(".py"):
+        return str(Path(place).resolve().parent)
+    return str(Path.cwd()) if place or file.suffix.lower() in PICKLES else None

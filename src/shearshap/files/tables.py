@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,24 +23,24 @@ MISSING = (
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 """What stands in a CSV file for a missing value: the same words as in pandas, by which most models' data were read."""
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}  #: of files that are called CSV all the same
 
 
-def need_arrow() -> None:
-    """Raise where pyarrow is not installed."""
-    if find_spec("pyarrow") is None:
-        raise InputError("shear explain needs pyarrow to read and write tables: pip install 'shearshap[explain]'")
-
-
-def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
-    """Read a table from a CSV or Parquet file; `text` are the columns that hold text, whatever it looks like."""
+def check_in(path: Path, what: str) -> None:
+    """Raise where there is no table that could be read, before any work is done."""
     if path.suffix.lower() not in READ:
         raise InputError(f"{what}: wanted a file that ends in {', '.join(READ)}, got {path}")
     if not path.is_file():
         raise InputError(f"{what}: there is no file {path}")
+
+
+def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
+    """Read a table from a CSV or Parquet file; `text` are the columns that hold text, whatever it looks like."""
+    check_in(path, what)
     import pyarrow as pa
 
     try:
-        table = _read_csv(path, text) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        table = _read_csv(path, what, text) if path.suffix.lower() == ".csv" else _read_parquet(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{what}: {path} cannot be read: {error}") from error
     return _checked(table, path, what)
@@ -48,13 +48,15 @@ def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
 
 def _read_parquet(path: Path) -> "pa.Table":
     """Read a Parquet file, without the nameless index that pandas may have left in it."""
-    import pyarrow.parquet as pq
+    from pyarrow.parquet import ParquetFile
 
-    table = pq.read_table(path).replace_schema_metadata(None)
-    return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
+    with ParquetFile(path) as file:
+        table = file.read().replace_schema_metadata(None)
+    kept = [at for at, name in enumerate(table.column_names) if not name.startswith("__index_level_")]
+    return table.select(kept)
 
 
-def _read_csv(path: Path, text: Collection[str]) -> "pa.Table":
+def _read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
     """Read a CSV file: whole and other numbers, True and False, and text; a date is text, as it stands there."""
     import pyarrow as pa
     from pyarrow import csv
@@ -65,9 +67,29 @@ def _read_csv(path: Path, text: Collection[str]) -> "pa.Table":
         )
         return csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True), convert_options=convert)
 
-    found = table(text)
-    dates = [field.name for field in found.schema if pa.types.is_temporal(field.type)]
-    return table({*text, *dates}) if dates else found
+    _check_header(path, what)
+    found = table(())
+    for field in found.schema:
+        if pa.types.is_binary(field.type):
+            raise InputError(f"{what}: column {field.name!r} of {path} is not UTF-8 text; save the file as UTF-8")
+    words = {*text, *(field.name for field in found.schema if pa.types.is_temporal(field.type))}
+    return table(words) if words else found
+
+
+def _check_header(path: Path, what: str) -> None:
+    """Raise where the first line shows that a file is in another encoding, or separated by other marks."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        header = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what}: the header of {path} is not UTF-8 text; save the file as UTF-8") from error
+    other = next((told for mark, told in SEPARATORS.items() if mark in header), None)
+    if other and "," not in header:
+        raise InputError(
+            f"{what}: the header of {path} is one column with {other} in its name; save the file with commas between "
+            "the columns, or as Parquet"
+        )
 
 
 def _checked(table: "pa.Table", path: Path, what: str) -> "pa.Table":
@@ -80,8 +102,14 @@ def _checked(table: "pa.Table", path: Path, what: str) -> "pa.Table":
     return table
 
 
+def without_index(table: "pa.Table") -> "pa.Table":
+    """Return a table without its first column where that has no name, as an index written by pandas has none."""
+    first, *others = table.column_names
+    return table.select(others) if others and not first else table
+
+
 def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
-    """Return the columns named, in that order, or raise with the first that is missing."""
+    """Return the columns named, in that order, decimals as floating numbers; raise where one is missing or nested."""
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         more = f" ({len(missing)} of {len(columns)} are: {', '.join(missing[:8])})" if len(missing) > 1 else ""
@@ -89,7 +117,24 @@ def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
             f"column {missing[0]!r} is missing from {path}{more}; the model takes {', '.join(columns[:12])}"
             f"{', ...' if len(columns) > 12 else ''}"
         )
-    return table.select(list(columns))
+    import pyarrow as pa
+
+    return pa.table({name: _plain(table[name], name, path) for name in columns})
+
+
+def _plain(column: "pa.ChunkedArray", name: str, path: Path) -> "pa.ChunkedArray":
+    """Return a column that holds one number, text, truth value or time in each row, or raise."""
+    from pyarrow import float64, types
+
+    kind = column.type
+    if types.is_decimal(kind):
+        return column.cast(float64())
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise InputError(
+            f"column {name!r} of {path} holds {kind}, and a feature is one number or one text in each row; make "
+            f"columns of it, or leave it out with --drop {name}"
+        )
+    return column
 
 
 def check_full(table: "pa.Table", path: Path) -> None:
@@ -104,23 +149,71 @@ def check_full(table: "pa.Table", path: Path) -> None:
 
 
 def frames(tables: Sequence["pa.Table"], *, categories: bool) -> list[Any]:
-    """Return tables as frames for a model: of pandas where it is installed, else of pyarrow.
+    """Return tables of the same columns as frames of pandas, in which every column has one type.
 
-    With `categories` text becomes categories, the same ones in all the tables.
+    Those are the data and, where there is one, the background. What is categories in one of them is so in both, and
+    with `categories` all text is: the same ones, in the order of their names.
     """
-    if find_spec("pandas") is None:
-        return list(tables)
-    made = [table.to_pandas() for table in tables]
-    if not categories:
-        return made
     import pandas as pd
+    import pyarrow as pa
 
-    for name in made[0].columns:
-        if any(pd.api.types.is_string_dtype(frame[name]) for frame in made):
-            kinds = sorted({value for frame in made for value in frame[name].dropna()})
-            for frame in made:
-                frame[name] = pd.Categorical(frame[name], categories=kinds)
-    return made
+    joined = {name: _joined([table[name] for table in tables], name) for name in tables[0].column_names}
+    frame = pa.table(joined).unify_dictionaries().to_pandas()
+    for name in frame.columns:
+        partly = _partly_categories([table[name] for table in tables])
+        if partly or (categories and pd.api.types.is_string_dtype(frame[name])):
+            frame[name] = pd.Categorical(frame[name], categories=sorted(set(frame[name].dropna())))
+    ends = np.cumsum([len(table) for table in tables])
+    return [frame[end - len(table) : end].reset_index(drop=True) for table, end in zip(tables, ends, strict=True)]
+
+
+def _joined(columns: Sequence["pa.ChunkedArray"], name: str) -> "pa.ChunkedArray":
+    """Return columns one after the other, in a type that holds them all: whole numbers may become floating ones.
+
+    One whose values are all missing takes any type, and floating numbers where all are so, as in pandas.
+    """
+    import pyarrow as pa
+
+    if _partly_categories(columns):
+        columns = [_decoded(column) for column in columns]
+    kinds = [column.type for column in columns if column.null_count < len(column)] or [columns[0].type]
+    try:
+        schemas = [pa.schema([(name, kind)]) for kind in kinds]
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        kind = pa.float64() if pa.types.is_null(kind) else kind
+        return pa.chunked_array([chunk for column in columns for chunk in column.cast(kind).chunks], kind)
+    except pa.ArrowException as error:
+        data, background = map(_values_told, columns)
+        raise InputError(
+            f"column {name!r} holds {data} in the data, and {background} in the background; give both the same type"
+        ) from error
+
+
+def _partly_categories(columns: Sequence["pa.ChunkedArray"]) -> bool:
+    from pyarrow import types
+
+    return len({types.is_dictionary(column.type) for column in columns}) == 2
+
+
+def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    from pyarrow import types
+
+    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+
+
+def _values_told(column: "pa.ChunkedArray") -> str:
+    """Return the type of a column and one of its values, of text one that is no number."""
+    values = column.drop_null().to_pylist()
+    example = next((value for value in values if isinstance(value, str) and not _is_number(value)), values[0])
+    return f"{column.type} such as {example!r}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def cells(table: "pa.Table") -> dict[str, NDArray[np.str_]]:
@@ -134,16 +227,27 @@ def cells(table: "pa.Table") -> dict[str, NDArray[np.str_]]:
 # Explanations
 
 
-def check_out(path: Path, data: Path) -> None:
-    """Raise where an explanation cannot be written to a path, before any work is done."""
+def check_out(path: Path, inputs: Mapping[str, Path]) -> None:
+    """Raise where an explanation cannot be written to a path, before any work is done; see `check_place`."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
+    check_place(path, "out", inputs)
+
+
+def check_place(path: Path, what: str, inputs: Mapping[str, Path]) -> None:
+    """Raise where a file cannot be written, or would replace one that is read: what it is, in words, and its path."""
     if not path.parent.is_dir():
-        raise InputError(f"out: there is no folder {path.parent}")
+        raise InputError(f"{what}: there is no folder {path.parent}")
     if path.is_dir():
-        raise InputError(f"out: {path} is a folder; wanted the name of a file")
-    if path.exists() and path.samefile(data):
-        raise InputError(f"out: {path} is the data explained, and would be overwritten; choose another name")
+        raise InputError(f"{what}: {path} is a folder; wanted the name of a file")
+    for told, file in inputs.items():
+        if path.exists() and file.exists() and path.samefile(file):
+            raise InputError(f"{what}: {path} is {told}, and would be overwritten; choose another name")
+    try:
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{what}: nothing can be written to the folder {path.parent}: {error.strerror}") from error
 
 
 def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
