@@ -163,7 +163,7 @@ def _template() -> "Template":
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
-        raise ImportError("the report needs jinja2: pip install 'shearshap[reproduce]'") from error
+        raise ImportError("the report needs jinja2: pip install jinja2") from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"across": across, "keyed": keyed, "marked": marked, "widest": widest}
     environment.globals |= {"markers": MARKERS}
