@@ -74,14 +74,18 @@ def done(model: object, data: object, *words: object, out: str = "values.parquet
 
 def failed(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
     """What is said about a mistake: one line on stderr, nothing on stdout, and no file is left or changed."""
-    before = {path: path.stat().st_mtime_ns for path in Path().iterdir()}
+    before = _files()
     result = explain(model, data, *words, out=out)
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.count("\n") == 1
-    after = {path: path.stat().st_mtime_ns for path in Path().iterdir() if path.name != "__pycache__"}
-    assert after == before
+    assert _files() == before
     return result.stderr.removeprefix("error: ").removesuffix("\n")
+
+
+def _files() -> dict[Path, int]:
+    """The files here and when they were changed, but for what Python keeps of the code that it ran."""
+    return {path: path.stat().st_mtime_ns for path in Path().iterdir() if path.name != "__pycache__"}
 
 
 def written(path: str = "values.parquet") -> Any:

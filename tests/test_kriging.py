@@ -1,5 +1,6 @@
 """The Gaussian process, against plain sums over all interactions."""
 
+from collections.abc import Callable
 from itertools import chain, combinations
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from games import Floats, all_coalitions, network, smooth_table, table_game
 from shearshap import Kriging, MethodError, explain, explain_game
@@ -14,6 +16,7 @@ from shearshap.methods.gaussian import (
     Calibration,
     Parts,
     calibrate,
+    fit,
     inflation,
     kernels,
     krige,
@@ -293,3 +296,44 @@ def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:
     assert abs(fitted.level - default.level) < 4
     assert abs(fitted.pairwise - default.pairwise) < 1
     assert max(map(abs, fitted.players)) < 1
+
+
+def test_a_line_search_gone_astray_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The likeliest numbers seen are taken, wherever the search ends."""
+
+    class Astray(torch.optim.LBFGS):
+        def step(self, closure: Callable[[], float]) -> float:  # type: ignore[override]
+            (x,) = self.param_groups[0]["params"]
+            for nugget in (0.0, 0.1, 200.0, float("nan")):
+                x.data[4] = nugget
+                closure()
+            return 0.0
+
+    parts, _ = Parts(torch.tensor(SIGNS), *torch.randn(2, 6, 9, dtype=torch.float64)).normalised()
+    fitted = fit(parts)
+    assert 0 < fitted.nugget <= 1e3
+    monkeypatch.setattr("torch.optim.LBFGS", Astray)
+    tried = np.log(fit(parts).nugget) - np.log(Calibration().nugget)
+    assert tried == pytest.approx(0.0) or tried == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("more", [0, 2, 6, 12])
+def test_few_pairs_have_students_intervals(more: int) -> None:
+    """At 1, 2, 4 and 7 degrees of freedom; with fewer than seven no row stops."""
+    held, rows = [], np.random.default_rng(0).normal(size=(60, 8))
+    for seed in range(4):
+        torch.manual_seed(seed)
+        first = nn.Linear(8, 32)
+        first.weight.data *= 2
+        net = nn.Sequential(first, nn.GELU(), nn.Linear(32, 1)).double()
+        exact, some = (
+            explain(net, rows, reference=np.zeros(8), budget=budget, method=method)
+            for budget, method in ((256, "exact"), (18 + more, "kriging"))
+        )
+        assert some.degrees_of_freedom == (1 + more // 2 if more < 12 else np.inf)
+        lower, upper = some.interval()
+        held.append((lower <= exact.values) & (exact.values <= upper))
+        stopped = explain(net, rows, reference=np.zeros(8), budget=18 + more, method="kriging", tol=0.1)
+        assert stopped.converged is not None
+        assert stopped.converged.any() == (more == 12)
+    assert 0.9 < np.mean(held) < 0.99

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from games import Bools, Floats, all_coalitions, exact_shares, network, pairwise, random_table, smooth_table, table_game
-from shearshap import METHODS, MethodError, ksii
+from shearshap import METHODS, Explainer, MethodError, ksii, model_game
 from shearshap.game import FunctionGame
+from shearshap.interaction import cross_contribution
 from shearshap.ksii import differences_of_kernel, has_pairs, interactions, interactions_of_kernel, second_differences
 from shearshap.methods.gaussian import Calibration
 
@@ -389,3 +390,66 @@ def test_second_differences_are_close_on_smooth_games(method: str) -> None:
     found = second_differences(design.coalitions, tensor(tables[:, asked])[..., None]).numpy()
     wanted = np.stack([top_differences(table) for table in tables])
     assert abs(found - wanted).mean() < 0.1 * wanted.mean()
+
+
+class Numpy(nn.Module):
+    """What autograd cannot follow."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(_steep(x.numpy()))
+
+
+class Steps(nn.Module):
+    """What has slopes of zero everywhere."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.sum(1) > 0.3).double() + (x[:, 0] * x[:, 1] > 0).double()
+
+
+def _steep(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.tanh(x.sum(axis=1)) * x[:, 0])
+
+
+@pytest.mark.parametrize("tol", [None, 1e-9])
+@pytest.mark.parametrize("model", [Numpy(), Steps()])
+def test_where_derivatives_tell_nothing_the_values_do(model: nn.Module, tol: float | None) -> None:
+    """Without a warning, and not at a row that is its reference, whose differences are zero."""
+    rows = np.concatenate((np.random.default_rng(0).normal(size=(5, 5)), np.zeros((1, 5))))
+    explainer = Explainer(model, np.zeros(5))
+    answer = explainer(rows, budget=32, tol=tol, interactions=True)
+    plain = Explainer(lambda x: model(torch.from_numpy(x)).numpy(), np.zeros(5))
+    wanted = plain(rows, budget=32, tol=tol, interactions=True)
+    assert answer.cross_contribution is not None
+    assert wanted.cross_contribution is not None
+    np.testing.assert_allclose(answer.cross_contribution, wanted.cross_contribution, atol=1e-9)
+    assert (answer.cross_contribution[:5].max(axis=(1, 2)) > 0.05).sum() >= 4
+    assert abs(answer.cross_contribution[5]).max() == 0
+    assert answer.evaluations == wanted.evaluations
+
+
+def test_a_row_without_slopes_among_others() -> None:
+    """At the second row the ReLU is off, and with any one of its players absent, but with two it is on."""
+
+    class Hill(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(1 - x.square().sum(1)) * (1 + x[:, 0] * x[:, 1])
+
+    rows = np.array([[0.3, 0.2, 0.1], [0.8, 0.8, 0.8]])
+    answer = Explainer(Hill(), np.zeros(3))(rows, budget=8, interactions=True)
+    with model_game(Hill(), rows[:1], reference=np.zeros(3)) as game:
+        first = cross_contribution(game)
+    assert answer.cross_contribution is not None
+    np.testing.assert_allclose(answer.cross_contribution[0], first[0], atol=1e-12)
+    np.testing.assert_allclose(answer.cross_contribution[1], 0.36 * (1 - np.eye(3)), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["shear", "shear-unbiased"])
+def test_shears_coalitions_have_their_complements(name: str) -> None:
+    """Interactions add up to the sum of the shares, which is not that of an efficient method."""
+    rows = np.random.default_rng(0).normal(size=(3, 6))
+    answer = Explainer(network(6), np.zeros(6), method=name, output=1)(rows, budget=2 + 4 * 6, interactions=True)
+    assert answer.interactions is not None
+    both = answer.interactions
+    total = (both.sum(axis=(1, 2)) + np.einsum("rii->r", both)) / 2
+    np.testing.assert_allclose(total, answer.values.sum(axis=1), atol=1e-9)
+    assert abs(total - (answer.predictions - answer.base_values)).max() > 1e-6

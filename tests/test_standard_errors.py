@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from games import Bools, Floats, all_coalitions, exact_shares, network, random_table, smooth_table, table_game
+from games import Bools, Floats, exact_shares, network, random_table, smooth_table, table_game
 from shearshap import (
     METHODS,
     BudgetError,
@@ -33,12 +33,14 @@ from shearshap import (
     model_game,
 )
 from shearshap.data import load
-from shearshap.design import Design, Method
-from shearshap.game import FunctionGame
+from shearshap.design import Design, Estimate, Method, Part
+from shearshap.game import FunctionGame, ModelGame
 from shearshap.methods import automatic
-from shearshap.methods.kernel import interleaved
+from shearshap.methods.exact import enumeration
+from shearshap.methods.kernel import constrained_regression, interleaved
 from shearshap.models import train
-from shearshap.solve import solve
+from shearshap.solve import _joined, solve
+from shearshap.stages import BLOCK_BYTES, Stage, found_of
 
 NONE = ("shear", "kernel-paper", "kernel-paired-paper")  # biased: their spread is not their error
 STOPPING = [name for name, method in METHODS.items() if method.stops]
@@ -451,7 +453,8 @@ def test_exact_and_a_single_player_have_always_converged() -> None:
 def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(13, 10_000) == "exact"
     assert automatic(13, 10_000, stops=True) == automatic(13, 200, stops=True) == "kriging"
-    assert automatic(13, 5_000, stops=True) == automatic(13, 20, stops=True) == "leverage"
+    assert automatic(13, 5_000, stops=True) == automatic(30, 10**6, stops=True) == "kriging"
+    assert automatic(13, 5_000) == automatic(13, 20, stops=True) == automatic(2500, 10**5, stops=True) == "leverage"
     assert [automatic(players, 100, stops=True) for players in (2, 3, 4)] == ["exact", "exact", "kriging"]
 
 
@@ -532,7 +535,7 @@ def test_a_network_of_random_weights_stops_by_block_as_in_one(monkeypatch: pytes
             return solve(game, "leverage", 200, 0, tol=0.015)
 
     whole = stopped()
-    monkeypatch.setitem(_block_bytes(), "cpu", 1)
+    monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
     apart = stopped()
     np.testing.assert_allclose(apart.values, whole.values, atol=1e-10)
     assert whole.row_evaluations is not None
@@ -541,19 +544,151 @@ def test_a_network_of_random_weights_stops_by_block_as_in_one(monkeypatch: pytes
     assert len(set(whole.row_evaluations.tolist())) > 1
 
 
-def test_all_coalitions_have_their_place_in_the_list() -> None:
-    from shearshap.methods.exact import enumeration
-    from shearshap.solve import _places
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before, numbers = rng.choice(40, size=12, replace=False), rng.integers(0, 40, size=30)
+    stage = Stage.after(before, Part(torch.from_numpy(numbers), enumeration(FunctionGame(_never, 3))))
+    asked = numbers[stage.fresh.numpy()]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) == set(numbers) - set(before)
+    np.testing.assert_array_equal(np.concatenate((before, asked))[stage.source.numpy()], numbers)
 
-    everyone = enumeration(FunctionGame(_never, 5)).coalitions[0]
-    assert _places(everyone).tolist() == list(range(32))
-    assert _places(torch.from_numpy(all_coalitions(5))).tolist() == [0, *range(2, 32), 1]
+
+@pytest.mark.parametrize("name", ["auto", "permutation-antithetic"])
+def test_all_coalitions_are_listed_only_for_rows_that_need_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.methods.exact.subsets", _never)
+    answer = solve(FunctionGame(_first, 24), name, 1 << 24, 0, tol=0.1)
+    assert answer.evaluations < 1000
+    assert answer.converged is not None
+    assert answer.converged.all()
+    with pytest.raises(AssertionError, match="the game was asked"):
+        solve(FunctionGame(_first, 8), "exact", 1 << 8, 0, tol=0.1)
 
 
-def _block_bytes() -> dict[str, int]:
-    from shearshap import solve as module
+@pytest.mark.parametrize("name", ["leverage", "kernel", "kernel-paired", "kernel-welford"])
+def test_only_the_regressions_that_rows_get_to_are_solved(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    solved: list[int] = []
 
-    return module._BLOCK_BYTES
+    def watched(inner: Bools, weight: Floats) -> tuple[Floats, Floats, int]:
+        solved.append(len(inner))
+        return constrained_regression(inner, weight)
+
+    monkeypatch.setattr("shearshap.methods.kernel.constrained_regression", watched)
+    with _quiet():
+        answer = solve(FunctionGame(_first, 16), name, 20_000, 0, tol=0.1)
+    assert answer.converged is not None
+    assert answer.converged.all()
+    assert max(solved) + 2 == answer.evaluations < 500
+
+
+@pytest.mark.parametrize("tol", [None, 0.1])
+@pytest.mark.parametrize(("players", "budget"), [(40, 10**9), (40, 10**13), (31, 1 << 31)])
+def test_a_budget_too_large_to_hold_says_what_to_try(players: int, budget: int, tol: float | None) -> None:
+    most = (1 << 29) // players
+    message = f"coalitions of {players} players are too many to hold in memory; try a budget of at most {most}$"
+    with pytest.raises(BudgetError, match=message):
+        solve(FunctionGame(_never, players), "leverage", budget, 0, tol=tol)
+
+
+def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.stages.MOST_KRIGED", 40)
+    asked: list[Bools] = []
+    table = random_table(9, 0)
+
+    def value(z: Bools) -> Floats:
+        asked.append(z)
+        return table_game(table)(z)
+
+    few = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
+    assert few.evaluations == 40
+    monkeypatch.setattr("shearshap.stages.WORTHWHILE", 4)
+    asked.clear()
+    answer = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
+    assert 260 < answer.evaluations == sum(len(z) for z in asked) <= 300
+    assert answer.degrees_of_freedom == (300 - 40) // 2 - 8
+    assert answer.standard_errors is not None
+    off = answer.values[0] - exact_shares(table)
+    assert 0.3 < np.sqrt((off**2).mean() / (answer.standard_errors**2).mean()) < 3
+    smooth = solve(FunctionGame(table_game(smooth_table(9, 0)), 9), "auto", 300, 0, tol=0.5)
+    assert smooth.evaluations <= 40
+
+
+def test_rows_on_their_own_go_on_as_they_do_together(census: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of one row at every stage, up to all coalitions of some rows."""
+    method = Kriging(census.solve("kriging", 300, None).calibration)
+    together = census.solve(method, 8192, 2e-4)
+    monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
+    monkeypatch.setattr("shearshap.stages.PILOT_BYTES", 1)
+    alone = census.solve(method, 8192, 2e-4)
+    assert together.row_evaluations is not None
+    assert len(set(together.row_evaluations.tolist())) > 2
+    np.testing.assert_array_equal(alone.row_evaluations, together.row_evaluations)
+    np.testing.assert_allclose(alone.values, together.values, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "tol"), [("exact", None), ("kriging", None), ("kriging", 1e-9), ("leverage", 1e-9)])
+def test_no_more_rows_than_fit_are_worked_on_at_once(
+    name: str, tol: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty outputs, unknown before the model is asked: every block keeps to its memory, and counts add up."""
+    memory, shapes = 1 << 20, list[tuple[int, int]]()
+    monkeypatch.setitem(BLOCK_BYTES, "cpu", memory)
+    monkeypatch.setattr("shearshap.stages.PILOT_BYTES", memory)
+    ask = ModelGame.__call__
+
+    def watched(game: ModelGame, coalitions: Tensor) -> Tensor:
+        values = ask(game, coalitions)
+        shapes.append((values.shape[0], values.shape[1]))
+        return values
+
+    monkeypatch.setattr(ModelGame, "__call__", watched)
+    rows = np.random.default_rng(0).normal(size=(20, 8))
+    answer = explain(network(8, outputs=30), rows, reference=np.zeros(8), budget=256, method=name, tol=tol)
+    assert sum(rows * count for rows, count in shapes) == 20 * answer.evaluations
+    assert max(rows * count for rows, count in shapes) * (8 + 48 * 30) <= memory
+    assert max(rows for rows, count in shapes if count > 2) > 1
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in (*NONE, "exact")])
+@pytest.mark.parametrize("size", [1e200, 1e-300])
+def test_standard_errors_of_huge_and_tiny_games(name: str, size: float) -> None:
+    """A square of such a number is infinite, or nothing."""
+    table, budget = smooth_table(6, 3), budget_of(name, 6, 8)
+    with _quiet():
+        plain, scaled = (
+            explain_game(table_game(part), players=6, budget=budget, method=name) for part in (table, size * table)
+        )
+    if plain.standard_errors is None:
+        assert scaled.standard_errors is None
+        return
+    assert scaled.standard_errors is not None
+    assert (plain.standard_errors > 0).all()
+    np.testing.assert_allclose(scaled.standard_errors / size, plain.standard_errors, rtol=1e-3)
+
+
+def test_a_row_without_standard_errors_leaves_the_others_theirs() -> None:
+    """Unknown or overflown errors are infinite; with no others, there are none."""
+    shares, values = torch.ones(1, 3, 1), torch.ones(1, 4, 1)
+    errors = torch.tensor([[[0.1], [torch.nan], [torch.inf]]])
+    found, none = (found_of(Estimate(shares, told), values) for told in (errors, None))
+    both = _joined([none, found], single=True)["standard_errors"]
+    np.testing.assert_allclose(both, [[inf, inf, inf], [0.1, inf, inf]])
+    assert _joined([none, none], single=True)["standard_errors"] is None
+
+
+def test_two_players_of_the_authors_regressions_are_too_few_to_tell() -> None:
+    for players in (2, 3):
+        answer = explain_game(table_game(random_table(players, 0)), players=players, budget=60, method="kernel-authors")
+        assert answer.standard_errors is None
+
+
+def test_a_single_player_needs_a_method_that_exists() -> None:
+    with pytest.raises(MethodError, match="there is no method 'nonsense'"):
+        solve(FunctionGame(_first, 1), "nonsense", 2, 0)
 
 
 def _first(z: Bools) -> Floats:

@@ -4,6 +4,7 @@ Every design starts with the empty and the full coalition, so base value and pre
 Below them the combinatorics that several methods share.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ Floats = NDArray[np.float64]
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
 
 EMPTY, FULL = 0, 1  # columns of every design
+
+FEWEST = 4
+"""Draws that have standard errors: fewer lie close together by chance too often, whatever Student's t allows."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +135,16 @@ class Differences(Design):
         return None, inf
 
 
-def sample_variance(draws: Tensor, dim: int) -> Tensor:
-    """Return the unbiased variance over one axis, in a tenth of the time that `Tensor.var` takes over an inner one."""
-    return (draws - draws.mean(dim, keepdim=True)).square().sum(dim) / (draws.shape[dim] - 1)
+def normalised(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return x over its largest along one axis, so that squares stay finite, and that largest, the axis kept."""
+    size = x.abs().amax(dim, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    return x / size, size
+
+
+def sample_deviation(draws: Tensor, dim: int) -> Tensor:
+    """Return the root of the unbiased variance over one axis, sooner than `Tensor.std` does over an inner one."""
+    apart, size = normalised(draws - draws.mean(dim, keepdim=True), dim)
+    return size.squeeze(dim) * (apart.square().sum(dim) / (draws.shape[dim] - 1)).sqrt()
 
 
 def with_ends(coalitions: Tensor) -> Tensor:
@@ -203,8 +214,14 @@ def distinct_sets(players: int, size: int, count: int, rng: np.random.Generator)
         keys = rng.random((count, players))
         fresh = _indicators(np.argsort(keys, axis=1)[:, :size], players)
         both = np.concatenate((found, fresh))
-        found = both[np.sort(np.unique(both, axis=0, return_index=True)[1])]
+        found = both[_first_of_each(both)]
     return found[:count]
+
+
+def _first_of_each(sets: Bools) -> NDArray[np.int64]:
+    """Return where every set of (c, p) is found first, in order, in a tenth of the time of `np.unique` over an axis."""
+    packed = np.packbits(sets, axis=1)
+    return np.sort(np.unique(packed.view((np.void, packed.shape[1]))[:, 0], return_index=True)[1])
 
 
 def _indicators(members: NDArray[np.int64], players: int) -> Bools:
@@ -235,7 +252,18 @@ def distinct_pairs(players: int, counts: Sequence[int], rng: np.random.Generator
 
 def subsets(size: int) -> Bools:
     """Return all 2^size subsets in binary counting order, (2^size, size); subset n and 2^size-1-n are complements."""
-    return (np.arange(1 << size)[:, None] >> np.arange(size) & 1).astype(bool)
+    number, found = np.arange(1 << size), np.empty((1 << size, size), dtype=bool)
+    for member in range(size):  # one at a time: all at once they take eight times the memory
+        found[:, member] = number >> member & 1
+    return found
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` at which a warning names who called the package, if its caller here warns."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("shearshap."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def as_tensor(array: NDArray[Any], game: Game) -> Tensor:

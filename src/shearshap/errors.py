@@ -3,7 +3,7 @@
 ShearError
 ├── InputError    rows, reference, groups or output that cannot be explained
 ├── MethodError   a method, or an option of one, that does not exist
-├── BudgetError   a budget that is no positive integer, or too small for the method
+├── BudgetError   a budget that is no positive integer, or too small for the method, or too large
 └── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
 
 ShearWarning      a result that holds, but with less information behind it than asked for
@@ -23,7 +23,7 @@ class MethodError(ShearError, ValueError):
 
 
 class BudgetError(ShearError, ValueError):
-    """The budget is not a positive integer, or too small for the method."""
+    """The budget is not a positive integer, too small for the method, or too large to hold."""
 
 
 class ModelError(ShearError, RuntimeError):

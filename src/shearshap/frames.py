@@ -125,7 +125,7 @@ def reference_cells(reference: Any, rows: Frame, owner: NDArray[np.int64]) -> tu
     pool = rows if given is None else _pooled(rows, given)
     first = 0 if given is None else len(rows)
     if name is None:
-        return pool, torch.arange(first, len(pool))[:, None].expand(-1, len(rows.columns))
+        return pool, torch.arange(first, len(pool), device="cpu")[:, None].expand(-1, len(rows.columns))
     absent = pool[first:]
     numbers = np.array([name != "mode" and dtype.is_numeric() for dtype in absent.schema.values()])
     cells = first + _commonest(absent, owner, numbers)

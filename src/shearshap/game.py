@@ -129,7 +129,7 @@ class ModelGame:
 
     def take(self, rows: slice | Tensor) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
-        places = torch.arange(self.rows) if self.places is None else self.places
+        places = torch.arange(self.rows, device="cpu") if self.places is None else self.places
         own = rows if isinstance(rows, slice) else rows.cpu()
         place = rows if isinstance(rows, slice) else rows.to(self.inputs.device)
         return replace(self, inputs=self.inputs[place], places=places[own], spent=Spent())

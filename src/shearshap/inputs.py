@@ -100,7 +100,7 @@ def _cells(frame: Frame, order: Sequence[str], reference: Reference, groups: Gro
     numbers, words = numbers_and_words(frame)
     told = torch.from_numpy(numbers)
     data, display = _by_player(told, words, owner, frame.columns, told)
-    own = torch.arange(len(frame))[:, None].expand(-1, shape[0])
+    own = torch.arange(len(frame), device="cpu")[:, None].expand(-1, shape[0])
     return Inputs(own, absent, shape, owner, names, Pool(pool, order).decode, data, display)
 
 
@@ -259,7 +259,7 @@ def _by_player(
     """
     if owner.size == int(owner.max()) + 1 and (owner == np.arange(owner.size)).all():
         return rows.double().cpu().numpy(), words
-    data, on = _blocks(placed if placed.is_floating_point() else placed.double(), torch.as_tensor(owner))
+    data, on = _blocks(placed if placed.is_floating_point() else placed.double(), torch.from_numpy(owner))
     if placed.dtype != rows.dtype:  # the model's type may have fewer digits
         alone = np.flatnonzero(np.bincount(owner)[owner] == 1)
         data[:, owner[alone]] = rows[:, torch.as_tensor(alone, device=rows.device)].double().cpu().numpy()

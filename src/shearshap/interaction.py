@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from shearshap.design import level_of_caller
 from shearshap.errors import MethodError, ModelError, ShearError, ShearWarning
 from shearshap.game import Game, ModelGame, out_of_memory
 
@@ -66,13 +67,20 @@ def second_difference_evaluations(players: int) -> int:
 
 def hessian_or_differences(game: ModelGame) -> Tensor:
     """Return the Hessian's cross-contribution, and gradient differences for the rows it cannot rank."""
-    curvature = _curvature(game)
-    blind = degenerate(curvature).all(dim=1)
-    eta = _contribution(curvature)
-    if blind.any():
-        few = replace(game, inputs=game.inputs[blind.to(game.inputs.device)], spent=game.spent)
-        eta[blind] = gradient_differences(few)
+    eta, flat = by_derivatives(game)
+    _warn_if_flat(game, flat)
     return eta
+
+
+def by_derivatives(game: ModelGame) -> tuple[Tensor, Tensor]:
+    """Return the same, (r, p, p), and the rows of which it tells nothing, (r,): all slopes are zero there."""
+    curvature = _curvature(game)
+    eta, flat = _contribution(curvature), degenerate(curvature).all(dim=1)
+    if flat.any():
+        few = replace(game, inputs=game.inputs[flat.to(game.inputs.device)], spent=game.spent)
+        eta[flat], still = _gradient_differences(few)
+        flat[flat.clone()] = still
+    return eta, flat
 
 
 def degenerate(curvature: Tensor) -> Tensor:
@@ -96,20 +104,31 @@ def hessian(game: ModelGame) -> Tensor:
 
 def gradient_differences(game: ModelGame) -> Tensor:
     """Return |d_i g(1) - d_i g(1 - e_j)|, (r, p, p)."""
+    eta, flat = _gradient_differences(game)
+    _warn_if_flat(game, flat)
+    return eta
+
+
+def _gradient_differences(game: ModelGame) -> tuple[Tensor, Tensor]:
+    """Return the same, and the rows whose slopes are all zero, (r,)."""
     players = game.players
     steps = torch.ones((players + 1, players), device=game.inputs.device, dtype=_floating(game))
     steps[1:] -= torch.eye(players, device=steps.device, dtype=steps.dtype)
     slopes = _in_pieces(game, _gradients, steps)
     game.spent.derivative_passes += (1 + slopes.shape[1]) * (players + 1) * game.cost
-    moved = (game.inputs[:, None] != game.background).flatten(1).any(dim=1).to(slopes.device)
-    if moved.any() and not slopes[moved].any():
+    change = slopes[:, :, :1] - slopes[:, :, 1:]  # (r, k, j, i)
+    return _off_diagonal(change.abs().sum(dim=1).mT), ~slopes.flatten(1).any(dim=1)
+
+
+def _warn_if_flat(game: ModelGame, flat: Tensor) -> None:
+    """Warn where slopes are zero in every row but those equal to their reference."""
+    moved = (game.inputs[:, None] != game.background).flatten(1).any(dim=1).to(flat.device)
+    if moved.any() and flat[moved].all():
         warnings.warn(
             f"the model's gradient is zero: cooperators cannot be ranked by derivatives; try {_INSTEAD}",
             ShearWarning,
-            stacklevel=2,
+            stacklevel=level_of_caller(),
         )
-    change = slopes[:, :, :1] - slopes[:, :, 1:]  # (r, k, j, i)
-    return _off_diagonal(change.abs().sum(dim=1).mT)
 
 
 def second_differences(game: Game) -> Tensor:
@@ -159,7 +178,8 @@ def _in_pieces(game: ModelGame, derive: Callable[[ModelGame, Tensor], Tensor], p
             if isinstance(error, ShearError):
                 raise
             if not out_of_memory(error):
-                game.take(slice(0, 1))(torch.ones((1, 1, game.players), dtype=torch.bool))  # raises if it fails at all
+                everyone = torch.ones((1, 1, game.players), dtype=torch.bool, device=game.device)
+                game.take(slice(0, 1))(everyone)  # raises if the model fails at all
                 raise ModelError(f"the model cannot be differentiated: {error}; try {_INSTEAD}") from error
             if game.rows == game.cost == 1:
                 raise ModelError(f"out of memory on the derivatives of a single row; try {_INSTEAD}") from error

@@ -21,6 +21,7 @@ The same process tells the second differences where all players are present, whi
 Letters: r rows, c coalitions, m pairs of complements, p players, k outputs.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -113,20 +114,22 @@ def _complements(sets: Tensor) -> tuple[Tensor, Tensor]:
 
     In binary counting order, while there are fewer than 63 players.
     """
-    codes, order = _codes(sets).sort(stable=True)
-    fresh = torch.ones_like(codes, dtype=torch.bool)
-    fresh[1:] = codes[1:] != codes[:-1]
+    found, order = codes(sets).sort(stable=True)
+    fresh = torch.ones_like(found, dtype=torch.bool)
+    fresh[1:] = found[1:] != found[:-1]
     distinct = order[fresh]
-    place = torch.searchsorted(codes[fresh], _codes(~sets[distinct]))
+    place = torch.searchsorted(found[fresh], codes(~sets[distinct]))
     return distinct, distinct[place.clamp_max(len(distinct) - 1)]
 
 
-def _codes(sets: Tensor) -> Tensor:
+def codes(sets: Tensor) -> Tensor:
     """Return a number for each set, (c,): its members' bits or, where those are too many, random numbers, added up."""
     players = sets.shape[1]
-    generator = torch.Generator().manual_seed(0)
-    bits = 1 << torch.arange(players) if players < 63 else torch.randint(1 << 62, (players,), generator=generator)
-    return (sets * bits.to(sets.device)).sum(1)
+    if players < 63:
+        bits = 1 << torch.arange(players, device=sets.device)
+    else:
+        bits = torch.from_numpy(np.random.default_rng(0).integers(1 << 62, size=players)).to(sets.device)
+    return torch.cat([(some * bits).sum(1) for some in sets.split(1 << 16)])
 
 
 # All coalitions

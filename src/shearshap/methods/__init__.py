@@ -36,7 +36,8 @@ METHODS: dict[str, Method] = {
 Names that end in -authors are the baselines as the authors' released results were made.
 """
 
-_MOST_PAIRS = 2048
+MOST_KRIGED = 4096
+"""Coalitions up to which "auto" takes kriging: its systems of equations have one unknown for two of them."""
 
 
 def resolve(method: str | Method, players: int, budget: int, *, stops: bool = False) -> Method:
@@ -61,13 +62,14 @@ def automatic(players: int, budget: int, *, stops: bool = False) -> str:
 
     Exact where the budget holds all coalitions, else the smallest error measured in the fair protocol
     (`benchmarks/accuracy.py`): kriging, while its systems of equations, one unknown a pair, stay small, else leverage.
-    Where rows are to stop (`stops`) and the budget holds all coalitions, kriging too, unless its smallest design is
-    all of them: most rows need but a part, and those that need more go on to all.
+    Where rows are to stop (`stops`), kriging at larger budgets too, unless its smallest design is all coalitions: most
+    rows need but a part of the budget, and `solve` lets those that need more go on to all coalitions, or to leverage.
     """
     smallest, every = 2 + 2 * players, 1 << players
-    if budget >= every:
-        return "kriging" if stops and smallest < every else "exact"
-    return "kriging" if smallest <= budget <= 2 * _MOST_PAIRS else "leverage"
+    if budget >= every and not (stops and smallest < every):
+        return "exact"
+    largest = min(budget, MOST_KRIGED) if stops else budget
+    return "kriging" if smallest <= largest <= MOST_KRIGED else "leverage"
 
 
 def name_of(method: Method) -> str:
@@ -77,6 +79,7 @@ def name_of(method: Method) -> str:
 
 __all__ = [
     "METHODS",
+    "MOST_KRIGED",
     "Calibration",
     "Enumeration",
     "Exact",

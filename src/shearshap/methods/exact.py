@@ -1,13 +1,14 @@
 """Exact Shapley values from all 2^p coalitions (the paper's eq. 3)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.design import Design, Estimate, Method, Promise, as_tensor, subsets
+from shearshap.design import Design, Estimate, Method, Promise, subsets
 from shearshap.errors import BudgetError
 from shearshap.game import Game
 
@@ -39,9 +40,16 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Enumeration(Design):
-    """All coalitions: the empty, the full, then the rest in binary counting order."""
+    """All coalitions: the empty, the full, then the rest in binary counting order, listed when they are asked for."""
 
-    coalitions: Tensor  #: (1, 2^p, p)
+    players: int
+    device: torch.device
+
+    @cached_property
+    def coalitions(self) -> Tensor:  # type: ignore[override]
+        """The coalitions (1, 2^p, p)."""
+        counted = torch.from_numpy(subsets(self.players)).to(self.device)
+        return torch.cat((counted[:1], counted[-1:], counted[1:-1]))[None]
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the Shapley values of value tables (r, 2^p, k), which no draw makes uncertain."""
@@ -54,9 +62,7 @@ def enumeration(game: Game) -> Enumeration:
     """Return the design of all coalitions of a game."""
     if game.players > MOST_PLAYERS:
         raise BudgetError(f"all coalitions of {game.players} players are too many to list")
-    counted = as_tensor(subsets(game.players), game)
-    ends_first = torch.cat((counted[:1], counted[-1:], counted[1:-1]))
-    return Enumeration(ends_first[None])
+    return Enumeration(game.players, game.device)
 
 
 def shapley_transform(values: Tensor) -> Tensor:
@@ -86,7 +92,7 @@ def shapley_transform(values: Tensor) -> Tensor:
 
 def _sizes(players: int) -> Tensor:
     """Return the number of members of every set in binary counting order, (2^p,)."""
-    sizes = torch.zeros(1, dtype=torch.int64)
+    sizes = torch.zeros(1, dtype=torch.int64, device="cpu")
     for _ in range(players):
         sizes = torch.cat((sizes, sizes + 1))
     return sizes

@@ -20,8 +20,10 @@ from torch import Tensor
 ENTRIES = 2**21  #: of the (r, m, m) kernels held at once
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
+NUGGET_CEILING = 1e3  #: beyond, all that is not linear is white anyway
 LARGEST, LOGIT = 0.95, 9.0  #: the bound of a relevance, and of the size of its logit
 FIT_ROWS, FIT_PAIRS, FIT_STEPS = 32, 96, 15  #: what the likelihood sees; more changed errors by less than 1 %
+FEW = 7  #: degrees of freedom below which Student's t makes the intervals
 INFLATION_WORK = 10**10  #: rows times cubed pairs that finding the inflation may cost
 NODES = 24  #: most quadrature nodes for the prior variance, which needs less precision than the mean
 
@@ -196,9 +198,12 @@ def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:
 
 
 def krige(parts: Parts, calibration: Calibration) -> tuple[Tensor, Tensor]:
-    """Return the Shapley values and their standard errors, (r, p)."""
+    """Return the Shapley values and their standard errors, (r, p), of so many `degrees_of_freedom`."""
     unit, size = parts.normalised()
+    m, p = parts.signs.shape
     shares, variance, scale = posterior(unit, relevances_of(unit, calibration), calibration.nugget)
+    if math.isfinite(degrees_of_freedom(m, p)):
+        variance = variance * max(m - p - 2, 1) / (m - p)  # Student's t brings its own m - p - 2
     return size * shares, size * calibration.inflation * (scale * variance).sqrt()
 
 
@@ -231,6 +236,11 @@ def _posterior(u: Tensor, odd: Tensor, r: Tensor, nugget: float) -> tuple[Tensor
     variance = variance - cross.square().sum(1) + from_trend
     # with its scale unknown, phi has a Student posterior of m - p degrees of freedom: m - p - 2 in its variance
     return shares, variance.clamp_min(0), residual.square().sum(1) / max(m - p - 2, 1)
+
+
+def degrees_of_freedom(pairs: int, players: int) -> float:
+    """Return how many the standard errors have: m - p where that is small, else they count as known."""
+    return pairs - players if pairs - players < FEW else math.inf
 
 
 def factor(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:
@@ -268,12 +278,16 @@ def fit(parts: Parts) -> Calibration:
     spreads = u.new_tensor([1.5, 0.2, 0.3, 0.3, 4.0] + [0.3] * players)
     x = torch.zeros_like(centre, requires_grad=True)
     optimiser = torch.optim.LBFGS([x], max_iter=FIT_STEPS, tolerance_change=1e-4, line_search_fn="strong_wolfe")
+    least, best = math.inf, x.detach().clone()  # a line search that went astray may end elsewhere
 
     def loss() -> float:
+        nonlocal least, best
         optimiser.zero_grad()
         numbers = centre + spreads * x
         odd_kernel, even_kernel, _ = kernels(u, relevances(known, numbers[:4], numbers[5:]))
-        white = (numbers[4].exp() + NUGGET_FLOOR) * torch.eye(len(u), dtype=u.dtype, device=u.device)
+        white = (numbers[4].clamp_max(math.log(NUGGET_CEILING)).exp() + NUGGET_FLOOR) * torch.eye(
+            len(u), dtype=u.dtype, device=u.device
+        )
         total: Tensor = 0.5 * x.square().sum()
         total = (
             total
@@ -281,17 +295,20 @@ def fit(parts: Parts) -> Calibration:
             + minus_log_likelihood(even_kernel + white, one, *even)
         )
         total.backward()
-        return float(total.detach())
+        found = float(total.detach())
+        if found < least:
+            least, best = found, x.detach().clone()
+        return found
 
     with torch.enable_grad():
         optimiser.step(loss)
-    numbers = (centre + spreads * x.detach()).tolist()
-    return _calibration(numbers) if all(map(math.isfinite, numbers)) else default
+    return _calibration((centre + spreads * best).tolist())
 
 
 def _calibration(numbers: Sequence[float]) -> Calibration:
     level, linear, pairwise, ratio, log_nugget, *players = numbers
-    return Calibration(level, linear, pairwise, ratio, math.exp(log_nugget), players=tuple(players))
+    nugget = math.exp(min(log_nugget, math.log(NUGGET_CEILING)))
+    return Calibration(level, linear, pairwise, ratio, nugget, players=tuple(players))
 
 
 def thinned(u: Tensor, count: int) -> Tensor:

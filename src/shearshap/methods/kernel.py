@@ -14,7 +14,8 @@ draws: N_u infinite), and h_u is its leverage, as residuals are too small where 
 
 import warnings
 from dataclasses import dataclass
-from math import comb, inf
+from functools import cached_property
+from math import comb, inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from shearshap.design import (
     EMPTY,
+    FEWEST,
     FULL,
     Bools,
     Design,
@@ -37,8 +39,10 @@ from shearshap.design import (
     distinct_pairs,
     distinct_sets,
     kernel_mass,
+    level_of_caller,
+    normalised,
     pair_caps,
-    sample_variance,
+    sample_deviation,
     with_ends,
 )
 from shearshap.errors import ShearWarning
@@ -109,7 +113,7 @@ class Kernel(Method):
         full_rank = players - (self.protocol == "authors")
         _warn_if_singular(rank, full_rank, drawn.shape[1])
         coalitions = with_ends(torch.from_numpy(drawn.reshape(1, -1, players)).to(game.device))
-        telling = self.protocol == "authors" and rank == full_rank
+        telling = self.protocol == "authors" and rank == full_rank and players >= FEWEST
         return Averaged(coalitions, torch.from_numpy(fits).to(game.device), telling)
 
 
@@ -210,19 +214,18 @@ class Draws:
 
     def design(self, device: torch.device, *, warn: bool = True) -> "Regression":
         """Return the regression under efficiency on all draws."""
+        return Regression(with_ends(torch.from_numpy(self.coalitions).to(device)[None]), self, warn)
+
+    def solution(self, device: torch.device, *, warn: bool) -> "Solution":
+        """Solve the regression's equations."""
         inner, players = self.coalitions, self.sets.shape[1]
         weight = np.ones(len(inner)) if self.replaced else _mass_per_draw(inner)
         weights, leverage, rank = constrained_regression(inner, weight)
         if warn:
             _warn_if_singular(rank, players - 1, len(inner))
         spread, freedom = self._spread(weights[:, 2 : 2 + len(self.sets)], leverage, rank)
-        return Regression(
-            with_ends(torch.from_numpy(inner).to(device)[None]),
-            torch.from_numpy(weights).to(device),
-            None if spread is None else torch.from_numpy(spread).to(device),
-            freedom,
-            self,
-        )
+        told = None if spread is None else torch.from_numpy(spread).to(device)
+        return Solution(torch.from_numpy(weights).to(device), told, freedom)
 
     def _spread(self, theta: Floats, leverage: Floats, rank: int) -> tuple[Floats | None, float]:
         """Return what squared residuals are multiplied by, (p, u), and the degrees of freedom; None: they tell nothing.
@@ -240,23 +243,37 @@ class Draws:
 
 
 @dataclass(frozen=True)
+class Solution:
+    """What a regression's equations say of the values that its coalitions will have."""
+
+    weights: Tensor  #: (p, 2 + c)
+    spread: Tensor | None  #: (p, u) what a draw's squared residual adds to the variance
+    degrees_of_freedom: float
+
+
+@dataclass(frozen=True, eq=False)
 class Regression(Design):
     """Shares are fixed weights times values, phi = W v; what the fit leaves of the values tells their errors."""
 
     coalitions: Tensor  #: (1, 2 + c, p): the ends, and coalitions, or one side of each pair and then the others
-    weights: Tensor  #: (p, 2 + c)
-    spread: Tensor | None  #: (p, u) what a draw's squared residual adds to the variance
-    degrees_of_freedom: float
     draws: Draws
+    warn: bool  #: where the equations are singular
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The weights, solved for when the first values come: a row that stops early never needs the largest ones."""
+        return self.draws.solution(self.coalitions.device, warn=self.warn)
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return phi = W v, of values less the base value: W's rows add up to 0, and fewer digits are lost."""
         centred = values - values[:, :1]
-        shares = torch.einsum("pc,rck->rpk", self.weights, centred)
-        if self.spread is None:
+        solution = self.solution
+        shares = torch.einsum("pc,rck->rpk", solution.weights, centred)
+        if solution.spread is None:
             return Estimate(shares)
-        variance = torch.einsum("pu,ruk->rpk", self.spread, self._residuals(centred[:, 2:], shares).square())
-        return Estimate(shares, variance.sqrt(), self.degrees_of_freedom)
+        residuals, size = normalised(self._residuals(centred[:, 2:], shares), 1)
+        variance = torch.einsum("pu,ruk->rpk", solution.spread, residuals.square())
+        return Estimate(shares, size * variance.sqrt(), solution.degrees_of_freedom)
 
     def first(self, coalitions: int) -> Part:
         """Return the regression on the first draws."""
@@ -282,7 +299,8 @@ class Regression(Design):
 class Averaged(Design):
     """The mean of m independent regressions, whose own spread tells its standard error.
 
-    Not where they are singular, or, in the paper's way, not efficient: then their common bias is what matters.
+    Not where they are singular or fewer than four or, in the paper's way, not efficient: then their common bias is what
+    matters.
     """
 
     coalitions: Tensor  #: (1, 2 + m c, p)
@@ -298,7 +316,7 @@ class Averaged(Design):
         answers = answers + torch.einsum("mp,rk->rmpk", self.weights[:, :, FULL], centred[:, FULL])
         if not self.telling:
             return Estimate(answers.mean(dim=1))
-        return Estimate(answers.mean(dim=1), sample_variance(answers, 1).div(count).sqrt(), count - 1)
+        return Estimate(answers.mean(dim=1), sample_deviation(answers, 1) / sqrt(count), count - 1)
 
 
 # Draws
@@ -392,7 +410,7 @@ def _warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm solution is "
             "used, which shares out what the coalitions drawn do not tell; a larger budget helps",
             ShearWarning,
-            stacklevel=7,  # who called the Explainer
+            stacklevel=level_of_caller(),
         )
 
 

@@ -31,6 +31,7 @@ from shearshap.methods.gaussian import (
     Calibration,
     Parts,
     calibrate,
+    degrees_of_freedom,
     kernels,
     krige,
     shapley_of_kernel,
@@ -117,7 +118,8 @@ class Pairs(Design):
         assert self.calibration is not None, "fit comes before estimate"
         means, deviations = krige(self._parts(values), self.calibration)
         shape = (values.shape[0], values.shape[2], -1)
-        return Estimate(means.reshape(shape).mT, deviations.reshape(shape).mT)
+        freedom = degrees_of_freedom(values.shape[1] // 2, self.coalitions.shape[2])
+        return Estimate(means.reshape(shape).mT, deviations.reshape(shape).mT, freedom)
 
     def _parts(self, values: Tensor) -> Parts:
         """Return the odd and even parts of values (r, c, k), each output a row of its own, the full coalition first."""

@@ -1,7 +1,7 @@
 """Permutation sampling: a player's share is what it adds on joining, averaged over orders of joining."""
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from shearshap.design import (
     EMPTY,
+    FEWEST,
     FULL,
     Bools,
     Design,
@@ -21,15 +22,11 @@ from shearshap.design import (
     Promise,
     as_tensor,
     check_option,
-    sample_variance,
+    sample_deviation,
     with_ends,
 )
 from shearshap.game import Game
 from shearshap.methods.exact import enumeration
-
-FEWEST = (
-    4  #: draws that have standard errors: fewer lie close together by chance too often, whatever Student's t allows
-)
 
 
 @dataclass(frozen=True)
@@ -159,10 +156,9 @@ class Orders(Design):
         draws = count - paired
         if draws < FEWEST or 0 < paired < 2:
             return None, inf
-        variance = (draws - paired) * sample_variance(gains[:, :draws], 1) if draws > paired else gains.new_zeros(())
-        if paired:
-            variance = variance + 4 * paired * sample_variance((gains[:, :paired] + gains[:, draws:]) / 2, 1)
-        return variance.sqrt() / count, draws - 1
+        alone = sample_deviation(gains[:, :draws], 1) if draws > paired else torch.zeros_like(gains[:, 0])
+        pairs = sample_deviation((gains[:, :paired] + gains[:, draws:]) / 2, 1) if paired else torch.zeros_like(alone)
+        return torch.hypot(sqrt(draws - paired) * alone, 2 * sqrt(paired) * pairs) / count, draws - 1
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ class Sampled(Differences):
     def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
         """Return sqrt(var / n) over a player's own n differences (r, p, n, k), and n - 1."""
         count = differences.shape[2]
-        return (sample_variance(differences, 2).div(count).sqrt(), count - 1) if count >= FEWEST else (None, inf)
+        return (sample_deviation(differences, 2) / sqrt(count), count - 1) if count >= FEWEST else (None, inf)
 
 
 @dataclass(frozen=True)

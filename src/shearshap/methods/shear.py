@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.design import Bools, Differences, Floats, Method, Promise, as_tensor, check_option, subsets
+from shearshap.design import Bools, Differences, Floats, Method, Promise, as_tensor, check_option, normalised, subsets
 from shearshap.game import Game
 from shearshap.interaction import (
     Interaction,
@@ -129,9 +129,9 @@ class Mirrored(Differences):
         means = (differences[:, :, :half] + differences[:, :, half:].flip(2)) / 2
         weight = (2 * self.weights[:half]).square()
         quarter = half // 2
-        apart = (means[:, :, :quarter] - means[:, :, quarter:].flip(2)).square()
+        apart, size = normalised(means[:, :, :quarter] - means[:, :, quarter:].flip(2), 2)
         both = weight[:quarter] + weight[quarter:].flip(0)
-        return torch.einsum("n,rpnk->rpk", both / 2, apart).sqrt(), quarter
+        return size[:, :, 0] * torch.einsum("n,rpnk->rpk", both / 2, apart.square()).sqrt(), quarter
 
 
 def most_cooperators(budget: int, players: int) -> int:
