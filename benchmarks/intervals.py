@@ -1,6 +1,6 @@
 """How many of the exact values the 95 % intervals of every method hold, on networks trained on census and bank.
 
-    python benchmarks/intervals.py            every method, four seeds of each (kriging: two)
+    python benchmarks/intervals.py            every method, 16 seeds of each (kriging: four)
     python benchmarks/intervals.py --quick    census alone, fewer rows and one seed
 
 The paper's networks, softplus, trained in full; the explained output is one logit, its truth exact. N evaluations a
@@ -32,7 +32,7 @@ def held(answer: Explanation, truth: Explanation) -> float:
 def cell(setting: Setting, truth: Explanation, method: str, each: int, seeds: int, tol: float | None = None) -> str:
     """Return the mean coverage over seeds, or nothing where there are no standard errors."""
     found = []
-    for seed in range(min(seeds, 2) if method == "kriging" else seeds):
+    for seed in range(min(seeds, 4) if method == "kriging" else seeds):
         answer = asked(setting, method, 2 + each * setting.players, seed, tol)
         if answer is None or answer.standard_errors is None:
             return ""
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="census alone, 20 rows and one seed")
     quick = parser.parse_args().quick
-    names, rows, seeds = (("census",), 20, 1) if quick else (("census", "bank"), 60, 4)
+    names, rows, seeds = (("census",), 20, 1) if quick else (("census", "bank"), 60, 16)
     tried = [table_setting(name, "softplus", 0, rows) for name in names]
     print(f"{rows} rows, {seeds} seeds; {machine()}\n")
     cells = []
