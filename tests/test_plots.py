@@ -21,7 +21,8 @@ from matplotlib.text import Text
 from scipy.stats import t as student
 
 from shearshap import Explanation, InputError, explain_game, plots
-from shearshap.plots.canvas import GREY, LOW_TO_HIGH, LOWERS, RAISES, decimals, shorten, with_margin, written
+from shearshap.digits import decimals, written
+from shearshap.plots.canvas import GREY, LOW_TO_HIGH, LOWERS, RAISES, shorten, with_margin
 from shearshap.plots.points import swarm
 
 NAMES = ["age", "a very long name of a player that nobody will read", "sex", "hours", "gain"]

@@ -14,8 +14,9 @@ from pypdf import PdfReader
 
 import browser
 from shearshap import Explanation
+from shearshap.digits import decimals, written
 from shearshap.files import Result
-from shearshap.files.charts import LOCAL, decimals, steps, written
+from shearshap.files.charts import LOCAL, steps
 from shearshap.files.document import ROWS, page, shown_outputs
 from shearshap.report import Line, chart, render, swarm, write
 from shearshap.report.chart import ticks

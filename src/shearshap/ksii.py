@@ -21,6 +21,9 @@ The same process tells the second differences where all players are present, whi
 Letters: r rows, c coalitions, m pairs of complements, p players, k outputs.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -189,15 +192,20 @@ def _member_sums(table: Tensor) -> Tensor:
 
 
 def kriged_interactions(parts: Parts, calibration: Calibration) -> Tensor:
-    """Return the posterior mean of SII, (r, p, p), zero on the diagonal, in chunks of rows."""
+    """Return the posterior mean of SII, (r, p, p), zero on the diagonal."""
+    return _by_rows(parts, calibration, lambda u, even, _odd, r: _posterior(u, even, r))
+
+
+def _by_rows(parts: Parts, calibration: Calibration, posterior: Callable[..., Tensor]) -> Tensor:
+    """Return posterior(u, even, odd, r), (r, p, p), of all rows in chunks, with their relevances r, at their size."""
     if len(parts.signs) > MOST_PAIRS:
         parts = parts.take(slice(None), thinned(parts.signs, MOST_PAIRS))
     unit, size = parts.normalised()
-    relevance = relevances_of(unit, calibration)
     m, p = parts.signs.shape
     rows = max(1, ENTRIES // (m * max(m, p)))
-    chunks = zip(unit.even.split(rows), relevance.split(rows), strict=True)
-    return size[..., None] * torch.cat([_posterior(parts.signs, even, r) for even, r in chunks])
+    pieces = (unit.even, unit.odd, relevances_of(unit, calibration))
+    chunks = zip(*(piece.split(rows) for piece in pieces), strict=True)
+    return size[..., None] * torch.cat([posterior(parts.signs, *chunk) for chunk in chunks])
 
 
 def _posterior(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
@@ -306,15 +314,7 @@ def _table_differences(table: Tensor) -> Tensor:
 
 def kriged_differences(parts: Parts, calibration: Calibration) -> Tensor:
     """Return the posterior mean of the second differences where all players are present, (r, p, p)."""
-    if len(parts.signs) > MOST_PAIRS:
-        parts = parts.take(slice(None), thinned(parts.signs, MOST_PAIRS))
-    unit, size = parts.normalised()
-    relevance = relevances_of(unit, calibration)
-    m, p = parts.signs.shape
-    rows = max(1, ENTRIES // (m * max(m, p)))
-    chunks = zip(unit.even.split(rows), unit.odd.split(rows), relevance.split(rows), strict=True)
-    found = [_differences(parts.signs, *chunk, calibration.nugget) for chunk in chunks]
-    return size[..., None] * torch.cat(found)
+    return _by_rows(parts, calibration, partial(_differences, nugget=calibration.nugget))
 
 
 def _differences(u: Tensor, even: Tensor, odd: Tensor, r: Tensor, nugget: float) -> Tensor:

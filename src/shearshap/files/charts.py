@@ -1,19 +1,18 @@
 """Charts of explanations for a report: all rows by the size of values, all values as dots, one row as a waterfall."""
 
 from dataclasses import dataclass
-from math import floor, log10
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.digits import MINUS, decimals, least, written
 from shearshap.explanation import Explanation, Floats
 from shearshap.report import Dot, Line, chart, swarm
 
 DOTS = 250  #: rows drawn as dots, evenly taken
 GLOBAL, LOCAL = 20, 12  #: features in a chart of all rows, and of one
 RAISES, LOWERS, GREY = "#D55E00", "#0072B2", "#9aa1a9"
-MINUS = "\N{MINUS SIGN}"
 
 
 def sizes_chart(one: Explanation) -> str:
@@ -123,26 +122,6 @@ def margins(one: Explanation) -> Floats | None:
     half = one.interval()[1] - one.values
     known = np.where(np.isfinite(half), half, 0.0)
     return known if (known > 1e-9 * np.abs(one.values).max()).any() else None
-
-
-def decimals(numbers: Floats) -> int | None:
-    """Return how many decimals give the largest number three digits; None: write powers of ten."""
-    largest = float(np.abs(numbers).max(initial=0.0))
-    if largest == 0:
-        return 0
-    return max(0, 2 - floor(log10(largest))) if 1e-4 <= largest < 1e7 else None
-
-
-def written(number: float, places: int | None, *, sign: bool = False) -> str:
-    """Return a number with so many decimals, or with three digits and a power of ten."""
-    plus = "+" if sign else ""
-    text = f"{number:{plus}.3g}" if places is None else f"{round(number, places) + 0.0:{plus},.{places}f}"
-    return text.replace("-", MINUS)
-
-
-def least(number: float, places: int | None) -> float:
-    """Return what is no longer 0 in so many decimals, or beside the three digits of a number."""
-    return 1e-3 * abs(number) if places is None else 0.5 * 10**-places
 
 
 def plain(text: str) -> str:

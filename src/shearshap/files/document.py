@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from shearshap.digits import MINUS, decimals, written
 from shearshap.explanation import Explanation
 from shearshap.files.charts import (
     DOTS,
     GLOBAL,
-    MINUS,
     Step,
-    decimals,
     dots_chart,
     largest_first,
     margins,
@@ -21,7 +20,6 @@ from shearshap.files.charts import (
     steps,
     title,
     waterfall,
-    written,
 )
 from shearshap.files.job import OUTPUTS, Job, Result, counted
 from shearshap.report import Figure, Page, Panel, Section, Table, write

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from shearshap.digits import decimals, least, written
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.canvas import (
     GREY,
@@ -16,8 +17,6 @@ from shearshap.plots.canvas import (
     checked_count,
     checked_row,
     column,
-    decimals,
-    least,
     lines,
     margins,
     one_output,
@@ -26,7 +25,6 @@ from shearshap.plots.canvas import (
     sign_colours,
     tidy,
     with_margin,
-    written,
 )
 
 _WHISKER = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}

@@ -1,6 +1,6 @@
 """What all plots share: colours, axes, checks of what was given, and how names and numbers are written."""
 
-from math import ceil, floor, log10
+from math import ceil
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,6 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 
+from shearshap.digits import MINUS, least, written
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 
@@ -17,7 +18,6 @@ KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", 
 INK, FAINT, GREY = "#333333", "#DDDDDD", "#9E9E9E"
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", [LOWERS, "#C9BBD3", RAISES])
 SMALL = 9  #: points: labels
-MINUS = "\N{MINUS SIGN}"
 LEVEL = 0.95  #: of all intervals
 NAME, VALUE = 26, 20  #: letters of a player's name and of its value, at most
 
@@ -141,30 +141,10 @@ def _readable(value: object) -> str:
     return f"{value:.4g}".replace("-", MINUS) if isinstance(value, float | np.floating) else str(value)
 
 
-def decimals(numbers: Floats) -> int | None:
-    """Return how many decimals give the largest of some numbers three digits; None: write powers of ten."""
-    largest = float(np.abs(numbers).max(initial=0.0))
-    if largest == 0:
-        return 0
-    return max(0, 2 - floor(log10(largest))) if 1e-4 <= largest < 1e7 else None
-
-
-def written(number: float, places: int | None, *, sign: bool = False) -> str:
-    """Return a number with so many decimals, or with three digits and a power of ten."""
-    plus = "+" if sign else ""
-    text = f"{number:{plus}.3g}" if places is None else f"{number:{plus},.{places}f}"
-    return text.replace("-", MINUS)
-
-
 def with_margin(number: float, margin: float, places: int | None) -> str:
     """Return a signed number with its margin, unless that is nothing in the decimals shown."""
     share = written(number, places, sign=True)
     return f"{share} ± {written(margin, places)}" if margin >= least(number, places) else share
-
-
-def least(number: float, places: int | None) -> float:
-    """Return what is no longer 0 in so many decimals, or beside the three digits of a number."""
-    return 1e-3 * abs(number) if places is None else 0.5 * 10**-places
 
 
 def about(explanation: Explanation, what: str, left_out: int = 0, *, intervals: bool = False, letters: int = 40) -> str:

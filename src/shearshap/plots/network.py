@@ -9,6 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
+from shearshap.digits import decimals, written
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.canvas import (
@@ -21,11 +22,9 @@ from shearshap.plots.canvas import (
     axes_of,
     checked_count,
     checked_row,
-    decimals,
     one_output,
     shorten,
     sign_colours,
-    written,
 )
 
 Edges = Literal["cross-contribution", "interactions"]
