@@ -157,7 +157,8 @@ class Explainer:
             int(inputs.owner.max()) + 1,
             Batch(size),
             advance,
-            finite=all(bool(torch.isfinite(part).all()) for part in mixed),
+            # where nothing may be missing, that was checked when the rows were read
+            finite=not predict.adapted.takes_missing or all(bool(torch.isfinite(part).all()) for part in mixed),
         )
 
     def _labelled(self, found: Explanation, inputs: Inputs, outputs: Outputs) -> Explanation:

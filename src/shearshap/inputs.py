@@ -60,7 +60,7 @@ def encode(rows: Any, reference: Reference, groups: Groups, model: Adapted) -> I
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
         return _cells(frame, order, reference, groups)
-    return _array(matrix(frame, "rows"), _matrices(reference, frame), groups, model, tuple(frame.columns))
+    return _array(matrix(frame, "rows"), reference, groups, model, tuple(frame.columns))
 
 
 def _from_transformer(groups: Any) -> Groups:
@@ -104,17 +104,6 @@ def _cells(frame: Frame, order: Sequence[str], reference: Reference, groups: Gro
     return Inputs(own, absent, shape, owner, names, Pool(pool, order).decode, data, display)
 
 
-def _matrices(reference: Any, frame: Frame) -> Any:
-    """Return a reference with its frame, if there is one, as a matrix of the same columns."""
-    if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[0], str):
-        return reference[0], _matrices(reference[1], frame)
-    absent = as_frame(reference, "background")
-    if absent is None:
-        named = hasattr(reference, "keys") and not isinstance(reference, Tensor)
-        return [float(cells[0]) for cells in named_cells(reference, frame.columns)] if named else reference
-    return matrix(aligned(absent, frame.columns, "background"), "background")
-
-
 # Arrays and tensors
 
 
@@ -123,7 +112,7 @@ def _array(rows: Any, reference: Any, groups: Groups, model: Adapted, columns: S
     table = _checked_rows(rows, "rows", missing=model.takes_missing, columns=columns)
     shape = tuple(table.shape[1:])
     owner, names = players(groups, shape, columns)
-    absent = background(_bare(reference), table, owner, missing=model.takes_missing)
+    absent = background(_as_numbers(reference, columns), table, owner, missing=model.takes_missing)
     dtype = _dtype(model, rows, table, absent)
     inputs, references = (_placed(part.flatten(1), model.device, dtype) for part in (table, absent))
     decode = (lambda part: part) if model.takes_tensors else (lambda part: part.cpu().numpy())
@@ -131,12 +120,15 @@ def _array(rows: Any, reference: Any, groups: Groups, model: Adapted, columns: S
     return Inputs(inputs, references, shape, owner, names, decode, data, display)
 
 
-def _bare(reference: Any) -> Any:
-    """Return a reference with its frame, if there is one, as numbers: the rows were an array."""
+def _as_numbers(reference: Any, columns: Sequence[str]) -> Any:
+    """Return a reference with its frame, or its row by name, as numbers, in the order of the rows' columns if named."""
     if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[0], str):
-        return reference[0], _bare(reference[1])
+        return reference[0], _as_numbers(reference[1], columns)
     frame = as_frame(reference, "background")
-    return reference if frame is None else matrix(frame, "background")
+    if frame is not None:
+        return matrix(aligned(frame, columns, "background") if columns else frame, "background")
+    named = columns and hasattr(reference, "keys") and not isinstance(reference, Tensor)
+    return [float(cells[0]) for cells in named_cells(reference, columns)] if named else reference
 
 
 def _checked_rows(rows: Any, what: str, *, missing: bool = False, columns: Sequence[str] = ()) -> Tensor:

@@ -15,13 +15,13 @@ from shearshap.game import FunctionGame, Game, ModelGame
 from shearshap.methods import METHODS, Exact, Kernel, Leverage, name_of, resolve
 from shearshap.methods.exact import MOST_PLAYERS
 from shearshap.stages import (
-    BLOCK_BYTES,
     FIRST_BLOCK,
     MANY_OUTPUTS,
     Answer,
     Plan,
     Told,
     all_of,
+    block_bytes,
     found_of,
     most_rows,
     spent_on,
@@ -120,13 +120,13 @@ def _whole(game: ModelGame | FunctionGame, method: Method, coalitions: int, seed
         estimate = design.estimate(values)
         kept = found_of(estimate, values) | told.of(design, values, estimate.shares, slopes)
         yield Answer(kept, block.spent, estimate.degrees_of_freedom, design.calibration)
-        start, size = start + size, most_rows(values.shape, game, BLOCK_BYTES.get(game.device.type, 1 << 28))
+        start, size = start + size, most_rows(values.shape, game, block_bytes(game))
 
 
 def _first_rows(game: Game, coalitions: int) -> int:
     """Return how many rows to design for before it is known how many outputs they have."""
     shape = (1, min(coalitions, game.players << game.players), MANY_OUTPUTS)
-    fits = most_rows(shape, game, BLOCK_BYTES.get(game.device.type, 1 << 28)) >= FIRST_BLOCK
+    fits = most_rows(shape, game, block_bytes(game)) >= FIRST_BLOCK
     return FIRST_BLOCK if fits else 1
 
 

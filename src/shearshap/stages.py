@@ -92,6 +92,11 @@ class Told:
         return {"interactions": pairs, "cross_contribution": eta}
 
 
+def block_bytes(game: Game) -> int:
+    """Return the memory for the rows that are worked on at once."""
+    return BLOCK_BYTES.get(game.device.type, BLOCK_BYTES["cpu"])
+
+
 def most_rows(shape: tuple[int, ...], game: Game, memory: int) -> int:
     """Return how many rows' coalitions and values, of a shape (r, c, k), fit some memory."""
     _, count, outputs = shape
@@ -275,7 +280,7 @@ class Progress:
     def most_rows(self, number: int) -> int:
         """Return how many rows a stage can work on at once."""
         shape = (1, len(self.plan.stages[number].numbers), self.outputs)
-        memory = PILOT_BYTES if self.pilot else BLOCK_BYTES.get(self.block.device.type, 1 << 28)
+        memory = PILOT_BYTES if self.pilot else block_bytes(self.block)
         return most_rows(shape, self.block, memory)
 
     def _go_on(self, rows: Tensor, number: int, values: Tensor, spent: int) -> None:

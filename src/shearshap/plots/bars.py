@@ -11,12 +11,12 @@ from shearshap.plots.canvas import (
     GREY,
     INK,
     VALUE,
-    Ints,
     about,
     axes_of,
     checked_count,
     checked_row,
     column,
+    largest,
     lines,
     margins,
     one_output,
@@ -95,7 +95,7 @@ def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = No
     one = one_output(explanation, "bar")
     single = len(one) == 1
     sizes = one.values[0] if single else np.abs(one.values).mean(axis=0)
-    kept = _largest(sizes, checked_count("max_players", max_players))
+    kept = largest(sizes, checked_count("max_players", max_players))
     ax = axes_of(ax, 6.4, 1.2 + 0.3 * len(kept))
     ax.use_sticky_edges = not single
     ax.barh(range(len(kept)), sizes[kept], height=0.62, color=sign_colours(sizes[kept]) if single else GREY)
@@ -117,7 +117,7 @@ def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = No
 def _steps(one: Explanation, max_players: int) -> _Steps:
     """Return the bars of one row's waterfall: the largest players, the others as one, and the gap."""
     values, spread = one.values[0], margins(one)
-    kept = _largest(values, max_players + (len(values) == max_players + 1))
+    kept = largest(values, max_players + (len(values) == max_players + 1))
     labels = [_label(one, player) for player in kept]
     sizes, colours = values[kept].tolist(), sign_colours(values[kept])
     sure = np.zeros(len(kept)) if spread is None else spread[0, kept]
@@ -143,11 +143,6 @@ def _draw_steps(ax: Axes, steps: _Steps, starts: Floats) -> None:
     sure = steps.margins > 0
     if sure.any():
         ax.errorbar(starts[1:][sure], line[sure], xerr=steps.margins[sure], zorder=3, **_WHISKER)  # type: ignore[arg-type]
-
-
-def _largest(sizes: Floats, count: int) -> Ints:
-    """Return the numbers of the largest by size, the largest first, and of equal ones the first first."""
-    return np.argsort(-np.abs(sizes), kind="stable")[:count]
 
 
 def _label(one: Explanation, player: int) -> str:

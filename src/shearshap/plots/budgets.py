@@ -17,6 +17,7 @@ from shearshap.plots.canvas import (
     axes_of,
     checked_count,
     checked_row,
+    largest,
     margins,
     one_output,
     shorten,
@@ -49,7 +50,7 @@ def convergence(
     """
     spent, parts = _ordered(explanations, row)
     values = np.stack([part.values[0] for part in parts])  # (budgets, p)
-    kept = np.argsort(-np.abs(values[-1]), kind="stable")[: min(checked_count("max_players", max_players), len(KINDS))]
+    kept = largest(values[-1], min(checked_count("max_players", max_players), len(KINDS)))
     ax = axes_of(ax, 6.8, 4.2)
     ax.axhline(0, color=GREY, linewidth=0.8)
     for colour, marker, player in zip(KINDS, _MARKERS, kept[np.argsort(-values[-1, kept])], strict=False):

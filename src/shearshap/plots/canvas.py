@@ -109,6 +109,11 @@ def margins(explanation: Explanation) -> Floats | None:
     return np.where(np.isfinite(half), half, np.nan)
 
 
+def largest(sizes: Floats, count: int) -> Ints:
+    """Return the numbers of the largest by size, the largest first, and of equal ones the first first."""
+    return np.argsort(-np.abs(sizes), kind="stable")[:count]
+
+
 def sign_colours(values: Floats) -> list[str]:
     """Return the colour of every value: one for those that raise the output, one for those that lower it."""
     return np.where(values < 0, LOWERS, RAISES).tolist()  # type: ignore[no-any-return]

@@ -22,6 +22,7 @@ from shearshap.plots.canvas import (
     axes_of,
     checked_count,
     checked_row,
+    largest,
     one_output,
     shorten,
     sign_colours,
@@ -94,12 +95,12 @@ def cooperators(
         )
     sizes, means = np.abs(one.values).mean(axis=0), one.values.mean(axis=0)
     # in the players' own order, so that two rows' networks can be compared
-    kept = np.sort(np.argsort(-sizes, kind="stable")[: checked_count("max_players", max_players)])
+    kept = np.sort(largest(sizes, checked_count("max_players", max_players)))
     ax = _whole_figure() if ax is None else ax
     place = _circle(len(kept))
     strongest = _draw_edges(ax, place, found, kept, count)
-    largest = min(_LARGEST, (_AROUND / len(kept)) ** 2)
-    area = largest * sizes[kept] / (sizes.max() or 1.0)
+    biggest = min(_LARGEST, (_AROUND / len(kept)) ** 2)
+    area = biggest * sizes[kept] / (sizes.max() or 1.0)
     ax.scatter(place[:, 0], place[:, 1], np.maximum(area, 6), sign_colours(means[kept]), edgecolors="white", zorder=3)
     texts = _names(ax, place, [one.feature_names[player] for player in kept], np.sqrt(area) / 2)
     marks = _marks(found, strongest, float(sizes.max()))
@@ -127,7 +128,7 @@ def _draw_edges(ax: Axes, place: Floats, found: Strengths, kept: Ints, count: in
     among = found.strength[:, kept[:, None], kept]
     i, j = np.triu_indices(len(kept), 1)
     size, mean = np.abs(among).mean(axis=0)[i, j], among.mean(axis=0)[i, j]
-    order = np.argsort(-size, kind="stable")[:count][::-1]
+    order = largest(size, count)[::-1]
     order = order[size[order] > 0]
     strongest = float(size.max(initial=0.0))
     widths = _WIDEST * size[order] / (strongest or 1.0)

@@ -25,6 +25,7 @@ from shearshap.plots.canvas import (
     about,
     axes_of,
     checked_count,
+    largest,
     lines,
     missing,
     one_output,
@@ -66,7 +67,7 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
         Where to draw; None: a new figure.
     """
     one = one_output(explanation, "beeswarm")
-    kept = np.argsort(-np.abs(one.values).mean(axis=0), kind="stable")[: checked_count("max_players", max_players)]
+    kept = largest(np.abs(one.values).mean(axis=0), checked_count("max_players", max_players))
     values = one.values[:, kept]
     ax = axes_of(ax, 6.8, 1.4 + 0.38 * len(kept))
     lines(ax, [shorten(one.feature_names[player]) for player in kept])
