@@ -1,11 +1,12 @@
-"""Error of pairwise interactions against evaluations, beside shapiq's estimators, on networks trained on bundled data.
+"""Error of pairwise interactions against evaluations, beside shapiq's estimators, on networks
+trained on bundled data.
 
     python benchmarks/interactions.py            census, bank, wine and digits
     python benchmarks/interactions.py --quick    wine alone, fewer rows
 
-The networks of accuracy.py. The index is k-SII of order 2; its truth is exact, from all 2^p coalitions. Errors are the
-mean absolute error over pairs of players. Every estimator gets the same budget, N evaluations a player and two, and
-shapiq's regressions their complement pairs.
+The networks of accuracy.py. The index is k-SII of order 2; its truth is exact, from all 2^p
+coalitions. Errors are the mean absolute error over pairs of players. Every estimator gets the same
+budget, N evaluations a player and two, and shapiq's regressions their complement pairs.
 """
 
 import argparse
@@ -42,18 +43,26 @@ def peers() -> dict[str, Callable[[int, int], Any]]:
         import shapiq
     told: dict[str, Any] = {"max_order": 2, "index": "k-SII"}
     return {
-        "KernelSHAPIQ": lambda n, seed: shapiq.KernelSHAPIQ(n=n, pairing_trick=True, random_state=seed, **told),
+        "KernelSHAPIQ": lambda n, seed: shapiq.KernelSHAPIQ(
+            n=n, pairing_trick=True, random_state=seed, **told
+        ),
         "InconsistentKernelSHAPIQ": lambda n, seed: shapiq.InconsistentKernelSHAPIQ(
             n=n, pairing_trick=True, random_state=seed, **told
         ),
-        "PermutationSamplingSII": lambda n, seed: shapiq.PermutationSamplingSII(n=n, random_state=seed, **told),
+        "PermutationSamplingSII": lambda n, seed: shapiq.PermutationSamplingSII(
+            n=n, random_state=seed, **told
+        ),
     }
 
 
 def theirs(setting: Setting, make: Callable[[int, int], Any], budget: int) -> Floats:
     """Return the interactions (r, p, p) that one of shapiq's estimators finds, row by row."""
     found = np.zeros((len(setting.rows), setting.players, setting.players))
-    options: Any = {"reference": setting.reference, "groups": setting.groups, "output": setting.output}
+    options: Any = {
+        "reference": setting.reference,
+        "groups": setting.groups,
+        "output": setting.output,
+    }
     for at, row in enumerate(setting.rows):
         with model_game(setting.network, row[None], **options) as game, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -83,17 +92,28 @@ def row(setting: Setting, truth: Floats, each: int) -> list[str]:
     budget = each * setting.players + 2
     misses = [error(ours(setting, method, budget), truth) for method in OURS]
     misses += [error(theirs(setting, make, budget), truth) for make in peers().values()]
-    return [setting.name, str(each), *(f"{miss:.1e}" for miss in misses), f"{min(misses[2:]) / misses[0]:.1f}"]
+    return [
+        setting.name,
+        str(each),
+        *(f"{miss:.1e}" for miss in misses),
+        f"{min(misses[2:]) / misses[0]:.1f}",
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="wine alone, and 4 rows")
     quick = parser.parse_args().quick
     rows = 4 if quick else 10
     tried = [small_setting("wine", "relu", 0, rows)]
     if not quick:
-        tables = [table_setting(name, kind, 0, rows) for name in ("census", "bank") for kind in ("relu", "gelu")]
+        tables = [
+            table_setting(name, kind, 0, rows)
+            for name in ("census", "bank")
+            for kind in ("relu", "gelu")
+        ]
         tried = [*tables, *tried, small_setting("digits", "relu", 0, rows)]
     print(f"{rows} rows; {machine()}\n")
     truths = [ours(setting, "exact", 1 << setting.players) for setting in tried]

@@ -17,15 +17,30 @@ def microseconds(method: str, rows: int, each: int) -> str:
     budget = each * PLAYERS + 2
 
     def run() -> object:
-        return explain(net, inputs[:rows], reference=reference, budget=budget, groups=GROUPS, output=1, method=method)
+        return explain(
+            net,
+            inputs[:rows],
+            reference=reference,
+            budget=budget,
+            groups=GROUPS,
+            output=1,
+            method=method,
+        )
 
     return f"{seconds(run, repeats=3) / rows / budget * 1e6:.2f}"
 
 
 def main() -> None:
-    print(f"Microseconds for each evaluation of each row: level where cost is linear. {machine()}\n")
+    print(
+        f"Microseconds for each evaluation of each row: level where cost is linear. {machine()}\n"
+    )
     print("Rows, at 16 evaluations a player:\n")
-    print(table(["", *map(str, ROWS)], [[m, *(microseconds(m, rows, 16) for rows in ROWS)] for m in METHODS]))
+    print(
+        table(
+            ["", *map(str, ROWS)],
+            [[m, *(microseconds(m, rows, 16) for rows in ROWS)] for m in METHODS],
+        )
+    )
     print("\nEvaluations a player, at 1000 rows:\n")
     few = [[m, *(microseconds(m, 1000, each) for each in EVALUATIONS)] for m in METHODS]
     print(table(["", *map(str, EVALUATIONS)], few))

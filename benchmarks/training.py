@@ -1,11 +1,12 @@
-"""How good the paper's networks are on its data sets, over seeds, and whether DeepFM finds planted interactions.
+"""How good the paper's networks are on its data sets, over seeds, and whether DeepFM finds planted
+interactions.
 
-    python benchmarks/training.py              census, bank, german and criteo-synthetic, three seeds each
-    python benchmarks/training.py census       one of them
+    python benchmarks/training.py              census, bank, german and criteo-synthetic, three
+    seeds each python benchmarks/training.py census       one of them
 
-A seed decides the split, the first weights and the batches. For criteo-synthetic, cross-contribution at DeepFM's
-embeddings (the mean over 300 test rows) ranks all pairs of features; the AUC is the chance that a planted pair
-stands above a pair that shares no planted interaction.
+A seed decides the split, the first weights and the batches. For criteo-synthetic,
+cross-contribution at DeepFM's embeddings (the mean over 300 test rows) ranks all pairs of features;
+the AUC is the chance that a planted pair stands above a pair that shares no planted interaction.
 """
 
 import argparse
@@ -16,18 +17,21 @@ import numpy as np
 import torch
 
 from setting import machine, table
-from shearshap import data, models
 from shearshap.adapters import Outputs, Predictor
 from shearshap.adapters.modules import module
 from shearshap.game import Batch, ModelGame
-from shearshap.interaction import hessian, second_differences
+from shearshap.interactions.cross import hessian, second_differences
+from shearshap.paper import data
+from shearshap.paper import networks as models
 
 NAMES = ("census", "bank", "german", "criteo-synthetic")
 PAPER = {"census": "84.7 %", "bank": "89.8 %"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--seeds", type=int, default=3)
     chosen = parser.parse_args()
@@ -49,7 +53,12 @@ def main() -> None:
         found += [agreement(dataset, trained) for dataset, trained in runs if dataset.planted]
     print(table(["", "test accuracy by seed", "mean", "over the majority class", "paper"], rows))
     if found:
-        print("\n" + table(["seed", "AUC by Hessian", "AUC by second differences", "rank correlation"], found))
+        print(
+            "\n"
+            + table(
+                ["seed", "AUC by Hessian", "AUC by second differences", "rank correlation"], found
+            )
+        )
 
 
 def train(name: str, seed: int) -> tuple[data.Dataset, models.Trained]:
@@ -58,7 +67,9 @@ def train(name: str, seed: int) -> tuple[data.Dataset, models.Trained]:
 
 
 def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
-    """Return the row of a seed: how well planted pairs are found, and how alike two ways of finding them are."""
+    """Return the row of a seed: how well planted pairs are found, and how alike two ways of finding
+    them are.
+    """
     rows = torch.from_numpy(dataset.inputs[dataset.test[:300]])
     players = rows.shape[1]
     game = ModelGame(
@@ -78,13 +89,17 @@ def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
 
 
 def auc(eta: Any, dataset: data.Dataset) -> float:
-    """Return the chance that a planted pair's cross-contribution is above that of a pair without interaction."""
+    """Return the chance that a planted pair's cross-contribution is above that of a pair without
+    interaction.
+    """
     number = {name: player for player, name in enumerate(dataset.feature_names)}
     planted = [[number[name] for name in names] for names in dataset.planted]
     pairs = {tuple(sorted(names)) for names in planted if len(names) == 2}
     together = {pair for names in planted for pair in combinations(sorted(names), 2)}
     above = np.array([eta[i, j] for i, j in pairs])
-    below = np.array([eta[i, j] for i, j in combinations(range(len(number)), 2) if (i, j) not in together])
+    below = np.array(
+        [eta[i, j] for i, j in combinations(range(len(number)), 2) if (i, j) not in together]
+    )
     return float((above[:, None] > below).mean())
 
 

@@ -1,6 +1,7 @@
 """How Sphinx builds the documentation: `sphinx-build -W -b html docs out/docs`.
 
-Building loads nothing from the network; a reader's browser loads MathJax, for the page of formulas alone.
+Building loads nothing from the network; a reader's browser loads MathJax, for the page of formulas
+alone.
 """
 
 import re
@@ -17,7 +18,13 @@ copyright = "the shearshap developers"  # noqa: A001
 release = version = __version__
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 copybutton_prompt_text = "$ "
@@ -38,7 +45,9 @@ html_show_sphinx = False
 def formulas_as_they_stand(lines: list[str]) -> list[str]:
     """Return a docstring whose indented formulas, before any section, are literal blocks."""
     told: list[str] = []
-    sections = next((at for at, line in enumerate(lines) if re.fullmatch(r"-{4,}", line)), len(lines))
+    sections = next(
+        (at for at, line in enumerate(lines) if re.fullmatch(r"-{4,}", line)), len(lines)
+    )
     for at, line in enumerate(lines):
         opens = line.startswith("    ") and at < sections and not lines[at - 1].strip()
         told += ["::", ""] if opens and not (told and _in_literal(told)) else []
@@ -59,8 +68,12 @@ def escaped(line: str) -> str:
                     for at, part in enumerate(parts))  # fmt: skip
 
 
-def plain_docstrings(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Make the source's docstrings, which are plain text with formulas, safe to read as reStructuredText."""
+def plain_docstrings(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
+) -> None:
+    """Make the source's docstrings, which are plain text with formulas, safe to read as
+    reStructuredText.
+    """
     shown = formulas_as_they_stand(lines)
     literal = False
     for at, line in enumerate(shown):

@@ -20,12 +20,18 @@ mpl.use("Agg")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/wine.png"), help="where the plot goes")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/wine.png"), help="where the plot goes"
+    )
     out = parser.parse_args().out
     wine = load_wine()
     scaled = (wine.data - wine.data.mean(axis=0)) / wine.data.std(axis=0)
-    train, test, labels, truth = train_test_split(scaled, wine.target, test_size=0.3, random_state=0)
+    train, test, labels, truth = train_test_split(
+        scaled, wine.target, test_size=0.3, random_state=0
+    )
     network = fit(train, labels)
     guesses = network(torch.tensor(test, dtype=torch.float32)).argmax(dim=1).numpy()
     print(f"{(guesses == truth).mean():.0%} of {len(test)} test wines are classified right")
@@ -44,7 +50,9 @@ def main() -> None:
 def fit(inputs: Any, labels: Any) -> nn.Module:
     """Return a 64-64 network trained to tell three cultivars apart."""
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(13, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 3))
+    net = nn.Sequential(
+        nn.Linear(13, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 3)
+    )
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
     x, y = torch.tensor(inputs, dtype=torch.float32), torch.tensor(labels)
     for _ in range(200):

@@ -72,7 +72,9 @@ def chromium() -> Iterator["Chrome"]:
         for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=service))
+        driver = webdriver.Chrome(
+            options=options, service=webdriver.ChromeService(executable_path=service)
+        )
         try:
             yield driver
         finally:
@@ -87,7 +89,9 @@ def _installed() -> tuple[str, str]:
     if binary and service and selenium:
         return binary, service
     needed = {"chromium": binary, "chromedriver": service, "selenium": selenium}
-    reason = f"needs a browser: no {', no '.join(name for name, there in needed.items() if not there)}"
+    reason = (
+        f"needs a browser: no {', no '.join(name for name, there in needed.items() if not there)}"
+    )
     if os.environ.get("SHEARSHAP_REQUIRE_BROWSER"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -95,7 +99,14 @@ def _installed() -> tuple[str, str]:
 
 def visit(driver: "Chrome", path: Path, *, width: int, height: int = 800) -> None:
     """Open a file in a window of that many CSS pixels, forgetting what was logged before."""
-    command(driver, "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+    command(
+        driver,
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=height,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
     driver.get("about:blank")
     _logged(driver, "browser")
     _logged(driver, "performance")
@@ -122,7 +133,11 @@ def console(driver: "Chrome") -> list[str]:
 def requests(driver: "Chrome") -> list[str]:
     """Return the addresses that were asked for since `visit`, as the network saw them."""
     events = [json.loads(entry["message"])["message"] for entry in _logged(driver, "performance")]
-    return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def printed(driver: "Chrome") -> bytes:

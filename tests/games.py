@@ -31,7 +31,9 @@ def pairwise(players: int, seed: int = 0) -> tuple[Value, Floats]:
     worth = rng.normal(size=players)
     upper = np.triu(rng.normal(size=(players, players)), 1)
     both = upper + upper.T
-    return lambda z: 1.5 + z @ worth + np.einsum("ci,ij,cj->c", z, upper, z), worth + both.sum(axis=1) / 2
+    return lambda z: 1.5 + z @ worth + np.einsum("ci,ij,cj->c", z, upper, z), worth + both.sum(
+        axis=1
+    ) / 2
 
 
 def table_game(table: Floats) -> Value:
@@ -78,18 +80,26 @@ def exact_shares(table: Floats) -> Floats:
     shares = []
     for player in range(players):
         without = np.flatnonzero(~members[:, player])
-        weight = np.array([factorial(s) * factorial(players - 1 - s) / factorial(players) for s in sizes[without]])
+        weight = np.array(
+            [factorial(s) * factorial(players - 1 - s) / factorial(players) for s in sizes[without]]
+        )
         shares.append(np.tensordot(weight, table[without | 1 << player] - table[without], 1))
     return np.array(shares)
 
 
-def network(inputs: int, outputs: int = 2, activation: type[nn.Module] = nn.Softplus, seed: int = 0) -> nn.Sequential:
+def network(
+    inputs: int, outputs: int = 2, activation: type[nn.Module] = nn.Softplus, seed: int = 0
+) -> nn.Sequential:
     """A small network with weights large enough to interact."""
     generator = torch.Generator().manual_seed(seed)
-    net = nn.Sequential(nn.Linear(inputs, 16), activation(), nn.Linear(16, 16), activation(), nn.Linear(16, outputs))
+    net = nn.Sequential(
+        nn.Linear(inputs, 16), activation(), nn.Linear(16, 16), activation(), nn.Linear(16, outputs)
+    )
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 1.5 / parameter.shape[-1] ** 0.5)
+            parameter.copy_(
+                torch.randn(parameter.shape, generator=generator) * 1.5 / parameter.shape[-1] ** 0.5
+            )
     return net.double()
 
 

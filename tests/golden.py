@@ -25,7 +25,14 @@ from shearshap import METHODS, BudgetError, Explainer, Explanation, MethodError,
 
 FILE = Path(__file__).with_name("golden.npz")
 TOLERANCE = 1e-12
-FIELDS = ("values", "base_values", "predictions", "standard_errors", "interactions", "cross_contribution")
+FIELDS = (
+    "values",
+    "base_values",
+    "predictions",
+    "standard_errors",
+    "interactions",
+    "cross_contribution",
+)
 
 Numbers = dict[str, NDArray[np.float64]]
 
@@ -74,7 +81,10 @@ def _game_questions(method: Any) -> Iterator[tuple[str, Any]]:
         return np.asarray(((z * weights).sum(axis=1) >= 0.55 * weights.sum()) * 1.0)
 
     for budget in (16, 50, 120, 500):
-        yield f"one output, budget {budget}", lambda b=budget: explain_game(one, players=6, budget=b, method=method)
+        yield (
+            f"one output, budget {budget}",
+            lambda b=budget: explain_game(one, players=6, budget=b, method=method),
+        )
     yield (
         "three outputs, interactions",
         lambda: explain_game(three, players=7, budget=90, method=method, interactions=True, seed=1),
@@ -142,16 +152,22 @@ def differences(tolerance: float) -> list[str]:
         if name not in now:
             continue
         same = then.shape == now[name].shape
-        close = same and np.allclose(now[name], then, rtol=tolerance, atol=tolerance, equal_nan=True)
+        close = same and np.allclose(
+            now[name], then, rtol=tolerance, atol=tolerance, equal_nan=True
+        )
         if not close:
-            size = np.abs(now[name] - then).max() if same else f"shape {now[name].shape} of {then.shape}"
+            size = (
+                np.abs(now[name] - then).max()
+                if same
+                else f"shape {now[name].shape} of {then.shape}"
+            )
             lines.append(f"{name}: {size}")
     return sorted(lines)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
-        np.savez_compressed(FILE, **numbers())
+        np.savez_compressed(FILE, **numbers())  # type: ignore[arg-type]
         print(f"{len(np.load(FILE).files)} arrays in {FILE}")
     elif sys.argv[1:] == ["check"]:
         found = differences(TOLERANCE)

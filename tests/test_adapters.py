@@ -23,11 +23,15 @@ from games import Floats
 from shearshap import Explainer, Explanation, InputError, ModelError
 from shearshap.adapters import KINDS
 
-NUMBERS, LABELS = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0)
+NUMBERS, LABELS = make_classification(
+    400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0
+)
 _, THREE = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
 WORDS = np.array(["no", "yes"])[LABELS]
 FRAME = pd.DataFrame(NUMBERS, columns=list("abcde")).assign(
-    kind=pd.Categorical(np.where(NUMBERS[:, 0] > 0, "up", "down"), categories=["up", "down", "flat"])
+    kind=pd.Categorical(
+        np.where(NUMBERS[:, 0] > 0, "up", "down"), categories=["up", "down", "flat"]
+    )
 )
 FRAME.loc[::9, "b"] = np.nan
 
@@ -60,14 +64,17 @@ def test_classifiers_are_asked_for_probabilities_and_named_by_class() -> None:
 def test_log_odds_and_margins_of_a_classifier() -> None:
     model = LogisticRegression().fit(NUMBERS, WORDS)
     odds = explained(model, NUMBERS, scale="log-odds")
-    np.testing.assert_allclose(odds.predictions, log_odds(model.predict_proba(NUMBERS[10:15])), atol=1e-9)
+    np.testing.assert_allclose(
+        odds.predictions, log_odds(model.predict_proba(NUMBERS[10:15])), atol=1e-9
+    )
     for scale in ("margin", "logit"):
         margin = explained(model, NUMBERS, scale=scale, output=1)
         assert margin.output_names == ["yes"]
         np.testing.assert_allclose(margin.predictions, model.decision_function(NUMBERS[10:15]))
         np.testing.assert_allclose(margin.values, odds.values[:, :, 1], atol=1e-9)
     with pytest.raises(
-        InputError, match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'"
+        InputError,
+        match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'",
     ):
         explained(model, NUMBERS, scale="margin", output=0)
 
@@ -75,24 +82,34 @@ def test_log_odds_and_margins_of_a_classifier() -> None:
 def test_a_linear_models_margin_is_shared_as_its_terms() -> None:
     model = LogisticRegression().fit(NUMBERS, WORDS)
     answer = explained(model, NUMBERS, scale="margin")
-    np.testing.assert_allclose(answer.values, (NUMBERS[10:15] - NUMBERS[:2].mean(axis=0)) * model.coef_, atol=1e-9)
+    np.testing.assert_allclose(
+        answer.values, (NUMBERS[10:15] - NUMBERS[:2].mean(axis=0)) * model.coef_, atol=1e-9
+    )
 
 
 def test_estimators_without_probabilities_or_margins() -> None:
     svc = LinearSVC().fit(NUMBERS, THREE)
     with pytest.raises(
-        InputError, match="LinearSVC has no probabilities; leave scale out, try scale='margin', or wrap it"
+        InputError,
+        match="LinearSVC has no probabilities; leave scale out, try scale='margin', or wrap it",
     ):
         explained(svc, NUMBERS, scale="probability")
-    np.testing.assert_allclose(explained(svc, NUMBERS).predictions, svc.decision_function(NUMBERS[10:15]))
+    np.testing.assert_allclose(
+        explained(svc, NUMBERS).predictions, svc.decision_function(NUMBERS[10:15])
+    )
     assert explained(svc, NUMBERS, output="2").output_names == ["2"]
     forest = RandomForestClassifier(5).fit(NUMBERS, WORDS)
-    with pytest.raises(InputError, match="RandomForestClassifier has no decision_function; try scale='log-odds'"):
+    with pytest.raises(
+        InputError, match="RandomForestClassifier has no decision_function; try scale='log-odds'"
+    ):
         explained(forest, NUMBERS, scale="margin")
     assert np.isfinite(explained(forest, NUMBERS, scale="log-odds").values).all()
     line = LinearRegression().fit(NUMBERS, NUMBERS.sum(axis=1))
     assert explained(line, NUMBERS).output_names == ["output"]
-    with pytest.raises(InputError, match="scale='probability': LinearRegression has no probabilities; leave scale out"):
+    with pytest.raises(
+        InputError,
+        match="scale='probability': LinearRegression has no probabilities; leave scale out",
+    ):
         explained(line, NUMBERS, scale="probability")
     from sklearn.preprocessing import StandardScaler
 
@@ -103,11 +120,14 @@ def test_estimators_without_probabilities_or_margins() -> None:
 def test_an_array_for_a_model_of_named_columns_gets_its_names() -> None:
     numbers = FRAME[list("acde")]
     model = LogisticRegression().fit(numbers, WORDS)
-    answer = explained(model, numbers.to_numpy())  # scikit-learn warns where names are missing, and warnings are errors
+    answer = explained(
+        model, numbers.to_numpy()
+    )  # scikit-learn warns where names are missing, and warnings are errors
     assert answer.feature_names == list("acde")
     np.testing.assert_allclose(answer.values, explained(model, numbers).values)
     with pytest.raises(
-        InputError, match=r"the model was trained with 4 named columns, got an array of shape \(400, 5\)"
+        InputError,
+        match=r"the model was trained with 4 named columns, got an array of shape \(400, 5\)",
     ):
         Explainer(model, NUMBERS)(NUMBERS)
 
@@ -119,9 +139,13 @@ def test_missing_numbers_reach_models_that_take_them() -> None:
     assert np.isnan(rows[:2]).any()
     assert np.isnan(rows[10:20]).any()
     np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]))
-    np.testing.assert_allclose(answer.base_values, np.tile(model.predict_proba(rows[:2]).mean(axis=0), (5, 1)))
+    np.testing.assert_allclose(
+        answer.base_values, np.tile(model.predict_proba(rows[:2]).mean(axis=0), (5, 1))
+    )
     mean = Explainer(model, ("mean", rows))(rows[10:15])
-    np.testing.assert_allclose(mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0])
+    np.testing.assert_allclose(
+        mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0]
+    )
     with pytest.raises(InputError, match="rows: row 0 is nan at column 1"):
         Explainer(nn.Linear(5, 1), np.zeros(5))(rows[:3])
 
@@ -133,9 +157,21 @@ def boosters() -> dict[str, Any]:
     """Classifiers of two and three classes and a regressor of each library, fitted to a frame with categories."""
     quiet: dict[str, Any] = {"verbose": 0, "allow_writing_files": False, "cat_features": ["kind"]}
     made: dict[str, Any] = {
-        "xgboost": (xgboost.XGBClassifier, xgboost.XGBRegressor, {"n_estimators": 8, "enable_categorical": True}),
-        "lightgbm": (lightgbm.LGBMClassifier, lightgbm.LGBMRegressor, {"n_estimators": 8, "verbose": -1}),
-        "catboost": (catboost.CatBoostClassifier, catboost.CatBoostRegressor, {"iterations": 8, **quiet}),
+        "xgboost": (
+            xgboost.XGBClassifier,
+            xgboost.XGBRegressor,
+            {"n_estimators": 8, "enable_categorical": True},
+        ),
+        "lightgbm": (
+            lightgbm.LGBMClassifier,
+            lightgbm.LGBMRegressor,
+            {"n_estimators": 8, "verbose": -1},
+        ),
+        "catboost": (
+            catboost.CatBoostClassifier,
+            catboost.CatBoostRegressor,
+            {"iterations": 8, **quiet},
+        ),
     }
     fitted = {}
     for name, (classifier, regressor, options) in made.items():
@@ -176,20 +212,28 @@ def test_boosted_classifiers(library: str, fitted: dict[str, Any]) -> None:
         explained(two, FRAME, scale="margin").predictions, margins(library, two, rows), atol=1e-6
     )
     np.testing.assert_allclose(
-        explained(three, FRAME, scale="margin").predictions, margins(library, three, rows), atol=1e-6
+        explained(three, FRAME, scale="margin").predictions,
+        margins(library, three, rows),
+        atol=1e-6,
     )
     odds = explained(two, FRAME, scale="log-odds")
     np.testing.assert_allclose(odds.predictions[:, 1], margins(library, two, rows), atol=1e-6)
     np.testing.assert_allclose(odds.predictions[:, 0], -odds.predictions[:, 1])
     chances = three.predict_proba(rows)
-    np.testing.assert_allclose(explained(three, FRAME, scale="log-odds").predictions, log_odds(chances), atol=1e-4)
+    np.testing.assert_allclose(
+        explained(three, FRAME, scale="log-odds").predictions, log_odds(chances), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_boosted_regressors(library: str, fitted: dict[str, Any]) -> None:
     *_, model = fitted[library]
-    np.testing.assert_allclose(explained(model, FRAME).predictions, model.predict(FRAME[10:15]), atol=1e-5)
-    with pytest.raises(InputError, match="is no classifier and has no probabilities; leave scale out"):
+    np.testing.assert_allclose(
+        explained(model, FRAME).predictions, model.predict(FRAME[10:15]), atol=1e-5
+    )
+    with pytest.raises(
+        InputError, match="is no classifier and has no probabilities; leave scale out"
+    ):
         explained(model, FRAME, scale="probability")
 
 
@@ -201,26 +245,39 @@ def test_boosters_take_polars_as_they_take_pandas(library: str, fitted: dict[str
         theirs = pl.from_pandas(ours)
     else:
         ours, theirs = FRAME, pl.from_pandas(FRAME)
-    np.testing.assert_allclose(explained(two, theirs).values, explained(two, ours).values, atol=1e-6)
+    np.testing.assert_allclose(
+        explained(two, theirs).values, explained(two, ours).values, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["frame", "array"])
 def test_plain_boosters(kind: str) -> None:
     numbers = FRAME[list("abcde")]
     rows = numbers if kind == "frame" else numbers.to_numpy()
-    theirs = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(rows, LABELS), num_boost_round=5)
-    matrix = xgboost.DMatrix(rows[10:15])
-    np.testing.assert_allclose(explained(theirs, rows).predictions, theirs.predict(matrix), atol=1e-6)
-    np.testing.assert_allclose(
-        explained(theirs, rows, scale="log-odds").predictions, theirs.predict(matrix, output_margin=True), atol=1e-6
+    theirs = xgboost.train(
+        {"objective": "binary:logistic"}, xgboost.DMatrix(rows, LABELS), num_boost_round=5
     )
-    labels = xgboost.train({"objective": "multi:softmax", "num_class": 3}, xgboost.DMatrix(rows, THREE), 5)
+    matrix = xgboost.DMatrix(rows[10:15])
+    np.testing.assert_allclose(
+        explained(theirs, rows).predictions, theirs.predict(matrix), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        explained(theirs, rows, scale="log-odds").predictions,
+        theirs.predict(matrix, output_margin=True),
+        atol=1e-6,
+    )
+    labels = xgboost.train(
+        {"objective": "multi:softmax", "num_class": 3}, xgboost.DMatrix(rows, THREE), 5
+    )
     chances = explained(labels, rows, scale="probability").predictions
     np.testing.assert_array_equal(chances.argmax(axis=1), labels.predict(matrix))
-    light = lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(rows, LABELS), 5)
+    light = lightgbm.train(
+        {"objective": "binary", "verbose": -1}, lightgbm.Dataset(rows, LABELS), 5
+    )
     np.testing.assert_allclose(explained(light, rows).predictions, light.predict(rows[10:15]))
     np.testing.assert_allclose(
-        explained(light, rows, scale="margin").predictions, light.predict(rows[10:15], raw_score=True)
+        explained(light, rows, scale="margin").predictions,
+        light.predict(rows[10:15], raw_score=True),
     )
     names = list("abcde") if kind == "frame" else ["x0", "x1", "x2", "x3", "x4"]
     assert explained(light, rows).feature_names == explained(theirs, rows).feature_names == names
@@ -245,19 +302,29 @@ def test_wrappers_answer_as_their_own_methods_do() -> None:
     for model, rows in classifiers:
         wanted = model.predict_proba(rows[10:15])
         np.testing.assert_allclose(explained(model, rows).predictions, wanted, atol=1e-6)
-        np.testing.assert_allclose(explained(model, rows, scale="log-odds").predictions, log_odds(wanted), atol=1e-4)
+        np.testing.assert_allclose(
+            explained(model, rows, scale="log-odds").predictions, log_odds(wanted), atol=1e-4
+        )
     counts = np.abs(NUMBERS[:, 0]).round()
     regressors = {
-        "xgboost": xgboost.XGBRegressor(n_estimators=5, objective="count:poisson").fit(NUMBERS, counts),
-        "lightgbm": lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, objective="poisson").fit(NUMBERS, counts),
+        "xgboost": xgboost.XGBRegressor(n_estimators=5, objective="count:poisson").fit(
+            NUMBERS, counts
+        ),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, objective="poisson").fit(
+            NUMBERS, counts
+        ),
         "catboost": catboost.CatBoostRegressor(
             iterations=5, verbose=0, allow_writing_files=False, loss_function="Poisson"
         ).fit(NUMBERS, counts),
     }
     for library, model in regressors.items():
-        np.testing.assert_allclose(explained(model, NUMBERS).predictions, model.predict(NUMBERS[10:15]), atol=1e-6)
         np.testing.assert_allclose(
-            explained(model, NUMBERS, scale="margin").predictions, margins(library, model, NUMBERS[10:15]), atol=1e-6
+            explained(model, NUMBERS).predictions, model.predict(NUMBERS[10:15]), atol=1e-6
+        )
+        np.testing.assert_allclose(
+            explained(model, NUMBERS, scale="margin").predictions,
+            margins(library, model, NUMBERS[10:15]),
+            atol=1e-6,
         )
 
 
@@ -266,7 +333,9 @@ def test_a_booster_of_an_objective_of_ones_own_has_margins_only() -> None:
         chance = 1 / (1 + np.exp(-raw))
         return chance - truth, chance * (1 - chance)
 
-    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, objective=logistic).fit(NUMBERS, LABELS)
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, objective=logistic).fit(
+        NUMBERS, LABELS
+    )
     answer = explained(model, NUMBERS, scale="margin")
     np.testing.assert_allclose(answer.predictions, model.predict(NUMBERS[10:15], raw_score=True))
 
@@ -277,13 +346,21 @@ def test_names_with_spaces_and_names_like_numbers() -> None:
         lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(spaced, LABELS),
         lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(spaced, LABELS), 5),
     ):
-        usual, turned = (explained(model, frame) for frame in (spaced, spaced[["Column_b", "first one"]]))
+        usual, turned = (
+            explained(model, frame) for frame in (spaced, spaced[["Column_b", "first one"]])
+        )
         assert usual.feature_names == ["first one", "Column_b"]
         np.testing.assert_allclose(turned.values[:, ::-1], usual.values, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "model", [xgboost.XGBClassifier(), lightgbm.LGBMClassifier(), catboost.CatBoostClassifier(), xgboost.Booster()]
+    "model",
+    [
+        xgboost.XGBClassifier(),
+        lightgbm.LGBMClassifier(),
+        catboost.CatBoostClassifier(),
+        xgboost.Booster(),
+    ],
 )
 def test_models_that_are_not_fitted(model: Any) -> None:
     with pytest.raises((InputError, ModelError), match=r"is it fitted\?|fit"):
@@ -298,7 +375,9 @@ def test_exact_agrees_with_shaps_tree_explainer_in_margin_space() -> None:
         import shap
 
         model = xgboost.XGBClassifier(n_estimators=40, max_depth=4).fit(NUMBERS, LABELS)
-        tree = shap.TreeExplainer(model, NUMBERS[:1], feature_perturbation="interventional", model_output="raw")
+        tree = shap.TreeExplainer(
+            model, NUMBERS[:1], feature_perturbation="interventional", model_output="raw"
+        )
         theirs = tree(NUMBERS[10:60])
     ours = Explainer(model, NUMBERS[:1], method="exact", scale="margin")(NUMBERS[10:60], budget=32)
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-4)
@@ -320,7 +399,12 @@ def exported(network: nn.Module, example: tuple[Any, ...], folder: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network.eval(), example, folder / "net.onnx", dynamo=True, dynamic_shapes=shapes, verbose=False
+            network.eval(),
+            example,
+            folder / "net.onnx",
+            dynamo=True,
+            dynamic_shapes=shapes,
+            verbose=False,
         )
     return onnxruntime.InferenceSession(folder / "net.onnx")
 
@@ -369,7 +453,9 @@ def test_an_onnx_session_of_columns_takes_a_frame(tmp_path: Any) -> None:
     output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, 1])
     graph = helper.make_graph(nodes, "g", inputs, [output])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=9), tmp_path / "columns.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=imports, ir_version=9), tmp_path / "columns.onnx"
+    )
     session = onnxruntime.InferenceSession(tmp_path / "columns.onnx")
     frame = pd.DataFrame({"city": ["Rome", "Oslo", "Bern"], "age": [2.0, 4.0, 1.0]})
     answer = Explainer(session, frame[2:])(frame[:2])
@@ -385,7 +471,10 @@ def onnx_session(nodes: Any, inputs: Any, outputs: Any, folder: Any) -> Any:
     from onnx import helper
 
     graph = helper.make_graph(nodes, "g", inputs, outputs)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "made.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        folder / "made.onnx",
+    )
     return onnxruntime.InferenceSession(folder / "made.onnx")
 
 
@@ -408,15 +497,21 @@ def test_an_onnx_session_of_whole_numbers_takes_no_others(tmp_path: Any) -> None
     inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, [None, 2])]
     outputs = [helper.make_tensor_value_info("probs", TensorProto.FLOAT, [None, 2])]
     session = onnx_session(
-        [helper.make_node("Cast", ["x"], ["probs"], to=TensorProto.FLOAT)], inputs, outputs, tmp_path
+        [helper.make_node("Cast", ["x"], ["probs"], to=TensorProto.FLOAT)],
+        inputs,
+        outputs,
+        tmp_path,
     )
     rows = np.array([[1, 2], [3, 5], [3, 2]])
     np.testing.assert_allclose(Explainer(session, ("mode", rows))(rows).base_values, [[3, 2]] * 3)
     with pytest.raises(
-        InputError, match=r"input 'x' takes whole numbers, and rows or background hold others; .* try \('mode', rows\)"
+        InputError,
+        match=r"input 'x' takes whole numbers, and rows or background hold others; .* try \('mode', rows\)",
     ):
         Explainer(session, ("mean", rows))(rows)
-    with pytest.raises(InputError, match="scale='margin': the model returns probabilities, and nothing tells"):
+    with pytest.raises(
+        InputError, match="scale='margin': the model returns probabilities, and nothing tells"
+    ):
         Explainer(session, ("mode", rows), scale="margin")(rows)
 
 
@@ -445,7 +540,9 @@ def words() -> tuple[Any, Any]:
         "aw",
         "##ful",
     ]
-    rules = Tokenizer(models.WordPiece({word: at for at, word in enumerate(known)}, unk_token="[UNK]"))
+    rules = Tokenizer(
+        models.WordPiece({word: at for at, word in enumerate(known)}, unk_token="[UNK]")
+    )
     rules.pre_tokenizer = pre_tokenizers.Whitespace()
     rules.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
@@ -455,10 +552,19 @@ def words() -> tuple[Any, Any]:
         mask_token="[MASK]",
     )  # fmt: skip
     torch.manual_seed(0)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     labels = {0: "negative", 1: "positive"}
     config = BertConfig(
-        vocab_size=len(known), max_position_embeddings=32, initializer_range=0.5, id2label=labels, **size
+        vocab_size=len(known),
+        max_position_embeddings=32,
+        initializer_range=0.5,
+        id2label=labels,
+        **size,
     )
     return BertForSequenceClassification(config).eval(), tokenizer
 
@@ -481,7 +587,8 @@ def test_tokens_against_one_evaluation_at_a_time(classifier: tuple[Any, Any]) ->
     assert answer.display_data.tolist() == [["the", "film", "was", "good"], ["not", "bad", "", ""]]
     for row, inner in enumerate(([5, 6, 7, 8], [11, 9])):
         masked = [
-            [token if kept else 4 for token, kept in zip(inner, z, strict=True)] for z in all_coalitions(len(inner))
+            [token if kept else 4 for token, kept in zip(inner, z, strict=True)]
+            for z in all_coalitions(len(inner))
         ]
         table = np.array([logits(classifier, [2, *tokens, 3]) for tokens in masked])
         for output in range(2):
@@ -492,7 +599,9 @@ def test_tokens_against_one_evaluation_at_a_time(classifier: tuple[Any, Any]) ->
 
 
 def test_words_are_groups_of_tokens(classifier: tuple[Any, Any]) -> None:
-    answer = Explainer(classifier, groups="words", output="positive", scale="probability")(["the film was awful badly"])
+    answer = Explainer(classifier, groups="words", output="positive", scale="probability")(
+        ["the film was awful badly"]
+    )
     assert answer.feature_names == ["the", "film", "was", "awful", "badly"]
     whole = torch.tensor(logits(classifier, [2, 5, 6, 7, 13, 14, 9, 10, 3])).softmax(dim=0)[1]
     np.testing.assert_allclose(answer.predictions, [float(whole)], atol=1e-6)
@@ -511,18 +620,26 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
     assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
 
 
-def test_labels_that_do_not_exclude_each_other_have_chances_of_their_own(classifier: tuple[Any, Any]) -> None:
+def test_labels_that_do_not_exclude_each_other_have_chances_of_their_own(
+    classifier: tuple[Any, Any],
+) -> None:
     from transformers import pipeline
 
     model, tokenizer = classifier
     model.config.problem_type = "multi_label_classification"
     try:
         answer = Explainer(classifier, scale="probability")(["not bad"])
-        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)("not bad")
+        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)(
+            "not bad"
+        )
     finally:
         model.config.problem_type = None
-    wanted = {one["label"]: one["score"] for one in (said[0] if isinstance(said[0], list) else said)}
-    np.testing.assert_allclose(answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6)
+    wanted = {
+        one["label"]: one["score"] for one in (said[0] if isinstance(said[0], list) else said)
+    }
+    np.testing.assert_allclose(
+        answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6
+    )
 
 
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
@@ -535,7 +652,9 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     )
     np.testing.assert_allclose(pair.values, piped.values, atol=1e-6)
     mask = np.array([0, 1, 2, 3, 4, 5])
-    bare = Explainer(model, torch.tensor([2, 4, 4, 4, 4, 3]), groups=mask, output=1)(torch.tensor([[2, 5, 6, 7, 8, 3]]))
+    bare = Explainer(model, torch.tensor([2, 4, 4, 4, 4, 3]), groups=mask, output=1)(
+        torch.tensor([[2, 5, 6, 7, 8, 3]])
+    )
     np.testing.assert_allclose(bare.values[:, 1:5], pair.values, atol=1e-6)
     np.testing.assert_allclose(bare.values[:, [0, 5]], 0, atol=1e-9)
 
@@ -546,16 +665,38 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
         ({}, "one text", "rows: wanted a list of texts, got one text; pass [text]"),
         ({}, [3], "rows: wanted a list of texts, got int"),
         ({}, {"text": ["good"]}, "rows: wanted a list of texts, got dict"),
-        ({"feature_names": ["a"]}, ["good"], "feature_names: the players of a text are named by its own words"),
-        ({"groups": np.zeros(3, dtype=int)}, ["good"], "groups: for texts, wanted 'tokens' or 'words'"),
+        (
+            {"feature_names": ["a"]},
+            ["good"],
+            "feature_names: the players of a text are named by its own words",
+        ),
+        (
+            {"groups": np.zeros(3, dtype=int)},
+            ["good"],
+            "groups: for texts, wanted 'tokens' or 'words'",
+        ),
         ({}, [], "rows: wanted a list of texts, got list"),
         ({}, [""], "rows: there are no tokens in text 0, ''"),
-        ({"background": "[BLANK]"}, ["good"], "background: the tokenizer knows no token '[BLANK]'; try '[MASK]'"),
-        ({"background": np.zeros(3)}, ["good"], "background: for texts, wanted a token such as '[MASK]', got ndarray"),
-        ({"groups": "letters"}, ["good"], "groups: for texts, wanted 'tokens' or 'words', got 'letters'"),
+        (
+            {"background": "[BLANK]"},
+            ["good"],
+            "background: the tokenizer knows no token '[BLANK]'; try '[MASK]'",
+        ),
+        (
+            {"background": np.zeros(3)},
+            ["good"],
+            "background: for texts, wanted a token such as '[MASK]', got ndarray",
+        ),
+        (
+            {"groups": "letters"},
+            ["good"],
+            "groups: for texts, wanted 'tokens' or 'words', got 'letters'",
+        ),
     ],
 )
-def test_bad_texts(classifier: tuple[Any, Any], options: dict[str, Any], texts: Any, message: str) -> None:
+def test_bad_texts(
+    classifier: tuple[Any, Any], options: dict[str, Any], texts: Any, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         Explainer(classifier, **options)(texts)
 
@@ -563,13 +704,19 @@ def test_bad_texts(classifier: tuple[Any, Any], options: dict[str, Any], texts: 
 # All kinds
 
 
-def test_the_census_network_is_explained_alike_through_torch_onnx_a_function_and_a_frame(tmp_path: Any) -> None:
-    from shearshap import data, models
+def test_the_census_network_is_explained_alike_through_torch_onnx_a_function_and_a_frame(
+    tmp_path: Any,
+) -> None:
+    from shearshap.paper import data
+    from shearshap.paper import networks as models
 
     census = data.load("census")
     network = models.train(census, steps=200).network
     rows, train = census.inputs[census.test][:8], census.inputs[census.train]
-    frame, frames = (pd.DataFrame(part, columns=[f"c{i}" for i in range(part.shape[1])]) for part in (rows, train))
+    frame, frames = (
+        pd.DataFrame(part, columns=[f"c{i}" for i in range(part.shape[1])])
+        for part in (rows, train)
+    )
 
     def function(x: Any) -> Floats:
         given = torch.tensor(np.asarray(x), dtype=torch.float32)

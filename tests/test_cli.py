@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shearshap import __version__, models
+from shearshap import __version__
 from shearshap.cli import app
-from shearshap.data import NAMES, criteo, load
+from shearshap.paper import networks as models
+from shearshap.paper.data import NAMES, criteo, load
 
 
 def shear(*words: object) -> Result:
@@ -44,7 +45,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_program_runs_on_its_own() -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "shearshap.cli", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "shearshap.cli", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert finished.stderr == ""
     assert finished.stdout.startswith("Usage: shear [OPTIONS] COMMAND")
@@ -96,14 +100,18 @@ def test_data_writes_rows_that_people_read(tmp_path: Path) -> None:
     lines = (tmp_path / "made" / "german.csv").read_text().splitlines()
     assert len(lines) == 1001
     assert lines[0].startswith("checking,duration,history,purpose,amount")
-    assert lines[1].startswith('below 0 DM,6,"critical account, or credits elsewhere",radio or television,1169')
+    assert lines[1].startswith(
+        'below 0 DM,6,"critical account, or credits elsewhere",radio or television,1169'
+    )
     assert {line.rsplit(",", 1)[1] for line in lines[1:]} == {"train", "validation", "test"}
     assert shear("data", "--out", tmp_path / "all.csv").exit_code == 2
 
 
 def test_data_reads_the_users_criteo_file(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
-    path.write_text("".join("\t".join((str(n % 2), *["3"] * 13, *["ab"] * 26)) + "\n" for n in range(40)))
+    path.write_text(
+        "".join("\t".join((str(n % 2), *["3"] * 13, *["ab"] * 26)) + "\n" for n in range(40))
+    )
     text = done("data", "criteo", "--path", path)
     assert "rows      40: 32 train, 4 validation, 4 test\n" in text
     assert "  I1              number, mean 1.386, standard deviation 1 on a log scale\n" in text
@@ -112,7 +120,9 @@ def test_data_reads_the_users_criteo_file(tmp_path: Path) -> None:
 # train
 
 
-def test_train_saves_a_network_and_says_how_good_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_saves_a_network_and_says_how_good_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = done("train", "german", "--steps", 6, "--activation", "relu", "--seed", 2)
     trained = models.load(tmp_path / "out" / "german-relu-seed2")
@@ -166,18 +176,30 @@ def test_an_estimate_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
-    assert failed("data", "cencus").startswith("error: there is no data set 'cencus'; did you mean 'census'?")
-    assert failed("data", "criteo").startswith("error: criteo: no file was given. Criteo's data cannot be shipped:")
+    assert failed("data", "cencus").startswith(
+        "error: there is no data set 'cencus'; did you mean 'census'?"
+    )
+    assert failed("data", "criteo").startswith(
+        "error: criteo: no file was given. Criteo's data cannot be shipped:"
+    )
     assert failed("data", "criteo", "--path", "nowhere.txt").startswith(
         "error: criteo: there is no file 'nowhere.txt'."
     )
-    assert failed("train", "german", "--path", "x").startswith("error: path: only criteo reads a file of yours")
+    assert failed("train", "german", "--path", "x").startswith(
+        "error: path: only criteo reads a file of yours"
+    )
     assert failed("train", "german", "--activation", "sine") == (
         "error: activation: wanted one of softplus, relu, gelu, tanh, got 'sine'\n"
     )
-    assert failed("truth", tmp_path).startswith(f"error: there is no file {tmp_path / 'model.json'}; wanted a folder")
-    assert failed("truth", folder, "--output", 5, "--rows", 1).startswith("error: output: there is no output 5;")
-    assert failed("truth", folder, "--tolerance", 0).startswith("error: tolerance: wanted a positive share")
+    assert failed("truth", tmp_path).startswith(
+        f"error: there is no file {tmp_path / 'model.json'}; wanted a folder"
+    )
+    assert failed("truth", folder, "--output", 5, "--rows", 1).startswith(
+        "error: output: there is no output 5;"
+    )
+    assert failed("truth", folder, "--tolerance", 0).startswith(
+        "error: tolerance: wanted a positive share"
+    )
 
 
 def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
@@ -188,7 +210,13 @@ def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("train",), ("data", "german", "--seed", "-1"), ("train", "german", "--steps", "0"), ("nothing",)]
+    "words",
+    [
+        ("train",),
+        ("data", "german", "--seed", "-1"),
+        ("train", "german", "--steps", "0"),
+        ("nothing",),
+    ],
 )
 def test_misuse_is_answered_with_the_usage(words: tuple[str, ...]) -> None:
     result = shear(*words)

@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from shearshap import Explainer, Explanation, __version__, models
+from shearshap import Explainer, Explanation, __version__
 from shearshap.cli import app
-from shearshap.data import criteo, load
 from shearshap.errors import InputError
-from shearshap.files import tables
-from shearshap.files.models import importing, open_model
-from shearshap.files.networks import network
+from shearshap.jobs import tables
+from shearshap.jobs.models import importing, open_model
+from shearshap.paper import networks as models
+from shearshap.paper.data import criteo, load
+from shearshap.paper.networks.raw_rows import network
 
 SCORE = """
 import numpy as np
@@ -85,7 +86,9 @@ def failed(model: object, data: object, *words: object, out: str = "values.parqu
 
 def _files() -> dict[Path, int]:
     """The files here and when they were changed, but for what Python keeps of the code that it ran."""
-    return {path: path.stat().st_mtime_ns for path in Path().iterdir() if path.name != "__pycache__"}
+    return {
+        path: path.stat().st_mtime_ns for path in Path().iterdir() if path.name != "__pycache__"
+    }
 
 
 def written(path: str = "values.parquet") -> Any:
@@ -101,10 +104,14 @@ def check_same(found: Any, wanted: Explanation) -> None:
         np.testing.assert_allclose(found[f"prediction{ending}"], one.predictions, rtol=1e-6)
         np.testing.assert_allclose(found[f"gap{ending}"], one.gap, atol=1e-9)
         for player, name in enumerate(wanted.feature_names):
-            np.testing.assert_allclose(found[f"value.{name}{ending}"], one.values[:, player], rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(
+                found[f"value.{name}{ending}"], one.values[:, player], rtol=1e-6, atol=1e-9
+            )
             if one.standard_errors is not None:
                 errors = found[f"standard_error.{name}{ending}"]
-                np.testing.assert_allclose(errors, one.standard_errors[:, player], rtol=1e-4, atol=1e-9)
+                np.testing.assert_allclose(
+                    errors, one.standard_errors[:, player], rtol=1e-4, atol=1e-9
+                )
 
 
 # What comes out
@@ -194,7 +201,16 @@ def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(4, 12))
     pd.DataFrame(rows, columns=columns).to_parquet("wide.parquet")
     (here / "wide.py").write_text("def f(x):\n    return (x['x0'] * x['x1']) + x.sum(axis=1)\n")
-    text = done("wide.py:f", "wide.parquet", "--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic")
+    text = done(
+        "wide.py:f",
+        "wide.parquet",
+        "--tol",
+        0.5,
+        "--budget",
+        2000,
+        "--method",
+        "permutation-antithetic",
+    )
     found = written()
     assert found["converged"].all()
     assert (found["evaluations"] < 2000).all()
@@ -237,7 +253,11 @@ def test_a_network_of_ours_takes_rows_as_people_read_them(here: Path, folder: Pa
     (here / "few.csv").write_text("".join(lines[:8]))
     text = done(folder, "few.csv", "--budget", 90, "--output", "good")
     explainer = Explainer(
-        models.load(folder).network, dataset.reference, groups=dataset.groups, output=1, output_names=dataset.classes
+        models.load(folder).network,
+        dataset.reference,
+        groups=dataset.groups,
+        output=1,
+        output_names=dataset.classes,
     )
     check_same(written(), explainer(dataset.inputs[:7], budget=90))
     assert "background  the mean training row of german\n" in text
@@ -251,12 +271,27 @@ def test_what_training_never_saw_is_told(folder: Path) -> None:
     frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
     frame.loc[1, "purpose"] = "a boat"
     frame.to_parquet("few.parquet")
-    text = done(folder, "few.parquet", "--budget", 120, "--background", "few.parquet", "--method", "leverage")
-    assert "note        purpose: 1 of 3 cells hold a category that training did not have, such as 'a boat'\n" in text
+    text = done(
+        folder,
+        "few.parquet",
+        "--budget",
+        120,
+        "--background",
+        "few.parquet",
+        "--method",
+        "leverage",
+    )
+    assert (
+        "note        purpose: 1 of 3 cells hold a category that training did not have, such as 'a boat'\n"
+        in text
+    )
     frame["amount"] = frame["amount"].astype(float)
     frame.loc[2, "amount"] = np.nan
     frame.to_parquet("few.parquet")
-    assert failed(folder, "few.parquet") == "column 'amount' is missing in row 2; fill it in or drop the row"
+    assert (
+        failed(folder, "few.parquet")
+        == "column 'amount' is missing in row 2; fill it in or drop the row"
+    )
 
 
 @pytest.mark.parametrize("name", ["census", "bank", "german", "criteo-synthetic"])
@@ -265,10 +300,16 @@ def test_raw_columns_become_the_inputs_of_the_data_set(
 ) -> None:
     made = criteo.synthetic(0, rows=600) if name == "criteo-synthetic" else load(name)
     monkeypatch.setattr(criteo, "synthetic", lambda _seed: made)
-    own = models.Trained(models.build(models.config_for(made)), models.config_for(made), name, 0, 0, 0.0, 0.0, 0.0)
+    own = models.Trained(
+        models.build(models.config_for(made)), models.config_for(made), name, 0, 0, 0.0, 0.0, 0.0
+    )
     opened = network(models.save(own, tmp_path / "net"), None)
     made.write(tmp_path / "rows.csv")
-    table = tables.read(tmp_path / "rows.csv", "data", text=opened.text).slice(0, 400).select(list(opened.features))
+    table = (
+        tables.read(tmp_path / "rows.csv", "data", text=opened.text)
+        .slice(0, 400)
+        .select(list(opened.features))
+    )
     np.testing.assert_allclose(opened.encode(tables.cells(table)), made.inputs[:400], rtol=1e-6)
 
 
@@ -278,7 +319,9 @@ def test_raw_columns_become_the_inputs_of_the_data_set(
 def people(rows: int = 60) -> Any:
     """Rows with numbers, text and missing values, and a label that depends on them."""
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"age": rng.integers(20, 60, rows), "city": rng.choice(["Bern", "Oslo", "Rome"], rows)})
+    frame = pd.DataFrame(
+        {"age": rng.integers(20, 60, rows), "city": rng.choice(["Bern", "Oslo", "Rome"], rows)}
+    )
     frame["income"] = np.where(rng.random(rows) < 0.2, np.nan, rng.normal(3, 1, rows).round(3))
     frame["bought"] = np.where((frame["age"] > 40) ^ (frame["city"] == "Rome"), "yes", "no")
     return frame
@@ -292,9 +335,13 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
 
-    columns = make_column_transformer((OneHotEncoder(), ["city"]), (SimpleImputer(), ["age", "income"]))
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["city"]), (SimpleImputer(), ["age", "income"])
+    )
     frame = people()
-    fitted = make_pipeline(columns, LogisticRegression()).fit(frame[["age", "city", "income"]], frame["bought"])
+    fitted = make_pipeline(columns, LogisticRegression()).fit(
+        frame[["age", "city", "income"]], frame["bought"]
+    )
     path = tmp_path_factory.mktemp("pipeline") / "model.joblib"
     joblib.dump(fitted, path)
     return path
@@ -306,7 +353,9 @@ def test_a_pickle_is_opened_only_when_it_is_trusted(pipeline: Path) -> None:
     assert failed(pipeline, "people.csv").startswith(
         f"model: {pipeline} is a pickle, and opening one runs whatever code is in it; if you know who made it, add --trust"
     )
-    text = done(pipeline, "people.csv", "--trust", "--output", "yes", "--background", "mean:people.csv")
+    text = done(
+        pipeline, "people.csv", "--trust", "--output", "yes", "--background", "mean:people.csv"
+    )
     assert "not used    bought\n" in text
     assert "background  mean of the 60 rows of people.csv\n" in text
     frame = people()[["age", "city", "income"]]
@@ -331,19 +380,25 @@ def boosted(kind: str, frame: Any, labels: Any) -> tuple[str, Any]:
     if kind == "catboost":
         import catboost
 
-        model = catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False, cat_features=["city"])
+        model = catboost.CatBoostClassifier(
+            iterations=5, verbose=0, allow_writing_files=False, cat_features=["city"]
+        )
         model.fit(frame, labels).save_model("model.cbm")
         return "model.cbm", model.predict_proba(frame)[:, 1]
     frame = frame.astype({"city": "category"})
     if kind == "xgboost":
         import xgboost
 
-        model = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1).fit(frame, labels)
+        model = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1).fit(
+            frame, labels
+        )
         model.save_model("model.ubj")
         return "model.ubj", model.predict_proba(frame)[:, 1]
     import lightgbm
 
-    model = lightgbm.LGBMClassifier(n_estimators=5, min_child_samples=2, verbose=-1, n_jobs=1).fit(frame, labels)
+    model = lightgbm.LGBMClassifier(n_estimators=5, min_child_samples=2, verbose=-1, n_jobs=1).fit(
+        frame, labels
+    )
     model.booster_.save_model("model.txt")
     return "model.txt", model.predict_proba(frame)[:, 1]
 
@@ -353,7 +408,9 @@ def test_a_booster_is_not_given_text_and_numbers_in_one_column() -> None:
     frame = people()
     frame.to_csv("people.csv", index=False)
     frame.assign(city=np.arange(len(frame)) % 3).to_csv("coded.csv", index=False)
-    file, _ = boosted("xgboost", frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int))
+    file, _ = boosted(
+        "xgboost", frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int)
+    )
     assert failed(file, "people.csv", "--background", "mode:coded.csv") == (
         f"column 'city' holds string such as {frame['city'][0]!r} in the data, and int64 such as 0 in the background; "
         "give both the same type"
@@ -366,7 +423,9 @@ def test_boosters_take_text_as_they_were_trained_with(kind: str) -> None:
     frame = people()
     frame.to_csv("people.csv", index=False)
     frame[frame["city"] != "Rome"].to_csv("north.csv", index=False)
-    file, chances = boosted(kind, frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int))
+    file, chances = boosted(
+        kind, frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int)
+    )
     words = ("--output", "1") if kind == "catboost" else ()
     done(file, "people.csv", "--background", "mode:north.csv", *words)
     np.testing.assert_allclose(written()["prediction"], chances, rtol=1e-5)
@@ -379,9 +438,12 @@ def linear_onnx(path: Path) -> None:
 
     weights = helper.make_tensor("w", TensorProto.FLOAT, (2, 1), [2.0, -1.0])
     inputs, outputs = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])] for name, size in (("x", 2), ("y", 1))
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])]
+        for name, size in (("x", 2), ("y", 1))
     )
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", inputs, outputs, [weights])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", inputs, outputs, [weights]
+    )
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
@@ -436,7 +498,10 @@ def test_a_file_of_code_is_a_module_like_any_other(here: Path, name: str) -> Non
 
 def test_a_file_of_code_that_fails_is_forgotten(here: Path) -> None:
     (here / "broken.py").write_text("raise ValueError('no weights')\n")
-    assert failed("broken.py:f", "rows.csv") == "model: broken.py cannot be imported: ValueError: no weights"
+    assert (
+        failed("broken.py:f", "rows.csv")
+        == "model: broken.py cannot be imported: ValueError: no weights"
+    )
     assert "broken" not in sys.modules
 
 
@@ -473,7 +538,9 @@ def test_parquet_is_read_without_a_nameless_index(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_columns_that_csv_cannot_hold_are_told() -> None:
-    pd.DataFrame({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": [[1], [2]]}).to_parquet("lists.parquet")
+    pd.DataFrame({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": [[1], [2]]}).to_parquet(
+        "lists.parquet"
+    )
     told = failed("score.py:predict", "lists.parquet", "--drop", "l", out="values.csv")
     assert told.startswith("out: values.csv cannot hold all columns: ")
     done("score.py:predict", "lists.parquet", "--drop", "l")
@@ -521,9 +588,17 @@ def test_text_that_becomes_categories_has_the_same_ones_everywhere() -> None:
 @pytest.mark.parametrize(
     ("data", "background", "told"),
     [
-        (["3", "?"], [1, 2], "string such as '?' in the data, and int64 such as 1 in the background"),
+        (
+            ["3", "?"],
+            [1, 2],
+            "string such as '?' in the data, and int64 such as 1 in the background",
+        ),
         ([1.5], CODED, "double such as 1.5 in the data, and string such as 'y' in the background"),
-        ([2**60 + 1], [0.5], f"int64 such as {2**60 + 1} in the data, and double such as 0.5 in the background"),
+        (
+            [2**60 + 1],
+            [0.5],
+            f"int64 such as {2**60 + 1} in the data, and double such as 0.5 in the background",
+        ),
     ],
 )
 def test_types_that_do_not_go_together_are_told(data: Any, background: Any, told: str) -> None:
@@ -535,12 +610,16 @@ def test_types_that_do_not_go_together_are_told(data: Any, background: Any, told
 @pytest.mark.parametrize("statistic", ["", "mean:"])
 @pytest.mark.parametrize(("rows", "absent"), [("1\n3\n", "0.5\n1.5\n"), ("0.5\n1.5\n", "1\n3\n")])
 def test_whole_numbers_meet_decimals(here: Path, rows: str, absent: str, statistic: str) -> None:
-    (here / "sum.py").write_text("def f(x):\n    return x['n'] + (x['t'] == 'w') + 0 * x['e'].fillna(0)\n")
+    (here / "sum.py").write_text(
+        "def f(x):\n    return x['n'] + (x['t'] == 'w') + 0 * x['e'].fillna(0)\n"
+    )
     (here / "whole.csv").write_text("n,t,e\n" + rows.replace("\n", ",w,\n"))
     (here / "decimal.csv").write_text("n,t,e\n" + absent.replace("\n", ",,1\n"))
     done("sum.py:f", "whole.csv", "--background", f"{statistic}decimal.csv")
     numbers = np.array(rows.split(), dtype=float)
-    np.testing.assert_allclose(written()["value.n"], numbers - np.array(absent.split(), dtype=float).mean())
+    np.testing.assert_allclose(
+        written()["value.n"], numbers - np.array(absent.split(), dtype=float).mean()
+    )
     np.testing.assert_allclose(written()["value.t"], 1)
 
 
@@ -566,7 +645,8 @@ def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
     text = done("score.py:predict", "indexed.csv", "--background", "absent.csv")
     assert "rows        3 of indexed.csv, 3 features each\n" in text
     assert (
-        "note        the first column of indexed.csv has no name, as pandas' index has none, and is left out\n" in text
+        "note        the first column of indexed.csv has no name, as pandas' index has none, and is left out\n"
+        in text
     )
     assert written()["value.a"].tolist() == [2, 4, 6]
     assert "not used" not in text
@@ -576,7 +656,10 @@ def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
 def test_text_in_another_encoding_is_refused(here: Path, encoding: str) -> None:
     (here / "x.csv").write_bytes("a,b,s\n1,2,x\n2,3,café\n".encode(encoding))
     what = "column 's'" if encoding == "latin-1" else "the header"
-    assert failed("score.py:predict", "x.csv") == f"data: {what} of x.csv is not UTF-8 text; save the file as UTF-8"
+    assert (
+        failed("score.py:predict", "x.csv")
+        == f"data: {what} of x.csv is not UTF-8 text; save the file as UTF-8"
+    )
     (here / "x.csv").write_bytes("a,b,é\n1,2,x\n2,3,y\n".encode(encoding))
     told = failed("score.py:predict", "rows.csv", "--background", "x.csv")
     assert told == "background: the header of x.csv is not UTF-8 text; save the file as UTF-8"
@@ -586,7 +669,9 @@ def test_text_of_a_network_in_another_encoding_is_refused(here: Path, folder: Pa
     frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
     frame.loc[1, "purpose"] = "café"
     frame.to_csv(here / "few.csv", index=False, encoding="latin-1")
-    assert failed(folder, "few.csv") == ("data: column 'purpose' of few.csv is not UTF-8 text; save the file as UTF-8")
+    assert failed(folder, "few.csv") == (
+        "data: column 'purpose' of few.csv is not UTF-8 text; save the file as UTF-8"
+    )
 
 
 @pytest.mark.usefixtures("here")
@@ -595,7 +680,9 @@ def test_text_of_a_network_in_another_encoding_is_refused(here: Path, folder: Pa
     [([[1], [2]], "list<"), ([{"x": 1}, {"x": 2}], "struct<x: int64>"), ([b"x", b"y"], "binary")],
 )
 def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], kind: str) -> None:
-    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": cells}), "nested.parquet")
+    pq.write_table(
+        pa.table({"a": [1, 2], "b": [1, 2], "s": ["x", "y"], "l": cells}), "nested.parquet"
+    )
     told = failed("score.py:predict", "nested.parquet")
     assert told.startswith(f"column 'l' of nested.parquet holds {kind}")
     assert told.endswith(
@@ -632,7 +719,9 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
         ("score.py:predict", ("--tol", "0"), "tol: wanted a positive number"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line_each(here: Path, model: str, words: tuple[str, ...], message: str) -> None:
+def test_mistakes_are_one_line_each(
+    here: Path, model: str, words: tuple[str, ...], message: str
+) -> None:
     (here / "b.csv").write_text("a\n1\n")
     told = failed(model, "rows.csv", *words)
     assert told.startswith(message)
@@ -665,7 +754,9 @@ def test_mistakes_are_one_line_each(here: Path, model: str, words: tuple[str, ..
         ),
     ],
 )
-def test_tables_that_cannot_be_explained(here: Path, data: str, content: str | None, message: str) -> None:
+def test_tables_that_cannot_be_explained(
+    here: Path, data: str, content: str | None, message: str
+) -> None:
     if content is not None:
         (here / data).write_text(content)
     assert failed("score.py:predict", data).startswith(message)
@@ -682,7 +773,9 @@ def test_a_column_that_stands_twice_in_parquet_is_told(here: Path) -> None:
 def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -> None:
     (here / "values.parquet").write_text("what was there before")
     told = failed("score.py:failing", "rows.csv", "--background", "absent.csv")
-    assert told.endswith("RuntimeError: cannot score this (first on row 2 with 3 of 3 players present)")
+    assert told.endswith(
+        "RuntimeError: cannot score this (first on row 2 with 3 of 3 players present)"
+    )
     told = failed("score.py:hollow", "rows.csv", "--background", "absent.csv")
     assert told.startswith("the model returned nan for row 1 with 3 of 3 players present")
     assert (here / "values.parquet").read_text() == "what was there before"
@@ -696,12 +789,20 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
         "out: wanted a file that ends in .parquet, .pq, .csv, got values.txt"
     )
     (here / "d.csv").mkdir()
-    assert failed("no model", "rows.csv", out="d.csv") == "out: d.csv is a folder; wanted the name of a file"
+    assert (
+        failed("no model", "rows.csv", out="d.csv")
+        == "out: d.csv is a folder; wanted the name of a file"
+    )
     (here / "values.html").mkdir()
-    assert failed("no model", "rows.csv", "--report") == "report: values.html is a folder; wanted the name of a file"
+    assert (
+        failed("no model", "rows.csv", "--report")
+        == "report: values.html is a folder; wanted the name of a file"
+    )
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+@pytest.mark.skipif(
+    not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to"
+)
 @pytest.mark.usefixtures("here")
 def test_a_folder_that_takes_no_files_is_refused_before_any_work() -> None:
     told = failed("no model", "rows.csv", out="/proc/values.parquet")
@@ -719,7 +820,9 @@ def test_a_folder_that_takes_no_files_is_refused_before_any_work() -> None:
         ((), "code.csv", "the model"),
     ],
 )
-def test_what_is_read_is_not_overwritten(here: Path, words: tuple[str, ...], out: str, told: str) -> None:
+def test_what_is_read_is_not_overwritten(
+    here: Path, words: tuple[str, ...], out: str, told: str
+) -> None:
     (here / "criteo.csv").write_text("1")
     (here / "link.csv").symlink_to("absent.csv")
     (here / "code.csv").symlink_to("score.py")
@@ -752,14 +855,21 @@ def test_a_background_too_large_to_average_over_needs_a_budget(here: Path) -> No
 
 def test_an_interrupted_run_writes_nothing(here: Path) -> None:
     result = explain("score.py:stopped", "rows.csv")
-    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "stopped; nothing is written\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        130,
+        "",
+        "stopped; nothing is written\n",
+    )
     assert not (here / "values.parquet").exists()
 
 
 def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     (here / "model.onnx").write_text("")
-    assert failed("model.onnx", "rows.csv") == "model: model.onnx needs onnxruntime: pip install onnxruntime"
+    assert (
+        failed("model.onnx", "rows.csv")
+        == "model: model.onnx needs onnxruntime: pip install onnxruntime"
+    )
     for library, words in (("jinja2", ("--report",)), ("pandas", ()), ("pyarrow", ())):
         monkeypatch.setitem(sys.modules, library, None)
         what = "--report" if words else "shear explain"
@@ -769,14 +879,18 @@ def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_extra_brings_what_the_command_needs() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     extra = {re.split(r"\W", one)[0] for one in project["optional-dependencies"]["explain"]}
     assert extra == {"jinja2", "pandas", "pyarrow"}
 
 
 def test_a_file_of_another_kind_is_told(here: Path) -> None:
     (here / "model.json").write_text("{}")
-    assert failed("model.json", "rows.csv").startswith("model: model.json cannot be read: XGBoostError: ")
+    assert failed("model.json", "rows.csv").startswith(
+        "model: model.json cannot be read: XGBoostError: "
+    )
     with pytest.raises(InputError, match="cannot be read"):
         open_model(str(here / "model.json"))
 
@@ -793,12 +907,23 @@ def test_help_shows_examples() -> None:
 
 
 def test_the_program_explains_and_reports(here: Path) -> None:
-    command = ["explain", "--model", "score.py:predict", "--data", "rows.csv", "--out", "values.parquet", "--report"]
-    finished = subprocess.run([sys.executable, "-m", "shearshap.cli", *command], capture_output=True, text=True)
+    command = [
+        "explain",
+        "--model",
+        "score.py:predict",
+        "--data",
+        "rows.csv",
+        "--out",
+        "values.parquet",
+        "--report",
+    ]
+    finished = subprocess.run(
+        [sys.executable, "-m", "shearshap.cli", *command], capture_output=True, text=True
+    )
     assert (finished.returncode, finished.stderr) == (0, "")
     assert finished.stdout.endswith("report      values.html, for a browser\n")
     facts = json.loads(pq.read_schema("values.parquet").metadata[tables.METADATA])
     assert facts["command"] == "shear " + " ".join(command)
-    assert facts["command"] in (here / "values.html").read_text().replace('<span class="option">', "").replace(
-        "</span>", ""
-    )
+    assert facts["command"] in (here / "values.html").read_text().replace(
+        '<span class="option">', ""
+    ).replace("</span>", "")

@@ -62,12 +62,16 @@ def test_out_of_memory_makes_batches_smaller_not_an_error_shap_1111_1035_498_418
             return x.prod(dim=1)
 
     answer = Explainer(Small(), np.zeros(5))(ROWS, budget=32)
-    np.testing.assert_allclose(answer.values, (ROWS.prod(axis=1) / 5)[:, None].repeat(5, axis=1), atol=1e-9)
+    np.testing.assert_allclose(
+        answer.values, (ROWS.prod(axis=1) / 5)[:, None].repeat(5, axis=1), atol=1e-9
+    )
 
 
 def test_one_hot_columns_are_one_player_shap_1654_397_679_alibi_879() -> None:
     """The Shapley value of the group as one player, which the sum of its columns' values is not."""
-    frame = pd.DataFrame(np.eye(3), columns=["city_a", "city_b", "city_c"]).assign(x=[1.0, 2.0, 3.0])
+    frame = pd.DataFrame(np.eye(3), columns=["city_a", "city_b", "city_c"]).assign(
+        x=[1.0, 2.0, 3.0]
+    )
 
     def model(f: Any) -> Floats:
         one_hot = f[["city_a", "city_b", "city_c"]].sum(axis=1).to_numpy() == 1
@@ -82,7 +86,9 @@ def test_one_hot_columns_are_one_player_shap_1654_397_679_alibi_879() -> None:
 
 
 def test_overlapping_groups_are_an_error_shap_4482() -> None:
-    with pytest.raises(InputError, match=r"groups overlap: input column 1 is in the groups of players \[0, 1\]"):
+    with pytest.raises(
+        InputError, match=r"groups overlap: input column 1 is in the groups of players \[0, 1\]"
+    ):
         Explainer(Counting(), np.zeros(5), groups=[[0, 1], [1, 2], [3, 4]])(ROWS)
 
 
@@ -110,7 +116,9 @@ def test_a_model_trained_on_named_columns_gets_them_shap_1362() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_what_does_not_add_up_is_told_shap_4251_3363_3505_4239_captum_1113(method: str) -> None:
     """Methods that promise efficiency have it; the others tell their gap, and can close it."""
-    answer = Explainer(network(5), np.zeros(5), method=method)(ROWS, budget=40 if method == "exact" else 700)
+    answer = Explainer(network(5), np.zeros(5), method=method)(
+        ROWS, budget=40 if method == "exact" else 700
+    )
     adds = answer.predictions - answer.base_values - answer.values.sum(axis=1)
     np.testing.assert_allclose(answer.gap, adds)
     if "efficiency" in METHODS[method].promises:

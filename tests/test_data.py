@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from shearshap import InputError
-from shearshap.data import NAMES, Dataset, Encoder, criteo, load, uci
-from shearshap.data.dataset import split
+from shearshap.paper.data import NAMES, Dataset, Encoder, criteo, load, uci
+from shearshap.paper.data.dataset import split
 
 Frame = dict[str, NDArray[Any]]
 SIZES = {"census": (20838, 5210, 6513), "bank": (28934, 7234, 9043), "german": (640, 160, 200)}
@@ -59,7 +59,9 @@ def test_the_synthetic_split_has_the_papers_sizes() -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_splits_are_disjoint_complete_and_stratified(shipped: dict[str, Dataset], name: str) -> None:
+def test_splits_are_disjoint_complete_and_stratified(
+    shipped: dict[str, Dataset], name: str
+) -> None:
     dataset = shipped[name]
     parts = (dataset.train, dataset.validation, dataset.test)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(dataset.labels)))
@@ -146,20 +148,34 @@ def test_columns_are_found_by_name() -> None:
 def test_a_missing_number_is_filled_with_the_mean_or_refused() -> None:
     gap = frame_with("size", [1.0, np.nan, 3.0, 6.0])
     assert encoder(fill=True).encode(gap)[1, 0] == 0
-    with pytest.raises(InputError, match="column 'size' is missing in row 1; fill it in or drop the row"):
+    with pytest.raises(
+        InputError, match="column 'size' is missing in row 1; fill it in or drop the row"
+    ):
         encoder().encode(gap)
-    with pytest.raises(InputError, match="column 'size' is missing in row 1; fill it in or drop the row"):
+    with pytest.raises(
+        InputError, match="column 'size' is missing in row 1; fill it in or drop the row"
+    ):
         Encoder.fit(gap, ("size", "weight"))
-    assert Encoder.fit(gap, ("size", "weight"), fill=True).numeric["size"][0] == pytest.approx(10 / 3)
+    assert Encoder.fit(gap, ("size", "weight"), fill=True).numeric["size"][0] == pytest.approx(
+        10 / 3
+    )
 
 
 def test_a_column_without_any_number_is_all_zero_where_filled() -> None:
     gap = frame_with("size", [np.nan] * 4)
-    assert Encoder.fit(gap, ("size", "weight"), fill=True).encode(gap)[:, 0].tolist() == [0, 0, 0, 0]
+    assert Encoder.fit(gap, ("size", "weight"), fill=True).encode(gap)[:, 0].tolist() == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_text_in_a_column_of_numbers_is_refused() -> None:
-    with pytest.raises(InputError, match=r"column 'size' must hold numbers: could not convert string to float: .*big"):
+    with pytest.raises(
+        InputError,
+        match=r"column 'size' must hold numbers: could not convert string to float: .*big",
+    ):
         encoder().encode(frame_with("size", ["1", "2", "big", "4"]))
 
 
@@ -185,14 +201,22 @@ def test_the_players_own_every_input_once(shipped: dict[str, Dataset]) -> None:
         "census": (5, 8, 106), "bank": (7, 9, 51), "german": (7, 13, 61)
     }.items():  # fmt: skip
         dataset = shipped[name]
-        assert (dataset.continuous, dataset.categorical, dataset.inputs.shape[1]) == (continuous, categorical, inputs)
-        assert sorted(column for owned in dataset.groups.values() for column in owned) == list(range(inputs))
+        assert (dataset.continuous, dataset.categorical, dataset.inputs.shape[1]) == (
+            continuous,
+            categorical,
+            inputs,
+        )
+        assert sorted(column for owned in dataset.groups.values() for column in owned) == list(
+            range(inputs)
+        )
         assert dataset.display.shape == (len(dataset.inputs), len(dataset.feature_names))
 
 
 def test_the_reference_is_the_mean_of_the_training_rows(shipped: dict[str, Dataset]) -> None:
     census = shipped["census"]
-    np.testing.assert_allclose(census.reference, census.inputs[census.train].mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(
+        census.reference, census.inputs[census.train].mean(axis=0), atol=1e-4
+    )
     for name in census.encoder.categories:
         assert census.reference[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
 
@@ -216,13 +240,18 @@ def test_repr_says_the_size_and_the_splits(shipped: dict[str, Dataset]) -> None:
 
 
 @pytest.mark.parametrize("damage", ["another", "truncated"])
-def test_a_damaged_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str
+) -> None:
     packed = lzma.compress(b"1 2 3\n" * 100)
     (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "german.data.xz").write_bytes(packed if damage == "another" else packed[:-20])
+    (tmp_path / "files" / "german.data.xz").write_bytes(
+        packed if damage == "another" else packed[:-20]
+    )
     monkeypatch.setattr(uci, "files", lambda _package: tmp_path)
     with pytest.raises(
-        InputError, match=r"german\.data\.xz is damaged: its hash is not the one it was shipped with; reinstall"
+        InputError,
+        match=r"german\.data\.xz is damaged: its hash is not the one it was shipped with; reinstall",
     ):
         load("german")
 
@@ -234,7 +263,9 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 
 def test_a_path_where_none_is_read_is_refused() -> None:
-    with pytest.raises(InputError, match=r"path: only criteo reads a file of yours, german needs none; got 'x.txt'"):
+    with pytest.raises(
+        InputError, match=r"path: only criteo reads a file of yours, german needs none; got 'x.txt'"
+    ):
         load("german", path="x.txt")
 
 
@@ -245,7 +276,12 @@ def line(number: int, label: object = None) -> str:
     """A line of the file: I1 is its number, I2 is blank in odd lines, I3 always, and C26 is a category of its own."""
     counts = [str(number), "" if number % 2 else "7", "", *(str(number % n) for n in range(3, 13))]
     kinds = [f"{number % (n + 2):08x}" for n in range(24)]
-    return "\t".join((str(number % 2 if label is None else label), *counts, *kinds, "", f"{number:08x}")) + "\n"
+    return (
+        "\t".join(
+            (str(number % 2 if label is None else label), *counts, *kinds, "", f"{number:08x}")
+        )
+        + "\n"
+    )
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -262,7 +298,9 @@ def test_criteo_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None
     assert dataset.display[5, 0] == "5"
     assert dataset.display[5, 1] == dataset.display[5, 2] == "missing"
     mean, deviation = dataset.encoder.numeric["I1"]
-    np.testing.assert_allclose(dataset.inputs[:, 0] * deviation + mean, np.log1p(np.arange(100)), atol=1e-5)
+    np.testing.assert_allclose(
+        dataset.inputs[:, 0] * deviation + mean, np.log1p(np.arange(100)), atol=1e-5
+    )
     assert dataset.inputs[5, 1] == 0
     assert not dataset.inputs[:, dataset.groups["C26"]].any()
     assert not dataset.synthetic
@@ -294,7 +332,9 @@ def test_criteo_data_set_is_reproducible(tmp_path: Path) -> None:
     assert first.display[:, 0].tolist() != other.display[:, 0].tolist()
 
 
-FORMAT = "wanted 40, tab separated: a label 0 or 1, 13 integers, 26 categories. Is the file truncated?"
+FORMAT = (
+    "wanted 40, tab separated: a label 0 or 1, 13 integers, 26 categories. Is the file truncated?"
+)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +382,9 @@ def test_criteo_says_where_to_get_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape(f"criteo: no file was given. {criteo.WHERE}")):
         load("criteo")
     nowhere = tmp_path / "train.txt"
-    with pytest.raises(InputError, match=re.escape(f"criteo: there is no file '{nowhere}'. {criteo.WHERE}")):
+    with pytest.raises(
+        InputError, match=re.escape(f"criteo: there is no file '{nowhere}'. {criteo.WHERE}")
+    ):
         load("criteo", path=nowhere)
 
 
@@ -352,7 +394,9 @@ def test_criteo_says_where_to_get_the_file(tmp_path: Path) -> None:
 def test_synthetic_data_say_so_wherever_they_show(made: Dataset) -> None:
     assert made.synthetic
     assert made.name == "criteo-synthetic"
-    assert repr(made).startswith("Dataset('criteo-synthetic', synthetic, 3000 rows, 13 continuous + 26 categorical")
+    assert repr(made).startswith(
+        "Dataset('criteo-synthetic', synthetic, 3000 rows, 13 continuous + 26 categorical"
+    )
     assert "synthetic" in made.title
     assert "not Criteo's data" in made.title
     assert made.source == "made by shearshap"

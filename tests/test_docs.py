@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 
 from shearshap import plots
 from shearshap.cli import app
-from shearshap.files import charts, document, job
+from shearshap.jobs import charts, job
+from shearshap.jobs import explained_page as document
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -81,7 +82,11 @@ def steps(text: str) -> list[Step]:
     ]
 
 
-PAGES = [path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if steps(path.read_text(encoding="utf-8"))]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    if steps(path.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
@@ -110,7 +115,9 @@ def import_peers(text: str) -> None:
     """Import the peers that a page imports, whose own warnings on import are none of ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for peer in re.findall(r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE):
+        for peer in re.findall(
+            r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE
+        ):
             import_module(peer)
 
 
@@ -126,14 +133,20 @@ def run_python(step: Step, page: str, namespace: dict[str, Any]) -> str:
 def run_commands(step: Step, page: str, _namespace: dict[str, Any]) -> str:
     """Run the commands `$ shear ...` of a block."""
     printed = []
-    commands = [line.removeprefix("$ ") for line in step.code.replace("\\\n", " ").splitlines() if line.strip()]
+    commands = [
+        line.removeprefix("$ ")
+        for line in step.code.replace("\\\n", " ").splitlines()
+        if line.strip()
+    ]
     for command in commands:
         if command.startswith(ELSEWHERE):
             continue
         program, *arguments = shlex.split(command)
         assert program == "shear", f"{page}:{step.line} runs {program}, which no test does"
         answer = CliRunner().invoke(app, arguments)
-        assert answer.exit_code == 0, f"{page}:{step.line}: {command}\n{answer.output}\n{answer.exception!r}"
+        assert answer.exit_code == 0, (
+            f"{page}:{step.line}: {command}\n{answer.output}\n{answer.exception!r}"
+        )
         printed.append(answer.output)
     return "".join(printed)
 
@@ -163,13 +176,29 @@ def test_a_page_is_run_from_top_to_bottom_and_its_output_is_compared() -> None:
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "read")]
-    done = subprocess.run([*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True, check=False)
+    build = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        "-d",
+        str(tmp_path / "read"),
+    ]
+    done = subprocess.run(
+        [*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
     assert [page for page in pages if not (tmp_path / "site" / page).exists()] == []
     reference = (tmp_path / "site" / "api" / "explaining.html").read_text(encoding="utf-8")
-    assert all(f'id="shearshap.{name}"' in reference for name in ("Explainer", "Explanation.interval", "explain_game"))
+    assert all(
+        f'id="shearshap.{name}"' in reference
+        for name in ("Explainer", "Explanation.interval", "explain_game")
+    )
     drawn = (tmp_path / "site" / "api" / "plots.html").read_text(encoding="utf-8")
     assert [name for name in plots.__all__ if f'id="shearshap.plots.{name}"' not in drawn] == []
 
@@ -177,10 +206,16 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 def test_no_block_is_of_a_kind_that_is_not_run() -> None:
     """Python and commands run, text is compared, directives are Sphinx's: there is no fifth kind to be forgotten."""
     for page in (ROOT / "README.md", *DOCS.rglob("*.md")):
-        fences = re.findall(r"^ *(?:```+|~~~+)(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        fences = re.findall(
+            r"^ *(?:```+|~~~+)(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
         assert len(fences) % 2 == 0, page
         kinds = {kind.strip() for kind in fences[::2]}
-        assert {kind for kind in kinds if not kind.startswith("{")} <= {"python", "console", "text"}, page
+        assert {kind for kind in kinds if not kind.startswith("{")} <= {
+            "python",
+            "console",
+            "text",
+        }, page
 
 
 def test_the_page_says_how_much_the_report_shows() -> None:
@@ -196,14 +231,22 @@ def test_the_page_says_how_much_the_report_shows() -> None:
 
 
 def test_every_complaint_has_an_answer() -> None:
-    answered = re.findall(r"\b(?:shapiq|shap|captum|alibi)#\d+\b", (DOCS / "faq.md").read_text(encoding="utf-8"))
+    answered = re.findall(
+        r"\b(?:shapiq|shap|captum|alibi)#\d+\b", (DOCS / "faq.md").read_text(encoding="utf-8")
+    )
     assert sorted(set(answered)) == sorted(COMPLAINTS)
 
 
 def test_the_tests_that_pages_name_exist() -> None:
     for page in DOCS.rglob("*.md"):
-        for file, name in re.findall(r"tests/(test_\w+\.py)::(test_\w+)", page.read_text(encoding="utf-8")):
-            assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (page, file, name)
+        for file, name in re.findall(
+            r"tests/(test_\w+\.py)::(test_\w+)", page.read_text(encoding="utf-8")
+        ):
+            assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (
+                page,
+                file,
+                name,
+            )
 
 
 def test_links_between_pages_lead_somewhere() -> None:

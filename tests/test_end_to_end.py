@@ -9,7 +9,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -24,7 +26,16 @@ def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
 
 
 def test_the_throughput_benchmark_puts_us_beside_the_peers() -> None:
-    printed = run("benchmarks/throughput.py", "--rows", "40", "--peer-rows", "1", "--methods", "leverage", "shear")
+    printed = run(
+        "benchmarks/throughput.py",
+        "--rows",
+        "40",
+        "--peer-rows",
+        "1",
+        "--methods",
+        "leverage",
+        "shear",
+    )
     names = re.findall(r"^\| ([\w. -]+?) \| (\d+) \|", printed, flags=re.MULTILINE)
     assert [name for name, _ in names] == [
         "bare forward", "leverage", "shear", "shap.KernelExplainer", "shap.PermutationExplainer", "captum KernelShap",
@@ -34,13 +45,21 @@ def test_the_throughput_benchmark_puts_us_beside_the_peers() -> None:
 
 
 def test_the_readme_names_the_two_scripts() -> None:
-    commands = re.findall(r"^    (sh scripts/\S+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    commands = re.findall(
+        r"^    (sh scripts/\S+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE
+    )
     assert commands == ["sh scripts/demo.sh", "sh scripts/check.sh"]
     assert "sh scripts/check.sh" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md", "docs/reproduction.md"):
+    for document in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "benchmarks/README.md",
+        "docs/reproduction.md",
+    ):
         path = ROOT / document
         links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text())
         assert [link for link in links if not (path.parent / link).exists()] == [], document

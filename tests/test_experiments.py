@@ -19,20 +19,32 @@ import torch
 from typer.testing import CliRunner
 
 import browser
-from shearshap import METHODS, explain, theory
+from shearshap import METHODS, explain
 from shearshap.cli import app
-from shearshap.data import load
-from shearshap.experiments import ABLATIONS, STUDIES, Spec, printed, read, report, run, studies
-from shearshap.experiments.records import column, kept, where
-from shearshap.experiments.run import tasks
-from shearshap.experiments.studies import among, draws
-from shearshap.experiments.subject import Subject, prepare
-from shearshap.models import save, train
+from shearshap.paper import theory
+from shearshap.paper.data import load
+from shearshap.paper.experiments import (
+    ABLATIONS,
+    STUDIES,
+    Spec,
+    printed,
+    read,
+    report,
+    run,
+    studies,
+)
+from shearshap.paper.experiments.records import column, kept, where
+from shearshap.paper.experiments.runner import tasks
+from shearshap.paper.experiments.studies import among, draws
+from shearshap.paper.experiments.subject import Subject, prepare
+from shearshap.paper.networks import save, train
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-SPEC = Spec("census", model_seeds=(0,), evaluations=(8, 16), rounds=2, rows=6, timings=1, bounded_rows=1)
+SPEC = Spec(
+    "census", model_seeds=(0,), evaluations=(8, 16), rounds=2, rows=6, timings=1, bounded_rows=1
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +77,16 @@ def test_every_estimate_is_there_once(out: Path) -> None:
     names = ("method", "n", "round", "row")
     found = Counter(zip(*(column(estimates, name).tolist() for name in names), strict=True))
     rows = load("census").test[:6].tolist()
-    wanted = {(method, n, number, row) for method in SPEC.methods for n in (8, 16) for number in (0, 1) for row in rows}
-    wanted |= {(method, 16, number, row) for method in ABLATIONS for number in (0, 1) for row in rows}
+    wanted = {
+        (method, n, number, row)
+        for method in SPEC.methods
+        for n in (8, 16)
+        for number in (0, 1)
+        for row in rows
+    }
+    wanted |= {
+        (method, 16, number, row) for method in ABLATIONS for number in (0, 1) for row in rows
+    }
     wanted |= {("truth", 0, 0, row) for row in rows}
     assert set(found) == wanted
     assert set(found.values()) == {1}
@@ -92,11 +112,17 @@ def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
     for row in range(6):
         error = sum(abs(answer.values[row, i] - truth[row, i]) for i in range(13))
         assert column(estimates, "absolute_error")[row] == pytest.approx(error)
-        ours, theirs = (sorted(range(13), key=lambda i: -one[row, i]) for one in (answer.values, truth))
-        hits = sum((ours[m] == theirs[m]) / (m + 1) for m in range(13)) / sum(1 / (m + 1) for m in range(13))
+        ours, theirs = (
+            sorted(range(13), key=lambda i: -one[row, i]) for one in (answer.values, truth)
+        )
+        hits = sum((ours[m] == theirs[m]) / (m + 1) for m in range(13)) / sum(
+            1 / (m + 1) for m in range(13)
+        )
         assert column(estimates, "ranking_accuracy")[row] == pytest.approx(hits)
         drops = [answer.predictions[row] - _without(subject, row, i) for i in range(13)]
-        assert column(estimates, "faithfulness")[row] == pytest.approx(np.corrcoef(drops, answer.values[row])[0, 1])
+        assert column(estimates, "faithfulness")[row] == pytest.approx(
+            np.corrcoef(drops, answer.values[row])[0, 1]
+        )
     assert set(column(estimates, "evaluations")) == {answer.evaluations}
     assert set(column(estimates, "derivative_passes")) == {answer.derivative_passes}
 
@@ -112,7 +138,8 @@ def _without(subject: Subject, row: int, player: int) -> float:
 def test_rounds_differ_and_n_is_what_is_spent(out: Path) -> None:
     estimates = read(out / "records")["estimates"]
     first, second = (
-        column(where(estimates, method="leverage", n=8, round=number), "absolute_error") for number in (0, 1)
+        column(where(estimates, method="leverage", n=8, round=number), "absolute_error")
+        for number in (0, 1)
     )
     assert (first != second).all()
     for n in (8, 16):
@@ -128,7 +155,10 @@ def test_a_share_among_cooperators_is_the_subgames(subject: Subject) -> None:
         members = torch.zeros(13, dtype=torch.bool)
         members[[int(target[row]), *cooperators[row].tolist()]] = True
         with subject.game([row]) as game:
-            slow = theory.subgame_shapley(lambda z, game=game: game.surface(z.float()[None])[0, :, 0], members)  # type: ignore[misc]
+            slow = theory.subgame_shapley(
+                lambda z, game=game: game.surface(z.float()[None])[0, :, 0],  # type: ignore[misc]
+                members,
+            )
         assert float(found[row]) == pytest.approx(float(slow[target[row]]), abs=1e-5)
 
 
@@ -137,7 +167,9 @@ def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Su
     assert set(column(where(found, selection="shear"), "n")) == {1 << size for size in range(2, 14)}
     assert column(where(found, n=1 << 13), "error").max() < 1e-5
     random, chosen = (where(found, selection=name, n=16, draw=0) for name in ("random", "shear"))
-    assert (column(chosen, "cross_contribution") >= column(random, "cross_contribution") - 1e-12).all()
+    assert (
+        column(chosen, "cross_contribution") >= column(random, "cross_contribution") - 1e-12
+    ).all()
     assert set(column(where(found, selection="random", n=16), "draw")) == set(range(studies.DRAWS))
     assert set(column(where(found, selection="random", n=8), "draw")) == {0}
     players = np.arange(13)[column(random, "player")]
@@ -150,7 +182,9 @@ def test_a_feature_that_has_no_share_is_no_target() -> None:
     targets = studies._targets(shares, np.random.default_rng(0))
     assert set(targets[:100]) == {1}
     assert set(targets[100:]) == {0, 1, 2, 3}
-    np.testing.assert_array_equal(targets[100:], np.random.default_rng(0).integers(4, size=200)[100:])
+    np.testing.assert_array_equal(
+        targets[100:], np.random.default_rng(0).integers(4, size=200)[100:]
+    )
 
 
 def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
@@ -164,14 +198,17 @@ def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
     loss = abs(float(whole[3] - rest[3]))
     assert column(bounds, "loss")[0] == pytest.approx(loss, abs=1e-6)
     assert (
-        column(read(out / "records")["bounds"], "sure") >= column(read(out / "records")["bounds"], "loss") - 1e-6
+        column(read(out / "records")["bounds"], "sure")
+        >= column(read(out / "records")["bounds"], "loss") - 1e-6
     ).all()
 
 
 def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) -> None:
     rows = read(out / "records")["illustration"]
     first = rows.slice(0, 1).to_pylist()[0]
-    assert column(rows, "exact").sum() == pytest.approx(first["prediction"] - first["base_value"], abs=1e-5)
+    assert column(rows, "exact").sum() == pytest.approx(
+        first["prediction"] - first["base_value"], abs=1e-5
+    )
     with torch.no_grad():
         logits = subject.trained.network(torch.from_numpy(subject.inputs))
     margins = (logits[:, 1] - logits[:, 0]).numpy()
@@ -189,7 +226,9 @@ def test_timings_are_of_every_method_and_of_the_cost_models_parts(out: Path) -> 
 # The same again
 
 
-def test_the_same_specification_gives_the_same_records(out: Path, network: Path, tmp_path: Path) -> None:
+def test_the_same_specification_gives_the_same_records(
+    out: Path, network: Path, tmp_path: Path
+) -> None:
     shutil.copytree(network, tmp_path / "again")
     again = run([SPEC], tmp_path / "again")
     for study, records in read(out / "records").items():
@@ -234,7 +273,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
 ) -> None:
     small = replace(SPEC, rounds=1, evaluations=(16,), protocol="fair")
     shutil.copytree(network, tmp_path / "out")
-    module = sys.modules["shearshap.experiments.run"]
+    module = sys.modules["shearshap.paper.experiments.runner"]
     first, second = Interrupted(after), Interrupted(10**9)
     monkeypatch.setattr(module, "kept", first)
     with pytest.raises(KeyboardInterrupt):
@@ -254,7 +293,7 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     """A real process, a real SIGKILL: what was finished stays as it is, and the rest follows."""
     shutil.copytree(network, tmp_path / "out")
     small = "Spec('census', model_seeds=(0,), evaluations=(16,), rounds=3, rows=6, timings=1, bounded_rows=1)"
-    script = f"from shearshap.experiments import Spec, run; run([{small}], {str(tmp_path / 'out')!r})"
+    script = f"from shearshap.paper.experiments import Spec, run; run([{small}], {str(tmp_path / 'out')!r})"
     process = subprocess.Popen([sys.executable, "-c", script])
     parts = tmp_path / "out" / "parts" / "estimates"
     deadline = time.monotonic() + 120
@@ -270,21 +309,35 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     assert len(estimates) == 6 * (1 + 3 * (len(SPEC.methods) + len(ABLATIONS)))
 
 
-def test_more_rounds_keep_those_there_are(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rounds_keep_those_there_are(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(out, tmp_path / "out")
     counter = Interrupted(10**9)
-    monkeypatch.setattr(sys.modules["shearshap.experiments.run"], "kept", counter)
+    monkeypatch.setattr(sys.modules["shearshap.paper.experiments.runner"], "kept", counter)
     records = run([replace(SPEC, rounds=3)], tmp_path / "out")
     assert counter.computed == 2 * len(SPEC.methods) + len(ABLATIONS)
-    assert where(records["estimates"], round=1).num_rows == where(records["estimates"], round=2).num_rows
+    assert (
+        where(records["estimates"], round=1).num_rows
+        == where(records["estimates"], round=2).num_rows
+    )
 
 
-def test_other_rows_or_another_network_are_not_mistaken_for_these(out: Path, network: Path, tmp_path: Path) -> None:
+def test_other_rows_or_another_network_are_not_mistaken_for_these(
+    out: Path, network: Path, tmp_path: Path
+) -> None:
     subjects = [prepare(SPEC, 0, out), prepare(replace(SPEC, rows=5), 0, out)]
     shutil.copytree(network, tmp_path / "other")
-    save(train(load("census"), steps=80, progress=False), tmp_path / "other" / "models" / "census-seed0")
+    save(
+        train(load("census"), steps=80, progress=False),
+        tmp_path / "other" / "models" / "census-seed0",
+    )
     subjects.append(prepare(SPEC, 0, tmp_path / "other"))
-    (task,) = (task for task in tasks(SPEC, 0) if task.name == "shear-n16-round0" and task.study == "estimates")
+    (task,) = (
+        task
+        for task in tasks(SPEC, 0)
+        if task.name == "shear-n16-round0" and task.study == "estimates"
+    )
     assert len({task.path(subject, tmp_path) for subject in subjects}) == 3
 
 
@@ -332,9 +385,18 @@ def test_the_command_says_what_it_found_and_where(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["wine"], "error: there is nothing to reproduce on 'wine'; there are: census, bank, german, criteo, all\n"),
-        (["census", "--protocol", "best"], "error: protocol: wanted paper, fair or both, got 'best'\n"),
-        (["census", "--path", "x"], "error: path: only criteo reads a file of yours, census needs none; got 'x'\n"),
+        (
+            ["wine"],
+            "error: there is nothing to reproduce on 'wine'; there are: census, bank, german, criteo, all\n",
+        ),
+        (
+            ["census", "--protocol", "best"],
+            "error: protocol: wanted paper, fair or both, got 'best'\n",
+        ),
+        (
+            ["census", "--path", "x"],
+            "error: path: only criteo reads a file of yours, census needs none; got 'x'\n",
+        ),
         (["criteo", "--path", "nowhere.txt"], "error: path: there is no file 'nowhere.txt'\n"),
         (["census", "--rows", "7000"], "error: rows: census has 6513 test rows, got 7000\n"),
     ],
@@ -353,25 +415,37 @@ sys.modules[{missing!r}] = None
 from shearshap.cli import app
 app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: shear reproduce needs {missing}: pip install 'shearshap[reproduce]'\n"
+    assert (
+        done.stderr
+        == f"error: shear reproduce needs {missing}: pip install 'shearshap[reproduce]'\n"
+    )
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stopped_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_command_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shearshap.experiments.run", stopped)
+    monkeypatch.setattr("shearshap.paper.experiments.runner", stopped)
     result = CliRunner().invoke(app, ["reproduce", "census", "--out", str(tmp_path / "out")])
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "stopped; what is finished is kept, and the same command goes on from there\n"
+    assert (
+        result.stderr
+        == "stopped; what is finished is kept, and the same command goes on from there\n"
+    )
 
 
 def test_a_disk_that_refuses_is_told_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file where a folder should be")
-    result = CliRunner().invoke(app, ["reproduce", "census", "--quick", "--out", str(tmp_path / "out")])
+    result = CliRunner().invoke(
+        app, ["reproduce", "census", "--quick", "--out", str(tmp_path / "out")]
+    )
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
@@ -402,8 +476,12 @@ def test_the_report_can_be_read_in_a_browser(out: Path, driver: "Chrome") -> Non
         browser.visit(driver, path, width=width)
         assert browser.console(driver) == []
         assert browser.overlapping_text(driver) == []
-        assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-    assert [request for request in browser.requests(driver) if not request.startswith("file:")] == []
+        assert driver.execute_script(
+            "return document.documentElement.scrollWidth <= window.innerWidth"
+        )
+    assert [
+        request for request in browser.requests(driver) if not request.startswith("file:")
+    ] == []
     figures = driver.find_elements("css selector", "figure.panels svg.plot")
     assert len(figures) == 3 * 4 + 3 + 4 + 3 + 1 + 3
     assert all(figure.size["width"] > 200 and figure.size["height"] > 150 for figure in figures)

@@ -27,14 +27,28 @@ from matplotlib.patches import Rectangle
 from scipy.stats import rankdata, spearmanr
 
 from shearshap.errors import InputError
-from shearshap.experiments import figures, tables
-from shearshap.experiments import findings as statements
-from shearshap.experiments.document import page, report
-from shearshap.experiments.figures import Drawing
-from shearshap.experiments.findings import Finding, findings, findings_table
-from shearshap.experiments.printed import printed
-from shearshap.experiments.records import COMMAND, STUDIES, Records, column, joined, kept, read, table, where, write
-from shearshap.experiments.spec import (
+from shearshap.explanation import Floats
+from shearshap.methods import METHODS, Shear
+from shearshap.paper.experiments import figures
+from shearshap.paper.experiments import findings as statements
+from shearshap.paper.experiments import paper_tables as tables
+from shearshap.paper.experiments.figures import Drawing
+from shearshap.paper.experiments.findings import Finding, findings, findings_table
+from shearshap.paper.experiments.paper_page import page, report
+from shearshap.paper.experiments.printed import printed
+from shearshap.paper.experiments.records import (
+    COMMAND,
+    STUDIES,
+    Records,
+    column,
+    joined,
+    kept,
+    read,
+    table,
+    where,
+    write,
+)
+from shearshap.paper.experiments.spec import (
     ABLATED,
     ABLATIONS,
     CANDIDATES,
@@ -46,9 +60,9 @@ from shearshap.experiments.spec import (
     baselines,
     specifications,
 )
-from shearshap.experiments.studies import DERIVATIVES, FORWARD, TRUTH
-from shearshap.experiments.style import SERIES, dashes, look
-from shearshap.experiments.summaries import (
+from shearshap.paper.experiments.studies import DERIVATIVES, FORWARD, TRUTH
+from shearshap.paper.experiments.style import SERIES, dashes, look
+from shearshap.paper.experiments.summaries import (
     METRICS,
     PUBLISHED,
     correlation,
@@ -62,8 +76,6 @@ from shearshap.experiments.summaries import (
     selected,
     values_of,
 )
-from shearshap.explanation import Floats
-from shearshap.methods import METHODS, Shear
 from shearshap.report import Page, Table, inline, render
 from shearshap.report.page import MARKERS
 
@@ -94,7 +106,9 @@ def estimates(dataset: str, methods: Sequence[str], rounds: int = ROUNDS) -> pa.
     for method, n, number in [(TRUTH, 0, 0), *measured]:
         steady = method.startswith("shear")
         for seed in SEEDS:
-            draw = (1 + (0.01 if steady else 0.2) * rng.uniform(-1, 1)) * rng.uniform(0.98, 1.02, ROWS)
+            draw = (1 + (0.01 if steady else 0.2) * rng.uniform(-1, 1)) * rng.uniform(
+                0.98, 1.02, ROWS
+            )
             error = LEVEL.get(method, 0.2) * math.sqrt(8 / n) * draw if n else np.zeros(ROWS)
             columns = {
                 "dataset": dataset, "seed": seed, "method": method, "n": n, "round": number,
@@ -113,7 +127,10 @@ def timings(dataset: str, methods: Sequence[str]) -> pa.Table:
         timed = [(DERIVATIVES, 0, 0.04)]
         for n in EVALUATIONS:
             timed.append((FORWARD, n, 0.002 * n))
-            timed += [(method, n, 0.04 + 0.002 * n if method == "shear" else 0.01 * n) for method in methods]
+            timed += [
+                (method, n, 0.04 + 0.002 * n if method == "shear" else 0.01 * n)
+                for method in methods
+            ]
         for method, n, seconds in timed:
             columns = {
                 "dataset": dataset, "seed": SEEDS[0], "method": method, "n": n, "round": number, "rows": ROWS,
@@ -128,7 +145,9 @@ def cooperators(dataset: str) -> pa.Table:
     rng, parts = np.random.default_rng(3), []
     for seed in SEEDS:
         player = rng.integers(13, size=TARGETS)
-        drawn = [("shear", 0, n) for n in (4, 8, 16, 32, 64)] + [("random", 0, n) for n in (4, 8, 16, 32, 64)]
+        drawn = [("shear", 0, n) for n in (4, 8, 16, 32, 64)] + [
+            ("random", 0, n) for n in (4, 8, 16, 32, 64)
+        ]
         for selection, draw, n in drawn + [("random", draw, ABLATED) for draw in range(1, DRAWS)]:
             eta = n * rng.uniform(0.1, 0.9, TARGETS) + (n if selection == "shear" else 0)
             columns = {
@@ -169,7 +188,9 @@ def illustration(dataset: str) -> pa.Table:
 
 def models(dataset: str) -> pa.Table:
     known = dataset in tables.PAPER_SPLITS
-    continuous, categorical, train, validation, test = tables.PAPER_SPLITS.get(dataset, (7, 13, 700, 100, 200))
+    continuous, categorical, train, validation, test = tables.PAPER_SPLITS.get(
+        dataset, (7, 13, 700, 100, 200)
+    )
     columns = {
         "dataset": dataset, "title": f"The {dataset} data", "seed": np.array(SEEDS), "network": "3-layer MLP",
         "activation": "softplus", "hidden": 64, "learning_rate": 1e-3, "batch_size": 256, "reference": "mean",
@@ -181,7 +202,9 @@ def models(dataset: str) -> pa.Table:
     return table("models", columns)
 
 
-def synthetic(dataset: str = "census", methods: Sequence[str] = EVERY, rounds: int = ROUNDS) -> dict[str, pa.Table]:
+def synthetic(
+    dataset: str = "census", methods: Sequence[str] = EVERY, rounds: int = ROUNDS
+) -> dict[str, pa.Table]:
     timed = [method for method in methods if method not in ABLATIONS]
     return {
         "models": models(dataset),
@@ -197,7 +220,9 @@ CENSUS, GERMAN = synthetic("census"), synthetic("german")
 BOTH = {study: joined(study, [CENSUS[study], GERMAN[study]]) for study in STUDIES}
 
 
-def revised(records: Records, study: str, name: str, change: Callable[[Floats], Any], **equal: Any) -> Records:
+def revised(
+    records: Records, study: str, name: str, change: Callable[[Floats], Any], **equal: Any
+) -> Records:
     """Return the records with a column of a study changed where others equal these values."""
     old = records[study]
     mask = np.logical_and.reduce(
@@ -209,7 +234,9 @@ def revised(records: Records, study: str, name: str, change: Callable[[Floats], 
     place = old.schema.get_field_index(name)
     return {
         **records,
-        study: old.set_column(place, old.schema.field(place), pa.array(values, old.schema.field(place).type)),
+        study: old.set_column(
+            place, old.schema.field(place), pa.array(values, old.schema.field(place).type)
+        ),
     }
 
 
@@ -219,12 +246,17 @@ def only(records: Records, *methods: str) -> Records:
     named = ("estimates", "timings")
     return {
         **records,
-        **{study: records[study].filter(np.isin(column(records[study], "method"), [*kept])) for study in named},
+        **{
+            study: records[study].filter(np.isin(column(records[study], "method"), [*kept]))
+            for study in named
+        },
     }
 
 
 def without(records: Records, *studies: str) -> Records:
-    return {study: found.slice(0, 0) if study in studies else found for study, found in records.items()}
+    return {
+        study: found.slice(0, 0) if study in studies else found for study, found in records.items()
+    }
 
 
 def times(factor: float) -> Callable[[Floats], Floats]:
@@ -254,7 +286,10 @@ def test_the_made_up_records_are_of_every_study() -> None:
 
 
 def test_one_value_stands_for_a_whole_column() -> None:
-    found = table("bounds", dict.fromkeys(STUDIES["bounds"].names, 1) | {"dataset": "a", "loss": np.array([0.5, 2.0])})
+    found = table(
+        "bounds",
+        dict.fromkeys(STUDIES["bounds"].names, 1) | {"dataset": "a", "loss": np.array([0.5, 2.0])},
+    )
     assert found.schema == STUDIES["bounds"]
     assert found["dataset"].to_pylist() == ["a", "a"]
     assert found["loss"].to_pylist() == [0.5, 2.0]
@@ -277,7 +312,10 @@ def test_records_are_those_whose_columns_equal() -> None:
 def test_parts_are_joined_in_order_and_none_make_an_empty_table() -> None:
     assert joined("models", []).schema == STUDIES["models"]
     assert len(joined("models", [])) == 0
-    assert BOTH["models"].to_pylist() == [*CENSUS["models"].to_pylist(), *GERMAN["models"].to_pylist()]
+    assert BOTH["models"].to_pylist() == [
+        *CENSUS["models"].to_pylist(),
+        *GERMAN["models"].to_pylist(),
+    ]
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -315,14 +353,26 @@ def test_records_are_computed_once_and_again_when_damaged(tmp_path: Path) -> Non
         ({"rows": -1}, "rows: wanted a positive number, got -1"),
         ({"timings": 0}, "timings: wanted a positive number, got 0"),
         ({"bounded_rows": 0}, "bounded_rows: wanted a positive number, got 0"),
-        ({"model_seeds": ()}, "a specification needs at least one model seed and one number of evaluations a feature"),
-        ({"evaluations": ()}, "a specification needs at least one model seed and one number of evaluations a feature"),
+        (
+            {"model_seeds": ()},
+            "a specification needs at least one model seed and one number of evaluations a feature",
+        ),
+        (
+            {"evaluations": ()},
+            "a specification needs at least one model seed and one number of evaluations a feature",
+        ),
         ({"evaluations": (16, 2)}, "evaluations: SHEAR needs at least 4 for each feature, got 2"),
-        ({"evaluations": (8, 32)}, "evaluations: ablations are held against SHEAR at 16, got (8, 32)"),
+        (
+            {"evaluations": (8, 32)},
+            "evaluations: ablations are held against SHEAR at 16, got (8, 32)",
+        ),
         ({"protocol": "mine"}, "protocol: wanted paper, fair or both, got 'mine'"),
         ({"rows": 7000}, "rows: census has 6513 test rows, got 7000"),
         ({"rows": 201, "dataset": "german"}, "rows: german has 200 test rows, got 201"),
-        ({"rows": 10001, "dataset": "criteo-synthetic"}, "rows: criteo-synthetic has 10000 test rows, got 10001"),
+        (
+            {"rows": 10001, "dataset": "criteo-synthetic"},
+            "rows: criteo-synthetic has 10000 test rows, got 10001",
+        ),
     ],
 )
 def test_a_specification_checks_its_numbers(wrong: dict[str, Any], message: str) -> None:
@@ -335,7 +385,9 @@ def test_a_specification_checks_its_numbers(wrong: dict[str, Any], message: str)
     ("choice", "protocols"),
     [("paper", ("paper", "authors")), ("fair", ("fair",)), ("both", ("paper", "authors", "fair"))],
 )
-def test_a_choice_of_protocol_is_its_methods_each_once(choice: Choice, protocols: tuple[Protocol, ...]) -> None:
+def test_a_choice_of_protocol_is_its_methods_each_once(
+    choice: Choice, protocols: tuple[Protocol, ...]
+) -> None:
     spec = Spec("census", protocol=choice)
     assert spec.protocols == protocols
     assert set(spec.methods) == {method for protocol in protocols for method in PROTOCOLS[protocol]}
@@ -361,7 +413,13 @@ def test_protocols_cover_every_method() -> None:
 def test_the_papers_baselines_are_five(protocol: Protocol) -> None:
     ours = {"shear", "shear-authors", *NEWER}
     assert baselines(protocol) == tuple(name for name in PROTOCOLS[protocol] if name not in ours)
-    assert [look(name).label for name in baselines(protocol)] == ["KS", "KS-WF", "KS-Pair", "PS", "APS"]
+    assert [look(name).label for name in baselines(protocol)] == [
+        "KS",
+        "KS-WF",
+        "KS-Pair",
+        "PS",
+        "APS",
+    ]
 
 
 def test_ablations_switch_off_what_they_say() -> None:
@@ -384,7 +442,10 @@ def test_specifications_of_what_is_reproduced(tmp_path: Path) -> None:
     assert {spec.protocol for spec in every} == {"both"}
     quick = specifications("all", quick=True)
     assert {spec.model_seeds for spec in quick} == {(0,)}
-    assert all(fewer.rows < spec.rows and fewer.rounds < spec.rounds for fewer, spec in zip(quick, every, strict=True))
+    assert all(
+        fewer.rows < spec.rows and fewer.rounds < spec.rounds
+        for fewer, spec in zip(quick, every, strict=True)
+    )
     (own,) = specifications("census", protocol="fair", rows=7, rounds=1, quick=True)
     assert (own.protocol, own.rows, own.rounds) == ("fair", 7, 1)
     file = tmp_path / "day.gz"
@@ -406,11 +467,16 @@ def slow_curve(records: pa.Table, metric: str) -> dict[int, tuple[float, float]]
         variances = []
         for seed in {row["seed"] for row in here}:
             means = [
-                statistics.mean(row[metric] for row in here if (row["seed"], row["round"]) == (seed, number))
+                statistics.mean(
+                    row[metric] for row in here if (row["seed"], row["round"]) == (seed, number)
+                )
                 for number in {row["round"] for row in here if row["seed"] == seed}
             ]
             variances.append(statistics.variance(means) if len(means) > 1 else 0.0)
-        found[n] = statistics.mean(row[metric] for row in here), math.sqrt(statistics.mean(variances))
+        found[n] = (
+            statistics.mean(row[metric] for row in here),
+            math.sqrt(statistics.mean(variances)),
+        )
     return found
 
 
@@ -421,7 +487,9 @@ def test_a_curve_is_a_mean_and_its_deviation_over_rounds(method: str, metric: st
     found, slow = curve(shuffled(own), metric), slow_curve(own, metric)
     assert found.n.tolist() == list(EVALUATIONS) == list(slow)
     np.testing.assert_allclose(found.mean, [mean for mean, _ in slow.values()], rtol=1e-12)
-    np.testing.assert_allclose(found.deviation, [deviation for _, deviation in slow.values()], rtol=1e-9)
+    np.testing.assert_allclose(
+        found.deviation, [deviation for _, deviation in slow.values()], rtol=1e-9
+    )
 
 
 def test_networks_that_differ_do_not_make_a_deviation() -> None:
@@ -441,7 +509,9 @@ def test_a_single_round_has_no_deviation() -> None:
 
 
 def slow_seconds(method: str, n: int) -> float:
-    return float(statistics.median(where(CENSUS["timings"], method=method, n=n)["seconds"].to_pylist()))
+    return float(
+        statistics.median(where(CENSUS["timings"], method=method, n=n)["seconds"].to_pylist())
+    )
 
 
 def test_methods_of_a_protocol_are_those_measured() -> None:
@@ -450,7 +520,9 @@ def test_methods_of_a_protocol_are_those_measured() -> None:
     assert values_of(records, "method") == [TRUTH, "kriging", "shear", "kernel"]
 
 
-TIED = st.lists(st.sampled_from([-1.5, -1.0, 0.0, 0.5, 2.0]) | st.floats(-1e3, 1e3), min_size=2, max_size=12)
+TIED = st.lists(
+    st.sampled_from([-1.5, -1.0, 0.0, 0.5, 2.0]) | st.floats(-1e3, 1e3), min_size=2, max_size=12
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -475,18 +547,24 @@ def slow_selected(records: pa.Table) -> dict[tuple[int, int], list[tuple[float, 
     targets: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for row in records.to_pylist():
         if row["selection"] == "random" and row["n"] == ABLATED:
-            targets.setdefault((row["seed"], row["row"]), []).append((row["cross_contribution"], row["error"]))
+            targets.setdefault((row["seed"], row["row"]), []).append(
+                (row["cross_contribution"], row["error"])
+            )
     return targets
 
 
 def test_correlations_between_and_within_targets() -> None:
     rng = np.random.default_rng(6)
-    own = revised(CENSUS, "cooperators", "error", lambda error: error + rng.uniform(0, 0.2, len(error)))["cooperators"]
+    own = revised(
+        CENSUS, "cooperators", "error", lambda error: error + rng.uniform(0, 0.2, len(error))
+    )["cooperators"]
     found, targets = selected(shuffled(own)), slow_selected(own)
     assert found.error.shape == found.cross_contribution.shape == (len(SEEDS) * TARGETS, DRAWS)
     everything = [pair for pairs in targets.values() for pair in pairs]
     assert found.between == pytest.approx(spearmanr(everything).statistic)
-    assert found.within == pytest.approx(statistics.mean(spearmanr(pairs).statistic for pairs in targets.values()))
+    assert found.within == pytest.approx(
+        statistics.mean(spearmanr(pairs).statistic for pairs in targets.values())
+    )
     assert -1 < found.between < 0
     by_target = {tuple(sorted(pairs)) for pairs in targets.values()}
     stacked = zip(found.cross_contribution.tolist(), found.error.tolist(), strict=True)
@@ -502,7 +580,11 @@ def test_released_numbers_are_what_they_are() -> None:
     assert published_curve("census", "shear", "ae_mean") == census
     assert published_curve("census", "shear", "acc")[16] == 0.988718
     assert published_curve("bank", "permutation-antithetic-authors", "ae_median")[16] == 0.0561247
-    assert published_curve("bank", "kernel-paired-authors", "ae_mean")[8] == published_size("bank") == 3.19449
+    assert (
+        published_curve("bank", "kernel-paired-authors", "ae_mean")[8]
+        == published_size("bank")
+        == 3.19449
+    )
     assert published_size("census") == 2.34738
 
 
@@ -532,7 +614,9 @@ def test_nothing_was_released_of_others() -> None:
     assert published_curve("census", "kriging", "ae_mean") == {}
     assert published_curve("census", "kernel-paper", "ae_mean") == {}
     assert published_size("german") is None
-    assert set(PUBLISHED) - {"shear", "kernel-welford"} == {name for name in AUTHORS if name.endswith("-authors")}
+    assert set(PUBLISHED) - {"shear", "kernel-welford"} == {
+        name for name in AUTHORS if name.endswith("-authors")
+    }
 
 
 # Tables
@@ -555,16 +639,36 @@ def test_rescaled_is_the_error_times_their_size_over_ours() -> None:
 def test_shear_stands_beside_the_released_numbers(method: str) -> None:
     found = tables.shear_beside_published(CENSUS["estimates"], CENSUS["models"], method)
     assert found is not None
-    assert found.columns == ("N", "network 0", "network 1", "mean", "mean, rescaled", "published", "difference")
+    assert found.columns == (
+        "N",
+        "network 0",
+        "network 1",
+        "mean",
+        "mean, rescaled",
+        "published",
+        "difference",
+    )
     assert [row[0] for row in found.rows] == ["8", "16", "32"]
-    for row, (n, theirs) in zip(found.rows, {8: 0.0185299, 16: 0.0127495, 32: 0.00868435}.items(), strict=True):
-        each = [slow_mean(CENSUS["estimates"], "absolute_error", method=method, n=n, seed=s) for s in SEEDS]
+    for row, (n, theirs) in zip(
+        found.rows, {8: 0.0185299, 16: 0.0127495, 32: 0.00868435}.items(), strict=True
+    ):
+        each = [
+            slow_mean(CENSUS["estimates"], "absolute_error", method=method, n=n, seed=s)
+            for s in SEEDS
+        ]
         scaled = statistics.mean(each) * 2.34738 / statistics.mean(SIZES.values())
-        assert row[1:6] == tuple(f"{one:.4f}" for one in (*each, statistics.mean(each), scaled, theirs))
+        assert row[1:6] == tuple(
+            f"{one:.4f}" for one in (*each, statistics.mean(each), scaled, theirs)
+        )
         assert row[6] == f"{100 * (scaled / theirs - 1):+.0f}%"
     assert "2.347" in found.notes[0]
     assert tables.shear_beside_published(GERMAN["estimates"], GERMAN["models"], method) is None
-    assert tables.shear_beside_published(only(CENSUS, "kriging")["estimates"], CENSUS["models"], method) is None
+    assert (
+        tables.shear_beside_published(
+            only(CENSUS, "kriging")["estimates"], CENSUS["models"], method
+        )
+        is None
+    )
 
 
 def test_every_method_stands_beside_its_released_numbers() -> None:
@@ -572,7 +676,10 @@ def test_every_method_stands_beside_its_released_numbers() -> None:
     assert found is not None
     wanted = []
     for method in AUTHORS:
-        theirs = {name: published_curve("census", method, name) for name in ("ae_mean", "ae_median", "acc")}
+        theirs = {
+            name: published_curve("census", method, name)
+            for name in ("ae_mean", "ae_median", "acc")
+        }
         for n in EVALUATIONS:
             own = where(CENSUS["estimates"], method=method, n=n)
             numbers = {
@@ -594,15 +701,39 @@ def test_every_method_stands_beside_its_released_numbers() -> None:
 
 @pytest.mark.parametrize("metric", ["absolute_error", "ranking_accuracy"])
 def test_a_comparison_has_a_row_for_each_method_and_the_best_in_bold(metric: str) -> None:
-    more = revised(CENSUS, "estimates", "evaluations", lambda spent: spent + 5, method="kriging", n=ABLATED, round=1)
+    more = revised(
+        CENSUS,
+        "estimates",
+        "evaluations",
+        lambda spent: spent + 5,
+        method="kriging",
+        n=ABLATED,
+        round=1,
+    )
     found = tables.comparison(more["estimates"], more["timings"], FAIR, metric, "Fair")
-    assert found.columns == ("method", "N = 8", "N = 16", "N = 32", "evaluations", "derivative passes", "rows a second")
+    assert found.columns == (
+        "method",
+        "N = 8",
+        "N = 16",
+        "N = 32",
+        "evaluations",
+        "derivative passes",
+        "rows a second",
+    )
     for row, method in zip(found.rows, FAIR, strict=True):
         slow = slow_curve(where(CENSUS["estimates"], method=method), metric)
         digits = [3 if mean >= 0.1 else 4 for mean, _ in slow.values()]
         wanted = [f"{m:.{d}f} ± {s:.{d}f}" for (m, s), d in zip(slow.values(), digits, strict=True)]
-        spent = ("215" if method == "kriging" else "210", "13" if method.startswith("shear") else "0")
-        assert row == (look(method).label, *wanted, *spent, f"{ROWS / slow_seconds(method, 16):,.0f}")
+        spent = (
+            "215" if method == "kriging" else "210",
+            "13" if method.startswith("shear") else "0",
+        )
+        assert row == (
+            look(method).label,
+            *wanted,
+            *spent,
+            f"{ROWS / slow_seconds(method, 16):,.0f}",
+        )
     assert found.emphasis == {(FAIR.index("shear"), place) for place in (1, 2, 3)}
     assert "KS-Pair is `kernel-paired`" in found.notes[1]
     theirs = tables.comparison(CENSUS["estimates"], CENSUS["timings"], AUTHORS, metric, "Authors")
@@ -611,7 +742,9 @@ def test_a_comparison_has_a_row_for_each_method_and_the_best_in_bold(metric: str
 
 def test_the_best_is_the_best_at_each_number_of_evaluations() -> None:
     better = revised(CENSUS, "estimates", "absolute_error", times(1e-6), method="kriging", n=16)
-    found = tables.comparison(better["estimates"], better["timings"].slice(0, 0), FAIR, "absolute_error", "Fair")
+    found = tables.comparison(
+        better["estimates"], better["timings"].slice(0, 0), FAIR, "absolute_error", "Fair"
+    )
     assert (FAIR.index("kriging"), 2) in found.emphasis
     assert len(found.emphasis) == 3
     assert re.fullmatch(r"1\.\de-07 ± \de-08", found.rows[FAIR.index("kriging")][2])
@@ -628,8 +761,12 @@ def test_all_metrics_are_over_rows() -> None:
         assert row == (f"`{method}`", *wanted, f"{statistics.median(columns[0]):.4f}")
 
 
-@pytest.mark.parametrize(("records", "shown"), [(CENSUS, EVALUATIONS), (GERMAN, ())], ids=["census", "german"])
-def test_throughputs_are_over_shears_and_beside_the_authors(records: Records, shown: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("records", "shown"), [(CENSUS, EVALUATIONS), (GERMAN, ())], ids=["census", "german"]
+)
+def test_throughputs_are_over_shears_and_beside_the_authors(
+    records: Records, shown: tuple[int, ...]
+) -> None:
     found = tables.throughputs(records["timings"])
     ours, theirs = (f"N = {n}" for n in EVALUATIONS), (f"published, N = {n}" for n in shown)
     assert found.columns == ("method", *ours, *theirs)
@@ -673,11 +810,17 @@ def test_costs_are_in_milliseconds() -> None:
     found = tables.costs(CENSUS["timings"])
     for row, n in zip(found.rows, EVALUATIONS, strict=True):
         backward, forward, measured = (
-            1e3 * slow_seconds(*one) / ROWS for one in (("derivatives", 0), ("forward", n), ("shear", n))
+            1e3 * slow_seconds(*one) / ROWS
+            for one in (("derivatives", 0), ("forward", n), ("shear", n))
         )
         model = backward + forward
         numbers = [f"{one:.3f}" for one in (backward, forward, model, measured)]
-        assert row == (str(n), *numbers, f"{measured / model:.2f}", f"{100 * backward / measured:.0f}%")
+        assert row == (
+            str(n),
+            *numbers,
+            f"{measured / model:.2f}",
+            f"{100 * backward / measured:.0f}%",
+        )
 
 
 def test_a_table_as_markdown() -> None:
@@ -698,7 +841,9 @@ def test_a_table_as_markdown() -> None:
 
 
 def test_a_bar_in_a_cell_is_no_new_column_of_markdown() -> None:
-    text = tables.markdown(Table("Sizes", ("what", "size"), (("sum of |φ|", "1"),), emphasis=frozenset({(0, 0)})))
+    text = tables.markdown(
+        Table("Sizes", ("what", "size"), (("sum of |φ|", "1"),), emphasis=frozenset({(0, 0)}))
+    )
     assert text.splitlines()[-1] == r"| **sum of \|φ\|** | 1 |"
 
 
@@ -707,11 +852,15 @@ def test_a_bar_in_a_cell_is_no_new_column_of_markdown() -> None:
 
 def confounded(records: Records) -> Records:
     """Make targets differ in scale: those of large cross-contribution have large errors too."""
-    targets = where(records["cooperators"], seed=0, selection="random", draw=0, n=ABLATED)["row"].to_pylist()
+    targets = where(records["cooperators"], seed=0, selection="random", draw=0, n=ABLATED)[
+        "row"
+    ].to_pylist()
     for place, row in enumerate(sorted(targets)):
         for seed in SEEDS:
             for name in ("cross_contribution", "error"):
-                records = revised(records, "cooperators", name, times(30.0**place), row=row + 100 * seed)
+                records = revised(
+                    records, "cooperators", name, times(30.0**place), row=row + 100 * seed
+                )
     return records
 
 
@@ -728,7 +877,9 @@ def worse(records: Records, method: str, **equal: Any) -> Records:
     return error(records, times(100), method=method, **equal)
 
 
-def scored(records: Records, metrics: Sequence[str], change: Callable[[Floats], Any], **equal: Any) -> Records:
+def scored(
+    records: Records, metrics: Sequence[str], change: Callable[[Floats], Any], **equal: Any
+) -> Records:
     for metric in metrics:
         records = revised(records, "estimates", metric, change, **equal)
     return records
@@ -775,7 +926,10 @@ def lucky(records: Records, **equal: Any) -> Records:
 
 def flat(records: Records) -> Records:
     """Make features interact nowhere: nothing to select by, nothing to lose."""
-    for study, names in {"cooperators": ("cross_contribution", "error"), "bounds": ("loss", "printed", "sure")}.items():
+    for study, names in {
+        "cooperators": ("cross_contribution", "error"),
+        "bounds": ("loss", "printed", "sure"),
+    }.items():
         for name in names:
             records = revised(records, study, name, constant(0))
     return records
@@ -880,15 +1034,27 @@ def test_the_best_of_the_released_numbers_is_in_them_alone(dataset: str) -> None
     best = []
     for n in (8, 16, 32, 64, 128):
         rows = where(published(), dataset=dataset, evaluations_per_feature=n).to_pylist()
-        best.append((n, min((row["ae_mean"], row["method"]) for row in rows if row["ae_mean"] is not None)[1]))
+        best.append(
+            (
+                n,
+                min((row["ae_mean"], row["method"]) for row in rows if row["ae_mean"] is not None)[
+                    1
+                ],
+            )
+        )
     assert best == [(8, "SHEAR"), (16, "SHEAR"), (32, "SHEAR"), (64, "SHEAR"), (128, "KS-Pair")]
-    (found,) = held("released_best", revised(inaccurate(CENSUS, "shear"), "models", "dataset", lambda _: dataset))
+    (found,) = held(
+        "released_best",
+        revised(inaccurate(CENSUS, "shear"), "models", "dataset", lambda _: dataset),
+    )
     assert found.verdict == "partly"
     assert found.evidence == ", ".join(f"N = {n}: {name}" for n, name in best)
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.01, "agrees"), (100.0, "does not")])
-def test_released_numbers_could_say_otherwise(factor: float, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_numbers_could_say_otherwise(
+    factor: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def other(dataset: str, method: str, name: str) -> dict[int, float]:
         scale = factor if method.startswith("shear") else 1
         return {n: scale * value for n, value in published_curve(dataset, method, name).items()}
@@ -918,7 +1084,9 @@ def test_nothing_is_said_of_what_was_not_measured(name: str, records: Records) -
 def test_a_protocol_that_was_not_run_is_not_spoken_of(run: tuple[Protocol, ...], name: str) -> None:
     records = only(CENSUS, *(method for protocol in run for method in PROTOCOLS[protocol]))
     said = " ".join(found.claim + found.evidence for found in held(name, records))
-    assert [protocol for protocol, (words, _) in statements.READINGS.items() if words in said] == list(run)
+    assert [
+        protocol for protocol, (words, _) in statements.READINGS.items() if words in said
+    ] == list(run)
 
 
 def test_evidence_of_errors() -> None:
@@ -928,22 +1096,34 @@ def test_evidence_of_errors() -> None:
         return slow_mean(own, "absolute_error", method=method, n=n, **equal)
 
     scale = size / statistics.mean(SIZES.values())
-    ratios = [f"N = {n}: {100 * (scale * mean('shear-authors', n) / theirs[n] - 1):+.0f}%" for n in EVALUATIONS]
-    each = [size / of * mean("shear-authors", 16, seed=seed) / theirs[16] - 1 for seed, of in SIZES.items()]
+    ratios = [
+        f"N = {n}: {100 * (scale * mean('shear-authors', n) / theirs[n] - 1):+.0f}%"
+        for n in EVALUATIONS
+    ]
+    each = [
+        size / of * mean("shear-authors", 16, seed=seed) / theirs[16] - 1
+        for seed, of in SIZES.items()
+    ]
     assert evidence("released_error") == (
         f"SHEAR block maximum, mean over networks, rescaled to the authors' mean ‖φ‖₁: {', '.join(ratios)}. "
         f"Single networks at N = 16: {', '.join(f'{100 * one:+.0f}%' for one in each)}"
     )
     names = ("permutation-authors", "permutation-antithetic-authors", "shear")
-    assert f"; N = 16: {', '.join(f'{mean(name, 16):.4f}' for name in names)};" in evidence("released_order")
-    assert evidence("least_error") == "Error: SHEAR first at every N. Ranking: SHEAR first at every N."
+    assert f"; N = 16: {', '.join(f'{mean(name, 16):.4f}' for name in names)};" in evidence(
+        "released_order"
+    )
+    assert (
+        evidence("least_error") == "Error: SHEAR first at every N. Ranking: SHEAR first at every N."
+    )
     most = max(mean("shear", n) / mean("kernel", n) for n in (16, 32))
     assert evidence("least_error", better(better(CENSUS, "kernel", n=16), "kernel", n=32)) == (
         f"Error: SHEAR first at N = 8; KS at N = 16, 32, which misses up to {100 * most:.2f} times less. "
         "Ranking: SHEAR first at every N."
     )
     ratio = 100 * mean("shear", 16) / mean("kriging", 16)
-    rows = ", ".join(f"{look(name).label} {ROWS / slow_seconds(name, 16):,.0f}" for name in ("shear", "kriging"))
+    rows = ", ".join(
+        f"{look(name).label} {ROWS / slow_seconds(name, 16):,.0f}" for name in ("shear", "kriging")
+    )
     assert evidence("state_of_the_art", better(CENSUS, "kriging", n=16)) == (
         f"least error, fair protocol: N = 8: SHEAR, N = 16: Kriging, {ratio:.1f} times less, N = 32: SHEAR. "
         f"Rows a second at N = 16: {rows}"
@@ -956,18 +1136,32 @@ def test_evidence_of_other_metrics() -> None:
         "its place beside the five baselines, by N: each at its best, faithfulness: 1, 2, 1; "
         "each at its best, monotonicity: 1, 1, 1"
     )
-    assert held("perturbation")[0].why == "The exact values score 0.9000 and 0.6000: above that is not better."
-    assert evidence("least_deviation", only(unsteady(CENSUS, n=8), *FAIR)) == "each at its best: least in 4 of 6 cases"
+    assert (
+        held("perturbation")[0].why
+        == "The exact values score 0.9000 and 0.6000: above that is not better."
+    )
+    assert (
+        evidence("least_deviation", only(unsteady(CENSUS, n=8), *FAIR))
+        == "each at its best: least in 4 of 6 cases"
+    )
 
 
 def ablated(records: Records, metric: str) -> str:
-    names, digits = ("shear", "shear-without-as", "shear-without-ccs"), 4 if metric == "absolute_error" else 3
-    means = (f"{slow_mean(records['estimates'], metric, method=name, n=16):.{digits}f}" for name in names)
+    names, digits = (
+        ("shear", "shear-without-as", "shear-without-ccs"),
+        4 if metric == "absolute_error" else 3,
+    )
+    means = (
+        f"{slow_mean(records['estimates'], metric, method=name, n=16):.{digits}f}" for name in names
+    )
     return "{} {}, {} without AS, {} without CCS".format(METRICS[metric], *means)
 
 
 def test_evidence_of_ablations() -> None:
-    assert evidence("selection_dominates") == f"at N = 16: {'; '.join(ablated(CENSUS, metric) for metric in METRICS)}"
+    assert (
+        evidence("selection_dominates")
+        == f"at N = 16: {'; '.join(ablated(CENSUS, metric) for metric in METRICS)}"
+    )
 
 
 def test_evidence_of_ablations_keeps_the_sign_of_a_correlation() -> None:
@@ -982,31 +1176,50 @@ def test_metrics_agree_by_the_mean_over_n_of_rank_correlations() -> None:
 
     def means(metric: str, methods: Sequence[str], n: int) -> list[float]:
         sign = -1 if metric == "absolute_error" else 1
-        return [sign * slow_mean(records["estimates"], metric, method=method, n=n) for method in methods]
+        return [
+            sign * slow_mean(records["estimates"], metric, method=method, n=n) for method in methods
+        ]
 
     found = []
     for protocol in PROTOCOLS:
         methods = ("shear", *baselines(protocol))
         for pair in combinations(METRICS, 2):
-            each = (spearmanr(*(means(metric, methods, n) for metric in pair)).statistic for n in EVALUATIONS)
+            each = (
+                spearmanr(*(means(metric, methods, n) for metric in pair)).statistic
+                for n in EVALUATIONS
+            )
             found.append(statistics.mean(each))
     ends = f"{min(found):+.2f} to {max(found):+.2f}"
-    assert evidence("consistent", records) == f"rank correlations of two metrics, means over N: {ends}"
+    assert (
+        evidence("consistent", records) == f"rank correlations of two metrics, means over N: {ends}"
+    )
 
 
 def test_evidence_of_cooperators_costs_and_bounds() -> None:
-    assert evidence("cross_contribution_tells") == "rank correlation -1.00 over all features, -1.00 within a feature"
+    assert (
+        evidence("cross_contribution_tells")
+        == "rank correlation -1.00 over all features, -1.00 within a feature"
+    )
     own = where(CENSUS["cooperators"], n=16, draw=0)
     ratio = slow_mean(own, "error", selection="random") / slow_mean(own, "error", selection="shear")
-    assert f"random cooperators is {ratio:.1f} times theirs; 0% of the random" in evidence("lower_bound")
-    assert "; 4% of the random choices do better" in evidence("lower_bound", lucky(CENSUS, draw=0, row=1))  # 1 of 24
+    assert f"random cooperators is {ratio:.1f} times theirs; 0% of the random" in evidence(
+        "lower_bound"
+    )
+    assert "; 4% of the random choices do better" in evidence(
+        "lower_bound", lucky(CENSUS, draw=0, row=1)
+    )  # 1 of 24
     assert evidence("fastest", only(accurate(CENSUS, "kernel"), *FAIR)) == (
         "who is both faster and more accurate than SHEAR at N; each at its best: N = 32: KS"
     )
     assert evidence("fastest").count(": none") == 3
     model = {n: slow_seconds(DERIVATIVES, 0) + slow_seconds(FORWARD, n) for n in EVALUATIONS}
-    ratios = ", ".join(f"N = {n}: {slow_seconds('shear', n) / seconds:.2f}" for n, seconds in model.items())
-    assert evidence("cost_model") == f"13 derivative passes for 13 features; measured time over the model's: {ratios}"
+    ratios = ", ".join(
+        f"N = {n}: {slow_seconds('shear', n) / seconds:.2f}" for n, seconds in model.items()
+    )
+    assert (
+        evidence("cost_model")
+        == f"13 derivative passes for 13 features; measured time over the model's: {ratios}"
+    )
     assert evidence("adds_up") == "+1.1250 to share, SHEAR misses +0.0000 of it"
     assert "0.0% of 60 pairs exceed it, by 0% at most" in evidence("theorem_2")
     broken = evidence("theorem_2", revised(CENSUS, "bounds", "loss", times(10), seed=1))
@@ -1016,14 +1229,20 @@ def test_evidence_of_cooperators_costs_and_bounds() -> None:
 
 def test_findings_do_not_depend_on_the_order_of_records() -> None:
     records = accurate(CENSUS, "kernel")
-    mixed = {**records, "estimates": shuffled(records["estimates"]), "timings": shuffled(records["timings"])}
+    mixed = {
+        **records,
+        "estimates": shuffled(records["estimates"]),
+        "timings": shuffled(records["timings"]),
+    }
     assert findings(mixed) == findings(records)
 
 
 def test_the_findings_are_a_table() -> None:
     found = findings_table(CENSUS, "census")
     assert found.caption == "What the paper says, and what census shows"
-    assert list(found.rows) == [(one.claim, f"**{one.verdict}**", one.evidence, one.why) for one in findings(CENSUS)]
+    assert list(found.rows) == [
+        (one.claim, f"**{one.verdict}**", one.evidence, one.why) for one in findings(CENSUS)
+    ]
     assert len(found.rows) == 17
     assert all(all(row) for row in found.rows)
 
@@ -1042,10 +1261,18 @@ def test_what_is_printed() -> None:
     assert "row 7, explained by SHEAR in 210 evaluations (exact values beside it)" in lines
     shares = [line.split()[0] for line in lines if line.startswith("  ")]
     assert shares == ["base", "gain", "relationship", "age", "race", "sex", "prediction,"]
-    assert f"  {'relationship':<16}{'Not-in-family, or so':<22}{'-1.2600':>9}{'-1.2500':>11}" in lines
+    assert (
+        f"  {'relationship':<16}{'Not-in-family, or so':<22}{'-1.2600':>9}{'-1.2500':>11}" in lines
+    )
     for protocol, methods in PROTOCOLS.items():
-        error = {name: slow_mean(CENSUS["estimates"], "absolute_error", method=name, n=16) for name in methods}
-        ordered = ", ".join(f"{look(name).label} {error[name]:.2g}" for name in sorted(methods, key=error.__getitem__))
+        error = {
+            name: slow_mean(CENSUS["estimates"], "absolute_error", method=name, n=16)
+            for name in methods
+        }
+        ordered = ", ".join(
+            f"{look(name).label} {error[name]:.2g}"
+            for name in sorted(methods, key=error.__getitem__)
+        )
         assert f"{protocol:<9} absolute error at N = 16: {ordered}" in lines
 
 
@@ -1053,8 +1280,12 @@ def test_a_row_that_is_not_there_is_not_printed() -> None:
     assert "explained by SHEAR" not in printed(without(CENSUS, "illustration", "bounds"))
 
 
-@pytest.mark.parametrize(("methods", "absent"), [(FAIR, ("paper", "authors")), ([*PAPER, *AUTHORS], ("fair",))])
-def test_only_protocols_that_were_run_are_printed(methods: list[str], absent: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("methods", "absent"), [(FAIR, ("paper", "authors")), ([*PAPER, *AUTHORS], ("fair",))]
+)
+def test_only_protocols_that_were_run_are_printed(
+    methods: list[str], absent: tuple[str, ...]
+) -> None:
     lines = printed(only(CENSUS, *methods)).splitlines()
     assert not [line for line in lines if line.startswith(absent)]
     assert [line for line in lines if "absolute error at N = 16" in line]
@@ -1067,7 +1298,9 @@ DRAWINGS: dict[str, Callable[[Records], Drawing]] = {
         f"{metric} {protocol}": lambda own, metric=metric, methods=methods: figures.metric_curves(  # type: ignore[misc]
             own["estimates"], metric, list(methods)
         )
-        for metric, (protocol, methods) in zip(METRICS, [*PROTOCOLS.items(), ("fair", PROTOCOLS["fair"])], strict=True)
+        for metric, (protocol, methods) in zip(
+            METRICS, [*PROTOCOLS.items(), ("fair", PROTOCOLS["fair"])], strict=True
+        )
     },
     "trade-off": lambda own: figures.trade_off(own["estimates"], own["timings"], FAIR),
     "ablated error": lambda own: figures.ablation(own["estimates"], "absolute_error"),
@@ -1117,7 +1350,9 @@ def test_a_figure_names_its_axes_and_stands_in_a_page(name: str) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         named = [label.get_text() for label in axis.get_ticklabels()]
         words = [text for text in named if re.search("[A-Za-z]", text)]
-        assert axis.get_label_text() or (name.startswith(("ablated", "explanation")) and words == named)
+        assert axis.get_label_text() or (
+            name.startswith(("ablated", "explanation")) and words == named
+        )
     root = markup(drawing)
     assert root.get("aria-label") == drawing.alt != ""
     shown = {text.text for text in root.iter("text")}
@@ -1151,8 +1386,12 @@ def test_every_method_is_a_line_with_its_deviations(metric: str) -> None:
         )
         np.testing.assert_allclose(xs(line), list(slow))
         np.testing.assert_allclose(ys(line), [mean for mean, _ in slow.values()])
-        np.testing.assert_allclose(heights(container), [deviation for _, deviation in slow.values()], rtol=1e-6)
-        assert {part.get_gid() for part in (*container.lines[1], *container.lines[2])} == {f"series-{method}"}
+        np.testing.assert_allclose(
+            heights(container), [deviation for _, deviation in slow.values()], rtol=1e-6
+        )
+        assert {part.get_gid() for part in (*container.lines[1], *container.lines[2])} == {
+            f"series-{method}"
+        }
     assert only_axes(drawing).get_xticks().tolist() == list(EVALUATIONS)
 
 
@@ -1167,9 +1406,14 @@ def test_markers_tell_their_numbers() -> None:
     drawing = figures.metric_curves(CENSUS["estimates"], "absolute_error", AUTHORS)
     assert set(drawing.titles) == {f"series-{look(method).name}" for method in AUTHORS}
     slow = slow_curve(where(CENSUS["estimates"], method="shear-authors"), "absolute_error")
-    wanted = [f"SHEAR block maximum, N = {n}: {mean:.4g} ± {deviation:.2g}" for n, (mean, deviation) in slow.items()]
+    wanted = [
+        f"SHEAR block maximum, N = {n}: {mean:.4g} ± {deviation:.2g}"
+        for n, (mean, deviation) in slow.items()
+    ]
     assert drawing.titles["series-shear-block"] == wanted
-    assert told(drawing, "series-shear-block") == [wanted] * 3  # the line's markers, and the caps at either end
+    assert (
+        told(drawing, "series-shear-block") == [wanted] * 3
+    )  # the line's markers, and the caps at either end
 
 
 def test_the_trade_off_is_accuracy_against_speed() -> None:
@@ -1182,12 +1426,17 @@ def test_the_trade_off_is_accuracy_against_speed() -> None:
         assert line is not None
         np.testing.assert_allclose(xs(line), [ROWS / slow_seconds(method, n) for n in EVALUATIONS])
         np.testing.assert_allclose(ys(line), [mean for mean, _ in slow.values()])
-        np.testing.assert_allclose(heights(container), [deviation for _, deviation in slow.values()], rtol=1e-6)
+        np.testing.assert_allclose(
+            heights(container), [deviation for _, deviation in slow.values()], rtol=1e-6
+        )
     speed, mean = (
         ROWS / slow_seconds("shear", 8),
         slow_curve(where(CENSUS["estimates"], method="shear"), "ranking_accuracy")[8][0],
     )
-    assert told(drawing, "series-shear")[0][0] == f"SHEAR, N = 8: {speed:,.0f} rows a second, accuracy {mean:.4f}"
+    assert (
+        told(drawing, "series-shear")[0][0]
+        == f"SHEAR, N = 8: {speed:,.0f} rows a second, accuracy {mean:.4f}"
+    )
 
 
 @pytest.mark.parametrize("name", ["ranking_accuracy authors", "trade-off"])
@@ -1213,7 +1462,9 @@ def test_ablations_are_bars_but_points_where_the_axis_is_logarithmic(metric: str
         mean, deviation = slow_curve(where(CENSUS["estimates"], method=method, n=16), metric)[16]
         assert heights(container) == [pytest.approx(deviation, rel=1e-6)]
         if metric == "absolute_error":
-            assert [xs(container.lines[0])[0], ys(container.lines[0])[0]] == pytest.approx([place, mean])
+            assert [xs(container.lines[0])[0], ys(container.lines[0])[0]] == pytest.approx(
+                [place, mean]
+            )
         else:
             assert bars[place].patches[0].get_height() == pytest.approx(mean)
         assert note.get_text() == f"{mean:.3g}"
@@ -1224,7 +1475,13 @@ def test_ablations_are_bars_but_points_where_the_axis_is_logarithmic(metric: str
 def test_a_negative_score_of_an_ablation_is_in_sight() -> None:
     records = scored(CENSUS, ("faithfulness",), times(-1), method="shear-without-ccs")
     bottom, top = only_axes(figures.ablation(records["estimates"], "faithfulness")).get_ylim()
-    assert bottom < slow_mean(records["estimates"], "faithfulness", method="shear-without-ccs") < 0 < 0.9 < top
+    assert (
+        bottom
+        < slow_mean(records["estimates"], "faithfulness", method="shear-without-ccs")
+        < 0
+        < 0.9
+        < top
+    )
 
 
 def test_clouds_have_a_point_for_each_target_and_at_most_so_many() -> None:
@@ -1264,7 +1521,9 @@ def test_errors_of_one_feature_by_its_share_of_cross_contribution() -> None:
 def test_cooperators_are_two_lines_that_stop_before_nothing_is_lost() -> None:
     axes = only_axes(figures.cooperator_curves(CENSUS["cooperators"]))
     assert len(axes.lines) == len(axes.collections) == 2
-    for line, band, selection in zip(axes.lines, axes.collections, ("random", "shear"), strict=True):
+    for line, band, selection in zip(
+        axes.lines, axes.collections, ("random", "shear"), strict=True
+    ):
         own = where(CENSUS["cooperators"], selection=selection, draw=0)
         errors = {n: where(own, n=n)["error"].to_pylist() for n in (4, 8, 16, 32)}
         np.testing.assert_allclose(xs(line), list(errors))
@@ -1296,7 +1555,9 @@ def test_tightness_is_a_histogram_in_percent() -> None:
     broken = revised(broken, "bounds", "printed", times(0), seed=1)
     drawing = figures.tightness(broken["bounds"])
     for patch in only_axes(drawing).patches:
-        y = np.asarray(patch.get_path().vertices)[:, 1]  # a line of steps: 0, then each height twice
+        y = np.asarray(patch.get_path().vertices)[
+            :, 1
+        ]  # a line of steps: 0, then each height twice
         assert y[1:-1:2].sum() == pytest.approx(100)
     legend = only_axes(drawing).get_legend()
     assert legend is not None
@@ -1321,7 +1582,9 @@ def test_an_explanation_has_a_bar_for_each_feature_the_largest_on_top() -> None:
         [0.145, -0.25, 0.51, -1.26, 1.98]
     )
     assert xs(axes.lines[0]).tolist() == [0.125, -0.25, 0.5, -1.25, 2.0]
-    assert "relationship = Not-in-family, o…" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "relationship = Not-in-family, o…" in [
+        label.get_text() for label in axes.get_yticklabels()
+    ]
 
 
 def accuracy(records: Records, value: float, **equal: Any) -> Records:
@@ -1340,24 +1603,41 @@ COOPERATORS = ["contribution cloud", "contribution share", "cooperators"]
 DEGENERATE: dict[str, tuple[Records, list[str]]] = {
     "one round": (synthetic(rounds=1), [*CURVES, "ablated error", "ablated accuracy"]),
     "no error at N = 32": (accuracy(error(CENSUS, constant(0), n=32), 1, n=32), CURVES),
-    "no error at N = 16": (accuracy(error(CENSUS, constant(0), n=16), 1, n=16), [*CURVES, "ablated error"]),
-    "no error of SHEAR": (error(CENSUS, constant(0), method="shear"), ["absolute_error paper", "ablated error"]),
-    "no error at all": (accuracy(error(CENSUS, constant(0)), 1), [*CURVES, "ablated error", "ablated accuracy"]),
+    "no error at N = 16": (
+        accuracy(error(CENSUS, constant(0), n=16), 1, n=16),
+        [*CURVES, "ablated error"],
+    ),
+    "no error of SHEAR": (
+        error(CENSUS, constant(0), method="shear"),
+        ["absolute_error paper", "ablated error"],
+    ),
+    "no error at all": (
+        accuracy(error(CENSUS, constant(0)), 1),
+        [*CURVES, "ablated error", "ablated accuracy"],
+    ),
     "uncertain at N = 8": (uncertain(CENSUS, 8), ["absolute_error paper"]),
     "uncertain at N = 16": (uncertain(CENSUS, 16), ["absolute_error paper"]),
     "uncertain at N = 8 and 16": (uncertain(CENSUS, 8, 16), ["absolute_error paper"]),
-    "uncertain throughout": (error(CENSUS, times(1e4), round=0), ["absolute_error paper", "ablated error"]),
+    "uncertain throughout": (
+        error(CENSUS, times(1e4), round=0),
+        ["absolute_error paper", "ablated error"],
+    ),
     "every ranking wrong": (accuracy(CENSUS, 0), CURVES[1:]),
     "constant cross-contribution": (
         revised(CENSUS, "cooperators", "cross_contribution", constant(0.1)),
         COOPERATORS[:2],
     ),
     "no interactions": (flat(CENSUS), [*COOPERATORS, "tightness", "bound cloud"]),
-    "one target": ({**CENSUS, "cooperators": where(CENSUS["cooperators"], seed=0, row=3)}, COOPERATORS),
+    "one target": (
+        {**CENSUS, "cooperators": where(CENSUS["cooperators"], seed=0, row=3)},
+        COOPERATORS,
+    ),
 }
 
 
-@pytest.mark.parametrize(("what", "name"), [(what, name) for what, (_, names) in DEGENERATE.items() for name in names])
+@pytest.mark.parametrize(
+    ("what", "name"), [(what, name) for what, (_, names) in DEGENERATE.items() for name in names]
+)
 def test_a_figure_of_extremes_is_drawn(what: str, name: str) -> None:
     """Without a warning, which would be an error here."""
     markup(DRAWINGS[name](DEGENERATE[what][0]))
@@ -1374,7 +1654,9 @@ def linear(color: str) -> Floats:
 
 def lab(rgb: Floats) -> Floats:
     """Return CIE Lab of linear RGB, white being D65."""
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb.clip(0, 1)
+    xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    ) @ rgb.clip(0, 1)
     part = xyz / np.array([0.9505, 1, 1.089])
     x, y, z = np.where(part > (6 / 29) ** 3, np.cbrt(part), part / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
@@ -1383,10 +1665,18 @@ def lab(rgb: Floats) -> Floats:
 SIGHT: Mapping[str, Floats] = {
     "normal": np.eye(3),
     "protanopia": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
     "deuteranopia": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
     ),
     "print in grey": np.tile([0.2126, 0.7152, 0.0722], (3, 1)),
 }
@@ -1395,7 +1685,9 @@ SIGHT: Mapping[str, Floats] = {
 
 def apart(first: str, second: str, sight: str) -> float:
     """Return how far two colours are from one another in CIE Lab."""
-    return float(np.linalg.norm(lab(SIGHT[sight] @ linear(first)) - lab(SIGHT[sight] @ linear(second))))
+    return float(
+        np.linalg.norm(lab(SIGHT[sight] @ linear(first)) - lab(SIGHT[sight] @ linear(second)))
+    )
 
 
 def test_red_and_green_come_close_to_those_who_cannot_tell_them_apart() -> None:
@@ -1436,7 +1728,9 @@ def test_the_truths_own_score_is_a_line_across(metric: str, score: float | None)
     assert across == ([] if score is None else [[pytest.approx(score)] * 2])
 
 
-@pytest.mark.parametrize("ends", [(4100, 4600), (0.9, 1.1), (3e-4, 0.02), (1e-6, 0.3), (0.011, 0.37)])
+@pytest.mark.parametrize(
+    "ends", [(4100, 4600), (0.9, 1.1), (3e-4, 0.02), (1e-6, 0.3), (0.011, 0.37)]
+)
 def test_marks_of_a_logarithmic_axis_are_few_and_in_sight(ends: tuple[float, float]) -> None:
     axes = Figure().add_subplot()
     axes.set_yscale("log")
@@ -1459,7 +1753,12 @@ def section_ids(made: Page) -> list[str]:
 
 
 def panel_titles(made: Page) -> list[str]:
-    return [panel.title for section in made.sections for figure in section.figures for panel in figure.panels]
+    return [
+        panel.title
+        for section in made.sections
+        for figure in section.figures
+        for panel in figure.panels
+    ]
 
 
 SECTIONS = ["summary", "rq1", "rq2", "rq3", "rq4", "illustration", "theory", "setup", "reading"]
@@ -1470,11 +1769,15 @@ def test_the_page_shows_everything() -> None:
     html = render(made)
     assert section_ids(made) == SECTIONS
     assert all(f'<section id="{name}">' in html for name in SECTIONS)
-    assert all(f"<span>{look(method).label}</span>" in html for method in EVERY if method not in ABLATIONS)
+    assert all(
+        f"<span>{look(method).label}</span>" in html for method in EVERY if method not in ABLATIONS
+    )
     assert "<code>shear reproduce census <span" in html
     facts = dict(made.facts)
     assert facts["Networks"] == "census: seeds 0 and 1; german: seeds 0 and 1"
-    assert facts["Rows and rounds"] == "census: 4 test rows, 3 rounds; german: 4 test rows, 3 rounds"
+    assert (
+        facts["Rows and rounds"] == "census: 4 test rows, 3 rounds; german: 4 test rows, 3 rounds"
+    )
     assert [facts[name] for name in ("Command", "Machine of the timings", "Versions")] == [
         f"`{LINE}`",
         MACHINE,
@@ -1482,7 +1785,9 @@ def test_the_page_shows_everything() -> None:
     ]
     summary, rq1 = made.sections[:2]
     assert [len(found.rows) for found in summary.tables] == [17, 15]
-    assert len(rq1.tables) == 2 * 6 + 3  # two metrics of three protocols, and what was released for census
+    assert (
+        len(rq1.tables) == 2 * 6 + 3
+    )  # two metrics of three protocols, and what was released for census
     assert "Row 7 of census, whose f₁ - f₀ of +1.000" in made.sections[5].text[0]
     for dataset in ("census", "german"):
         assert f"Figure 2: {dataset}" in html
@@ -1522,7 +1827,11 @@ def test_a_page_of_one_protocol(records: Records, protocols: set[str], sections:
     titles = panel_titles(made)
     shown = {name for name, words in OWN.items() if any(words in title for title in titles)}
     assert shown == protocols
-    lead = [word for word in ("paper", "fair") if any(line.startswith(f"**{word}**") for line in made.lead)]
+    lead = [
+        word
+        for word in ("paper", "fair")
+        if any(line.startswith(f"**{word}**") for line in made.lead)
+    ]
     assert lead == [word for word in ("paper", "fair") if word in protocols]
     assert ("Loss against bound" in titles) == ("illustration" in sections)
 

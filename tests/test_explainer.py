@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import BudgetError, Explainer, InputError, MethodError, ModelError, Shear, explain
-from shearshap.interaction import _twice
+from shearshap.interactions.cross import _twice
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
@@ -20,7 +20,9 @@ ZEROS = np.zeros(4)
 
 def test_it_is_explain_with_its_options_kept() -> None:
     net = network(4, outputs=3)
-    explainer = Explainer(net, ("mean", ROWS), method="shear", groups=[[0, 1], [2], [3]], output=[0, 2], seed=3)
+    explainer = Explainer(
+        net, ("mean", ROWS), method="shear", groups=[[0, 1], [2], [3]], output=[0, 2], seed=3
+    )
     once = explain(net, ROWS, reference=("mean", ROWS), method="shear", groups=[[0, 1], [2], [3]], output=[0, 2], seed=3,
                    budget=40)  # fmt: skip
     for answer in (explainer(ROWS, budget=40), explainer(ROWS, max_evals=40, silent=True)):
@@ -66,7 +68,9 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({"seed": -1}, {}, InputError, "seed: wanted an integer from 0, got -1"),
     ],
 )  # fmt: skip
-def test_bad_options(options: dict[str, Any], call: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bad_options(
+    options: dict[str, Any], call: dict[str, Any], error: type[Exception], message: str
+) -> None:
     arguments = {"background": ZEROS, **options}
     with pytest.raises(error, match=re.escape(message)):
         Explainer(network(4), **arguments)(ROWS, **call)
@@ -89,12 +93,16 @@ def test_names_of_players_and_outputs() -> None:
     plain = Explainer(net, ZEROS)(ROWS)
     assert plain.feature_names == ["x0", "x1", "x2", "x3"]
     assert plain.output_names == ["output 0", "output 1"]
-    grouped = Explainer(net, ZEROS, groups={"left": [0, 2]}, output="b", output_names=["a", "b"])(ROWS)
+    grouped = Explainer(net, ZEROS, groups={"left": [0, 2]}, output="b", output_names=["a", "b"])(
+        ROWS
+    )
     assert grouped.feature_names == ["left", "x1", "x3"]
     assert grouped.output_names == ["b"]
     assert grouped.values.shape == (6, 3)
     np.testing.assert_allclose(grouped.predictions, plain.predictions[:, 1])
-    mine = Explainer(net, ZEROS, feature_names=list("wxyz"), output_names=["no", "yes"], output=[1])(ROWS)
+    mine = Explainer(
+        net, ZEROS, feature_names=list("wxyz"), output_names=["no", "yes"], output=[1]
+    )(ROWS)
     assert (mine.feature_names, mine.output_names) == (list("wxyz"), ["yes"])
     assert mine.output("yes").values.shape == (6, 4)
     with pytest.raises(InputError, match=r"there is no output 'no'; there are yes \(0 to 0\)"):
@@ -129,7 +137,9 @@ def test_rows_and_outputs_of_an_explanation() -> None:
     assert part.data is not None
     np.testing.assert_array_equal(part.data, ROWS[1:3])
     np.testing.assert_array_equal(whole[4].output(2).values, whole.values[4:5, :, 2])
-    np.testing.assert_array_equal(whole[whole.predictions[:, 0] > 0].values, whole.values[whole.predictions[:, 0] > 0])
+    np.testing.assert_array_equal(
+        whole[whole.predictions[:, 0] > 0].values, whole.values[whole.predictions[:, 0] > 0]
+    )
     with pytest.raises(InputError, match="an explanation is indexed by rows"):
         whole[:, 1]  # type: ignore[index]
 
@@ -146,20 +156,28 @@ def test_an_output_by_a_numpy_number_and_a_row_by_its_own_cost() -> None:
 
 def test_a_correction_keeps_interactions_and_values_together() -> None:
     for output in (None, 1):
-        answer = Explainer(network(4), ZEROS, method="shear", output=output)(ROWS, budget=40, interactions=True)
+        answer = Explainer(network(4), ZEROS, method="shear", output=output)(
+            ROWS, budget=40, interactions=True
+        )
         assert abs(answer.gap).max() > 1e-4
         fixed = answer.corrected()
         assert fixed.interactions is not None
         diagonal = np.moveaxis(np.diagonal(fixed.interactions, axis1=1, axis2=2), -1, 1)
-        np.testing.assert_allclose((fixed.interactions.sum(axis=2) + diagonal) / 2, fixed.values, atol=1e-12)
+        np.testing.assert_allclose(
+            (fixed.interactions.sum(axis=2) + diagonal) / 2, fixed.values, atol=1e-12
+        )
 
 
 def test_intervals_are_the_values_and_their_errors() -> None:
     answer = dataclasses.replace(
-        Explainer(network(4), ZEROS, output=0)(ROWS), standard_errors=np.full((6, 4), 0.5), degrees_of_freedom=4.0
+        Explainer(network(4), ZEROS, output=0)(ROWS),
+        standard_errors=np.full((6, 4), 0.5),
+        degrees_of_freedom=4.0,
     )
     lower, upper = answer.interval(0.95)
-    np.testing.assert_allclose(upper - answer.values, 0.5 * 2.7764451051977987)  # Student's t table, 4 degrees
+    np.testing.assert_allclose(
+        upper - answer.values, 0.5 * 2.7764451051977987
+    )  # Student's t table, 4 degrees
     np.testing.assert_allclose(answer.values - lower, upper - answer.values)
     with pytest.raises(InputError, match="level: wanted a number between 0 and 1"):
         answer.interval(95)
@@ -212,11 +230,15 @@ def test_scales_of_one_margin() -> None:
 
 
 def test_the_log_odds_of_a_function_of_probabilities() -> None:
-    answer = Explainer(lambda x: x, np.full(2, 0.5), scale="log-odds")(np.array([[0.9, 1.0], [0.2, 0.0]]))
+    answer = Explainer(lambda x: x, np.full(2, 0.5), scale="log-odds")(
+        np.array([[0.9, 1.0], [0.2, 0.0]])
+    )
     np.testing.assert_allclose(answer.predictions[:, 0], np.log([9, 0.25]))
     assert np.isfinite(answer.predictions).all()
     assert abs(answer.predictions[:, 1]).min() > 16
-    with pytest.raises(ModelError, match=r"scale='log-odds' needs probabilities, and the model returned 0 to 2"):
+    with pytest.raises(
+        ModelError, match=r"scale='log-odds' needs probabilities, and the model returned 0 to 2"
+    ):
         Explainer(lambda x: x, np.zeros(2), scale="log-odds")(np.array([[1.0, 2.0]]))
     with pytest.raises(InputError, match="a function has one scale, its own"):
         Explainer(lambda x: x, np.zeros(2), scale="margin")(np.ones((1, 2)))
@@ -250,9 +272,9 @@ def test_several_inputs_against_one_evaluation_at_a_time(method: str) -> None:
     net = Mixed()
     indices, numbers = mixed_rows()
     masks = (np.array([0, 1, 1]), np.array([[2, 2], [3, 1]]))
-    answer = Explainer(net, (np.zeros(3, dtype=int), np.zeros((2, 2))), groups=masks, method=method)(
-        (indices, numbers), budget=100
-    )
+    answer = Explainer(
+        net, (np.zeros(3, dtype=int), np.zeros((2, 2))), groups=masks, method=method
+    )((indices, numbers), budget=100)
     owner = np.concatenate([mask.reshape(-1) for mask in masks])
 
     def value(row: int, present: Any) -> Floats:
@@ -312,7 +334,9 @@ def test_a_function_of_several_inputs_gets_them_apart_and_in_full() -> None:
         seen.append(first)
         return np.asarray(first[:, 0] + second.sum(axis=1))
 
-    answer = Explainer(model, (np.zeros(1), np.zeros(2)))((np.full((2, 1), 16777217.0), np.ones((2, 2))))
+    answer = Explainer(model, (np.zeros(1), np.zeros(2)))(
+        (np.full((2, 1), 16777217.0), np.ones((2, 2)))
+    )
     np.testing.assert_allclose(answer.values, [[16777217, 1, 1]] * 2, rtol=1e-15)
     assert any((part == 16777217).any() for part in seen)
 
@@ -326,9 +350,15 @@ def test_chosen_outputs_without_names_keep_their_numbers() -> None:
 
 
 def test_a_large_background_needs_a_budget() -> None:
-    with pytest.raises(BudgetError, match=r"each of the 1,001 background rows is asked .* pass \('mean', background\)"):
+    with pytest.raises(
+        BudgetError,
+        match=r"each of the 1,001 background rows is asked .* pass \('mean', background\)",
+    ):
         Explainer(network(4), np.zeros((1001, 4)))(ROWS)
-    assert Explainer(network(4), np.zeros((1001, 4)))(ROWS[:1], budget=16 * 1001).evaluations == 16 * 1001
+    assert (
+        Explainer(network(4), np.zeros((1001, 4)))(ROWS[:1], budget=16 * 1001).evaluations
+        == 16 * 1001
+    )
 
 
 @pytest.mark.parametrize(
@@ -350,13 +380,16 @@ def test_sparse_rows_are_told_what_to_do() -> None:
     from scipy.sparse import csr_matrix
 
     with pytest.raises(
-        InputError, match=re.escape("rows: a csr_matrix has no rows to mix as it is; pass rows.toarray()")
+        InputError,
+        match=re.escape("rows: a csr_matrix has no rows to mix as it is; pass rows.toarray()"),
     ):
         Explainer(network(4), ZEROS)(csr_matrix(ROWS))
 
 
 def test_a_slice_or_a_number_is_a_players_columns_too() -> None:
-    answer = Explainer(lambda x: x.sum(axis=1), ZEROS, groups={"last": 3, "first": slice(0, 2)})(ROWS)
+    answer = Explainer(lambda x: x.sum(axis=1), ZEROS, groups={"last": 3, "first": slice(0, 2)})(
+        ROWS
+    )
     assert answer.feature_names == ["last", "first", "x2"]
 
 
@@ -372,7 +405,9 @@ def test_an_exported_module_is_explained() -> None:
     batch = torch.export.Dim("batch")
     program = torch.export.export(net, (torch.zeros(3, 4),), dynamic_shapes=({0: batch},))
     answer = Explainer(program.module(), ZEROS, method="exact")(ROWS, budget=16)
-    np.testing.assert_allclose(answer.values, Explainer(net, ZEROS, method="exact")(ROWS, budget=16).values, atol=1e-6)
+    np.testing.assert_allclose(
+        answer.values, Explainer(net, ZEROS, method="exact")(ROWS, budget=16).values, atol=1e-6
+    )
 
 
 # Threads
@@ -417,7 +452,10 @@ def test_a_model_that_raises_is_told_with_its_row_and_coalition() -> None:
             raise KeyError("no such thing")
         return np.asarray(x.sum(axis=1))
 
-    with pytest.raises(ModelError, match=r"KeyError: 'no such thing' \(first on row 4 with 3 of 4 players present\)"):
+    with pytest.raises(
+        ModelError,
+        match=r"KeyError: 'no such thing' \(first on row 4 with 3 of 4 players present\)",
+    ):
         Explainer(model, ZEROS)(ROWS, budget=16)
 
 
@@ -437,16 +475,23 @@ def test_a_module_that_fails_is_not_said_to_lack_derivatives(error: Exception) -
         def forward(self, _: Tensor) -> Tensor:
             raise error
 
-    with pytest.raises(ModelError, match=rf"the model failed on inputs of shape .*: {type(error).__name__}: {error}"):
+    with pytest.raises(
+        ModelError,
+        match=rf"the model failed on inputs of shape .*: {type(error).__name__}: {error}",
+    ):
         Explainer(Broken(), ZEROS, method="shear")(ROWS, budget=40)
 
 
 # Interactions
 
 
-@pytest.mark.parametrize("method", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"])
+@pytest.mark.parametrize(
+    "method", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"]
+)
 @pytest.mark.parametrize("tol", [None, 0.02])
-def test_interactions_come_with_the_values_at_no_more_than_the_budget(method: str, tol: float | None) -> None:
+def test_interactions_come_with_the_values_at_no_more_than_the_budget(
+    method: str, tol: float | None
+) -> None:
     asked: list[int] = []
     net = network(6, outputs=2)
 
@@ -466,18 +511,24 @@ def test_interactions_come_with_the_values_at_no_more_than_the_budget(method: st
     assert answer.cross_contribution is not None
     assert (answer.interactions.shape, answer.cross_contribution.shape) == ((7, 6, 6, 2), (7, 6, 6))
     halves = answer.interactions.sum(axis=2) + np.einsum("rppk->rpk", answer.interactions)
-    np.testing.assert_allclose(halves / 2, answer.values, atol=1e-9)  # a pair's part is shared by both
+    np.testing.assert_allclose(
+        halves / 2, answer.values, atol=1e-9
+    )  # a pair's part is shared by both
     one = answer[2].output(1)
     assert one.interactions is not None
     np.testing.assert_array_equal(one.interactions[0], answer.interactions[2, :, :, 1])
-    exact = explainer.__class__(model, np.zeros(6), method="exact")(rows, budget=64, interactions=True)
+    exact = explainer.__class__(model, np.zeros(6), method="exact")(
+        rows, budget=64, interactions=True
+    )
     assert exact.interactions is not None
-    assert abs(answer.interactions - exact.interactions).mean() < 0.3 * abs(exact.interactions).mean()
+    assert (
+        abs(answer.interactions - exact.interactions).mean() < 0.3 * abs(exact.interactions).mean()
+    )
 
 
 def test_a_module_has_cross_contributions_by_its_derivatives() -> None:
     from shearshap import model_game
-    from shearshap.interaction import cross_contribution
+    from shearshap.interactions.cross import cross_contribution
 
     net = network(6, outputs=2)
     rows = np.random.default_rng(0).normal(size=(7, 6))
@@ -486,7 +537,7 @@ def test_a_module_has_cross_contributions_by_its_derivatives() -> None:
         wanted = cross_contribution(game).numpy()
     assert answer.cross_contribution is not None
     np.testing.assert_allclose(answer.cross_contribution, wanted, atol=1e-9)
-    assert answer.derivative_passes == game.spent.derivative_passes > 0
+    assert answer.derivative_passes == game.usage.derivative_passes > 0
     assert answer.evaluations <= 40
 
 
@@ -498,7 +549,10 @@ def test_interactions_need_complements(method: str) -> None:
         asked.append(len(x))
         return np.asarray(x.sum(axis=1))
 
-    with pytest.raises(MethodError, match=r"interactions need coalitions with their complements.*try method='kriging'"):
+    with pytest.raises(
+        MethodError,
+        match=r"interactions need coalitions with their complements.*try method='kriging'",
+    ):
         Explainer(model, np.zeros(6), method=method)(np.ones((2, 6)), budget=40, interactions=True)
     assert not asked
 
@@ -520,5 +574,7 @@ def test_a_row_that_fails_at_a_later_stage_is_named_by_its_place_in_the_whole() 
 
     rows = np.ones((9, 9))
     rows[5, 0] = 2
-    with pytest.raises(ModelError, match="the model returned nan for row 5 with 7 of 9 players present"):
+    with pytest.raises(
+        ModelError, match="the model returned nan for row 5 with 7 of 9 players present"
+    ):
         Explainer(model, np.zeros(9), method="kriging")(rows, budget=512, tol=1e-3)

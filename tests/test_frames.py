@@ -39,7 +39,11 @@ def people(count: int = 60, seed: int = 0) -> pd.DataFrame:
 def like(library: str, frame: pd.DataFrame) -> Any:
     if library == "pandas":
         return frame
-    return pl.from_pandas(frame) if library == "polars" else pa.Table.from_pandas(frame, preserve_index=False)
+    return (
+        pl.from_pandas(frame)
+        if library == "polars"
+        else pa.Table.from_pandas(frame, preserve_index=False)
+    )
 
 
 def some(frame: Any, start: int, stop: int) -> Any:
@@ -48,7 +52,9 @@ def some(frame: Any, start: int, stop: int) -> Any:
 
 def cells(frame: Any) -> list[tuple[Any, ...]]:
     table = nw.from_native(frame, eager_only=True)
-    return [tuple(None if x is None or x is pd.NA or x != x else x for x in row) for row in table.rows()]
+    return [
+        tuple(None if x is None or x is pd.NA or x != x else x for x in row) for row in table.rows()
+    ]
 
 
 def schema(frame: Any) -> Any:
@@ -88,7 +94,10 @@ def test_the_model_sees_frames_as_they_were_given(library: str) -> None:
     known = [set(column) for column in zip(*cells(rows), *(), strict=True)]
     absent_known = [set(column) for column in zip(*cells(background), strict=True)]
     for row in mixes:
-        assert all(value in ours | theirs for value, ours, theirs in zip(row, known, absent_known, strict=True))
+        assert all(
+            value in ours | theirs
+            for value, ours, theirs in zip(row, known, absent_known, strict=True)
+        )
 
 
 @every_library
@@ -101,7 +110,10 @@ def test_values_against_one_evaluation_at_a_time(library: str) -> None:
     answer = Explainer(model, some(frame, 3, 4))(some(frame, 20, 22))
     (absent,) = cells(some(frame, 3, 4))
     for at, row in enumerate(cells(some(frame, 20, 22))):
-        mixes = [tuple(r if z else a for z, r, a in zip(kept, row, absent, strict=True)) for kept in all_coalitions(5)]
+        mixes = [
+            tuple(r if z else a for z, r, a in zip(kept, row, absent, strict=True))
+            for kept in all_coalitions(5)
+        ]
         table = np.array([float(hash(mix[:2]) % 97) for mix in mixes])
         np.testing.assert_allclose(answer.values[at], exact_shares(table), atol=1e-9)
 
@@ -125,7 +137,9 @@ def test_statistics_of_frames(library: str, statistic: str) -> None:
 
 
 def test_the_mode_takes_a_groups_columns_together() -> None:
-    frame = pl.DataFrame({"a": ["x"] * 4 + ["y"] * 3 + ["z"] * 3, "b": ["p", "q", "r", "s"] + ["p"] * 6})
+    frame = pl.DataFrame(
+        {"a": ["x"] * 4 + ["y"] * 3 + ["z"] * 3, "b": ["p", "q", "r", "s"] + ["p"] * 6}
+    )
     model = Recorder()
     Explainer(model, ("mode", frame), groups={"both": ["a", "b"]})(frame[:2])
     assert cells(model.given[0])[0] == ("y", "p")
@@ -139,16 +153,16 @@ def test_numbers_for_strings_and_words_for_people() -> None:
     np.testing.assert_array_equal(answer.data[:, 0], frame["age"])
     assert answer.display_data[:, 1].tolist() == [None if x != x else x for x in frame["city"]]
     words = sorted({x for x in frame["city"] if x == x})
-    assert [words[int(code)] if code < len(words) else None for code in answer.data[:, 1]] == answer.display_data[
-        :, 1
-    ].tolist()
+    assert [
+        words[int(code)] if code < len(words) else None for code in answer.data[:, 1]
+    ] == answer.display_data[:, 1].tolist()
 
 
 def test_frames_of_one_hot_columns_show_the_column_that_is_on() -> None:
     frame = pd.DataFrame({"age": [30.0, 40.0], "city_Rome": [1.0, 0.0], "city_Oslo": [0.0, 1.0]})
-    answer = Explainer(lambda x: x.to_numpy().sum(axis=1), frame[:1], groups={"city": ["city_Rome", "city_Oslo"]})(
-        frame
-    )
+    answer = Explainer(
+        lambda x: x.to_numpy().sum(axis=1), frame[:1], groups={"city": ["city_Rome", "city_Oslo"]}
+    )(frame)
     assert answer.feature_names == ["city", "age"]
     assert answer.display_data is not None
     assert answer.display_data.tolist() == [["city_Rome", 30.0], ["city_Oslo", 40.0]]
@@ -157,10 +171,19 @@ def test_frames_of_one_hot_columns_show_the_column_that_is_on() -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ({"place": ["town"]}, "groups: there is no column 'town'; the rows have age, city, kind, height, member"),
-        ([["age", "city"], ["kind"], ["height"]], "groups are incomplete: input columns [4] belong to no player"),
+        (
+            {"place": ["town"]},
+            "groups: there is no column 'town'; the rows have age, city, kind, height, member",
+        ),
+        (
+            [["age", "city"], ["kind"], ["height"]],
+            "groups are incomplete: input columns [4] belong to no player",
+        ),
         ({"age": ["city"]}, "groups: player 'age' leaves out the column of its own name"),
-        ({"x": ["age", "city"], "y": ["city"]}, "groups overlap: input column 1 is in the groups of players [0, 1]"),
+        (
+            {"x": ["age", "city"], "y": ["city"]},
+            "groups overlap: input column 1 is in the groups of players [0, 1]",
+        ),
     ],
 )
 def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
@@ -206,14 +229,17 @@ def test_whole_numbers_without_holes_fit_a_background_with_holes() -> None:
 def test_an_unknown_category_is_refused() -> None:
     rows = people()[:2].assign(kind=pd.Categorical(["c", "new"]))
     with pytest.raises(
-        InputError, match=r"rows: column 'kind' is .*, and .* in the background; give both the same type"
+        InputError,
+        match=r"rows: column 'kind' is .*, and .* in the background; give both the same type",
     ):
         Explainer(Recorder(), people()[:3])(rows)
 
 
 def test_dates_are_cells_too() -> None:
     frame = pl.DataFrame({"day": [dt.date(2024, 1, 1), dt.date(2024, 5, 5)], "x": [1.0, 2.0]})
-    answer = Explainer(lambda f: f["day"].dt.month().to_numpy() * f["x"].to_numpy(), frame[:1])(frame)
+    answer = Explainer(lambda f: f["day"].dt.month().to_numpy() * f["x"].to_numpy(), frame[:1])(
+        frame
+    )
     np.testing.assert_allclose(answer.values, [[0, 0], [6, 3]])
 
 
@@ -226,7 +252,9 @@ def test_torch_takes_frames_of_numbers_only() -> None:
         answer = Explainer(net, ("mean", frame))(frame)
         np.testing.assert_allclose(answer.values, expected.values)
         assert answer.feature_names == ["a", "b"]
-    with pytest.raises(InputError, match="rows: column 'city' is String, and this kind of model takes numbers only"):
+    with pytest.raises(
+        InputError, match="rows: column 'city' is String, and this kind of model takes numbers only"
+    ):
         Explainer(net, people()[["city", "age"]])(people()[["city", "age"]])
 
 
@@ -258,7 +286,9 @@ def test_a_pipeline_explains_its_original_columns_alike_in_every_library(fitted:
         assert answer.output_names == ["no", "yes"]
         np.testing.assert_allclose(answer.values, answers[0].values, atol=1e-12)
         np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
-    np.testing.assert_allclose(answers[0].predictions, model.predict_proba(like(fitted, people(400))[:20]), atol=1e-12)
+    np.testing.assert_allclose(
+        answers[0].predictions, model.predict_proba(like(fitted, people(400))[:20]), atol=1e-12
+    )
 
 
 def test_columns_in_another_order_are_taken_by_name() -> None:
@@ -278,10 +308,18 @@ def test_what_is_given_by_place_goes_by_the_rows_own_order() -> None:
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
     model = LinearRegression().fit(frame, 10 * frame["a"] + frame["b"])
     turned = frame[["b", "a"]]
-    for background in (np.array([1.0, 2.0]), [1, 2], {"a": 2.0, "b": 1.0}, pd.Series({"a": 2.0, "b": 1.0}), frame[:0]):
+    for background in (
+        np.array([1.0, 2.0]),
+        [1, 2],
+        {"a": 2.0, "b": 1.0},
+        pd.Series({"a": 2.0, "b": 1.0}),
+        frame[:0],
+    ):
         if isinstance(background, pd.DataFrame):
             background = pd.DataFrame({"a": [2.0], "b": [1.0]})
-        answer = Explainer(model, background, feature_names=["Bee", "Ay"], groups={"first": [0], "second": [1]})(turned)
+        answer = Explainer(
+            model, background, feature_names=["Bee", "Ay"], groups={"first": [0], "second": [1]}
+        )(turned)
         np.testing.assert_allclose(answer.base_values, 21)
         np.testing.assert_allclose(
             answer.values, np.stack((turned["b"] - 1, 10 * (turned["a"] - 2)), axis=1), atol=1e-9
@@ -298,9 +336,14 @@ def test_a_series_by_name_for_a_network() -> None:
 
 def test_a_missing_column_is_named() -> None:
     model = pipeline(people(400), LABELS)
-    with pytest.raises(InputError, match=r"rows: column 'city' is missing \(1 of 5 are: \['city'\]\)"):
+    with pytest.raises(
+        InputError, match=r"rows: column 'city' is missing \(1 of 5 are: \['city'\]\)"
+    ):
         Explainer(model, people())(people().drop(columns="city"))
-    with pytest.raises(InputError, match="rows: there is no use for column 'label'; drop what the model does not take"):
+    with pytest.raises(
+        InputError,
+        match="rows: there is no use for column 'label'; drop what the model does not take",
+    ):
         Explainer(model, people())(people().assign(label=1))
 
 
@@ -310,7 +353,9 @@ def test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_colum
     before, after = model[:-1], model[-1]
     whole = Explainer(model, people(400)[7:8], scale="log-odds")(people(400)[:6])
     rows, reference = before.transform(people(400)[:6]), before.transform(people(400)[7:8])
-    behind = Explainer(after, np.asarray(reference, float), groups=before, scale="log-odds")(np.asarray(rows, float))
+    behind = Explainer(after, np.asarray(reference, float), groups=before, scale="log-odds")(
+        np.asarray(rows, float)
+    )
     order = [behind.feature_names.index(name) for name in whole.feature_names]
     np.testing.assert_allclose(behind.values[:, order], whole.values, atol=1e-9)
 
@@ -319,14 +364,18 @@ def test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_colum
 def test_columns_made_by_one_hot_encoders(drop: Any) -> None:
     frame = people(200).dropna()
     transformer = make_column_transformer(
-        ("passthrough", ["age"]), (OneHotEncoder(drop=drop), ["city", "member"]), (OneHotEncoder(), [2])
+        ("passthrough", ["age"]),
+        (OneHotEncoder(drop=drop), ["city", "member"]),
+        (OneHotEncoder(), [2]),
     ).fit(frame)
     from shearshap.adapters.estimators import made_columns
 
     made = made_columns(transformer)
     names = list(transformer.get_feature_names_out())
     for column, own in made.items():
-        assert own == [at for at, name in enumerate(names) if name.partition("__")[2].split("_")[0] == column]
+        assert own == [
+            at for at, name in enumerate(names) if name.partition("__")[2].split("_")[0] == column
+        ]
     assert sorted(at for own in made.values() for at in own) == list(range(len(names)))
 
 
@@ -334,7 +383,9 @@ def test_a_transformer_that_mixes_columns_is_refused() -> None:
     from sklearn.preprocessing import PolynomialFeatures
 
     mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
-    with pytest.raises(InputError, match="groups: cannot tell which columns PolynomialFeatures makes of which"):
+    with pytest.raises(
+        InputError, match="groups: cannot tell which columns PolynomialFeatures makes of which"
+    ):
         Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
 
 
@@ -391,7 +442,10 @@ def test_statistics_leave_nan_out_in_every_library() -> None:
         (pd.DataFrame({"a": [0.5, 1.5]}), pd.DataFrame({"a": [1, 3]})),
         (pd.DataFrame({"a": [1, 3]}), pd.DataFrame({"a": [0.5]})),
         (pd.DataFrame({"a": pd.Categorical(["u", "v"])}), pd.DataFrame({"a": ["u"]})),
-        (pd.DataFrame({"a": pd.Categorical(["u", "v"])}), pd.DataFrame({"a": pd.Categorical(["v"])})),
+        (
+            pd.DataFrame({"a": pd.Categorical(["u", "v"])}),
+            pd.DataFrame({"a": pd.Categorical(["v"])}),
+        ),
         (pd.DataFrame({"a": ["u", "v"], "b": [1.0, 2.0]}), ["v", 3]),
         (pl.DataFrame({"a": [0.5, 1.5]}), np.array([2])),
     ],
@@ -423,7 +477,13 @@ def test_none_is_known_inside_wrappers_too(wrap: str) -> None:
 
 @pytest.mark.parametrize(
     "chosen",
-    [["age", "member"], [0, 4], slice(0, 1), slice("age", "city"), np.array([True, False, False, False, True])],
+    [
+        ["age", "member"],
+        [0, 4],
+        slice(0, 1),
+        slice("age", "city"),
+        np.array([True, False, False, False, True]),
+    ],
 )
 def test_a_transformers_columns_given_in_every_way(chosen: Any) -> None:
     from shearshap.adapters.estimators import made_columns
@@ -455,7 +515,10 @@ def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
     for odd, message in (
         (FunctionTransformer(np.log).fit(frame[["age"]]), "does not tell which columns it makes"),
         (OneHotEncoder(), "does not tell which columns it makes"),
-        (pipeline(people(400), LABELS), "this Pipeline ends in a model; pass its transformers alone, pipeline"),
+        (
+            pipeline(people(400), LABELS),
+            "this Pipeline ends in a model; pass its transformers alone, pipeline",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             Explainer(network(4), np.zeros(4), groups=odd)(np.ones((2, 4)))

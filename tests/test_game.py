@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from games import Bools, Floats, all_coalitions, network, predictor
 from shearshap import METHODS, ModelError, explain, explain_game
-from shearshap.adapters import Adapted, Predictor
+from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.game import Batch, FunctionGame, ModelGame
 
 CPU = torch.device("cpu")
@@ -15,7 +15,11 @@ GROUPS = np.array([[0, 1], [1, 2], [2, 0]])
 
 
 def game_of(
-    predict: Predictor, rows: Floats, background: Floats, owner: Floats | None = None, batch: int = 10**6
+    predict: Predictor,
+    rows: Floats,
+    background: Floats,
+    owner: Floats | None = None,
+    batch: int = 10**6,
 ) -> ModelGame:
     flat = rows.reshape(len(rows), -1)
     owned = torch.arange(flat.shape[1]) if owner is None else torch.tensor(owner.reshape(-1))
@@ -25,13 +29,19 @@ def game_of(
     )  # fmt: skip
 
 
-def slow_values(model: nn.Module, rows: Floats, background: Floats, owner: Floats, coalitions: Bools) -> Floats:
+def slow_values(
+    model: nn.Module, rows: Floats, background: Floats, owner: Floats, coalitions: Bools
+) -> Floats:
     """One evaluation at a time: the row where the owner is in, the background row elsewhere, then the mean."""
     table = []
     for row in rows:
         for z in coalitions:
             mixes = [np.where(z[owner], row, reference) for reference in background]
-            table.append(np.mean([model(torch.tensor(mix[None])).detach().numpy()[0] for mix in mixes], axis=0))
+            table.append(
+                np.mean(
+                    [model(torch.tensor(mix[None])).detach().numpy()[0] for mix in mixes], axis=0
+                )
+            )
     return np.array(table).reshape(len(rows), len(coalitions), -1)
 
 
@@ -57,9 +67,12 @@ def test_values_against_one_evaluation_at_a_time(batch: int, shared: bool) -> No
     own = np.stack([rng.permutation(coalitions) for _ in rows])
     asked = coalitions[None] if shared else own
     values = game(torch.from_numpy(asked)).numpy()
-    slow = [slow_values(Image(), rows[[r]], background, GROUPS, asked[0 if shared else r])[0] for r in range(len(rows))]
+    slow = [
+        slow_values(Image(), rows[[r]], background, GROUPS, asked[0 if shared else r])[0]
+        for r in range(len(rows))
+    ]
     np.testing.assert_allclose(values, np.array(slow), atol=1e-12)
-    assert game.spent.evaluations == 8 * 3
+    assert game.usage.evaluations == 8 * 3
 
 
 def test_every_evaluation_is_counted_and_no_batch_is_too_large() -> None:
@@ -74,7 +87,9 @@ def test_every_evaluation_is_counted_and_no_batch_is_too_large() -> None:
         sizes.clear()
         rows, background = rng.normal(size=(5, 4)), rng.normal(size=(2, 4))
         budget = 200 if name != "exact" else 32
-        answer = explain(model, rows, reference=background, budget=budget, method=name, batch_size=16)
+        answer = explain(
+            model, rows, reference=background, budget=budget, method=name, batch_size=16
+        )
         assert sum(sizes) == answer.evaluations * len(rows), name
         assert answer.evaluations <= budget
         assert max(sizes) <= 16
@@ -100,7 +115,9 @@ def test_out_of_memory_halves_the_batch_for_good() -> None:
     assert game.batch.size <= 5
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] can't allocate memory: 8 bytes")])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] can't allocate memory: 8 bytes")]
+)
 def test_out_of_memory_on_one_evaluation_is_an_error(error: Exception) -> None:
     def model(_: Floats) -> Floats:
         raise error
@@ -115,7 +132,9 @@ def test_the_model_is_given_back_as_it_was() -> None:
     net[1].eval()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     rows = np.random.default_rng(0).normal(size=(3, 4))
-    first, second = (explain(net, rows, reference=rows[0], budget=100, method="shear") for _ in range(2))
+    first, second = (
+        explain(net, rows, reference=rows[0], budget=100, method="shear") for _ in range(2)
+    )
     assert (first.values == second.values).all()  # dropout was off
     assert [part.training for part in net] == [True, False, True, True]
     assert net.training
@@ -134,7 +153,8 @@ def test_the_model_is_given_back_as_it_was_after_an_error() -> None:
 
     net = Broken().train()
     with pytest.raises(
-        ModelError, match=r"the model failed on inputs of shape \(16, 3\): ValueError: no \(first on row 0 with 0 of 3"
+        ModelError,
+        match=r"the model failed on inputs of shape \(16, 3\): ValueError: no \(first on row 0 with 0 of 3",
     ):
         explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
     assert net.training
@@ -157,20 +177,34 @@ def test_integer_tensors_stay_integers_for_embeddings() -> None:
     answer = explain(net, rows, reference=torch.tensor([3, 3]), budget=4)
     both = net(rows)[:, 0] - net(torch.tensor([[3, 3]]))[0, 0]
     np.testing.assert_allclose(answer.values.sum(axis=1), both.detach().numpy(), atol=1e-9)
-    assert explain(net, rows, reference=torch.tensor([3, 3]), budget=14, method="shear").derivative_passes == 0
+    assert (
+        explain(
+            net, rows, reference=torch.tensor([3, 3]), budget=14, method="shear"
+        ).derivative_passes
+        == 0
+    )
 
 
 def test_a_game_of_coalitions_alone() -> None:
     game = FunctionGame(lambda z: z.sum(axis=1), 3)
-    assert game(torch.from_numpy(all_coalitions(3))[None])[0, :, 0].tolist() == [0, 1, 1, 2, 1, 2, 2, 3]
-    assert game.spent.evaluations == 8
-    assert game.take(slice(0, 1)).spent.evaluations == 0
+    assert game(torch.from_numpy(all_coalitions(3))[None])[0, :, 0].tolist() == [
+        0,
+        1,
+        1,
+        2,
+        1,
+        2,
+        2,
+        3,
+    ]
+    assert game.usage.evaluations == 8
+    assert game.take(slice(0, 1)).usage.evaluations == 0
     with pytest.raises(ModelError, match="has no derivatives"):
         game.surface(torch.ones(1, 1, 3))
 
 
 def test_a_callable_lives_on_the_cpu() -> None:
-    predict = Predictor(Adapted(lambda x: x[:, :1]))
+    predict = Predictor(AdaptedModel(lambda x: x[:, :1]))
     assert predict(torch.ones(3, 2)).tolist() == [1, 1, 1]
     assert not predict.differentiable
 
@@ -238,6 +272,8 @@ def test_a_gpu_gives_the_same_values(name: str) -> None:
     net, rows = network(8).float(), rng.normal(size=(50, 8))
     budget = 256 if name == "exact" else 250
     on_cpu = explain(net, rows, reference=np.zeros(8), budget=budget, method=name, output=1)
-    on_gpu = explain(net, rows, reference=np.zeros(8), budget=budget, method=name, output=1, device="cuda")
+    on_gpu = explain(
+        net, rows, reference=np.zeros(8), budget=budget, method=name, output=1, device="cuda"
+    )
     np.testing.assert_allclose(on_gpu.values, on_cpu.values, atol=1e-4)
     assert next(net.parameters()).device.type == "cpu"

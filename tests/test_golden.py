@@ -2,7 +2,9 @@
 
 import golden
 
-ROUNDING = 1e-6  # other processors round otherwise, and kriging solves systems that are close to singular
+ROUNDING = (
+    1e-6  # other processors round otherwise, and kriging solves systems that are close to singular
+)
 
 
 def test_every_method_answers_as_it_did() -> None:

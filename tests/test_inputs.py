@@ -91,7 +91,9 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"seed": -1}, InputError, "seed: wanted an integer from 0, got -1"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_before_any_work(options: dict[str, Any], error: type[ShearError], message: str) -> None:
+def test_bad_input_is_refused_before_any_work(
+    options: dict[str, Any], error: type[ShearError], message: str
+) -> None:
     spy = Spy()
     arguments = {"rows": ROWS, "reference": ZEROS, "budget": 16, **options}
     with pytest.raises(error, match=re.escape(message)) as caught:
@@ -125,7 +127,12 @@ def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
     rows = np.ones((9, 3))
     rows[7] = 2
     with pytest.raises(ModelError, match="for row 7 with 3 of 3 players present"):
-        explain(lambda x: np.where(x.sum(axis=1) == 6, np.nan, 1.0), rows, reference=np.zeros(3), budget=8)
+        explain(
+            lambda x: np.where(x.sum(axis=1) == 6, np.nan, 1.0),
+            rows,
+            reference=np.zeros(3),
+            budget=8,
+        )
 
 
 def test_the_width_a_module_wants_is_named() -> None:
@@ -135,7 +142,9 @@ def test_the_width_a_module_wants_is_named() -> None:
 
 @pytest.mark.parametrize("huge", [1e39, 3e38])
 def test_numbers_too_large_for_the_model_are_refused(huge: float) -> None:
-    with pytest.raises(InputError, match=r"there are numbers too large for the model's torch.float32"):
+    with pytest.raises(
+        InputError, match=r"there are numbers too large for the model's torch.float32"
+    ):
         explain(network(4).float(), np.full((2, 4), huge), reference=-np.full(4, huge), budget=16)
 
 
@@ -166,7 +175,9 @@ def test_output_out_of_range() -> None:
         ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the model returned nan for row 0 with 0 of 3 players"),
     ],
 )  # fmt: skip
-def test_bad_games_are_refused(options: dict[str, Any], error: type[ShearError] | None, message: str) -> None:
+def test_bad_games_are_refused(
+    options: dict[str, Any], error: type[ShearError] | None, message: str
+) -> None:
     arguments = {"value": lambda z: z.sum(axis=1), "players": 3, "budget": 8, **options}
     if error is None:
         assert explain_game(arguments.pop("value"), **arguments).values.shape == (1, 3, 3)
@@ -214,18 +225,23 @@ def test_the_mode_of_a_one_hot_block_is_a_category() -> None:
 
 
 @pytest.mark.parametrize(
-    "groups", [[[0, 2], [1], [3]], {"a": [0, 2], "b": [1], "c": [3]}, np.array([0, 1, 0, 2]), [0, 1, 0, 2]]
+    "groups",
+    [[[0, 2], [1], [3]], {"a": [0, 2], "b": [1], "c": [3]}, np.array([0, 1, 0, 2]), [0, 1, 0, 2]],
 )
 def test_groups_are_players(groups: Any) -> None:
     weights = np.array([1.0, 10, 100, 1000])
-    answer = explain(lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups)
+    answer = explain(
+        lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups
+    )
     np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
 
 
 def test_a_mask_over_images() -> None:
     mask = np.array([[0, 0, 1], [2, 2, 1]])
     images = np.random.default_rng(0).normal(size=(3, 2, 3))
-    answer = explain(lambda x: x.sum(axis=(1, 2)), images, reference=np.zeros((2, 3)), budget=8, groups=mask)
+    answer = explain(
+        lambda x: x.sum(axis=(1, 2)), images, reference=np.zeros((2, 3)), budget=8, groups=mask
+    )
     expected = np.stack([images[:, mask == player].sum(axis=1) for player in range(3)], axis=1)
     np.testing.assert_allclose(answer.values, expected)
 
@@ -240,16 +256,26 @@ def test_outputs() -> None:
     np.testing.assert_allclose(one.values, every.values[:, :, 2])
     two = explain(net, ROWS, reference=ZEROS, budget=16, output=[2, 0])
     np.testing.assert_allclose(two.values, every.values[:, :, [2, 0]])
-    margin = explain(net, ROWS, reference=ZEROS, budget=16, output=lambda logits: logits[:, 1] - logits[:, 0])
-    np.testing.assert_allclose(margin.values, every.values[:, :, 1] - every.values[:, :, 0], atol=1e-12)
+    margin = explain(
+        net, ROWS, reference=ZEROS, budget=16, output=lambda logits: logits[:, 1] - logits[:, 0]
+    )
+    np.testing.assert_allclose(
+        margin.values, every.values[:, :, 1] - every.values[:, :, 0], atol=1e-12
+    )
     assert explain(network(4, outputs=1), ROWS, reference=ZEROS, budget=16).values.shape == (5, 4)
-    assert explain(lambda x: x, ROWS, reference=ZEROS, budget=16, output=np.int64(1)).values.shape == (5, 4)  # type: ignore[arg-type]
+    second: Any = np.int64(1)
+    assert explain(lambda x: x, ROWS, reference=ZEROS, budget=16, output=second).values.shape == (
+        5,
+        4,
+    )
 
 
 def test_rows_as_tensors_lists_and_integers() -> None:
     expected = explain(network(4), ROWS, reference=ZEROS, budget=16).values
     for rows in (torch.tensor(ROWS), ROWS.tolist(), torch.tensor(ROWS, requires_grad=True)):
-        np.testing.assert_allclose(explain(network(4), rows, reference=ZEROS, budget=16).values, expected)
+        np.testing.assert_allclose(
+            explain(network(4), rows, reference=ZEROS, budget=16).values, expected
+        )
     whole = np.arange(20).reshape(5, 4)
     answer = explain(lambda x: x.sum(axis=1), whole, reference=("mean", whole), budget=16)
     np.testing.assert_allclose(answer.values, whole - whole.mean(axis=0))
@@ -257,13 +283,17 @@ def test_rows_as_tensors_lists_and_integers() -> None:
 
 def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:
     net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
-    with pytest.raises(ModelError, match=r"pass rows of indices as an integer tensor, torch.as_tensor\(rows\)"):
+    with pytest.raises(
+        ModelError, match=r"pass rows of indices as an integer tensor, torch.as_tensor\(rows\)"
+    ):
         explain(net, np.array([[1, 2], [2, 4]]), reference=np.array([0, 0]), budget=4)
 
 
 def test_integer_tensors_need_an_integer_reference() -> None:
     net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
-    with pytest.raises(InputError, match=r"integer rows need an integer reference; try \('mode', background\)"):
+    with pytest.raises(
+        InputError, match=r"integer rows need an integer reference; try \('mode', background\)"
+    ):
         explain(net, torch.tensor([[1, 2], [2, 4]]), reference="mean", budget=4)
 
 
@@ -272,8 +302,12 @@ def test_the_efficiency_correction_is_off_by_default_and_closes_the_gap() -> Non
     assert abs(answer.gap).max() > 1e-3
     fixed = answer.corrected()
     np.testing.assert_allclose(fixed.gap, 0, atol=1e-12)
-    np.testing.assert_allclose(fixed.values - answer.values, np.repeat(answer.gap[:, None] / 4, 4, axis=1))
-    several = explain(network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear").corrected()
+    np.testing.assert_allclose(
+        fixed.values - answer.values, np.repeat(answer.gap[:, None] / 4, 4, axis=1)
+    )
+    several = explain(
+        network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear"
+    ).corrected()
     np.testing.assert_allclose(several.gap, 0, atol=1e-12)
 
 
@@ -287,12 +321,16 @@ def test_an_explanation_prints_what_it_is() -> None:
 
 
 def test_one_player_gets_everything() -> None:
-    answer = explain(network(4), ROWS, reference=ZEROS, budget=2, groups=[[0, 1, 2, 3]], method="shear")
+    answer = explain(
+        network(4), ROWS, reference=ZEROS, budget=2, groups=[[0, 1, 2, 3]], method="shear"
+    )
     assert answer.method == "exact"
     np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
 
 
-def test_progress_is_silent_off_a_terminal_and_shows_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_silent_off_a_terminal_and_shows_when_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     explain(network(4), ROWS, reference=ZEROS, budget=16)
     assert capsys.readouterr().err == ""
     explain(network(4), ROWS, reference=ZEROS, budget=16, progress=True)
@@ -302,11 +340,13 @@ def test_progress_is_silent_off_a_terminal_and_shows_when_asked(capsys: pytest.C
 def test_a_models_game_answers_coalitions_of_ones_own() -> None:
     model = network(4)
     told: list[int] = []
-    with model_game(model, ROWS, reference=ZEROS, groups=[[0, 1], [2], [3]], advance=told.append) as game:
+    with model_game(
+        model, ROWS, reference=ZEROS, groups=[[0, 1], [2], [3]], advance=told.append
+    ) as game:
         values = game(torch.tensor([[[True, False, True], [False, False, False]]]))
     mixed = ROWS * np.array([1, 1, 0, 1])
     inputs = torch.tensor(np.concatenate((mixed, np.zeros((1, 4)))))
     wanted = model(inputs).detach().double().reshape(6, -1)
     torch.testing.assert_close(values[:, 0], wanted[:5])
     torch.testing.assert_close(values[:, 1], wanted[5:].expand(5, -1))
-    assert (game.rows, game.players, game.spent.evaluations, sum(told)) == (5, 3, 2, 10)
+    assert (game.rows, game.players, game.usage.evaluations, sum(told)) == (5, 3, 2, 10)

@@ -9,9 +9,15 @@ from torch import Tensor, nn
 
 from games import Floats, network, predictor
 from shearshap import MethodError, Shear, ShearWarning, explain
-from shearshap.adapters import Adapted, Predictor
+from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.game import Batch, ModelGame
-from shearshap.interaction import block_maximum, cross_contribution, degenerate, gradient_differences, hessian
+from shearshap.interactions.cross import (
+    block_maximum,
+    cross_contribution,
+    degenerate,
+    gradient_differences,
+    hessian,
+)
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3])
 PLAYERS = 4
@@ -20,7 +26,10 @@ PLAYERS = 4
 def game_of(net: nn.Module, rows: int = 3, background: int = 1) -> ModelGame:
     rng = np.random.default_rng(0)
     predict = predictor(net.eval())
-    inputs, reference = torch.tensor(rng.normal(size=(rows, 7))), torch.tensor(rng.normal(size=(background, 7)))
+    inputs, reference = (
+        torch.tensor(rng.normal(size=(rows, 7))),
+        torch.tensor(rng.normal(size=(background, 7))),
+    )
     return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), PLAYERS, Batch(1000))
 
 
@@ -37,7 +46,10 @@ def slow_hessian(game: ModelGame, step: float = 1e-4) -> Floats:
     one = torch.ones(PLAYERS, dtype=torch.float64)
     for row in range(game.rows):
         for i, j in combinations(range(PLAYERS), 2):
-            g = [surface(game, row, one + a * unit[i] + b * unit[j]) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+            g = [
+                surface(game, row, one + a * unit[i] + b * unit[j])
+                for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+            ]
             second = (g[0] - g[1] - g[2] + g[3]) / (4 * step**2)
             eta[row, i, j] = eta[row, j, i] = 2 * second.detach().abs().sum()
     return eta
@@ -47,8 +59,8 @@ def slow_hessian(game: ModelGame, step: float = 1e-4) -> Floats:
 def test_hessian_against_central_differences(background: int) -> None:
     game = game_of(network(7), background=background)
     np.testing.assert_allclose(hessian(game), slow_hessian(game), rtol=1e-4, atol=1e-6)
-    assert game.spent.derivative_passes == (1 + 2 * (1 + PLAYERS)) * background
-    assert game.spent.evaluations == 0
+    assert game.usage.derivative_passes == (1 + 2 * (1 + PLAYERS)) * background
+    assert game.usage.evaluations == 0
 
 
 def test_gradient_differences_against_one_gradient_at_a_time() -> None:
@@ -66,7 +78,7 @@ def test_gradient_differences_against_one_gradient_at_a_time() -> None:
                 without[j] = 0
                 slow[row, i, j] = (slope(one) - slope(without))[:, i].abs().sum()
     np.testing.assert_allclose(gradient_differences(game), slow, atol=1e-10)
-    assert game.spent.derivative_passes == 3 * (PLAYERS + 1)
+    assert game.usage.derivative_passes == 3 * (PLAYERS + 1)
 
 
 def test_second_differences_against_four_values() -> None:
@@ -83,8 +95,8 @@ def test_second_differences_against_four_values() -> None:
             second = value(row, set()) - value(row, {i}) - value(row, {j}) + value(row, {i, j})
             slow[row, i, j] = slow[row, j, i] = second.detach().abs().sum()
     np.testing.assert_allclose(cross_contribution(game, "second-differences"), slow, atol=1e-10)
-    assert game.spent.evaluations == (1 + PLAYERS + PLAYERS * (PLAYERS - 1) // 2) * 2
-    assert game.spent.derivative_passes == 0
+    assert game.usage.evaluations == (1 + PLAYERS + PLAYERS * (PLAYERS - 1) // 2) * 2
+    assert game.usage.derivative_passes == 0
 
 
 def test_block_maximum_against_input_by_input() -> None:
@@ -96,9 +108,11 @@ def test_block_maximum_against_input_by_input() -> None:
         shift = (game.inputs[row] - game.background[0]).abs()
         fine = 2 * second.abs() * shift[:, None] * shift
         for i, j in combinations(range(PLAYERS), 2):
-            slow[row, i, j] = slow[row, j, i] = fine[np.flatnonzero(i == GROUPS)][:, np.flatnonzero(j == GROUPS)].max()
+            slow[row, i, j] = slow[row, j, i] = fine[np.flatnonzero(i == GROUPS)][
+                :, np.flatnonzero(j == GROUPS)
+            ].max()
     np.testing.assert_allclose(block_maximum(game), slow, atol=1e-10)
-    assert game.spent.derivative_passes == 7 + 2
+    assert game.usage.derivative_passes == 7 + 2
 
 
 def test_on_single_inputs_the_block_maximum_is_the_hessian() -> None:
@@ -111,8 +125,10 @@ def test_automatic_choice() -> None:
     smooth = game_of(network(7))
     assert (cross_contribution(smooth) == hessian(game_of(network(7)))).all()
     kinked = game_of(network(7, activation=nn.ReLU))
-    assert (cross_contribution(kinked) == gradient_differences(game_of(network(7, activation=nn.ReLU)))).all()
-    assert kinked.spent.derivative_passes == (1 + 2 * (1 + PLAYERS)) + 3 * (PLAYERS + 1)
+    assert (
+        cross_contribution(kinked) == gradient_differences(game_of(network(7, activation=nn.ReLU)))
+    ).all()
+    assert kinked.usage.derivative_passes == (1 + 2 * (1 + PLAYERS)) + 3 * (PLAYERS + 1)
 
 
 def test_a_two_class_relu_softmax_has_a_hessian_of_rank_one_which_is_not_used() -> None:
@@ -126,7 +142,9 @@ def test_a_two_class_relu_softmax_has_a_hessian_of_rank_one_which_is_not_used() 
 def test_degenerate_matrices() -> None:
     a = torch.tensor([1.0, -2.0, 3.0])
     swap = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    found = degenerate(torch.stack([torch.zeros(3, 3), torch.outer(a, a), -torch.outer(a, a), swap, torch.eye(3)]))
+    found = degenerate(
+        torch.stack([torch.zeros(3, 3), torch.outer(a, a), -torch.outer(a, a), swap, torch.eye(3)])
+    )
     assert found.tolist() == [True, True, True, False, False]
 
 
@@ -148,20 +166,27 @@ def test_out_of_memory_halves_the_rows_differentiated_at_once() -> None:
                 raise torch.OutOfMemoryError("CUDA out of memory")
             return self.inner(x)  # type: ignore[no-any-return]
 
-    np.testing.assert_allclose(hessian(game_of(Small(), rows=9)), hessian(game_of(network(7), rows=9)), atol=1e-12)
+    np.testing.assert_allclose(
+        hessian(game_of(Small(), rows=9)), hessian(game_of(network(7), rows=9)), atol=1e-12
+    )
 
 
 def test_pieces_of_the_background_change_nothing() -> None:
-    whole, pieces = game_of(network(7), rows=2, background=5), game_of(network(7), rows=2, background=5)
+    whole, pieces = (
+        game_of(network(7), rows=2, background=5),
+        game_of(network(7), rows=2, background=5),
+    )
     pieces.batch.size = PLAYERS
     np.testing.assert_allclose(hessian(pieces), hessian(whole), atol=1e-12)
-    assert pieces.spent == whole.spent
+    assert pieces.usage == whole.usage
 
 
 def test_derivatives_of_what_has_none_are_refused() -> None:
     game = game_of(network(7))
-    game.predict = Predictor(Adapted(lambda x: x[:, 0]))
-    with pytest.raises(MethodError, match="interaction='hessian' needs a model that can be differentiated"):
+    game.predict = Predictor(AdaptedModel(lambda x: x[:, 0]))
+    with pytest.raises(
+        MethodError, match="interaction='hessian' needs a model that can be differentiated"
+    ):
         cross_contribution(game, "hessian")
 
 
@@ -174,7 +199,9 @@ def test_a_gradient_that_is_zero_warns() -> None:
         explain(Steps(), np.ones((2, 4)), reference=np.zeros(4), budget=40, method="shear")
 
 
-@pytest.mark.parametrize("kind", ["hessian", "gradient-differences", "second-differences", "block-maximum", "auto"])
+@pytest.mark.parametrize(
+    "kind", ["hessian", "gradient-differences", "second-differences", "block-maximum", "auto"]
+)
 def test_shear_works_with_each(kind: str) -> None:
     rows = np.random.default_rng(0).normal(size=(4, 7))
     answer = explain(
@@ -187,7 +214,9 @@ def test_shear_works_with_each(kind: str) -> None:
         method=Shear(interaction=kind),  # type: ignore[arg-type]
     )
     exact = explain(network(7), rows, reference=np.zeros(7), budget=16, groups=GROUPS, output=0)
-    np.testing.assert_allclose(answer.values, exact.values, atol=1e-9)  # N = 16: all coalitions of 4 players
+    np.testing.assert_allclose(
+        answer.values, exact.values, atol=1e-9
+    )  # N = 16: all coalitions of 4 players
 
 
 def test_attention_and_recurrence_can_be_differentiated_twice() -> None:

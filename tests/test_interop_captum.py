@@ -1,4 +1,4 @@
-"""`shearshap.captum.Shear` against captum's own Shapley values, through captum's own tools."""
+"""`shearshap.interop.captum.Shear` against captum's own Shapley values, through captum's own tools."""
 
 import importlib
 import sys
@@ -18,13 +18,15 @@ captum = pytest.importorskip("captum", reason="the peers extra is not installed"
 from captum.attr import NoiseTunnel, ShapleyValues  # noqa: E402
 from captum.metrics import infidelity, sensitivity_max  # noqa: E402
 
-from shearshap.captum import Shear  # noqa: E402
+from shearshap.interop.captum import Shear  # noqa: E402
 
 GAPS = "ignore:Feature mask is missing some integers:UserWarning"
 
 
 def rows(count: int, *shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        count, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def theirs(forward: Callable[..., Any], inputs: Any, **options: Any) -> Any:
@@ -73,7 +75,8 @@ class TwoInputs(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "target", [0, 1, -1, (1,), torch.tensor(1), torch.tensor([0, 1, 1]), [1, 0, 1], [(0,), (1,), (0,)]]
+    "target",
+    [0, 1, -1, (1,), torch.tensor(1), torch.tensor([0, 1, 1]), [1, 0, 1], [(0,), (1,), (0,)]],
 )
 def test_exact_values_of_every_kind_of_target_are_captums(target: Any) -> None:
     net, x = network(4), rows(3, 4)
@@ -92,15 +95,28 @@ def test_without_a_target_every_output_is_explained() -> None:
     ours = Shear(net).attribute(x)
     assert ours.shape == (2, 3, 4)
     assert_same(ours, theirs(net, x))
-    assert_same(Shear(network(4, outputs=1)).attribute(x), theirs(network(4, outputs=1), x, target=0))
+    assert_same(
+        Shear(network(4, outputs=1)).attribute(x), theirs(network(4, outputs=1), x, target=0)
+    )
 
 
 @pytest.mark.parametrize(
-    "baselines", [None, 0.5, 1, rows(1, 4, seed=1), rows(3, 4, seed=1), rows(2, 4, seed=1)[[0, 1, 0]], (rows(1, 4),)]
+    "baselines",
+    [
+        None,
+        0.5,
+        1,
+        rows(1, 4, seed=1),
+        rows(3, 4, seed=1),
+        rows(2, 4, seed=1)[[0, 1, 0]],
+        (rows(1, 4),),
+    ],
 )
 def test_baselines_are_captums(baselines: Any) -> None:
     net, x = network(4), rows(3, 4)
-    assert_same(Shear(net).attribute(x, baselines, target=1), theirs(net, x, baselines=baselines, target=1))
+    assert_same(
+        Shear(net).attribute(x, baselines, target=1), theirs(net, x, baselines=baselines, target=1)
+    )
 
 
 @pytest.mark.filterwarnings(GAPS)
@@ -117,14 +133,21 @@ def test_baselines_are_captums(baselines: Any) -> None:
 )
 def test_feature_masks_are_captums(mask: Tensor) -> None:
     net, x = nn.Sequential(nn.Flatten(), network(6)), rows(2, 2, 3)
-    assert_same(Shear(net).attribute(x, feature_mask=mask, target=0), theirs(net, x, feature_mask=mask, target=0))
+    assert_same(
+        Shear(net).attribute(x, feature_mask=mask, target=0),
+        theirs(net, x, feature_mask=mask, target=0),
+    )
 
 
 def test_several_inputs_of_several_types() -> None:
     net, x, tokens = TwoInputs(), rows(3, 2), torch.tensor([[1, 2], [3, 6], [0, 5]])
     assert_same(Shear(net).attribute((x, tokens), target=1), theirs(net, (x, tokens), target=1))
     shared = (torch.tensor([[0, 1]]), torch.tensor([[1, 3]]))
-    options: dict[str, Any] = {"feature_mask": shared, "baselines": (rows(1, 2, seed=4), 4), "target": 0}
+    options: dict[str, Any] = {
+        "feature_mask": shared,
+        "baselines": (rows(1, 2, seed=4), 4),
+        "target": 0,
+    }
     with pytest.warns(UserWarning, match="missing some integers"):
         expected = theirs(net, (x, tokens), **options)
     ours = Shear(net).attribute((x, tokens), **options)
@@ -160,14 +183,23 @@ def test_integers_alone() -> None:
         torch.testing.assert_close(answer, Shear(forward).attribute(tokens, target=0))
 
 
-@pytest.mark.parametrize("arguments", [torch.tensor([1.0, 2.0, 3.0]), (torch.tensor([2.0]),), 3.0, torch.tensor(0.5)])
+@pytest.mark.parametrize(
+    "arguments", [torch.tensor([1.0, 2.0, 3.0]), (torch.tensor([2.0]),), 3.0, torch.tensor(0.5)]
+)
 def test_additional_arguments_go_with_their_rows(arguments: Any) -> None:
     net, inputs = TwoInputs(), (rows(3, 2), torch.tensor([[1, 2], [3, 6], [0, 5]]))
     ours = Shear(net).attribute(inputs, target=1, additional_forward_args=arguments)
     one_by_one = [
-        theirs(net, tuple(part[row : row + 1] for part in inputs), target=1, additional_forward_args=own)
+        theirs(
+            net,
+            tuple(part[row : row + 1] for part in inputs),
+            target=1,
+            additional_forward_args=own,
+        )
         for row, own in enumerate(
-            arguments[:, None] if isinstance(arguments, Tensor) and arguments.ndim else [arguments] * 3
+            arguments[:, None]
+            if isinstance(arguments, Tensor) and arguments.ndim
+            else [arguments] * 3
         )
     ]
     assert_same(ours, tuple(torch.cat(parts) for parts in zip(*one_by_one, strict=True)))
@@ -204,7 +236,9 @@ def test_rows_of_the_same_baseline_go_together() -> None:
 
 def test_a_seed_is_a_seed() -> None:
     net, x = network(8), rows(2, 8)
-    first, again, other = (Shear(net, seed=seed).attribute(x, target=0, n_samples=30) for seed in (1, 1, 2))
+    first, again, other = (
+        Shear(net, seed=seed).attribute(x, target=0, n_samples=30) for seed in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -241,11 +275,21 @@ def test_infidelity_of_exact_values_of_an_additive_model_is_zero() -> None:
         return gone.float(), torch.where(gone, baselines, inputs)
 
     score = infidelity(
-        lambda x: x @ weight, perturb, x, attributions, baselines=baseline.expand(4, 3), n_perturb_samples=8
+        lambda x: x @ weight,
+        perturb,
+        x,
+        attributions,
+        baselines=baseline.expand(4, 3),
+        n_perturb_samples=8,
     )
     torch.testing.assert_close(score, torch.zeros(4), atol=1e-6, rtol=0)
     wrong = infidelity(
-        lambda x: x @ weight, perturb, x, -attributions, baselines=baseline.expand(4, 3), n_perturb_samples=8
+        lambda x: x @ weight,
+        perturb,
+        x,
+        -attributions,
+        baselines=baseline.expand(4, 3),
+        n_perturb_samples=8,
     )
     assert (wrong > 1e-3).all()
 
@@ -255,12 +299,21 @@ def test_sensitivity_is_that_of_captums_values() -> None:
 
     def shifted(inputs: Any, radius: float) -> Any:
         parts = inputs if isinstance(inputs, tuple) else (inputs,)
-        moved = tuple(part + radius * torch.linspace(-1, 1, len(part), dtype=part.dtype)[:, None] for part in parts)
+        moved = tuple(
+            part + radius * torch.linspace(-1, 1, len(part), dtype=part.dtype)[:, None]
+            for part in parts
+        )
         return moved if isinstance(inputs, tuple) else moved[0]
 
     for baselines in (0.5, rows(3, 4, seed=1)):
         ours, other = (
-            sensitivity_max(one.attribute, x, perturb_func=shifted, target=torch.tensor([0, 1, 1]), baselines=baselines)
+            sensitivity_max(
+                one.attribute,
+                x,
+                perturb_func=shifted,
+                target=torch.tensor([0, 1, 1]),
+                baselines=baselines,
+            )
             for one in (Shear(net), ShapleyValues(net))
         )
         torch.testing.assert_close(ours.float(), other.float(), atol=1e-4, rtol=1e-4)
@@ -269,7 +322,12 @@ def test_sensitivity_is_that_of_captums_values() -> None:
 @pytest.mark.parametrize("kind", ["smoothgrad", "vargrad"])
 def test_a_noise_tunnel_smooths_it(kind: str) -> None:
     net, x = network(4), rows(2, 4)
-    options: dict[str, Any] = {"nt_type": kind, "nt_samples": 4, "stdevs": 0.1, "target": torch.tensor([1, 0])}
+    options: dict[str, Any] = {
+        "nt_type": kind,
+        "nt_samples": 4,
+        "stdevs": 0.1,
+        "target": torch.tensor([1, 0]),
+    }
     answers = []
     for one in (Shear(net), ShapleyValues(net)):
         torch.manual_seed(0)
@@ -279,7 +337,9 @@ def test_a_noise_tunnel_smooths_it(kind: str) -> None:
 
 def test_a_noise_tunnel_passes_the_delta_on() -> None:
     net, x = network(4), rows(2, 4)
-    answer, delta = NoiseTunnel(Shear(net)).attribute(x, nt_samples=3, target=0, return_convergence_delta=True)
+    answer, delta = NoiseTunnel(Shear(net)).attribute(
+        x, nt_samples=3, target=0, return_convergence_delta=True
+    )
     assert answer.shape == (2, 4)
     torch.testing.assert_close(delta, torch.zeros(6, dtype=torch.float64), atol=1e-9, rtol=0)
 
@@ -289,16 +349,22 @@ def test_the_delta_is_what_shares_miss_and_counts_a_player_once() -> None:
     mask = torch.tensor([[0, 0, 1, 3, 3, 3], [0, 0, 0, 1, 2, 3], [5, 4, 3, 2, 1, 0]])
     attribution = Shear(net)
     assert attribution.has_convergence_delta()
-    shares, delta = attribution.attribute(x, baselines, 1, feature_mask=mask, return_convergence_delta=True)
+    shares, delta = attribution.attribute(
+        x, baselines, 1, feature_mask=mask, return_convergence_delta=True
+    )
     torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
     change = (net(x) - net(baselines))[:, 1].detach()
-    delta = attribution.compute_convergence_delta(2 * shares, baselines, x, target=1, feature_mask=mask)
+    delta = attribution.compute_convergence_delta(
+        2 * shares, baselines, x, target=1, feature_mask=mask
+    )
     torch.testing.assert_close(delta, change, atol=1e-9, rtol=0)
 
 
 def test_the_delta_of_several_outputs_and_inputs() -> None:
     net, inputs = TwoInputs(), (rows(3, 2).float(), torch.tensor([[1, 2], [3, 6], [0, 5]]))
-    _, delta = Shear(lambda x, t: net(x.double(), t)).attribute(inputs, return_convergence_delta=True)
+    _, delta = Shear(lambda x, t: net(x.double(), t)).attribute(
+        inputs, return_convergence_delta=True
+    )
     torch.testing.assert_close(delta, torch.zeros(3, 2, dtype=torch.float64), atol=1e-5, rtol=0)
     attribution = Shear(lambda x, t: net(x.double(), t))
     _, delta = attribution.attribute(inputs, target=[0, 1, 0], return_convergence_delta=True)
@@ -328,20 +394,25 @@ def test_what_is_wrong_is_said(options: dict[str, Any], says: str) -> None:
 
 
 def test_integers_need_whole_baselines() -> None:
-    with pytest.raises(InputError, match=r"baselines: inputs of torch.int64 need whole numbers, got torch.float32"):
+    with pytest.raises(
+        InputError, match=r"baselines: inputs of torch.int64 need whole numbers, got torch.float32"
+    ):
         Shear(lambda x: x.sum(1)).attribute(torch.ones(2, 3, dtype=torch.int64), 0.5)
 
 
-@pytest.mark.parametrize(("answer", "came"), [(lambda x: x.sum(), r"shape \(\)"), (lambda _: [1.0], "list")])
+@pytest.mark.parametrize(
+    ("answer", "came"), [(lambda x: x.sum(), r"shape \(\)"), (lambda _: [1.0], "list")]
+)
 def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any], came: str) -> None:
     with pytest.raises(
-        ModelError, match=f"forward_func: wanted a tensor with an output for each of 48 rows, got {came}"
+        ModelError,
+        match=f"forward_func: wanted a tensor with an output for each of 48 rows, got {came}",
     ):
         Shear(answer).attribute(rows(3, 4), n_samples=16)
 
 
 def test_without_captum_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    monkeypatch.delitem(sys.modules, "shearshap.captum")
+    monkeypatch.delitem(sys.modules, "shearshap.interop.captum")
     with pytest.raises(ImportError, match=r"shearshap\.captum needs captum: pip install captum"):
-        importlib.import_module("shearshap.captum")
+        importlib.import_module("shearshap.interop.captum")

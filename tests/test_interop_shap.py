@@ -27,7 +27,9 @@ ROWS = 12
 pytestmark = [
     pytest.mark.usefixtures("_seeded_and_closed"),
     pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:The set_(bad|over|under) function:PendingDeprecationWarning"
+    ),
 ]
 
 
@@ -131,7 +133,9 @@ def test_bar_of_all_rows(ours: Explanation, theirs: Any) -> None:
 
 def test_bar_of_one_row(ours: Explanation, theirs: Any) -> None:
     axes = shap.plots.bar(theirs[3], show=False)
-    np.testing.assert_allclose(sorted(patch.get_width() for patch in axes.patches), sorted(ours.values[3]))
+    np.testing.assert_allclose(
+        sorted(patch.get_width() for patch in axes.patches), sorted(ours.values[3])
+    )
     shown = [label for label in labels(axes) if "=" in label]
     assert list(dict.fromkeys(label.split(" = ")[1] for label in shown)) == by_size(ours.values[3])
     if ours.display_data is not None:
@@ -141,7 +145,9 @@ def test_bar_of_one_row(ours: Explanation, theirs: Any) -> None:
 def test_bar_of_cohorts(ours: Explanation, theirs: Any) -> None:
     assert ours.data is not None
     old = ours.data[:, 0] > 0
-    axes = shap.plots.bar(theirs.cohorts(["old" if is_old else "young" for is_old in old]).abs.mean(0), show=False)
+    axes = shap.plots.bar(
+        theirs.cohorts(["old" if is_old else "young" for is_old in old]).abs.mean(0), show=False
+    )
     widths = sorted(patch.get_width() for patch in axes.patches)
     means = [np.abs(ours.values[group]).mean(axis=0) for group in (old, ~old)]
     np.testing.assert_allclose(widths, np.sort(np.concatenate(means)))
@@ -151,7 +157,11 @@ def test_bar_of_cohorts(ours: Explanation, theirs: Any) -> None:
 def test_beeswarm(ours: Explanation, theirs: Any) -> None:
     axes = shap.plots.beeswarm(theirs, show=False)
     assert labels(axes)[::-1] == by_size(np.abs(ours.values).mean(axis=0))
-    drawn = [points.get_offsets()[:, 0] for points in axes.collections if len(points.get_offsets()) == ROWS]
+    drawn = [
+        points.get_offsets()[:, 0]
+        for points in axes.collections
+        if len(points.get_offsets()) == ROWS
+    ]
     for points, name in zip(drawn, labels(axes), strict=True):
         np.testing.assert_allclose(np.sort(points), np.sort(ours.values[:, NAMES.index(name)]))
 
@@ -201,7 +211,9 @@ def test_heatmap(ours: Explanation, theirs: Any) -> None:
     order = by_size(np.abs(ours.values).mean(axis=0))
     assert [label for label in labels(axes) if label in NAMES] == order
     (image,) = axes.images
-    np.testing.assert_allclose(image.get_array(), ours.values[:, [NAMES.index(name) for name in order]].T)
+    np.testing.assert_allclose(
+        image.get_array(), ours.values[:, [NAMES.index(name) for name in order]].T
+    )
     shap.plots.heatmap(theirs, show=False)
 
 
@@ -223,7 +235,9 @@ def test_force_of_one_row_by_matplotlib(ours: Explanation, theirs: Any) -> None:
 def test_force_as_html(ours: Explanation, theirs: Any) -> None:
     one = shap.plots.force(theirs[3])
     assert one.data["baseValue"] == ours.base_values[3]
-    assert [feature["effect"] for feature in one.data["features"].values()] == ours.values[3].tolist()
+    assert [feature["effect"] for feature in one.data["features"].values()] == ours.values[
+        3
+    ].tolist()
     assert list(one.data["featureNames"]) == NAMES
     assert '"featureNames": ["age"' in one.html()
 
@@ -234,13 +248,19 @@ def test_force_of_many_rows_as_html() -> None:
     many = shap.plots.force(ours.to_shap())
     assert many.data["baseValue"] == 0.25
     assert len(many.data["explanations"]) == ROWS
-    effects = [[part["effect"] for part in row["features"].values()] for row in many.data["explanations"]]
+    effects = [
+        [part["effect"] for part in row["features"].values()] for row in many.data["explanations"]
+    ]
     np.testing.assert_allclose(np.sort(effects, axis=1), np.sort(ours.values, axis=1))
 
 
 def test_decision_takes_arrays(ours: Explanation, theirs: Any) -> None:
     shap.plots.decision(
-        float(theirs.base_values[0]), theirs.values, theirs.data, feature_names=list(theirs.feature_names), show=False
+        float(theirs.base_values[0]),
+        theirs.values,
+        theirs.data,
+        feature_names=list(theirs.feature_names),
+        show=False,
     )
     axes = plt.gcf().axes[0]
     assert labels(axes)[::-1] == by_size(np.abs(ours.values).sum(axis=0))
@@ -252,7 +272,9 @@ def test_decision_takes_arrays(ours: Explanation, theirs: Any) -> None:
 def test_group_difference_takes_arrays(ours: Explanation, theirs: Any) -> None:
     group = np.arange(ROWS) < 5
     _, axes = plt.subplots()
-    shap.plots.group_difference(theirs.values, group, list(theirs.feature_names), show=False, ax=axes)
+    shap.plots.group_difference(
+        theirs.values, group, list(theirs.feature_names), show=False, ax=axes
+    )
     difference = ours.values[group].mean(axis=0) - ours.values[~group].mean(axis=0)
     assert labels(axes) == by_size(difference)
 
@@ -271,8 +293,16 @@ def test_monitoring_takes_arrays() -> None:
 def test_partial_dependence_takes_arrays(ours: Explanation, theirs: Any) -> None:
     """It fails on any Explanation with a base value for every row, those of shap's own explainers included."""
     assert ours.data is not None
-    model = {"ind": 0, "model": lambda rows: rows.sum(axis=1), "ice": False, "npoints": 5, "show": False}
-    shap.plots.partial_dependence(**model, data=theirs.data, feature_names=list(theirs.feature_names))
+    model = {
+        "ind": 0,
+        "model": lambda rows: rows.sum(axis=1),
+        "ice": False,
+        "npoints": 5,
+        "show": False,
+    }
+    shap.plots.partial_dependence(
+        **model, data=theirs.data, feature_names=list(theirs.feature_names)
+    )
     (line,) = (line for line in plt.gcf().axes[0].lines if len(np.asarray(line.get_xdata())) == 5)
     x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
     np.testing.assert_allclose(y, x + ours.data[:, 1:].sum(axis=1).mean())
@@ -280,7 +310,9 @@ def test_partial_dependence_takes_arrays(ours: Explanation, theirs: Any) -> None
 
 def test_text_takes_tokens_as_data() -> None:
     """Words have no number: without `data`, shap gets `display_data` for it."""
-    words = np.array([["a ", "very ", "good ", "film"], ["such ", "a ", "bad ", "one"]], dtype=object)
+    words = np.array(
+        [["a ", "very ", "good ", "film"], ["such ", "a ", "bad ", "one"]], dtype=object
+    )
     ours = replace(explanation(rows=2), data=None, display_data=words)
     page = shap.plots.text(ours.to_shap(), display=False)
     assert all(word.strip() in page for word in words.ravel())
@@ -296,7 +328,10 @@ def test_image_takes_values_in_the_shape_of_the_image() -> None:
     pixels = np.random.default_rng(0).random((3, 2, 2, 1))
     theirs = explain(model, pixels, reference=np.zeros((2, 2, 1)), budget=16).to_shap()
     shaped = shap.Explanation(
-        theirs.values.reshape(3, 2, 2, 1, 2), theirs.base_values, pixels, output_names=["product", "sum"]
+        theirs.values.reshape(3, 2, 2, 1, 2),
+        theirs.base_values,
+        pixels,
+        output_names=["product", "sum"],
     )
     shap.plots.image(shaped, show=False)
     drawn = np.asarray(plt.gcf().axes[2].images[-1].get_array())
@@ -307,7 +342,11 @@ def test_image_takes_values_in_the_shape_of_the_image() -> None:
 def test_every_plot_of_shap_is_covered() -> None:
     """Not applicable: shap's own benchmarks, its script for notebooks, and models that write text about images."""
     tests = [name for name in globals() if name.startswith("test_")]
-    missing = {plot for plot in shap.plots.__all__ if not any(name.startswith(f"test_{plot}") for name in tests)}
+    missing = {
+        plot
+        for plot in shap.plots.__all__
+        if not any(name.startswith(f"test_{plot}") for name in tests)
+    }
     assert missing == {"benchmark", "initjs", "image_to_text"}
 
 
@@ -346,13 +385,16 @@ def records(frame: Any) -> list[dict[str, Any]]:
 
     lines = nw.from_native(frame).rows(named=True)
     return [
-        {name: None if value is None or value != value else value for name, value in line.items()} for line in lines
+        {name: None if value is None or value != value else value for name, value in line.items()}
+        for line in lines
     ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("outputs", [(), (3,)])
-def test_tables_hold_a_line_for_each_row_player_and_output(backend: Any, outputs: tuple[int, ...]) -> None:
+def test_tables_hold_a_line_for_each_row_player_and_output(
+    backend: Any, outputs: tuple[int, ...]
+) -> None:
     pytest.importorskip(backend)
     ours = explanation(outputs=outputs, rows=2)
     lines = iter(records(ours.to_frame(backend)))
@@ -385,7 +427,16 @@ def test_what_is_missing_is_null_in_a_table(backend: Any) -> None:
     ours.display_data[1, 2] = float("nan")
     frame = nw.from_native(ours.to_frame(backend))
     assert frame["data"].to_list()[:3] == ["41", "cook", "9.5"]
-    assert frame["data"].is_null().to_list() == [False, False, False, True, False, False, True, True]
+    assert frame["data"].is_null().to_list() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert frame.schema["data"] == nw.String
     assert frame["standard_error"].is_null().all()
     assert frame.schema["standard_error"] == nw.Float64

@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 
 import matplotlib as mpl
 
-from shearshap.shapiq import APPROXIMATORS, Kriging, Leverage, Shapley, Shear
+from shearshap.interop.shapiq import APPROXIMATORS, Kriging, Leverage, Shapley, Shear
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -68,7 +68,12 @@ def test_every_method_is_an_approximator_that_keeps_its_budget(name: str) -> Non
 def test_an_answer_says_what_it_is() -> None:
     table = random_table(PLAYERS)
     answer = Shapley(n=PLAYERS)(64, table_game(table))
-    assert (answer.index, answer.max_order, answer.min_order, answer.n_players) == ("SV", 1, 0, PLAYERS)
+    assert (answer.index, answer.max_order, answer.min_order, answer.n_players) == (
+        "SV",
+        1,
+        0,
+        PLAYERS,
+    )
     assert answer.baseline_value == answer[()] == table[0]
     assert not answer.estimated
     np.testing.assert_allclose(shares(answer), exact_shares(table), atol=1e-12)
@@ -114,14 +119,28 @@ def test_shapiqs_explainers_take_them(explainer: str) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 5))
     targets = rows[:, 0] * rows[:, 1] + rows[:, 2]
-    model = ensemble.HistGradientBoostingRegressor(max_iter=10, min_samples_leaf=5, random_state=0).fit(rows, targets)
-    options: dict[str, Any] = {"data": rows, "index": "SV", "max_order": 1, "imputer": "baseline", "random_state": 0}
+    model = ensemble.HistGradientBoostingRegressor(
+        max_iter=10, min_samples_leaf=5, random_state=0
+    ).fit(rows, targets)
+    options: dict[str, Any] = {
+        "data": rows,
+        "index": "SV",
+        "max_order": 1,
+        "imputer": "baseline",
+        "random_state": 0,
+    }
     explain_with = {
         name: getattr(shapiq, explainer)(model, approximator=approximator, **options)
-        for name, approximator in {"ours": Shear(n=5), "kriging": Kriging(n=5), "theirs": "regression"}.items()
+        for name, approximator in {
+            "ours": Shear(n=5),
+            "kriging": Kriging(n=5),
+            "theirs": "regression",
+        }.items()
     }
     exact = shares(explain_with["theirs"].explain(rows[0], budget=32))
-    np.testing.assert_allclose(shares(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8)
+    np.testing.assert_allclose(
+        shares(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8
+    )
     answers = explain_with["ours"].explain_X(rows[:2], budget=5 * 32 + 18)
     assert [answer.index for answer in answers] == ["SV", "SV"]
     np.testing.assert_allclose(shares(answers[0]), exact, atol=0.2)
@@ -150,7 +169,12 @@ def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> Non
     last = (*outputs, 1)[0] - 1
     there = ours.to_shapiq(row=2, output=last)
     own = ours.output(last)
-    assert (there.index, there.max_order, there.estimated, there.estimation_budget) == ("SV", 1, True, 30)
+    assert (there.index, there.max_order, there.estimated, there.estimation_budget) == (
+        "SV",
+        1,
+        True,
+        30,
+    )
     assert there[()] == there.baseline_value == own.base_values[2]
     np.testing.assert_array_equal(shares(there), own.values[2])
 
@@ -180,7 +204,9 @@ def test_a_missing_row_or_output_is_told() -> None:
 @pytest.mark.usefixtures("_closed_figures")
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
 @pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
-@pytest.mark.parametrize("plot", ["network", "si_graph", "force", "waterfall", "upset", "stacked_bar"])
+@pytest.mark.parametrize(
+    "plot", ["network", "si_graph", "force", "waterfall", "upset", "stacked_bar"]
+)
 def test_shapiqs_plots_of_one_row(plot: str, interactions: bool) -> None:
     ours = explanation(interactions=interactions)
     if plot == "network" and not interactions:
@@ -188,7 +214,13 @@ def test_shapiqs_plots_of_one_row(plot: str, interactions: bool) -> None:
             ours.to_shapiq().plot_network(show=False)
         return
     drawn = getattr(ours.to_shapiq(), f"plot_{plot}")(feature_names=ours.feature_names, show=False)
-    figure = drawn[0] if isinstance(drawn, tuple) else drawn if isinstance(drawn, Figure) else drawn.figure
+    figure = (
+        drawn[0]
+        if isinstance(drawn, tuple)
+        else drawn
+        if isinstance(drawn, Figure)
+        else drawn.figure
+    )
     texts = " ".join(text.get_text() for text in figure.findobj(mpl.text.Text))
     assert all(name in texts for name in ours.feature_names)
 
@@ -216,9 +248,9 @@ def test_shapiqs_plots_of_many_rows(plot: str, interactions: bool) -> None:
 
 def test_without_shapiq_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shapiq.approximator.base", None)
-    monkeypatch.delitem(sys.modules, "shearshap.shapiq")
+    monkeypatch.delitem(sys.modules, "shearshap.interop.shapiq")
     with pytest.raises(ImportError, match=r"shearshap\.shapiq needs shapiq: pip install shapiq"):
-        importlib.import_module("shearshap.shapiq")
+        importlib.import_module("shearshap.interop.shapiq")
     monkeypatch.setitem(sys.modules, "shapiq", None)
     with pytest.raises(InputError, match="to_shapiq needs shapiq: pip install shapiq"):
         explanation().to_shapiq()

@@ -12,7 +12,7 @@ from torch import nn
 
 from games import Floats, all_coalitions, network, smooth_table, table_game
 from shearshap import Kriging, MethodError, explain, explain_game
-from shearshap.methods.gaussian import (
+from shearshap.gaussian.process import (
     Calibration,
     Parts,
     calibrate,
@@ -43,7 +43,10 @@ def test_kernels_are_the_sums_over_interactions() -> None:
     odd, even, scale = kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
     for T_set, kernel in ((ODD, odd * scale), (EVEN, even)):
         slow = np.array(
-            [[sum(product(T, R) * product(T, u) * product(T, w) for T in T_set) for w in SIGNS] for u in SIGNS]
+            [
+                [sum(product(T, R) * product(T, u) * product(T, w) for T in T_set) for w in SIGNS]
+                for u in SIGNS
+            ]
         )
         np.testing.assert_allclose(kernel[0] / kernel[0, 0, 0], slow / slow[0, 0], atol=1e-12)
     assert float(scale) == pytest.approx(sum(product(T, R) for T in ODD))
@@ -52,7 +55,10 @@ def test_kernels_are_the_sums_over_interactions() -> None:
 def test_the_shapley_functional_of_the_kernel() -> None:
     """phi_i of prod_{j in T} u_j is 2 / |T| for odd T with i."""
     cross, variance = shapley_of_kernel(torch.tensor(SIGNS), torch.tensor(R)[None])
-    slow = [[sum(2 / len(T) * product(T, R) * product(T, u) for T in ODD if i in T) for u in SIGNS] for i in range(P)]
+    slow = [
+        [sum(2 / len(T) * product(T, R) * product(T, u) for T in ODD if i in T) for u in SIGNS]
+        for i in range(P)
+    ]
     np.testing.assert_allclose(cross[0], slow, atol=1e-12)
     slow_variance = [sum(4 / len(T) ** 2 * product(T, R) for T in ODD if i in T) for i in range(P)]
     np.testing.assert_allclose(variance[0], slow_variance, atol=1e-12)
@@ -85,7 +91,7 @@ def test_the_posterior_mean_solves_the_kriging_system() -> None:
     inside, outside = game(sides), game(~sides)
     calibration = Calibration(players=(0.1,) * P, nugget=1e-3)
     parts = Parts.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
-    from shearshap.methods.gaussian import relevances_of
+    from shearshap.gaussian.process import relevances_of
 
     r = relevances_of(parts, calibration)
     kernel, _, scale = kernels(parts.signs, r)
@@ -112,7 +118,10 @@ def test_pairwise_strengths_are_a_ridge_regression_on_products() -> None:
     ridge = 0.03 * len(pairs)
     centred = even - even.mean(axis=1, keepdims=True)
     coefficients = centred @ np.linalg.inv(X @ X.T + ridge * np.eye(16)) @ X
-    slow = [[sum(row[n] ** 2 for n, pair in enumerate(pairs) if j in pair) for j in range(P)] for row in coefficients]
+    slow = [
+        [sum(row[n] ** 2 for n, pair in enumerate(pairs) if j in pair) for j in range(P)]
+        for row in coefficients
+    ]
     np.testing.assert_allclose(pairwise_strengths(parts), slow, rtol=1e-6)
 
 
@@ -127,7 +136,11 @@ def test_the_likelihood_and_its_slope() -> None:
         inverse = torch.linalg.inv(kernel[n] + 1e-8 * torch.eye(6))
         middle = trend.mT @ inverse @ trend
         P_n = inverse - inverse @ trend @ torch.linalg.inv(middle) @ trend.mT @ inverse
-        slow = slow + (torch.logdet(kernel[n]) + torch.logdet(middle) + 4 * torch.log(y[n] @ P_n @ y[n])) / 2
+        slow = (
+            slow
+            + (torch.logdet(kernel[n]) + torch.logdet(middle) + 4 * torch.log(y[n] @ P_n @ y[n]))
+            / 2
+        )
     assert float(value.detach()) == pytest.approx(float(slow.detach()), abs=1e-5)
     (fast_slope,) = torch.autograd.grad(value, kernel)
     (slow_slope,) = torch.autograd.grad(slow, kernel)
@@ -136,7 +149,9 @@ def test_the_likelihood_and_its_slope() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(players=st.integers(3, 14), data=st.data())
-def test_planned_pairs_are_distinct_and_hold_the_single_players(players: int, data: st.DataObject) -> None:
+def test_planned_pairs_are_distinct_and_hold_the_single_players(
+    players: int, data: st.DataObject
+) -> None:
     count = data.draw(st.integers(players, min(60, (1 << players - 1) - 1)))
     pairs = planned_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
     both = np.concatenate((pairs, ~pairs))
@@ -154,7 +169,10 @@ def test_the_most_telling_pair_lowers_the_variance_most() -> None:
     r = torch.full((1, 6), 0.5, dtype=torch.float64)
     kernel, _, scale = kernels(torch.tensor(u), r)
     K = kernel[0].numpy() + PLAN_NUGGET * np.eye(len(u)) + PLAN_LINEAR / 6 * u @ u.T
-    cross = shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0] + PLAN_NUGGET * shapley_of_white(torch.tensor(u))[0]
+    cross = (
+        shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0]
+        + PLAN_NUGGET * shapley_of_white(torch.tensor(u))[0]
+    )
     b = cross.numpy() + 2 * PLAN_LINEAR / 6 * u.T
 
     def explained(rows: list[int]) -> float:
@@ -173,7 +191,9 @@ def test_constant_games_and_null_players_stay_finite() -> None:
     assert (flat.values == 0).all()
     assert flat.standard_errors is not None
     assert (flat.standard_errors == 0).all()
-    null = explain_game(lambda z: z[:, 0] * z[:, 1] * z[:, 2] * 1.0, players=8, budget=100, method="kriging")
+    null = explain_game(
+        lambda z: z[:, 0] * z[:, 1] * z[:, 2] * 1.0, players=8, budget=100, method="kriging"
+    )
     np.testing.assert_allclose(null.values[0], [1 / 3] * 3 + [0] * 5, atol=0.02)
 
 
@@ -182,7 +202,9 @@ def test_a_calibration_can_be_kept_and_given_back() -> None:
     first = explain(network(8), rows, reference=np.zeros(8), budget=100, output=1)
     assert first.method == "kriging"
     kept = Calibration.from_dict(first.calibration.to_dict())
-    again = explain(network(8), rows[5:7], reference=np.zeros(8), budget=100, output=1, method=Kriging(kept))
+    again = explain(
+        network(8), rows[5:7], reference=np.zeros(8), budget=100, output=1, method=Kriging(kept)
+    )
     np.testing.assert_allclose(again.values, first.values[5:7], atol=1e-10)
     assert again.calibration == kept
     with pytest.raises(MethodError, match="it was fitted to 8 players, the game has 4"):
@@ -193,7 +215,9 @@ def test_calibration_is_deterministic_and_reads_a_few_hundred_rows_at_most() -> 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 8))
     whole = explain(network(8), rows, reference=np.zeros(8), budget=60, output=1)
-    pilot = explain(network(8), rows[: Kriging.pilot_rows], reference=np.zeros(8), budget=60, output=1)
+    pilot = explain(
+        network(8), rows[: Kriging.pilot_rows], reference=np.zeros(8), budget=60, output=1
+    )
     assert whole.calibration == pilot.calibration
 
 
@@ -212,7 +236,9 @@ def test_many_players() -> None:
 
 
 @pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.GELU])
-def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(activation: type[torch.nn.Module]) -> None:
+def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(
+    activation: type[torch.nn.Module],
+) -> None:
     """Small and quick; benchmarks/accuracy.py has the trained networks."""
     rows = np.random.default_rng(0).normal(size=(40, 11))
     net = network(11, activation=activation)
@@ -220,7 +246,9 @@ def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(activatio
     for each in (8, 16, 32):
         errors = {}
         for method in ("kriging", "leverage"):
-            answer = explain(net, rows, reference=np.zeros(11), budget=each * 11, output=1, method=method)
+            answer = explain(
+                net, rows, reference=np.zeros(11), budget=each * 11, output=1, method=method
+            )
             errors[method] = np.abs(answer.values - exact)
             if answer.standard_errors is not None:
                 assert 0.8 < (errors[method] <= 1.96 * answer.standard_errors).mean() < 0.995
@@ -255,7 +283,14 @@ def test_standard_errors_are_right_where_the_process_is() -> None:
 def test_inflation_sees_standard_errors_that_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Games from the process itself need none; if its scale were a quarter of what it is, a factor of two."""
     parts, _ = process_rows(32, 8, np.full(8, 0.6), 1)
-    right = Calibration(level=float(np.log(0.6 / 0.35)), linear=0, pairwise=0, ratio=0, nugget=1e-8, players=(0.0,) * 8)
+    right = Calibration(
+        level=float(np.log(0.6 / 0.35)),
+        linear=0,
+        pairwise=0,
+        ratio=0,
+        nugget=1e-8,
+        players=(0.0,) * 8,
+    )
     assert inflation(parts, right) < 1.2
 
     def too_sure(
@@ -264,7 +299,7 @@ def test_inflation_sees_standard_errors_that_are_too_small(monkeypatch: pytest.M
         means, variances, scales = posterior(parts, relevance, nugget)
         return means, variances, scales / 4
 
-    monkeypatch.setattr("shearshap.methods.gaussian.posterior", too_sure)
+    monkeypatch.setattr("shearshap.gaussian.process.posterior", too_sure)
     assert 1.6 < inflation(parts, right) < 2.3
 
 
@@ -275,7 +310,8 @@ def test_the_fit_moves_every_number() -> None:
     ).calibration
     default = Calibration()
     assert all(
-        getattr(fitted, name) != getattr(default, name) for name in ("level", "linear", "pairwise", "ratio", "nugget")
+        getattr(fitted, name) != getattr(default, name)
+        for name in ("level", "linear", "pairwise", "ratio", "nugget")
     )
     assert len(set(fitted.players)) == 8
 
@@ -291,7 +327,9 @@ def test_values_of_any_size(scale: float) -> None:
 def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:
     sides = SIGNS > 0
     game = table_game(smooth_table(P, 1))
-    parts = Parts.of(torch.tensor(sides), torch.tensor(game(sides))[None], torch.tensor(game(~sides))[None])
+    parts = Parts.of(
+        torch.tensor(sides), torch.tensor(game(sides))[None], torch.tensor(game(~sides))[None]
+    )
     fitted, default = calibrate(parts), Calibration()
     assert abs(fitted.level - default.level) < 4
     assert abs(fitted.pairwise - default.pairwise) < 1
@@ -333,7 +371,9 @@ def test_few_pairs_have_students_intervals(more: int) -> None:
         assert some.degrees_of_freedom == (1 + more // 2 if more < 12 else np.inf)
         lower, upper = some.interval()
         held.append((lower <= exact.values) & (exact.values <= upper))
-        stopped = explain(net, rows, reference=np.zeros(8), budget=18 + more, method="kriging", tol=0.1)
+        stopped = explain(
+            net, rows, reference=np.zeros(8), budget=18 + more, method="kriging", tol=0.1
+        )
         assert stopped.converged is not None
         assert stopped.converged.any() == (more == 12)
     assert 0.9 < np.mean(held) < 0.99

@@ -11,16 +11,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from games import Bools, Floats, all_coalitions, exact_shares, network, pairwise, random_table, smooth_table, table_game
-from shearshap import METHODS, Explainer, MethodError, ksii, model_game
+from games import (
+    Bools,
+    Floats,
+    all_coalitions,
+    exact_shares,
+    network,
+    pairwise,
+    random_table,
+    smooth_table,
+    table_game,
+)
+from shearshap import METHODS, Explainer, MethodError, model_game
 from shearshap.game import FunctionGame
-from shearshap.interaction import cross_contribution
-from shearshap.ksii import differences_of_kernel, has_pairs, interactions, interactions_of_kernel, second_differences
-from shearshap.methods.gaussian import Calibration
+from shearshap.gaussian.process import Calibration
+from shearshap.interactions import pairwise as ksii
+from shearshap.interactions.cross import cross_contribution
+from shearshap.interactions.pairwise import (
+    differences_of_kernel,
+    has_pairs,
+    interactions,
+    interactions_of_kernel,
+    second_differences,
+)
 
 P = 5
 R = np.random.default_rng(0).uniform(0.05, 0.8, size=P)
-SIDES = all_coalitions(P)[[31, 1, 3, 5, 9, 17, 7, 11, 21]]  # one side of nine pairs, the full coalition first
+SIDES = all_coalitions(P)[
+    [31, 1, 3, 5, 9, 17, 7, 11, 21]
+]  # one side of nine pairs, the full coalition first
 SIGNS: Floats = 2.0 * SIDES.astype(np.float64) - 1
 EVEN = [T for T in chain(*(combinations(range(P), n) for n in range(2, P + 1))) if len(T) % 2 == 0]
 
@@ -40,7 +59,9 @@ def slow_index(table: Floats, i: int, j: int) -> float:
 
 def slow_interactions(table: Floats) -> Floats:
     p = len(table).bit_length() - 1
-    found = np.array([[slow_index(table, i, j) if i != j else 0.0 for j in range(p)] for i in range(p)])
+    found = np.array(
+        [[slow_index(table, i, j) if i != j else 0.0 for j in range(p)] for i in range(p)]
+    )
     return found + np.diag(exact_shares(table) - found.sum(axis=1) / 2)
 
 
@@ -63,7 +84,9 @@ def some_pairs(players: int, count: int, seed: int = 0) -> Bools:
     rng = np.random.default_rng(seed)
     codes = 1 + 2 * rng.permutation(2 ** (players - 1) - 1)[:count]
     return paired(
-        np.concatenate((np.eye(players, dtype=bool), (codes[:, None] >> np.arange(players) & 1).astype(bool)))
+        np.concatenate(
+            (np.eye(players, dtype=bool), (codes[:, None] >> np.arange(players) & 1).astype(bool))
+        )
     )
 
 
@@ -72,7 +95,10 @@ def found(sets: Bools, tables: Floats, calibration: Calibration | None = None) -
     values = tables[:, sets @ (1 << np.arange(sets.shape[1]))]
     shares = np.stack([exact_shares(table) for table in tables])
     answer = interactions(
-        tensor(sets)[None], tensor(values)[..., None], tensor(shares)[..., None], calibration=calibration
+        tensor(sets)[None],
+        tensor(values)[..., None],
+        tensor(shares)[..., None],
+        calibration=calibration,
     )
     return np.asarray(answer[..., 0])
 
@@ -93,13 +119,19 @@ def between(table: Floats) -> Floats:
 def test_all_coalitions_give_the_definition(players: int) -> None:
     table = random_table(players, players)
     shuffled = np.random.default_rng(0).permutation(all_coalitions(players))
-    np.testing.assert_allclose(found(shuffled, table[None])[0], slow_interactions(table), atol=1e-12)
+    np.testing.assert_allclose(
+        found(shuffled, table[None])[0], slow_interactions(table), atol=1e-12
+    )
 
 
-@pytest.mark.parametrize(("table", "expected"), [([1.0, 3.0], [[2.0]]), ([1.0, 2.0, 4.0, 9.0], [[1, 4], [4, 3]])])
+@pytest.mark.parametrize(
+    ("table", "expected"), [([1.0, 3.0], [[2.0]]), ([1.0, 2.0, 4.0, 9.0], [[1, 4], [4, 3]])]
+)
 def test_games_of_one_and_two_players(table: list[float], expected: list[list[float]]) -> None:
     players = len(table) // 2
-    np.testing.assert_allclose(found(all_coalitions(players), np.array([table]))[0], expected, atol=1e-12)
+    np.testing.assert_allclose(
+        found(all_coalitions(players), np.array([table]))[0], expected, atol=1e-12
+    )
 
 
 def test_repeats_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +150,9 @@ def test_exact_agrees_with_shapiq(players: int) -> None:
         shapiq = pytest.importorskip("shapiq", reason="the peers extra is not installed")
     table = random_table(players, 1)
     value = table_game(table)
-    computer = shapiq.ExactComputer(n_players=players, game=lambda z: value(np.atleast_2d(z).astype(bool)))
+    computer = shapiq.ExactComputer(
+        n_players=players, game=lambda z: value(np.atleast_2d(z).astype(bool))
+    )
     theirs = computer("k-SII", order=2)
     ours = found(all_coalitions(players), table[None])[0]
     for i, j in combinations(range(players), 2):
@@ -157,7 +191,9 @@ def even_part(table: Floats) -> Floats:
 
 
 def slow_kernel(r: Floats, u: Floats) -> Floats:
-    return np.array([[sum(product(T, r) * product(T, a) * product(T, b) for T in EVEN) for b in u] for a in u])
+    return np.array(
+        [[sum(product(T, r) * product(T, a) * product(T, b) for T in EVEN) for b in u] for a in u]
+    )
 
 
 def test_the_interactions_of_the_kernel() -> None:
@@ -178,7 +214,9 @@ def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -
     system = np.block([[slow_kernel(R, u), one], [one.T, np.zeros((1, 1))]])
     dual = np.linalg.solve(system, np.append(even, 0))[:-1]
     answer = found(paired(SIDES[1:]), table[None])[0]
-    np.testing.assert_allclose(between(answer), between(slow_cross(R, u) @ dual), atol=1e-5)  # but for the nugget
+    np.testing.assert_allclose(
+        between(answer), between(slow_cross(R, u) @ dual), atol=1e-5
+    )  # but for the nugget
 
 
 @pytest.mark.parametrize(("seed", "level"), [(0, 1), (3, -2), (5, 0)])
@@ -192,7 +230,9 @@ def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
         inverse = np.linalg.inv(kernel / kernel[0, 0] + 1e-8 * np.eye(len(u)))
         total = inverse.sum()
         left = y @ inverse @ (y - (inverse @ y).sum() / total)
-        return float(-np.linalg.slogdet(inverse)[1] + np.log(total) + (len(u) - 1) * np.log(left)) / 2
+        return (
+            float(-np.linalg.slogdet(inverse)[1] + np.log(total) + (len(u) - 1) * np.log(left)) / 2
+        )
 
     logits = np.log(R / (0.95 - R))
     tried = {shift: 0.95 / (1 + np.exp(-(logits + shift).clip(-9, 9))) for shift in ksii.LEVELS}
@@ -224,7 +264,9 @@ def test_less_error_than_a_regression_on_products() -> None:
     products = np.column_stack((np.ones(len(u)), u[:, i] * u[:, j]))
     regressed = 4 * np.linalg.lstsq(products, even.T)[0][1:].T
     exact = np.stack([slow_interactions(table) for table in tables])[:, i, j]
-    assert np.abs(found(sets, tables)[:, i, j] - exact).mean() < np.abs(regressed - exact).mean() / 3
+    assert (
+        np.abs(found(sets, tables)[:, i, j] - exact).mean() < np.abs(regressed - exact).mean() / 3
+    )
 
 
 def test_null_players_get_almost_nothing() -> None:
@@ -246,10 +288,16 @@ def test_answers_are_symmetric_and_efficient(count: int) -> None:
 
 
 def test_players_may_be_renamed() -> None:
-    table, sets, order = smooth_table(7, 1), some_pairs(7, 15), np.random.default_rng(0).permutation(7)
+    table, sets, order = (
+        smooth_table(7, 1),
+        some_pairs(7, 15),
+        np.random.default_rng(0).permutation(7),
+    )
     plain = found(sets, table[None])[0]
     renamed = table_game(table)(all_coalitions(7)[:, np.argsort(order)])
-    np.testing.assert_allclose(found(sets[:, order], renamed[None])[0], plain[np.ix_(order, order)], atol=1e-9)
+    np.testing.assert_allclose(
+        found(sets[:, order], renamed[None])[0], plain[np.ix_(order, order)], atol=1e-9
+    )
 
 
 def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +321,9 @@ def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_calibration_is_heeded() -> None:
     tables, sets = smooth_table(6, 2)[None], some_pairs(6, 8)
     players = (2.0, -2.0, 0.0, 0.0, 1.0, -1.0)
-    assert np.abs(found(sets, tables, Calibration(players=players)) - found(sets, tables)).max() > 1e-6
+    assert (
+        np.abs(found(sets, tables, Calibration(players=players)) - found(sets, tables)).max() > 1e-6
+    )
 
 
 def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,13 +338,17 @@ def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> Non
 # Pairs or none
 
 
-@pytest.mark.parametrize("name", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"])
+@pytest.mark.parametrize(
+    "name", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"]
+)
 def test_methods_that_the_error_names_have_pairs(name: str) -> None:
     game = FunctionGame(lambda z: z.sum(axis=1), 7)
     budget = 128 if name == "exact" else 60
     assert has_pairs(METHODS[name].design(game, budget, np.random.default_rng(0)).coalitions)
     with pytest.raises(MethodError, match=f"'{name}'"):
-        interactions(torch.zeros(1, 2, 7, dtype=torch.bool), torch.zeros(1, 2, 1), torch.zeros(1, 7, 1))
+        interactions(
+            torch.zeros(1, 2, 7, dtype=torch.bool), torch.zeros(1, 2, 1), torch.zeros(1, 7, 1)
+        )
 
 
 @pytest.mark.parametrize("name", ["kernel", "permutation", "kernel-welford"])
@@ -310,7 +364,9 @@ def test_rows_with_designs_of_their_own() -> None:
     shares = np.stack([exact_shares(table) for table in tables])
     answer = interactions(tensor(sets), tensor(values)[..., None], tensor(shares)[..., None])
     for row in range(2):
-        np.testing.assert_allclose(answer[row, ..., 0], found(sets[row], tables[row : row + 1])[0], atol=1e-9)
+        np.testing.assert_allclose(
+            answer[row, ..., 0], found(sets[row], tables[row : row + 1])[0], atol=1e-9
+        )
     sets[1, 5, 3] = ~sets[1, 5, 3]
     assert not has_pairs(tensor(sets))
 
@@ -330,7 +386,9 @@ def test_pairwise_games_of_many_players() -> None:
     """With few of them that matter, far fewer pairs than 70 * 69 / 2 tell which interact."""
     sets = paired(np.random.default_rng(0).random((400, 70)) < 0.5)
     values = 3.0 * (sets[:, 4] & sets[:, 8]) + sets[:, 2]
-    answer = interactions(tensor(sets)[None], tensor(values)[None, :, None], torch.zeros(1, 70, 1).double())[0, ..., 0]
+    answer = interactions(
+        tensor(sets)[None], tensor(values)[None, :, None], torch.zeros(1, 70, 1).double()
+    )[0, ..., 0]
     off = np.triu(answer.numpy(), 1)
     assert off[4, 8] == pytest.approx(3, abs=0.2)
     off[4, 8] = 0
@@ -377,7 +435,9 @@ def test_second_differences_of_pairwise_games_from_some_pairs() -> None:
     sides = some_pairs(6, 20)
     asked = paired(sides)
     found = second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
-    np.testing.assert_allclose(found[0].numpy(), top_differences(value(all_coalitions(6))), atol=1e-4)
+    np.testing.assert_allclose(
+        found[0].numpy(), top_differences(value(all_coalitions(6))), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("method", ["kriging", "leverage"])
@@ -385,7 +445,9 @@ def test_second_differences_are_close_on_smooth_games(method: str) -> None:
     """Half of the coalitions of a small network tell the strongest pairs of players."""
     players = 8
     tables = np.stack([gentle_table(players, seed) for seed in range(4)])
-    design = METHODS[method].design(FunctionGame(lambda z: z.sum(axis=1), players), 128, np.random.default_rng(0))
+    design = METHODS[method].design(
+        FunctionGame(lambda z: z.sum(axis=1), players), 128, np.random.default_rng(0)
+    )
     asked = design.coalitions[0].numpy() @ (1 << np.arange(players))
     found = second_differences(design.coalitions, tensor(tables[:, asked])[..., None]).numpy()
     wanted = np.stack([top_differences(table) for table in tables])
@@ -447,7 +509,9 @@ def test_a_row_without_slopes_among_others() -> None:
 def test_shears_coalitions_have_their_complements(name: str) -> None:
     """Interactions add up to the sum of the shares, which is not that of an efficient method."""
     rows = np.random.default_rng(0).normal(size=(3, 6))
-    answer = Explainer(network(6), np.zeros(6), method=name, output=1)(rows, budget=2 + 4 * 6, interactions=True)
+    answer = Explainer(network(6), np.zeros(6), method=name, output=1)(
+        rows, budget=2 + 4 * 6, interactions=True
+    )
     assert answer.interactions is not None
     both = answer.interactions
     total = (both.sum(axis=(1, 2)) + np.einsum("rii->r", both)) / 2

@@ -25,20 +25,35 @@ from games import (
     smooth_table,
     table_game,
 )
-from shearshap import METHODS, BudgetError, Explanation, Kriging, Shear, ShearWarning, explain, explain_game
-from shearshap.design import Design, Differences, Estimate, Method
+from shearshap import (
+    METHODS,
+    BudgetError,
+    Explanation,
+    Kriging,
+    Shear,
+    ShearWarning,
+    explain,
+    explain_game,
+)
 from shearshap.game import FunctionGame, Game
+from shearshap.methods.base import Design, Estimate, Method
+from shearshap.methods.differences import Differences
 from shearshap.methods.kernel import Averaged, Regression
 
 few = settings(max_examples=5, deadline=None)
 every_method = pytest.mark.parametrize("name", METHODS)
 PLAYERS = st.integers(6, 8)
 SEEDS = st.integers(0, 10**6)
-AS_PUBLISHED = ("-paper", "-authors")  # endings of the names of baselines that never list all coalitions
+AS_PUBLISHED = (
+    "-paper",
+    "-authors",
+)  # endings of the names of baselines that never list all coalitions
 
 
 def promising(promise: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("name", [name for name, method in METHODS.items() if promise in method.promises])
+    return pytest.mark.parametrize(
+        "name", [name for name, method in METHODS.items() if promise in method.promises]
+    )
 
 
 def ample(name: str, players: int) -> int:
@@ -56,7 +71,9 @@ def ample(name: str, players: int) -> int:
 @given(players=PLAYERS, seed=SEEDS)
 def test_additive_games_are_exact(name: str, players: int, seed: int) -> None:
     value, worth = additive(players, seed)
-    shares = explain_game(value, players=players, budget=ample(name, players), method=name, seed=seed)
+    shares = explain_game(
+        value, players=players, budget=ample(name, players), method=name, seed=seed
+    )
     np.testing.assert_allclose(shares.values[0], worth, atol=1e-7)
     may_repeat = name == "exact" or name.endswith(AS_PUBLISHED) or name.startswith("shear")
     assert may_repeat or shares.evaluations < 1 << players
@@ -67,7 +84,9 @@ def test_additive_games_are_exact(name: str, players: int, seed: int) -> None:
 @given(players=PLAYERS, seed=SEEDS)
 def test_pairwise_games_are_exact_where_promised(name: str, players: int, seed: int) -> None:
     value, shares = pairwise(players, seed)
-    answer = explain_game(value, players=players, budget=ample(name, players), method=name, seed=seed)
+    answer = explain_game(
+        value, players=players, budget=ample(name, players), method=name, seed=seed
+    )
     np.testing.assert_allclose(answer.values[0], shares, atol=1e-6)
 
 
@@ -77,7 +96,9 @@ def test_pairwise_games_are_exact_where_promised(name: str, players: int, seed: 
 def test_shares_add_up_where_promised(name: str, players: int, seed: int, budget: int) -> None:
     value = table_game(random_table(players, seed))
     with _quiet():
-        answer = explain_game(value, players=players, budget=_enough(name, players, budget), method=name, seed=seed)
+        answer = explain_game(
+            value, players=players, budget=_enough(name, players, budget), method=name, seed=seed
+        )
     np.testing.assert_allclose(answer.gap, 0, atol=1e-8)
     assert answer.base_values[0] == value(np.zeros((1, players), dtype=bool))[0]
     assert answer.predictions[0] == value(np.ones((1, players), dtype=bool))[0]
@@ -90,11 +111,15 @@ def test_a_player_that_never_matters_gets_nothing(name: str, players: int, seed:
     table = random_table(players, seed)
     null = seed % players
     ignoring = table[np.arange(1 << players) & ~(1 << null)]
-    answer = explain_game(table_game(ignoring), players=players, budget=ample(name, players), method=name, seed=seed)
+    answer = explain_game(
+        table_game(ignoring), players=players, budget=ample(name, players), method=name, seed=seed
+    )
     assert abs(answer.values[0, null]) < 1e-12
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.endswith((*AS_PUBLISHED, "-welford"))])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if not name.endswith((*AS_PUBLISHED, "-welford"))]
+)
 @few
 @given(players=st.integers(2, 6), seed=SEEDS)
 def test_exact_at_full_budget(name: str, players: int, seed: int) -> None:
@@ -110,8 +135,16 @@ def test_exact_at_full_budget(name: str, players: int, seed: int) -> None:
 def test_the_mean_over_seeds_is_the_shapley_value_where_promised(name: str, each: int) -> None:
     players, seeds = 5, 600
     table = random_table(players, 3)
-    budget = 1 << players if name == "exact" else 2 + each * players + (16 if name.startswith("shear") else 0)
-    budget = min(budget, (1 << players) - 1) if name in ("permutation", "permutation-antithetic") else budget
+    budget = (
+        1 << players
+        if name == "exact"
+        else 2 + each * players + (16 if name.startswith("shear") else 0)
+    )
+    budget = (
+        min(budget, (1 << players) - 1)
+        if name in ("permutation", "permutation-antithetic")
+        else budget
+    )
     draws = _draws(name, table, budget, seeds)
     error = draws.mean(axis=0) - exact_shares(table)
     tolerance = 4.5 * draws.std(axis=0) / np.sqrt(seeds) + 1e-9
@@ -144,7 +177,9 @@ def test_players_that_are_alike_get_alike_shares(name: str) -> None:
 @every_method
 @few
 @given(players=st.integers(1, 7), seed=SEEDS, budget=st.integers(1, 140))
-def test_never_more_evaluations_than_the_budget(name: str, players: int, seed: int, budget: int) -> None:
+def test_never_more_evaluations_than_the_budget(
+    name: str, players: int, seed: int, budget: int
+) -> None:
     asked: list[int] = []
     game = table_game(random_table(players, seed))
 
@@ -165,7 +200,9 @@ def test_never_more_evaluations_than_the_budget(name: str, players: int, seed: i
 @every_method
 def test_the_smallest_budget_it_names_is_enough(name: str) -> None:
     value, worth = additive(6)
-    with pytest.raises(BudgetError, match=r"needs at least \d+ evaluations a row for 6 players") as caught:
+    with pytest.raises(
+        BudgetError, match=r"needs at least \d+ evaluations a row for 6 players"
+    ) as caught:
         explain_game(value, players=6, budget=3, method=name)
     smallest = int(str(caught.value).split("at least ")[1].split()[0])
     with _quiet():
@@ -183,7 +220,8 @@ def test_same_seed_same_answer_and_another_seed_another(name: str) -> None:
     budget = 1 << players if name == "exact" else 100
     with _quiet():
         first, again, other = (
-            explain_game(value, players=players, budget=budget, method=name, seed=seed).values for seed in (5, 5, 6)
+            explain_game(value, players=players, budget=budget, method=name, seed=seed).values
+            for seed in (5, 5, 6)
         )
     assert (first == again).all()
     assert (first == other).all() == (name == "exact")
@@ -194,7 +232,9 @@ def test_chunking_changes_nothing(name: str) -> None:
     """Rows alone, rows together, tiny batches: the same answer."""
     net, rows, budget = network(6), np.random.default_rng(0).normal(size=(9, 6)), 64
 
-    def shares(part: Floats, method: str | Method = name, batch_size: int | Literal["auto"] = "auto") -> Explanation:
+    def shares(
+        part: Floats, method: str | Method = name, batch_size: int | Literal["auto"] = "auto"
+    ) -> Explanation:
         with _quiet():
             return explain(
                 net,
@@ -209,16 +249,22 @@ def test_chunking_changes_nothing(name: str) -> None:
     whole = shares(rows)
     method = Kriging(whole.calibration) if name == "kriging" else name
     np.testing.assert_allclose(shares(rows, batch_size=7).values, whole.values, atol=1e-10)
-    with patch.dict("shearshap.stages.BLOCK_BYTES", cpu=1):
+    with patch.dict("shearshap.engine.stages.BLOCK_BYTES", cpu=1):
         np.testing.assert_allclose(shares(rows).values, whole.values, atol=1e-10)
     split = np.concatenate(
-        [shares(rows[:4], method).values, shares(rows[4:5], method).values, shares(rows[5:], method).values]
+        [
+            shares(rows[:4], method).values,
+            shares(rows[4:5], method).values,
+            shares(rows[5:], method).values,
+        ]
     )
     np.testing.assert_allclose(split, whole.values, atol=1e-10)
 
 
 @pytest.mark.parametrize("activation", [torch.nn.Softplus, torch.nn.ReLU])
-def test_players_who_are_alike_do_not_make_a_row_depend_on_its_neighbours(activation: type[torch.nn.Module]) -> None:
+def test_players_who_are_alike_do_not_make_a_row_depend_on_its_neighbours(
+    activation: type[torch.nn.Module],
+) -> None:
     """Two copies of each column have equal cross-contributions up to rounding, which differs between batches."""
     torch.manual_seed(0)
     half = torch.randn(5, 32)
@@ -227,7 +273,10 @@ def test_players_who_are_alike_do_not_make_a_row_depend_on_its_neighbours(activa
     rows = np.tile(np.random.default_rng(0).normal(size=(40, 5)), (1, 2))
     whole = explain(net, rows, reference=np.zeros(10), budget=82, method="shear").values
     alone = np.concatenate(
-        [explain(net, rows[[n]], reference=np.zeros(10), budget=82, method="shear").values for n in range(40)]
+        [
+            explain(net, rows[[n]], reference=np.zeros(10), budget=82, method="shear").values
+            for n in range(40)
+        ]
     )
     np.testing.assert_allclose(alone, whole, atol=1e-4)
 
@@ -236,14 +285,19 @@ def test_players_who_are_alike_do_not_make_a_row_depend_on_its_neighbours(activa
 def test_outputs_come_together_at_no_extra_evaluations(name: str) -> None:
     table = random_table(5, 2, outputs=(3,))
     method: Method = METHODS[name]
-    if isinstance(method, Shear):  # cooperators are selected for all outputs together: take the choice out
+    if isinstance(
+        method, Shear
+    ):  # cooperators are selected for all outputs together: take the choice out
         method = Shear(selection="random", unbiased=method.unbiased)
     budget = 32 if name == "exact" else 31
     with _quiet():
         together = explain_game(table_game(table), players=5, budget=budget, method=method)
         if name == "kriging":
             method = Kriging(together.calibration)
-        apart = [explain_game(table_game(table[:, k]), players=5, budget=budget, method=method) for k in range(3)]
+        apart = [
+            explain_game(table_game(table[:, k]), players=5, budget=budget, method=method)
+            for k in range(3)
+        ]
     assert together.values.shape == (1, 5, 3)
     assert together.evaluations == apart[0].evaluations
     for k, single in enumerate(apart):
@@ -273,7 +327,9 @@ def test_a_wrong_weight_breaks_a_law(name: str, entry: int) -> None:
     right = method.design
     with patch.object(type(method), "design", lambda _self, *arguments: bent(*arguments)):
         answer = explain_game(value, players=6, budget=budget, method=name)
-    unused = name in ("kernel-paper", "kernel-paired-paper") and entry == 1  # they do not look at the prediction
+    unused = (
+        name in ("kernel-paper", "kernel-paired-paper") and entry == 1
+    )  # they do not look at the prediction
     assert (abs(answer.values[0] - worth).max() > 1e-6) or unused
 
 
@@ -304,7 +360,8 @@ def _draws(name: str, table: Floats, budget: int, seeds: int) -> Floats:
     players = len(table).bit_length() - 1
     with _quiet():
         answers = [
-            explain_game(table_game(table), players=players, budget=budget, method=name, seed=s) for s in range(seeds)
+            explain_game(table_game(table), players=players, budget=budget, method=name, seed=s)
+            for s in range(seeds)
         ]
     return np.concatenate([answer.values for answer in answers])
 
@@ -351,5 +408,7 @@ def test_exact_agrees_with_all_permutations(players: int, seed: int) -> None:
 def test_golden_numbers_for_a_seed(name: str, golden: list[float]) -> None:
     budget = 256 if name == "exact" else 120
     with _quiet():
-        answer = explain_game(table_game(smooth_table(8, 0)), players=8, budget=budget, method=name, seed=7)
+        answer = explain_game(
+            table_game(smooth_table(8, 0)), players=8, budget=budget, method=name, seed=7
+        )
     np.testing.assert_allclose(answer.values[0], golden, atol=2e-5)

@@ -12,12 +12,31 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from games import Bools, Floats, all_coalitions, exact_shares, network, random_table, smooth_table, table_game
+from games import (
+    Bools,
+    Floats,
+    all_coalitions,
+    exact_shares,
+    network,
+    random_table,
+    smooth_table,
+    table_game,
+)
 from games import pairwise as pairwise_game
-from shearshap import Kernel, Leverage, MethodError, Permutation, Shear, ShearWarning, Welford, explain, explain_game
-from shearshap.design import (
-    Differences,
-    Method,
+from shearshap import (
+    Kernel,
+    Leverage,
+    MethodError,
+    Permutation,
+    Shear,
+    ShearWarning,
+    Welford,
+    explain,
+    explain_game,
+)
+from shearshap.game import FunctionGame
+from shearshap.methods.base import Method
+from shearshap.methods.coalitions import (
     allocate,
     distinct_pairs,
     distinct_sets,
@@ -25,7 +44,7 @@ from shearshap.design import (
     pair_caps,
     subsets,
 )
-from shearshap.game import FunctionGame
+from shearshap.methods.differences import Differences
 from shearshap.methods.exact import shapley_transform
 from shearshap.methods.permutation import prefixes
 from shearshap.methods.shear import join, most_cooperators, subset_weights
@@ -35,7 +54,9 @@ few = settings(max_examples=20, deadline=None)
 
 def coalitions_of(method: Method, players: int, budget: int, seed: int = 0) -> Bools:
     game = FunctionGame(table_game(random_table(players, 0)), players)
-    return np.asarray(method.design(game, budget, np.random.default_rng(seed)).coalitions[0].numpy())
+    return np.asarray(
+        method.design(game, budget, np.random.default_rng(seed)).coalitions[0].numpy()
+    )
 
 
 # Exact
@@ -72,16 +93,32 @@ def test_the_papers_example_of_antithetical_sampling() -> None:
 
     backgrounds = Shear()._backgrounds(np.full((6, 4), 0.5), 6, Script())  # type: ignore[arg-type]
     others = {4, 5, 6}
-    assert [set(np.flatnonzero(row) + 1) & others for row in backgrounds[0]] == [{5}, {5, 6}, {4}, {4, 6}]
+    assert [set(np.flatnonzero(row) + 1) & others for row in backgrounds[0]] == [
+        {5},
+        {5, 6},
+        {4},
+        {4, 6},
+    ]
     cooperators = torch.tensor([[[1, 2]] * 6])
     joined = join(torch.from_numpy(backgrounds), cooperators, torch.from_numpy(chosen))
     design = Differences.of(joined, torch.from_numpy(subset_weights(chosen)), shared=False)
     asked = [set((np.flatnonzero(row) + 1).tolist()) for row in design.coalitions[0, 2:10].numpy()]
-    assert asked == [{5}, {1, 5}, {2, 5, 6}, {1, 2, 5, 6}, {3, 4}, {1, 3, 4}, {2, 3, 4, 6}, {1, 2, 3, 4, 6}]
+    assert asked == [
+        {5},
+        {1, 5},
+        {2, 5, 6},
+        {1, 2, 5, 6},
+        {3, 4},
+        {1, 3, 4},
+        {2, 3, 4, 6},
+        {1, 2, 3, 4, 6},
+    ]
     assert subset_weights(chosen).tolist() == [1 / 3, 1 / 6, 1 / 6, 1 / 3]
 
 
-@pytest.mark.parametrize(("budget", "cooperators"), [(2 + 4 * 6, 1), (2 + 8 * 6 - 1, 1), (2 + 8 * 6, 2), (10**6, 5)])
+@pytest.mark.parametrize(
+    ("budget", "cooperators"), [(2 + 4 * 6, 1), (2 + 8 * 6 - 1, 1), (2 + 8 * 6, 2), (10**6, 5)]
+)
 def test_shear_takes_the_largest_power_of_two_that_fits(budget: int, cooperators: int) -> None:
     assert most_cooperators(budget, 6) == cooperators
 
@@ -98,7 +135,9 @@ def test_shear_without_antithetical_sampling_ignores_the_others() -> None:
         asked = design.coalitions[0, 2 + 8 * player : 10 + 8 * player].any(dim=0)
         members = np.flatnonzero(asked.numpy())
         assert len(members) == 3
-        sub = np.array([table[sum(1 << members[b] for b in range(3) if n >> b & 1)] for n in range(8)])
+        sub = np.array(
+            [table[sum(1 << members[b] for b in range(3) if n >> b & 1)] for n in range(8)]
+        )
         share = exact_shares(sub)[members.tolist().index(player)]
         np.testing.assert_allclose(answer.values[0, player], share, atol=1e-12)
 
@@ -113,7 +152,9 @@ def test_shear_selects_the_cooperators_of_largest_cross_contribution() -> None:
     table = value(all_coalitions(6))
     for method in (Shear(), Shear(selection="random")):
         draws = [
-            explain_game(value, players=6, budget=2 + 8 * 6 + 22, method=method, seed=seed).values[0, 0]
+            explain_game(value, players=6, budget=2 + 8 * 6 + 22, method=method, seed=seed).values[
+                0, 0
+            ]
             for seed in range(20)
         ]
         answers.append(np.abs(np.array(draws) - exact_shares(table)[0]).mean())
@@ -158,19 +199,27 @@ def test_papers_antithetic_sampling_pairs_complements_of_the_others() -> None:
 
 
 @pytest.mark.parametrize(("each", "spare", "orders"), [(1, 0, 1), (2, 0, 2), (7, 4, 7), (8, 0, 8)])
-def test_authors_permutations_are_as_many_as_evaluations_a_player(each: int, spare: int, orders: int) -> None:
-    inner = coalitions_of(Permutation(protocol="authors"), 5, 2 + each * 5 + spare)[2:].reshape(-1, 4, 5)
+def test_authors_permutations_are_as_many_as_evaluations_a_player(
+    each: int, spare: int, orders: int
+) -> None:
+    inner = coalitions_of(Permutation(protocol="authors"), 5, 2 + each * 5 + spare)[2:].reshape(
+        -1, 4, 5
+    )
     rng = np.random.default_rng(0)
     slow = rng.permuted(np.tile(np.arange(5), (orders, 1)), axis=1)
     assert len(inner) == orders
     for chain, order in zip(inner, slow, strict=True):
-        assert [set(np.flatnonzero(z)) for z in chain] == [set(order[:size]) for size in range(1, 5)]
+        assert [set(np.flatnonzero(z)) for z in chain] == [
+            set(order[:size]) for size in range(1, 5)
+        ]
 
 
 @pytest.mark.parametrize(("each", "pairs"), [(2, 0), (3, 0), (4, 1), (5, 1), (16, 7), (64, 31)])
 def test_authors_antithetic_sampling_leaves_two_orders_alone(each: int, pairs: int) -> None:
     """N permutations, rounded down to an even number: N/2 - 1 orders, each with its reverse, and two without."""
-    inner = coalitions_of(Permutation(antithetic=True, protocol="authors"), 9, 2 + each * 9)[2:].reshape(-1, 8, 9)
+    inner = coalitions_of(Permutation(antithetic=True, protocol="authors"), 9, 2 + each * 9)[
+        2:
+    ].reshape(-1, 8, 9)
     assert len(inner) == 2 * pairs + 2 == each - each % 2
     chains = [chain.tobytes() for chain in inner]
     reverses = [(~chain[::-1]).tobytes() for chain in inner]
@@ -191,7 +240,9 @@ def test_authors_antithetic_sampling_is_not_exact_on_pairwise_games() -> None:
 
 @pytest.mark.parametrize("method", ["permutation-authors", "permutation-antithetic-authors"])
 def test_authors_permutations_never_list_all_coalitions(method: str) -> None:
-    answer = explain_game(table_game(random_table(3, 1)), players=3, budget=2 + 30 * 3, method=method)
+    answer = explain_game(
+        table_game(random_table(3, 1)), players=3, budget=2 + 30 * 3, method=method
+    )
     assert answer.evaluations == 2 + 30 * 2
     assert abs(answer.gap).max() < 1e-12
 
@@ -199,7 +250,9 @@ def test_authors_permutations_never_list_all_coalitions(method: str) -> None:
 # Regressions
 
 
-def slow_regression(inner: Floats, weight: Floats, values: Floats, base: float, full: float) -> Floats:
+def slow_regression(
+    inner: Floats, weight: Floats, values: Floats, base: float, full: float
+) -> Floats:
     """The constrained least-squares problem, by its Lagrange conditions."""
     players = inner.shape[1]
     system = np.zeros((players + 1, players + 1))
@@ -233,7 +286,9 @@ def test_welford_is_the_running_mean_of_the_appendix() -> None:
     value = table_game(table)
     answer = explain_game(value, players=players, budget=budget, method=Welford(), seed=4)
     A, b = np.zeros((players, players)), np.zeros(players)
-    for n, member in enumerate(coalitions_of(Welford(), players, budget, seed=4)[2:].astype(float), start=1):
+    for n, member in enumerate(
+        coalitions_of(Welford(), players, budget, seed=4)[2:].astype(float), start=1
+    ):
         A = (1 - 1 / n) * A + np.outer(member, member) / n
         b = (1 - 1 / n) * b + (value(member[None].astype(bool))[0] - table[0]) * member / n
     one = np.ones(players)
@@ -267,7 +322,10 @@ def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(pa
     answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
     inner = coalitions_of(method, players, budget)[2:].reshape(players, 40, players)
     assert not paired or (inner[:, :20] == ~inner[:, 20:]).all()
-    fits = [slow_regression(A.astype(float), np.ones(40), value(A), float(table[0]), float(table[-1])) for A in inner]
+    fits = [
+        slow_regression(A.astype(float), np.ones(40), value(A), float(table[0]), float(table[-1]))
+        for A in inner
+    ]
     np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
 
 
@@ -280,7 +338,10 @@ def test_the_authors_kernel_draws_sizes_by_their_kernel_mass() -> None:
 
 def test_a_singular_regression_warns_and_stays_finite() -> None:
     value = table_game(smooth_table(8, 0))
-    with pytest.warns(ShearWarning, match=r"a regression on 4 coalitions has rank \d of 8: its least-norm solution"):
+    with pytest.warns(
+        ShearWarning,
+        match=r"a regression on 4 coalitions has rank \d of 8: its least-norm solution",
+    ):
         answer = explain_game(value, players=8, budget=2 + 4 * 8, method="kernel-paper")
     assert np.isfinite(answer.values).all()
     assert abs(answer.values).max() < 10
@@ -312,7 +373,9 @@ def test_pairs_are_drawn_whole_and_without_replacement(method: Method) -> None:
 
 @few
 @given(players=st.integers(2, 12), data=st.data())
-def test_distinct_sets_are_distinct_and_of_the_size_asked(players: int, data: st.DataObject) -> None:
+def test_distinct_sets_are_distinct_and_of_the_size_asked(
+    players: int, data: st.DataObject
+) -> None:
     size = data.draw(st.integers(1, players - 1))
     count = data.draw(st.integers(0, comb(players, size)))
     sets = distinct_sets(players, size, count, np.random.default_rng(0))
@@ -335,7 +398,9 @@ def test_rejected_sets_are_redrawn_uniformly() -> None:
 
 def test_welford_draws_sizes_by_kernel_mass() -> None:
     size = coalitions_of(Welford(), 6, 60_000)[2:].sum(axis=1)
-    np.testing.assert_allclose(np.bincount(size, minlength=6)[1:] / len(size), kernel_mass(6), atol=0.01)
+    np.testing.assert_allclose(
+        np.bincount(size, minlength=6)[1:] / len(size), kernel_mass(6), atol=0.01
+    )
 
 
 def test_papers_kernel_draws_sets_uniformly() -> None:
@@ -387,7 +452,9 @@ def test_all_pairs_are_all_coalitions_but_the_ends(players: int) -> None:
     strata=st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 80)), min_size=1, max_size=8),
     seed=st.integers(0, 1000),
 )
-def test_allocation_spends_all_it_can(total: int, strata: list[tuple[float, int]], seed: int) -> None:
+def test_allocation_spends_all_it_can(
+    total: int, strata: list[tuple[float, int]], seed: int
+) -> None:
     wanted, caps = np.array([w for w, _ in strata]), [c for _, c in strata]
     counts = allocate(total, wanted, caps, np.random.default_rng(seed))
     assert counts.sum() == min(total, sum(caps))
@@ -409,7 +476,9 @@ def test_kernel_mass_is_that_of_all_coalitions_of_a_size() -> None:
 
 @pytest.mark.parametrize("method", ["exact", "leverage", "permutation-antithetic", "kriging"])
 def test_two_players(method: str) -> None:
-    answer = explain_game(table_game(np.array([0.0, 1.0, 2.0, 5.0])), players=2, budget=4, method=method)
+    answer = explain_game(
+        table_game(np.array([0.0, 1.0, 2.0, 5.0])), players=2, budget=4, method=method
+    )
     np.testing.assert_allclose(answer.values[0], [2.0, 3.0], atol=1e-12)
 
 
@@ -439,7 +508,9 @@ def test_shear_with_three_hundred_players_builds_nothing_of_their_cube() -> None
     net = network(300, 1)
     rows = np.random.default_rng(0).normal(size=(2, 300))
     with Watch():  # type: ignore[no-untyped-call]
-        answer = explain(net, rows, reference=np.zeros(300), budget=2 + 4 * 300, method="shear", batch_size=256)
+        answer = explain(
+            net, rows, reference=np.zeros(300), budget=2 + 4 * 300, method="shear", batch_size=256
+        )
     assert answer.derivative_passes == 302
     assert biggest < 300**3 / 4
 
@@ -452,5 +523,7 @@ def test_exact_values_of_twenty_players_fit_four_gigabytes() -> None:
         "assert answer.evaluations == 1 << 20 and abs(answer.gap).max() < 1e-5\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert int(done.stdout) < 4 << 20  # kilobytes

@@ -25,7 +25,7 @@ from games import (
 )
 from shearshap import InputError, explain, explain_game
 from shearshap.game import Batch, FunctionGame, Game, ModelGame
-from shearshap.metrics import (
+from shearshap.paper.metrics import (
     Summary,
     absolute_error,
     faithfulness,
@@ -45,14 +45,19 @@ GROUPS = np.array([0, 1, 1, 2, 3, 3, 3])
 
 def two_tables(elements: st.SearchStrategy[float]) -> st.SearchStrategy[tuple[Floats, Floats]]:
     return SHAPES.flatmap(
-        lambda shape: st.tuples(arrays(float, shape, elements=elements), arrays(float, shape, elements=elements))
+        lambda shape: st.tuples(
+            arrays(float, shape, elements=elements), arrays(float, shape, elements=elements)
+        )
     )
 
 
 def network_game(rows: int = 3, background: int = 2, output: int | None = 1) -> ModelGame:
     rng = np.random.default_rng(0)
     predict = predictor(network(7).eval(), output)
-    inputs, reference = torch.tensor(rng.normal(size=(rows, 7))), torch.tensor(rng.normal(size=(background, 7)))
+    inputs, reference = (
+        torch.tensor(rng.normal(size=(rows, 7))),
+        torch.tensor(rng.normal(size=(background, 7))),
+    )
     return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), 4, Batch(10))
 
 
@@ -73,7 +78,10 @@ def slow_error(shares: Floats, truth: Floats) -> float:
 def slow_accuracy(shares: Floats, truth: Floats) -> float:
     estimated, true = slow_order(shares), slow_order(truth)
     alike = Fraction(1e-7) * max(abs(Fraction(float(one))) for one in truth)
-    away = [abs(Fraction(float(truth[i])) - Fraction(float(truth[j]))) for i, j in zip(estimated, true, strict=True)]
+    away = [
+        abs(Fraction(float(truth[i])) - Fraction(float(truth[j])))
+        for i, j in zip(estimated, true, strict=True)
+    ]
     hits = sum(1 / m for m in range(1, len(truth) + 1) if away[m - 1] <= alike)
     return hits / sum(1 / m for m in range(1, len(truth) + 1))
 
@@ -161,11 +169,14 @@ def test_players_of_equal_true_shares_may_stand_in_any_order() -> None:
 def test_removal_effects_of_a_network(rows: int) -> None:
     game = network_game(rows)
     everyone = set(range(4))
-    slow = [[value_of(game, r, everyone) - value_of(game, r, everyone - {i}) for i in range(4)] for r in range(rows)]
+    slow = [
+        [value_of(game, r, everyone) - value_of(game, r, everyone - {i}) for i in range(4)]
+        for r in range(rows)
+    ]
     effects = removal_effects(game)
     np.testing.assert_allclose(effects, slow, atol=1e-12)
     assert effects.dtype == np.float64
-    assert game.spent.evaluations == 5 * game.cost
+    assert game.usage.evaluations == 5 * game.cost
 
 
 def test_removal_effects_ask_once_for_all_rows() -> None:
@@ -176,14 +187,19 @@ def test_removal_effects_ask_once_for_all_rows() -> None:
         return np.asarray(coalitions @ np.array([1.0, 2.0, 4.0]))
 
     assert removal_effects(FunctionGame(value, 3)).tolist() == [[1.0, 2.0, 4.0]]
-    assert [coalitions.astype(int).tolist() for coalitions in asked] == [[[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]]
+    assert [coalitions.astype(int).tolist() for coalitions in asked] == [
+        [[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    ]
 
 
 @some
-@given(two_tables(TIED) | two_tables(st.floats(-1e200, 1e200)) | two_tables(st.floats(-1e-200, 1e-200)))
+@given(
+    two_tables(TIED) | two_tables(st.floats(-1e200, 1e200)) | two_tables(st.floats(-1e-200, 1e-200))
+)
 def test_faithfulness_is_pearsons_correlation(tables: tuple[Floats, Floats]) -> None:
     shares, effects = (
-        table * (abs(np.ptp(table, axis=1)) > 1e-6 * abs(table).max(axis=1))[:, None] for table in tables
+        table * (abs(np.ptp(table, axis=1)) > 1e-6 * abs(table).max(axis=1))[:, None]
+        for table in tables
     )
     slow = [slow_pearson(*rows) for rows in zip(effects, shares, strict=True)]
     np.testing.assert_allclose(faithfulness(shares, effects), slow, atol=1e-7)
@@ -193,9 +209,15 @@ def test_faithfulness_is_pearsons_correlation(tables: tuple[Floats, Floats]) -> 
 def test_faithfulness_has_no_scale(scale: float) -> None:
     shares, effects = np.array([[1.0, -1.0, 0.5, 0.25]]), np.array([[3.0, 1.0, 2.0, 0.0]])
     expected = slow_pearson(effects[0], shares[0])
-    assert faithfulness(shares * scale, effects) == pytest.approx([expected], abs=1e-3 if scale < 1e-308 else 1e-12)
-    assert faithfulness(effects, shares * scale) == pytest.approx([expected], abs=1e-3 if scale < 1e-308 else 1e-12)
-    assert faithfulness(shares, shares * scale) == pytest.approx([1], abs=1e-3 if scale < 1e-308 else 1e-12)
+    assert faithfulness(shares * scale, effects) == pytest.approx(
+        [expected], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
+    assert faithfulness(effects, shares * scale) == pytest.approx(
+        [expected], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
+    assert faithfulness(shares, shares * scale) == pytest.approx(
+        [1], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
     assert (abs(faithfulness(shares, -shares * scale)) <= 1).all()
 
 
@@ -217,7 +239,10 @@ def test_what_is_constant_correlates_with_nothing(flat: list[float]) -> None:
 
 
 def test_a_constant_row_leaves_its_neighbours_alone() -> None:
-    shares, effects = [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]] * 2 + [[-2.0, -4.0, -6.0]]
+    shares, effects = (
+        [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
+        [[1.0, 2.0, 3.0]] * 2 + [[-2.0, -4.0, -6.0]],
+    )
     np.testing.assert_allclose(faithfulness(shares, effects), [0, 1, -1], atol=1e-15)
 
 
@@ -236,7 +261,8 @@ def test_a_single_player_has_no_correlation_and_is_in_order() -> None:
 def test_monotonicity_of_any_game(players: int, data: st.DataObject, seed: int) -> None:
     """Values are small integers, so that differences tie too."""
     game = FunctionGame(
-        table_game(np.random.default_rng(seed).integers(0, 3, size=1 << players).astype(float)), players
+        table_game(np.random.default_rng(seed).integers(0, 3, size=1 << players).astype(float)),
+        players,
     )
     shares = data.draw(arrays(float, (1, players), elements=TIED))
     assert monotonicity(shares, game).tolist() == [slow_monotonicity(shares[0], game, 0)]
@@ -250,7 +276,7 @@ def test_monotonicity_of_a_network(decimals: int) -> None:
     slow = [slow_monotonicity(shares[r], game, r) for r in range(8)]
     assert monotonicity(shares, game).tolist() == slow
     assert len(set(slow)) > 1
-    assert game.spent.evaluations == 8 * game.cost
+    assert game.usage.evaluations == 8 * game.cost
 
 
 def test_additive_games_are_faithful_and_monotone() -> None:
@@ -274,7 +300,14 @@ def test_metrics_of_an_explanation() -> None:
     assert absolute_error(answer.values, truth)[0] < 1e-12
     assert ranking_accuracy(answer.values, truth)[0] == 1
     game = network_game(rows=5)
-    whole = explain(network(7), game.inputs, reference=game.background, groups=GROUPS, output=1, budget=16 * game.cost)
+    whole = explain(
+        network(7),
+        game.inputs,
+        reference=game.background,
+        groups=GROUPS,
+        output=1,
+        budget=16 * game.cost,
+    )
     everything = game(torch.from_numpy(all_coalitions(4))[None])[:, :, 0].numpy()
     assert absolute_error(whole.values, [exact_shares(table) for table in everything]).max() < 1e-12
     assert (faithfulness(whole.values, removal_effects(game)) > 0.5).mean() > 0.5

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from games import predictor
 from shearshap import InputError, explain
-from shearshap.data import Dataset, criteo, load
 from shearshap.game import Batch, ModelGame
-from shearshap.interaction import hessian, second_differences
-from shearshap.models import MLP, Config, DeepFM, Trained, build, config_for, train
-from shearshap.models import load as load_model
-from shearshap.models import save as save_model
+from shearshap.interactions.cross import hessian, second_differences
+from shearshap.paper.data import Dataset, criteo, load
+from shearshap.paper.networks import MLP, Config, DeepFM, Trained, build, config_for, train
+from shearshap.paper.networks import load as load_model
+from shearshap.paper.networks import save as save_model
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,15 @@ def weights(trained: Trained) -> dict[str, Tensor]:
 def test_the_papers_network_for_each_data_set(german: Dataset, made: Dataset) -> None:
     assert config_for(german) == Config("mlp", 61, hidden=64)
     config = config_for(made, "relu")
-    assert (config.kind, config.inputs, config.hidden, config.activation) == ("deepfm", 39, 32, "relu")
-    assert config.vocabularies == tuple(1 + len(kinds) for kinds in made.encoder.categories.values())
+    assert (config.kind, config.inputs, config.hidden, config.activation) == (
+        "deepfm",
+        39,
+        32,
+        "relu",
+    )
+    assert config.vocabularies == tuple(
+        1 + len(kinds) for kinds in made.encoder.categories.values()
+    )
     assert made.inputs[:, 13:].max(axis=0).tolist() == [size - 1 for size in config.vocabularies]
 
 
@@ -69,7 +76,10 @@ def test_the_mlp_has_two_hidden_layers() -> None:
 
 def slow_deepfm(network: DeepFM, row: Tensor) -> Tensor:
     """The log-odds of one row: bias, first-order weights, every pair's dot product and the deep part."""
-    embeddings, start = [row[number] * network.weights[number] for number in range(network.numbers)], 0
+    embeddings, start = (
+        [row[number] * network.weights[number] for number in range(network.numbers)],
+        0,
+    )
     for place, size in enumerate(network.config.vocabularies):
         embeddings.append(network.table.weight[start + int(row[network.numbers + place])])
         start += size
@@ -84,7 +94,10 @@ def example() -> tuple[DeepFM, Tensor]:
     network = build(Config("deepfm", 6, hidden=5, vocabularies=(3, 4, 2), factors=3)).double()
     assert isinstance(network, DeepFM)
     nn.init.normal_(network.bias)
-    rows = torch.cat((torch.randn(8, 3), torch.stack([torch.randint(size, (8,)) for size in (3, 4, 2)], dim=1)), dim=1)
+    rows = torch.cat(
+        (torch.randn(8, 3), torch.stack([torch.randint(size, (8,)) for size in (3, 4, 2)], dim=1)),
+        dim=1,
+    )
     return network, rows.double()
 
 
@@ -108,7 +121,9 @@ def test_deepfm_without_categories() -> None:
 def test_what_cannot_be_built_is_refused() -> None:
     with pytest.raises(InputError, match="kind: wanted one of mlp, deepfm, got 'cnn'"):
         build(Config("cnn", 3))
-    with pytest.raises(InputError, match="activation: wanted one of softplus, relu, gelu, tanh, got 'sine'"):
+    with pytest.raises(
+        InputError, match="activation: wanted one of softplus, relu, gelu, tanh, got 'sine'"
+    ):
         build(Config("mlp", 3, activation="sine"))
 
 
@@ -121,7 +136,9 @@ def test_training_is_decided_by_the_seed_alone(german: Dataset, small: Trained) 
     again, other = train(german, steps=6), train(german, steps=6, seed=1)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(torch.equal(value, weights(again)[name]) for name, value in weights(small).items())
-    assert not all(torch.equal(value, weights(other)[name]) for name, value in weights(small).items())
+    assert not all(
+        torch.equal(value, weights(other)[name]) for name, value in weights(small).items()
+    )
 
 
 def test_training_learns_census() -> None:
@@ -148,7 +165,9 @@ def test_training_refuses_no_steps(german: Dataset) -> None:
 
 
 @pytest.mark.parametrize("kind", ["small", "deepfm"])
-def test_a_network_comes_back_as_it_was(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+def test_a_network_comes_back_as_it_was(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
     trained: Trained = request.getfixturevalue(kind)
     folder = save_model(trained, tmp_path / "deep" / "folder")
     back = load_model(folder)
@@ -159,7 +178,9 @@ def test_a_network_comes_back_as_it_was(request: pytest.FixtureRequest, tmp_path
     assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
 
 
-def test_nothing_is_unpickled(small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_unpickled(
+    small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("pickle was used")
 
@@ -185,7 +206,9 @@ def test_damaged_weights_are_refused(small: Trained, tmp_path: Path) -> None:
     content[-1] ^= 1
     for damaged in (bytes(content), bytes(content[:100]), b""):
         path.write_bytes(damaged)
-        refused(tmp_path, f"{path} is damaged, or not the one that model.json describes (other hash)")
+        refused(
+            tmp_path, f"{path} is damaged, or not the one that model.json describes (other hash)"
+        )
 
 
 def test_weights_of_no_network_are_refused(small: Trained, tmp_path: Path) -> None:
@@ -208,7 +231,9 @@ def test_another_architecture_is_refused(small: Trained, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("config", [{"hidden": "64"}, {"layers": 3}, {"vocabularies": None}])
-def test_a_config_of_other_fields_or_types_is_refused(small: Trained, tmp_path: Path, config: dict[str, Any]) -> None:
+def test_a_config_of_other_fields_or_types_is_refused(
+    small: Trained, tmp_path: Path, config: dict[str, Any]
+) -> None:
     edit(save_model(small, tmp_path), config=config)
     refused(
         tmp_path,
@@ -219,7 +244,10 @@ def test_a_config_of_other_fields_or_types_is_refused(small: Trained, tmp_path: 
 def test_a_spoiled_description_is_refused(small: Trained, tmp_path: Path) -> None:
     path = save_model(small, tmp_path) / "model.json"
     edit(tmp_path, extra=1)
-    refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys ['config', 'dataset', 'epochs'")
+    refused(
+        tmp_path,
+        f"{path} does not describe a network of ours: wanted the keys ['config', 'dataset', 'epochs'",
+    )
     path.write_text("[1]")
     refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys")
     path.write_text("{")
@@ -260,7 +288,9 @@ def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
     np.testing.assert_allclose(shares.predictions, logits, rtol=1e-5)
 
 
-def test_derivatives_by_embeddings_rank_as_second_differences_do(made: Dataset, deepfm: Trained) -> None:
+def test_derivatives_by_embeddings_rank_as_second_differences_do(
+    made: Dataset, deepfm: Trained
+) -> None:
     inputs = torch.from_numpy(made.inputs[made.test[:8]])
     reference = torch.from_numpy(made.reference)[None]
     predict = predictor(deepfm.network, 1)

@@ -18,7 +18,9 @@ with warnings.catch_warnings():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_exact_agrees_with_shapiq_on_random_games(seed: int) -> None:
     value = table_game(random_table(7, seed))
-    computer = shapiq.ExactComputer(n_players=7, game=lambda z: value(np.atleast_2d(z).astype(bool)))
+    computer = shapiq.ExactComputer(
+        n_players=7, game=lambda z: value(np.atleast_2d(z).astype(bool))
+    )
     theirs = computer("SV")
     answer = explain_game(value, players=7, budget=1 << 7)
     np.testing.assert_allclose(answer.values[0], [theirs[(i,)] for i in range(7)], atol=1e-9)

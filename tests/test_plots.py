@@ -34,7 +34,9 @@ def _no_figure_stays() -> Iterator[None]:
     plt.close("all")
 
 
-def explanation(rows: int = 6, players: int = 5, *, errors: bool = True, seed: int = 0) -> Explanation:
+def explanation(
+    rows: int = 6, players: int = 5, *, errors: bool = True, seed: int = 0
+) -> Explanation:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(rows, players)) * np.arange(players, 0, -1)
     eta = rng.random((rows, players, players))
@@ -60,7 +62,9 @@ def bars(ax: Axes) -> list[Rectangle]:
 
 def whiskers(ax: Axes) -> Any:
     """Return the ends of the error bars that lie flat, (n, 2, 2): from, to; x, y."""
-    found = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "_nolegend_"]
+    found = [
+        c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "_nolegend_"
+    ]
     return np.array(found[0].get_segments()) if found else None
 
 
@@ -94,11 +98,15 @@ def check_texts(ax: Axes) -> None:
     figure.canvas.draw()
     texts = [text for axes in figure.axes for text in drawn_texts(axes)]
     boxes = np.array([text.get_window_extent().extents for text in texts])
-    outside = (boxes[:, :2] < -0.5).any(axis=1) | (boxes[:, 2:] > np.array(figure.bbox.size) + 0.5).any(axis=1)
+    outside = (boxes[:, :2] < -0.5).any(axis=1) | (
+        boxes[:, 2:] > np.array(figure.bbox.size) + 0.5
+    ).any(axis=1)
     assert [texts[n].get_text() for n in np.flatnonzero(outside)] == []
     flat = np.array([text.get_rotation() % 90 == 0 for text in texts])
     low, high = boxes[flat, :2] + 0.5, boxes[flat, 2:] - 0.5
-    over = ((low[:, None] < high) & (low < high[:, None])).all(axis=2) & ~np.eye(len(low), dtype=bool)
+    over = ((low[:, None] < high) & (low < high[:, None])).all(axis=2) & ~np.eye(
+        len(low), dtype=bool
+    )
     assert [texts[n].get_text() for n in np.flatnonzero(flat)[over.any(axis=1)]] == []
 
 
@@ -114,8 +122,13 @@ def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
     assert [bar.get_x() for bar in bars(ax)] == pytest.approx(2.0 + np.cumsum([0, *sizes[:-1]]))
     assert bars(ax)[-1].get_x() + bars(ax)[-1].get_width() == pytest.approx(told.predictions[2])
     assert [bar.get_y() + bar.get_height() / 2 for bar in bars(ax)] == pytest.approx([1, 2, 3, 4])
-    assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == [LOWERS if s < 0 else RAISES for s in sizes]
-    named = [f"{shorten(told.feature_names[n])} = {told.data[2, n]:.4g}".replace("-", "−") for n in order[:3]]  # type: ignore[index]
+    assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == [
+        LOWERS if s < 0 else RAISES for s in sizes
+    ]
+    named = [
+        f"{shorten(told.feature_names[n])} = {told.data[2, n]:.4g}".replace("-", "−")  # type: ignore[index]
+        for n in order[:3]
+    ]
     assert labels(ax) == ["base value", *named, "5 others", "prediction"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first line is on top
     (ends,) = [line for line in ax.lines if line.get_marker() == "D"]
@@ -160,14 +173,18 @@ def test_a_gap_has_a_bar_of_its_own_unless_it_is_rounding() -> None:
     assert labels(ax)[-2:] == ["gap (not shared out)", "prediction"]
     assert bars(ax)[-1].get_width() == pytest.approx(0.5)
     assert to_hex(bars(ax)[-1].get_facecolor()).upper() == GREY
-    assert "gap (not shared out)" not in labels(plots.waterfall(replace(told, predictions=told.predictions + 1e-6)))
+    assert "gap (not shared out)" not in labels(
+        plots.waterfall(replace(told, predictions=told.predictions + 1e-6))
+    )
 
 
 def test_display_data_stand_in_labels() -> None:
     shown = np.array([["x" * 40, None, 3, 0.123456789, "$5$"]] * 6, dtype=object)
     found = labels(plots.waterfall(replace(explanation(), display_data=shown)))
     assert f"age = {'x' * 13}…{'x' * 6}" in found
-    assert {"sex = 3", "hours = 0.1235", r"gain = \$5\$", f"{shorten(NAMES[1])} = missing"} < set(found)
+    assert {"sex = 3", "hours = 0.1235", r"gain = \$5\$", f"{shorten(NAMES[1])} = missing"} < set(
+        found
+    )
 
 
 def test_a_value_that_is_not_known_is_not_shown() -> None:
@@ -193,7 +210,10 @@ def test_bars_are_mean_sizes_with_the_mean_of_the_intervals() -> None:
     assert whiskers(ax)[:, 0, 0] == pytest.approx(np.maximum(means[order] - half, 0))
     assert labels(ax) == [shorten(told.feature_names[n]) for n in order]
     assert column(ax) == [f"{means[n]:.2f}" for n in order]
-    assert ax.get_xlabel() == "mean |Shapley value| of 6 rows, with 95 % intervals\n(3 smaller players not shown)"
+    assert (
+        ax.get_xlabel()
+        == "mean |Shapley value| of 6 rows, with 95 % intervals\n(3 smaller players not shown)"
+    )
 
 
 def test_bars_of_a_single_row_have_signs() -> None:
@@ -202,7 +222,9 @@ def test_bars_of_a_single_row_have_signs() -> None:
     order = np.argsort(-np.abs(told.values[0]))
     assert [bar.get_width() for bar in bars(ax)] == pytest.approx(told.values[0, order])
     lower, upper = told.interval()
-    assert whiskers(ax)[:, :, 0] == pytest.approx(np.column_stack((lower[0, order], upper[0, order])))
+    assert whiskers(ax)[:, :, 0] == pytest.approx(
+        np.column_stack((lower[0, order], upper[0, order]))
+    )
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == np.where(
         told.values[0, order] < 0, LOWERS, RAISES
     ).tolist()
@@ -280,7 +302,9 @@ def test_dependence_is_coloured_by_the_strongest_cooperator() -> None:
     assert told.data is not None
     ax = plots.dependence(told, "hours")
     cloud = dots(ax)[-1]
-    assert np.asarray(cloud.get_offsets()) == pytest.approx(np.column_stack((told.data[:, 3], told.values[:, 3])))
+    assert np.asarray(cloud.get_offsets()) == pytest.approx(
+        np.column_stack((told.data[:, 3], told.values[:, 3]))
+    )
     strongest = int(told.cross_contribution.mean(axis=0)[3].argmax())
     assert np.asarray(cloud.get_array()) == pytest.approx(told.data[:, strongest])
     assert cloud.get_clim() == pytest.approx(np.percentile(told.data[:, strongest], [5, 95]))
@@ -296,15 +320,23 @@ def test_dependence_takes_interactions_where_there_is_no_cross_contribution() ->
     told = replace(told, cross_contribution=None, interactions=pairs)
     assert plots.dependence(told, 0).figure.axes[1].get_ylabel() == "gain"
     assert plots.dependence(told, 0, cooperator="sex").figure.axes[1].get_ylabel() == "sex"
-    with pytest.raises(InputError, match="explain with interactions=True, or choose one to colour by: cooperator="):
+    with pytest.raises(
+        InputError, match="explain with interactions=True, or choose one to colour by: cooperator="
+    ):
         plots.dependence(replace(told, interactions=None), 0)
 
 
 def test_dependence_draws_intervals_when_asked() -> None:
     told = explanation()
-    (lines,) = [c for c in plots.dependence(told, 1, errors=True).collections if isinstance(c, LineCollection)]
+    (lines,) = [
+        c
+        for c in plots.dependence(told, 1, errors=True).collections
+        if isinstance(c, LineCollection)
+    ]
     lower, upper = told.interval()
-    assert np.array(lines.get_segments())[:, :, 1] == pytest.approx(np.column_stack((lower[:, 1], upper[:, 1])))
+    assert np.array(lines.get_segments())[:, :, 1] == pytest.approx(
+        np.column_stack((lower[:, 1], upper[:, 1]))
+    )
     with pytest.raises(InputError, match="kriging has no standard errors; try"):
         plots.dependence(explanation(errors=False), 1, errors=True)
 
@@ -312,7 +344,8 @@ def test_dependence_draws_intervals_when_asked() -> None:
 def test_categories_stand_on_the_axis_in_the_order_of_their_data() -> None:
     told = explanation(rows=9)
     shown = np.array(
-        [["low", "1", "m", "?", "?"], ["mid", "2", "f", "?", "?"], ["top", "3", "f", "?", "?"]] * 3, object
+        [["low", "1", "m", "?", "?"], ["mid", "2", "f", "?", "?"], ["top", "3", "f", "?", "?"]] * 3,
+        object,
     )
     data = np.tile([[3.0], [2.0], [1.0]], (3, 5))
     ax = plots.dependence(replace(told, display_data=shown, data=data), "age", cooperator="sex")
@@ -344,8 +377,12 @@ def test_rare_categories_are_others_and_missing_ones_are_named() -> None:
     check_texts(ax)
 
 
-@pytest.mark.parametrize(("numbers", "limits"), [([0.0] * 39 + [5.0], (0, 5)), ([3.0] * 40, (2, 4))])
-def test_colours_of_numbers_nearly_all_the_same(numbers: list[float], limits: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    ("numbers", "limits"), [([0.0] * 39 + [5.0], (0, 5)), ([3.0] * 40, (2, 4))]
+)
+def test_colours_of_numbers_nearly_all_the_same(
+    numbers: list[float], limits: tuple[float, float]
+) -> None:
     told = explanation(rows=40)
     told = replace(told, data=np.tile(np.array(numbers)[:, None], 5))
     assert dots(plots.dependence(told, 0, cooperator=1))[-1].get_clim() == limits
@@ -355,7 +392,10 @@ def test_rows_without_a_number_are_counted() -> None:
     told = explanation()
     data = np.array(told.data)
     data[:2, 0] = np.nan
-    assert plots.dependence(replace(told, data=data), 0, cooperator=1).get_xlabel() == "age (2 rows without a number)"
+    assert (
+        plots.dependence(replace(told, data=data), 0, cooperator=1).get_xlabel()
+        == "age (2 rows without a number)"
+    )
 
 
 # cooperators
@@ -381,8 +421,12 @@ def test_cooperators_have_nodes_by_size_and_edges_by_cross_contribution() -> Non
     assert np.asarray(edges_of(ax).get_linewidth()) == pytest.approx(7 * eta[strongest] / eta.max())
     ends = np.asarray(nodes.get_offsets())
     assert np.hypot(*ends.T) == pytest.approx(np.ones(5))
-    assert np.array(edges_of(ax).get_segments()) == pytest.approx(np.stack((ends[i[strongest]], ends[j[strongest]]), 1))
-    assert [text.get_text() for text in ax.texts] == [shorten(name, 18) for name in told.feature_names]
+    assert np.array(edges_of(ax).get_segments()) == pytest.approx(
+        np.stack((ends[i[strongest]], ends[j[strongest]]), 1)
+    )
+    assert [text.get_text() for text in ax.texts] == [
+        shorten(name, 18) for name in told.feature_names
+    ]
 
 
 def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
@@ -396,18 +440,24 @@ def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
     assert told.interactions is not None
     found = told.interactions[2, i, j]
     order = np.argsort(np.abs(found))
-    assert np.asarray(edges_of(ax).get_linewidth()) == pytest.approx(7 * np.abs(found[order]) / np.abs(found).max())
+    assert np.asarray(edges_of(ax).get_linewidth()) == pytest.approx(
+        7 * np.abs(found[order]) / np.abs(found).max()
+    )
     colours = [to_hex(colour).upper() for colour in np.asarray(edges_of(ax).get_colors())]
     assert colours == np.where(found[order] < 0, LOWERS, RAISES).tolist()
 
 
 def test_cooperators_need_to_know_who_acts_together() -> None:
     told = replace(explanation(), cross_contribution=None)
-    with pytest.raises(InputError, match="this explanation has no interactions; explain with interactions=True"):
+    with pytest.raises(
+        InputError, match="this explanation has no interactions; explain with interactions=True"
+    ):
         plots.cooperators(told)
     with pytest.raises(InputError, match="has no interactions; explain with"):
         plots.cooperators(explanation(), edges="interactions")
-    with pytest.raises(InputError, match="edges: wanted 'cross-contribution', 'interactions' or None, got 'all'"):
+    with pytest.raises(
+        InputError, match="edges: wanted 'cross-contribution', 'interactions' or None, got 'all'"
+    ):
         plots.cooperators(told, edges="all")  # type: ignore[arg-type]
 
 
@@ -426,7 +476,12 @@ def at_budgets() -> list[Explanation]:
     assert told.standard_errors is not None
     budgets = (512, 64, 128, 256)
     return [
-        replace(told, values=told.values + 1 / n, standard_errors=told.standard_errors / n, evaluations=n)
+        replace(
+            told,
+            values=told.values + 1 / n,
+            standard_errors=told.standard_errors / n,
+            evaluations=n,
+        )
         for n in budgets
     ]
 
@@ -434,9 +489,13 @@ def at_budgets() -> list[Explanation]:
 def test_convergence_draws_values_and_intervals_against_evaluations() -> None:
     parts = at_budgets()
     ax = plots.convergence(parts, row=1, max_players=3)
-    lines = {line.get_label(): line for line in ax.lines if line.get_marker() not in ("None", None, "")}
+    lines = {
+        line.get_label(): line for line in ax.lines if line.get_marker() not in ("None", None, "")
+    }
     order = np.argsort(-np.abs(parts[0].values[1]))[:3]
-    assert list(lines) == [shorten(parts[0].feature_names[n]) for n in order[np.argsort(-parts[0].values[1, order])]]
+    assert list(lines) == [
+        shorten(parts[0].feature_names[n]) for n in order[np.argsort(-parts[0].values[1, order])]
+    ]
     player = int(order[0])
     line = lines[shorten(parts[0].feature_names[player])]
     assert isinstance(line, Line2D)
@@ -446,8 +505,14 @@ def test_convergence_draws_values_and_intervals_against_evaluations() -> None:
     bands = [c for c in ax.collections if isinstance(c, PolyCollection)]
     assert len(bands) == 3
     lower, upper = parts[1].interval()
-    at_64 = [path[path[:, 0] == 64][:, 1] for path in (np.asarray(band.get_paths()[0].vertices) for band in bands)]
-    assert any([ys.min(), ys.max()] == pytest.approx([lower[1, player], upper[1, player]], rel=1e-9) for ys in at_64)
+    at_64 = [
+        path[path[:, 0] == 64][:, 1]
+        for path in (np.asarray(band.get_paths()[0].vertices) for band in bands)
+    ]
+    assert any(
+        [ys.min(), ys.max()] == pytest.approx([lower[1, player], upper[1, player]], rel=1e-9)
+        for ys in at_64
+    )
     assert ax.get_xscale() == "log"
     assert ax.xaxis.get_transform().base == 2  # type: ignore[attr-defined]
     check_texts(ax)
@@ -483,7 +548,9 @@ def test_convergence_of_real_explanations() -> None:
     ],
 )
 def test_convergence_wants_the_same_rows(given: Any, message: str) -> None:
-    with pytest.raises(InputError, match=rf"wanted two or more explanations of the same rows.*{message}"):
+    with pytest.raises(
+        InputError, match=rf"wanted two or more explanations of the same rows.*{message}"
+    ):
         plots.convergence(given)
 
 
@@ -495,7 +562,9 @@ DRAW: dict[str, Any] = {
     "beeswarm": plots.beeswarm,
     "dependence": lambda told, ax=None: plots.dependence(told, 0, ax=ax),
     "cooperators": plots.cooperators,
-    "convergence": lambda told, ax=None: plots.convergence([told, replace(told, evaluations=128)], ax=ax),
+    "convergence": lambda told, ax=None: plots.convergence(
+        [told, replace(told, evaluations=128)], ax=ax
+    ),
 }
 
 
@@ -515,7 +584,10 @@ def test_axes_given_are_drawn_on_and_nothing_else_changes(plot: str) -> None:
 @pytest.mark.parametrize("plot", DRAW)
 def test_without_axes_each_makes_one_figure_whose_texts_keep_apart(plot: str) -> None:
     settings = dict(mpl.rcParams)
-    told = replace(explanation(players=12), output_names=["the probability of something that takes many words to say"])
+    told = replace(
+        explanation(players=12),
+        output_names=["the probability of something that takes many words to say"],
+    )
     check_texts(DRAW[plot](told))
     assert len(plt.get_fignums()) == 1
     assert dict(mpl.rcParams) == settings
@@ -533,16 +605,23 @@ def test_one_output_at_a_time(plot: str) -> None:
         output_names=["no", "yes"],
     )
     with pytest.raises(
-        InputError, match=rf"{plot} draws one output, this .* has 2 \(no, yes\); take explanation.output\('no'\)"
+        InputError,
+        match=rf"{plot} draws one output, this .* has 2 \(no, yes\); take explanation.output\('no'\)",
     ):
         DRAW[plot](two)
     DRAW[plot](two.output("yes"))
     single = replace(
-        told, **{n: getattr(two, n)[..., :1] for n in ("values", "base_values", "predictions", "standard_errors")}
+        told,
+        **{
+            n: getattr(two, n)[..., :1]
+            for n in ("values", "base_values", "predictions", "standard_errors")
+        },
     )
     DRAW[plot](single)
     with pytest.raises(InputError, match=rf"{plot}: wanted a shearshap.Explanation, got ndarray"):
-        DRAW[plot](told.values) if plot != "convergence" else plots.convergence([told.values, told.values])  # type: ignore[list-item]
+        DRAW[plot](told.values) if plot != "convergence" else plots.convergence(
+            [told.values, told.values]  # type: ignore[list-item]
+        )
 
 
 @pytest.mark.parametrize("plot", DRAW)
@@ -564,19 +643,46 @@ def test_small_and_empty_explanations_are_drawn(plot: str, rows: int, players: i
     ("draw", "message"),
     [
         (lambda: plots.waterfall(explanation(), row=6), "row: wanted a number from 0 to 5, got 6"),
-        (lambda: plots.cooperators(explanation(), row=-7), "row: wanted a number from 0 to 5, got -7"),
-        (lambda: plots.waterfall(explanation(), max_players=0), "max_players: wanted a positive integer, got 0"),
-        (lambda: plots.bar(explanation(), max_players=0), "max_players: wanted a positive integer, got 0"),
-        (lambda: plots.beeswarm(explanation(), max_players=-1), "max_players: wanted a positive integer, got -1"),
-        (lambda: plots.cooperators(explanation(), max_edges=0), "max_edges: wanted a positive integer, got 0"),
+        (
+            lambda: plots.cooperators(explanation(), row=-7),
+            "row: wanted a number from 0 to 5, got -7",
+        ),
+        (
+            lambda: plots.waterfall(explanation(), max_players=0),
+            "max_players: wanted a positive integer, got 0",
+        ),
+        (
+            lambda: plots.bar(explanation(), max_players=0),
+            "max_players: wanted a positive integer, got 0",
+        ),
+        (
+            lambda: plots.beeswarm(explanation(), max_players=-1),
+            "max_players: wanted a positive integer, got -1",
+        ),
+        (
+            lambda: plots.cooperators(explanation(), max_edges=0),
+            "max_edges: wanted a positive integer, got 0",
+        ),
         (
             lambda: plots.dependence(explanation(), "height"),
             "player: there is no player 'height'; there are age, a very",
         ),
-        (lambda: plots.bar(explanation()[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
-        (lambda: plots.dependence(explanation(), 5), r"player: there is no player 5; there are .* \(0 to 4\)"),
-        (lambda: plots.dependence(explanation(), 0, cooperator="x"), "cooperator: there is no player 'x'"),
-        (lambda: plots.dependence(replace(explanation(), data=None), 0), "neither data nor display_data"),
+        (
+            lambda: plots.bar(explanation()[[]]),
+            "bar: there is nothing to draw in an explanation of 0 rows",
+        ),
+        (
+            lambda: plots.dependence(explanation(), 5),
+            r"player: there is no player 5; there are .* \(0 to 4\)",
+        ),
+        (
+            lambda: plots.dependence(explanation(), 0, cooperator="x"),
+            "cooperator: there is no player 'x'",
+        ),
+        (
+            lambda: plots.dependence(replace(explanation(), data=None), 0),
+            "neither data nor display_data",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(draw: Any, message: str) -> None:
@@ -598,8 +704,18 @@ def test_names_are_shortened_in_their_middle_and_hold_no_mathematics() -> None:
 
 def test_numbers_have_the_digits_that_the_largest_needs() -> None:
     numbers = np.array([0.01234, -4.5678])
-    assert [written(number, decimals(numbers), sign=True) for number in numbers] == ["+0.01", "−4.57"]
-    assert [decimals(np.array([size])) for size in (123.0, 12.3, 0.123, 1e-9, 1e9, 0.0)] == [0, 1, 3, None, None, 0]
+    assert [written(number, decimals(numbers), sign=True) for number in numbers] == [
+        "+0.01",
+        "−4.57",
+    ]
+    assert [decimals(np.array([size])) for size in (123.0, 12.3, 0.123, 1e-9, 1e9, 0.0)] == [
+        0,
+        1,
+        3,
+        None,
+        None,
+        0,
+    ]
     assert written(1234567.8, 0) == "1,234,568"
     assert written(-1.2345e-9, None, sign=True) == "−1.23e−09"
     assert with_margin(1.0, 0.25, 2) == "+1.00 ± 0.25"
@@ -620,5 +736,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "shearshap.plots needs matplotlib: pip install 'shearshap[plots]'\n"

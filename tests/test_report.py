@@ -44,24 +44,37 @@ def drawing() -> Drawing:
     figure = Drawing(figsize=(4, 3), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="evaluations", title="a < b")
     for place, name in enumerate(("shear", "kernel"), start=1):
-        bars = axes.errorbar(BUDGETS, place / np.array(BUDGETS), 0.01, marker="os"[place - 1], capsize=2)
+        bars = axes.errorbar(
+            BUDGETS, place / np.array(BUDGETS), 0.01, marker="os"[place - 1], capsize=2
+        )
         for artist in (bars[0], *bars[1], *bars[2]):
             artist.set_gid(f"series-{name}")
     return figure
 
 
 def svg(salt: str = "one", alt: str = "Error falls with the budget") -> str:
-    titles = {f"series-{name}": [f"{name} at {budget}" for budget in BUDGETS] for name in ("shear", "kernel")}
+    titles = {
+        f"series-{name}": [f"{name} at {budget}" for budget in BUDGETS]
+        for name in ("shear", "kernel")
+    }
     return inline(drawing(), alt=alt, titles=titles, salt=salt)
 
 
 def sample(text: str = "words") -> Page:
     """Return a page that has everything once, and `text` in every place for text."""
     panels = (Panel(text, svg("one", text)), Panel(text, svg("two", text)))
-    table = Table(text, (text, text), ((text, "1"), (text, "2")), notes=(text,), emphasis=frozenset({(1, 1)}))
+    table = Table(
+        text, (text, text), ((text, "1"), (text, "2")), notes=(text,), emphasis=frozenset({(1, 1)})
+    )
     figure = Figure(text, panels, text)
-    section = Section("accuracy", text, (text,), (figure,), (table, replace(table, open=False)), (text,))
-    series = (Series("shear", text, text, text, "o"), Series("kernel", text, text), Series("absent", "Absent", "red"))
+    section = Section(
+        "accuracy", text, (text,), (figure,), (table, replace(table, open=False)), (text,)
+    )
+    series = (
+        Series("shear", text, text, text, "o"),
+        Series("kernel", text, text),
+        Series("absent", "Absent", "red"),
+    )
     return Page(text, (text,), ((text, text),), (section,), series)
 
 
@@ -73,11 +86,17 @@ def test_what_it_is_given_is_shown_and_never_run() -> None:
     page = Parsed(render(sample(HOSTILE)))
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert "img" not in {tag for tag, _ in page.elements}
-    assert not {name for _, attributes in page.elements for name in attributes if name.startswith("on")}
+    assert not {
+        name for _, attributes in page.elements for name in attributes if name.startswith("on")
+    }
     in_text = "".join(page.text).count(HOSTILE)
-    in_attributes = [value for _, attributes in page.elements for value in attributes.values()].count(HOSTILE)
+    in_attributes = [
+        value for _, attributes in page.elements for value in attributes.values()
+    ].count(HOSTILE)
     harmless = render(sample("words"))
-    assert in_text + in_attributes == "".join(Parsed(harmless).text).count("words") + harmless.count('="words"')
+    assert in_text + in_attributes == "".join(Parsed(harmless).text).count(
+        "words"
+    ) + harmless.count('="words"')
     assert in_text > 20
 
 
@@ -85,8 +104,14 @@ def test_it_loads_nothing() -> None:
     html = render(sample())
     page = Parsed(html)
     assert not page.attributes("src") + page.attributes("xlink:href")
-    assert {tag for tag, attributes in page.elements if "href" in attributes} == {"a", "link", "use"}
-    assert all(address.startswith("#") or address == "data:," for address in page.attributes("href"))
+    assert {tag for tag, attributes in page.elements if "href" in attributes} == {
+        "a",
+        "link",
+        "use",
+    }
+    assert all(
+        address.startswith("#") or address == "data:," for address in page.attributes("href")
+    )
     assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
     assert "@import" not in html
     assert "http:" not in html
@@ -95,7 +120,9 @@ def test_it_loads_nothing() -> None:
 
 def test_a_policy_forbids_what_is_not_in_the_file() -> None:
     (policy,) = [
-        attributes["content"] for _, attributes in Parsed(render(sample())).elements if "http-equiv" in attributes
+        attributes["content"]
+        for _, attributes in Parsed(render(sample())).elements
+        if "http-equiv" in attributes
     ]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
 
@@ -106,7 +133,9 @@ def test_every_id_is_its_own_and_every_reference_finds_one() -> None:
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     references = {address[1:] for address in page.attributes("href") if address.startswith("#")}
-    references |= set(re.findall(r"url\(#([^)]*)\)", html)) | set(page.attributes("aria-labelledby"))
+    references |= set(re.findall(r"url\(#([^)]*)\)", html)) | set(
+        page.attributes("aria-labelledby")
+    )
     assert references <= set(ids)
     assert {"accuracy", "contents"} < set(ids)
     assert all(name.startswith(("one-", "two-")) for name in set(ids) - {"accuracy", "contents"})
@@ -115,7 +144,8 @@ def test_every_id_is_its_own_and_every_reference_finds_one() -> None:
 def test_two_figures_of_one_salt_are_refused() -> None:
     figure = Figure("f", (Panel("a", svg("same")), Panel("b", svg("same"))), "c")
     with pytest.raises(
-        ValueError, match=r"every id of a page must be its own, got .* more than once; give each figure a salt"
+        ValueError,
+        match=r"every id of a page must be its own, got .* more than once; give each figure a salt",
     ):
         render(Page("t", (), (), (Section("s", "s", (), (figure,)),)))
 
@@ -131,14 +161,22 @@ def test_a_page_that_cannot_be_rendered_leaves_the_old_file(tmp_path: Path) -> N
     path = write(sample(), tmp_path / "report.html")
     before = path.read_bytes()
     with pytest.raises(ValueError, match="cells"):
-        write(Page("t", (), (), (Section("s", "s", (), tables=(Table("c", ("a",), (("1", "2"),)),)),)), path)
+        write(
+            Page(
+                "t", (), (), (Section("s", "s", (), tables=(Table("c", ("a",), (("1", "2"),)),)),)
+            ),
+            path,
+        )
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("text", "html"),
     [
-        ("run `shear --x <y>` now", 'run <code>shear <span class="option">--x</span> &lt;y&gt;</code> now'),
+        (
+            "run `shear --x <y>` now",
+            'run <code>shear <span class="option">--x</span> &lt;y&gt;</code> now',
+        ),
         ("**best** of all", "<strong>best</strong> of all"),
         ("`a ** b ** c`", "<code>a ** b ** c</code>"),
         (
@@ -147,7 +185,10 @@ def test_a_page_that_cannot_be_rendered_leaves_the_old_file(tmp_path: Path) -> N
         ),
         ("[below](#tables)", '<a href="#tables">below</a>'),
         ("[no](javascript:alert(1))", "[no](javascript:alert(1))"),
-        ('[no](https://x"onclick="alert(1))', '<a href="https://x&#34;onclick=&#34;alert(1">no</a>)'),
+        (
+            '[no](https://x"onclick="alert(1))',
+            '<a href="https://x&#34;onclick=&#34;alert(1">no</a>)',
+        ),
         ("2 * 3 * 4 and a_b", "2 * 3 * 4 and a_b"),
     ],
 )
@@ -159,11 +200,15 @@ def test_a_figure_lists_the_series_it_draws() -> None:
     page = sample()
     assert re.findall('<li data-series="(.*?)">', render(page)) == ["shear", "kernel"]
     figure = replace(page.sections[0].figures[0], key=False)
-    assert "<li data-series" not in render(replace(page, sections=(Section("s", "s", (), (figure,)),)))
+    assert "<li data-series" not in render(
+        replace(page, sections=(Section("s", "s", (), (figure,)),))
+    )
 
 
 def test_cells_stand_left_or_right_and_the_best_is_bold() -> None:
-    table = Table("c", ("method", "kind", "error"), (("a", "b", "0.1"),), left=2, emphasis=frozenset({(0, 2)}))
+    table = Table(
+        "c", ("method", "kind", "error"), (("a", "b", "0.1"),), left=2, emphasis=frozenset({(0, 2)})
+    )
     html = render(Page("t", (), (), (Section("s", "s", (), tables=(table,)),)))
     assert '<th scope="col" class="text">kind</th><th scope="col" class="number">error</th>' in html
     assert '<th scope="row" class="text">a</th>' in html
@@ -178,7 +223,10 @@ def with_table(table: Table) -> Page:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        (with_table(Table("Error", ("a", "b"), (("1", "2"), ("1",)))), "row 1 of 'Error' has 1 cells for 2 columns"),
+        (
+            with_table(Table("Error", ("a", "b"), (("1", "2"), ("1",)))),
+            "row 1 of 'Error' has 1 cells for 2 columns",
+        ),
         (
             with_table(Table("Error", ("a",), (("1",),), emphasis=frozenset({(1, 0)}))),
             r"'Error' has no cell \(1, 0\) to print in bold",
@@ -228,9 +276,13 @@ def test_markers_tell_what_they_are() -> None:
 def test_titles_that_fit_no_markers_are_refused() -> None:
     with pytest.raises(ValueError, match="'series-shear' draws 3 markers, got 1 titles"):
         inline(drawing(), alt="", titles={"series-shear": ["one"]}, salt="a")
-    with pytest.raises(ValueError, match="titles are for markers of 'series-none', and the figure draws none"):
+    with pytest.raises(
+        ValueError, match="titles are for markers of 'series-none', and the figure draws none"
+    ):
         inline(drawing(), alt="", titles={"series-none": ["one"]}, salt="a")
-    with pytest.raises(ValueError, match="a salt is a letter, then letters, digits, - and _, got '1 2'"):
+    with pytest.raises(
+        ValueError, match="a salt is a letter, then letters, digits, - and _, got '1 2'"
+    ):
         inline(drawing(), alt="", titles={}, salt="1 2")
 
 
@@ -241,7 +293,9 @@ def test_titles_that_fit_no_markers_are_refused() -> None:
         ("matplotlib", r"figures need matplotlib: pip install 'shearshap\[reproduce\]'"),
     ],
 )
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, message: str) -> None:
+def test_what_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str, message: str
+) -> None:
     page, figure = plain("words"), drawing()
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=message):
@@ -249,5 +303,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, missing: str,
 
 
 def test_importing_it_needs_no_extra() -> None:
-    script = "import sys; sys.modules |= {'matplotlib': None, 'jinja2': None}; import shearshap.report"
+    script = (
+        "import sys; sys.modules |= {'matplotlib': None, 'jinja2': None}; import shearshap.report"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)

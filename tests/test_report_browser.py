@@ -42,7 +42,9 @@ def drawing(seed: int) -> tuple[Drawing, dict[str, list[str]]]:
     """Return error against budget for every series, and what each marker's tooltip says."""
     generator = np.random.default_rng(seed)
     figure = Drawing(figsize=(4.2, 3.2), layout="constrained")
-    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="evaluations a row", ylabel="mean absolute error")
+    axes = figure.add_subplot(
+        xscale="log", yscale="log", xlabel="evaluations a row", ylabel="mean absolute error"
+    )
     titles = {}
     for place, one in enumerate(SERIES):
         error = 0.5 * (1 + place / 3) / BUDGETS ** generator.uniform(0.5, 0.9)
@@ -59,7 +61,9 @@ def drawing(seed: int) -> tuple[Drawing, dict[str, list[str]]]:
         )
         for artist in (bars[0], *bars[1], *bars[2]):
             artist.set_gid(f"series-{one.name}")
-        titles[f"series-{one.name}"] = [f"{one.label}: {e:.4f} at {b}" for b, e in zip(BUDGETS, error, strict=True)]
+        titles[f"series-{one.name}"] = [
+            f"{one.label}: {e:.4f} at {b}" for b, e in zip(BUDGETS, error, strict=True)
+        ]
     axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
@@ -69,13 +73,18 @@ def drawing(seed: int) -> tuple[Drawing, dict[str, list[str]]]:
 
 def panel(title: str, seed: int) -> Panel:
     figure, titles = drawing(seed)
-    return Panel(title, inline(figure, alt=f"Error on {title}", titles=titles, salt=f"panel-{seed}"))
+    return Panel(
+        title, inline(figure, alt=f"Error on {title}", titles=titles, salt=f"panel-{seed}")
+    )
 
 
 def wide_table(caption: str, word: str, *, is_open: bool = True) -> Table:
     columns = ("method", *(f"{budget} eval." for budget in 2 ** np.arange(4, 15)))
     rows = tuple(
-        (f"{one.label} {word}".strip(), *(f"{0.4 / 2**column + 0.01 * row:.4f}" for column in range(11)))
+        (
+            f"{one.label} {word}".strip(),
+            *(f"{0.4 / 2**column + 0.01 * row:.4f}" for column in range(11)),
+        )
         for row, one in enumerate(SERIES)
     )
     emphasis = frozenset((0, column) for column in range(1, 12))
@@ -90,7 +99,9 @@ def sample() -> Page:
         "Mean absolute error over mean |share|. Bars: standard errors over ten seeds. Both axes are logarithmic.",
     )
     pair = Figure(
-        "The same, for two networks", (panel("deep", 3), panel("wide", 4)), "Rows are the same as above, seeds are not."
+        "The same, for two networks",
+        (panel("deep", 3), panel("wide", 4)),
+        "Rows are the same as above, seeds are not.",
     )
     text = (
         "Each estimator spends the same number of model evaluations on a row, and is measured against exact values. "
@@ -188,7 +199,9 @@ def words(pdf: bytes) -> str:
 def test_it_loads_nothing_and_logs_nothing(driver: "Chrome", path: Path) -> None:
     browser.visit(driver, path, width=DESK)
     assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [path.as_uri()]
+    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [
+        path.as_uri()
+    ]
     assert browser.console(driver) == []
 
 
@@ -315,7 +328,9 @@ def test_nothing_is_cut_off_on_paper(driver: "Chrome", path: Path) -> None:
         browser.command(driver, "Emulation.setEmulatedMedia", media="")
 
 
-def test_a_missing_browser_skips_unless_one_is_required(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_browser_skips_unless_one_is_required(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("SHEARSHAP_REQUIRE_BROWSER", raising=False)
     with (

@@ -15,9 +15,9 @@ from pypdf import PdfReader
 import browser
 from shearshap import Explanation
 from shearshap.digits import decimals, written
-from shearshap.files import Result
-from shearshap.files.charts import LOCAL, steps
-from shearshap.files.document import ROWS, page, shown_outputs
+from shearshap.jobs import Result
+from shearshap.jobs.charts import LOCAL, steps
+from shearshap.jobs.explained_page import ROWS, page, shown_outputs
 from shearshap.report import Line, chart, render, swarm, write
 from shearshap.report.chart import ticks
 
@@ -30,13 +30,17 @@ SHOWN = 12
 RNG = np.random.default_rng(0)
 
 
-def explanation(rows: int = 120, players: int = 14, outputs: int = 1, *, errors: bool = True) -> Explanation:
+def explanation(
+    rows: int = 120, players: int = 14, outputs: int = 1, *, errors: bool = True
+) -> Explanation:
     """Return values of many sizes, with names and cells that are long, missing or hostile."""
     scales = 2.0 ** -np.arange(players)
     values = RNG.normal(size=(rows, players, outputs)) * scales[:, None]
     base = RNG.normal(size=(1, outputs)).repeat(rows, axis=0)
     names = [LONG, HOSTILE, *(f"feature {n}" for n in range(players - 2))]
-    display = np.array([[f"value {n} {'of many words ' * (n % 3)}" for n in range(players)]] * rows, dtype=object)
+    display = np.array(
+        [[f"value {n} {'of many words ' * (n % 3)}" for n in range(players)]] * rows, dtype=object
+    )
     display[:, 2], display[:, 3] = RNG.normal(size=rows), None
     single = slice(None) if outputs > 1 else 0
     return Explanation(
@@ -71,7 +75,9 @@ def test_the_steps_lead_from_base_value_to_prediction() -> None:
     found = explanation(rows=3, players=30)
     for row in range(3):
         bars = steps(found, row)
-        assert found.base_values[row] + sum(bar.size for bar in bars) == pytest.approx(found.predictions[row])
+        assert found.base_values[row] + sum(bar.size for bar in bars) == pytest.approx(
+            found.predictions[row]
+        )
         assert [bar.label for bar in bars[LOCAL:]] == ["18 others", "gap"]
         assert abs(bars[0].size) == np.abs(found.values[row]).max()
         half = found.interval()[1][row] - found.values[row]
@@ -102,7 +108,9 @@ def test_the_table_has_every_feature_with_its_mean_size() -> None:
     assert len(table.rows) == 25
     assert not table.open
     sizes = np.abs(found.values).mean(axis=0)
-    assert [float(row[1]) for row in table.rows] == pytest.approx(sorted(sizes, reverse=True), abs=0.01)
+    assert [float(row[1]) for row in table.rows] == pytest.approx(
+        sorted(sizes, reverse=True), abs=0.01
+    )
 
 
 @pytest.mark.parametrize(("outputs", "shown"), [(1, 1), (2, 2), (4, 4), (6, 4)])
@@ -116,7 +124,9 @@ def test_so_many_outputs_are_shown(outputs: int, shown: int) -> None:
 
 def test_of_two_outputs_that_mirror_each_other_one_is_shown() -> None:
     found = explanation(rows=4, outputs=2)
-    mirrored = replace(found, values=np.stack((-found.values[..., 0], found.values[..., 0]), axis=2))
+    mirrored = replace(
+        found, values=np.stack((-found.values[..., 0], found.values[..., 0]), axis=2)
+    )
     parts, note = shown_outputs(mirrored)
     assert [part.output_names for part in parts] == [["class 1"]]
     assert "what raises it lowers “class 0”" in note
@@ -147,7 +157,10 @@ def test_an_interval_of_any_output_is_explained() -> None:
     assert found.standard_errors is not None
     half = html(replace(found, standard_errors=found.standard_errors * np.array([0.0, 1.0])))
     for text in (half, html(found)):
-        assert "In about 95 of 100 cases, for models that are smooth enough, the exact Shapley value" in text
+        assert (
+            "In about 95 of 100 cases, for models that are smooth enough, the exact Shapley value"
+            in text
+        )
         assert "up to rounding" not in text
 
 
@@ -157,7 +170,9 @@ def test_one_row_has_no_swarm() -> None:
 
 def test_values_that_are_all_zero_are_drawn() -> None:
     found = explanation(rows=2)
-    nothing = replace(found, values=0 * found.values, standard_errors=None, predictions=found.base_values)
+    nothing = replace(
+        found, values=0 * found.values, standard_errors=None, predictions=found.base_values
+    )
     assert html(nothing).count("<rect") > 0
 
 
@@ -205,7 +220,9 @@ def test_dots_of_like_value_stand_apart() -> None:
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = explanation(rows=SHOWN, outputs=2)
     notes = ("workclass: 3 of 120 cells hold a category that training did not have, such as 'x'",)
-    return write(page(result(found, notes), facts(found)), tmp_path_factory.mktemp("report") / "values.html")
+    return write(
+        page(result(found, notes), facts(found)), tmp_path_factory.mktemp("report") / "values.html"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +256,9 @@ def test_it_can_be_read(driver: "Chrome", path: Path, width: int) -> None:
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     assert driver.execute_script(OVERLAPS) == []
     assert browser.overlapping_text(driver) == []
-    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [path.as_uri()]
+    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [
+        path.as_uri()
+    ]
     assert browser.console(driver) == []
 
 
@@ -265,9 +284,7 @@ def test_a_row_is_picked(driver: "Chrome", path: Path) -> None:
     before, after = picker.find_elements("tag name", "button")
 
     def shown() -> list[str]:
-        script = (
-            "return [...document.querySelectorAll('[data-pick] h4')].filter(e => e.offsetParent).map(e => e.innerText)"
-        )
+        script = "return [...document.querySelectorAll('[data-pick] h4')].filter(e => e.offsetParent).map(e => e.innerText)"
         return [title.partition(":")[0] for title in driver.execute_script(script)]
 
     assert len(select.options) == SHOWN

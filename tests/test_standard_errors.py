@@ -32,15 +32,15 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.data import load
-from shearshap.design import Design, Estimate, Method, Part
+from shearshap.engine.loop import _joined, solve
+from shearshap.engine.stages import BLOCK_BYTES, _Stage, found_of
 from shearshap.game import FunctionGame, ModelGame
 from shearshap.methods import automatic
+from shearshap.methods.base import Design, Estimate, Method, Stage
 from shearshap.methods.exact import enumeration
 from shearshap.methods.kernel import constrained_regression, interleaved
-from shearshap.models import train
-from shearshap.solve import _joined, solve
-from shearshap.stages import BLOCK_BYTES, Stage, found_of
+from shearshap.paper.data import load
+from shearshap.paper.networks import train
 
 NONE = ("shear", "kernel-paper", "kernel-paired-paper")  # biased: their spread is not their error
 STOPPING = [name for name, method in METHODS.items() if method.stops]
@@ -55,7 +55,10 @@ def budget_of(name: str, players: int, each: int) -> int:
 def many(table: Floats, name: str, budget: int, seeds: int) -> list[Explanation]:
     players = len(table).bit_length() - 1
     game = table_game(table)
-    return [explain_game(game, players=players, budget=budget, method=name, seed=seed) for seed in range(seeds)]
+    return [
+        explain_game(game, players=players, budget=budget, method=name, seed=seed)
+        for seed in range(seeds)
+    ]
 
 
 # Laws
@@ -64,7 +67,10 @@ def many(table: Floats, name: str, budget: int, seeds: int) -> list[Explanation]
 @pytest.mark.parametrize("name", METHODS)
 def test_standard_errors_are_finite_and_not_negative(name: str) -> None:
     answer = explain_game(
-        table_game(random_table(7, 1, outputs=(2,))), players=7, budget=budget_of(name, 7, 128), method=name
+        table_game(random_table(7, 1, outputs=(2,))),
+        players=7,
+        budget=budget_of(name, 7, 128),
+        method=name,
     )
     if name in NONE:
         assert answer.standard_errors is None
@@ -72,13 +78,17 @@ def test_standard_errors_are_finite_and_not_negative(name: str) -> None:
     assert answer.standard_errors is not None
     assert answer.standard_errors.shape == answer.values.shape == (1, 7, 2)
     assert np.isfinite(answer.standard_errors).all()
-    sampled = name == "kernel-welford" or name.endswith(("-paper", "-authors"))  # the others list all coalitions
+    sampled = name == "kernel-welford" or name.endswith(
+        ("-paper", "-authors")
+    )  # the others list all coalitions
     assert (answer.standard_errors > 0).all() == sampled
     assert (answer.standard_errors == 0).all() != sampled
     assert answer.degrees_of_freedom >= 1
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in (*NONE, "exact", "kriging")])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in (*NONE, "exact", "kriging")]
+)
 def test_the_mean_square_of_standard_errors_is_that_of_errors(name: str) -> None:
     """White games, the worst there are; collapsing strata errs on the safe side."""
     players = 7
@@ -100,15 +110,22 @@ def test_standard_errors_scale_with_the_game_and_know_each_output(name: str) -> 
     method: Method = METHODS[name]
     with _quiet():
         alone, together = (
-            explain_game(table_game(part), players=6, budget=budget, method=method) for part in (table, both)
+            explain_game(table_game(part), players=6, budget=budget, method=method)
+            for part in (table, both)
         )
     if name == "kriging":
-        together = explain_game(table_game(both), players=6, budget=budget, method=Kriging(alone.calibration))
+        together = explain_game(
+            table_game(both), players=6, budget=budget, method=Kriging(alone.calibration)
+        )
     if alone.standard_errors is None or together.standard_errors is None:
         assert alone.standard_errors is together.standard_errors
         return
-    np.testing.assert_allclose(together.standard_errors[..., 0], alone.standard_errors, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(together.standard_errors[..., 1], 3 * alone.standard_errors, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        together.standard_errors[..., 0], alone.standard_errors, rtol=1e-6, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        together.standard_errors[..., 1], 3 * alone.standard_errors, rtol=1e-6, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,12 +163,16 @@ def gains_by_order(table: Floats, inner: Bools) -> Floats:
 
 def coalitions_of(method: Method, table: Floats, budget: int, seed: int) -> Bools:
     game = FunctionGame(table_game(table), len(table).bit_length() - 1)
-    return np.asarray(method.design(game, budget, np.random.default_rng(seed)).coalitions[0].numpy())[2:]
+    return np.asarray(
+        method.design(game, budget, np.random.default_rng(seed)).coalitions[0].numpy()
+    )[2:]
 
 
 def test_permutations_spread_over_orders() -> None:
     table = random_table(6, 0)
-    answer = explain_game(table_game(table), players=6, budget=2 + 7 * 5, method="permutation", seed=3)
+    answer = explain_game(
+        table_game(table), players=6, budget=2 + 7 * 5, method="permutation", seed=3
+    )
     gains = gains_by_order(table, coalitions_of(Permutation(), table, 37, 3).reshape(7, 5, 6))
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], gains.std(axis=0, ddof=1) / np.sqrt(7))
@@ -160,8 +181,12 @@ def test_permutations_spread_over_orders() -> None:
 
 def test_antithetic_permutations_spread_over_orders_with_their_reverses() -> None:
     table = random_table(6, 0)
-    answer = explain_game(table_game(table), players=6, budget=2 + 50, method="permutation-antithetic", seed=3)
-    gains = gains_by_order(table, coalitions_of(Permutation(antithetic=True), table, 52, 3).reshape(10, 5, 6))
+    answer = explain_game(
+        table_game(table), players=6, budget=2 + 50, method="permutation-antithetic", seed=3
+    )
+    gains = gains_by_order(
+        table, coalitions_of(Permutation(antithetic=True), table, 52, 3).reshape(10, 5, 6)
+    )
     pairs = (gains[:5] + gains[5:]) / 2
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], pairs.std(axis=0, ddof=1) / np.sqrt(5))
@@ -172,8 +197,12 @@ def test_the_authors_antithetic_permutations_have_two_kinds_of_draws() -> None:
     table, method = random_table(6, 0), Permutation(antithetic=True, protocol="authors")
     answer = explain_game(table_game(table), players=6, budget=2 + 60, method=method, seed=3)
     gains = gains_by_order(table, coalitions_of(method, table, 62, 3).reshape(10, 5, 6))
-    pairs = (gains[:4] + gains[6:]) / 2  # four orders with their reverses; the fifth and the sixth stand alone
-    variance = (2 / 10) ** 2 * 4 * pairs.var(axis=0, ddof=1) + (1 / 10) ** 2 * 2 * gains[:6].var(axis=0, ddof=1)
+    pairs = (
+        gains[:4] + gains[6:]
+    ) / 2  # four orders with their reverses; the fifth and the sixth stand alone
+    variance = (2 / 10) ** 2 * 4 * pairs.var(axis=0, ddof=1) + (1 / 10) ** 2 * 2 * gains[:6].var(
+        axis=0, ddof=1
+    )
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], np.sqrt(variance))
     assert answer.degrees_of_freedom == 5
@@ -182,7 +211,9 @@ def test_the_authors_antithetic_permutations_have_two_kinds_of_draws() -> None:
 @pytest.mark.parametrize("antithetic", [False, True])
 def test_the_papers_permutations_spread_over_a_players_own_differences(antithetic: bool) -> None:
     table, method = random_table(5, 0), Permutation(antithetic=antithetic, protocol="paper")
-    answer = explain_game(table_game(table), players=5, budget=2 + 5 * 2 * 12, method=method, seed=1)
+    answer = explain_game(
+        table_game(table), players=5, budget=2 + 5 * 2 * 12, method=method, seed=1
+    )
     asked = coalitions_of(method, table, 2 + 5 * 2 * 12, 1) @ (1 << np.arange(5))
     values = table[asked].reshape(5, 12, 2)
     differences = values[:, :, 1] - values[:, :, 0]
@@ -190,7 +221,9 @@ def test_the_papers_permutations_spread_over_a_players_own_differences(antitheti
         differences = (differences[:, :6] + differences[:, 6:]) / 2
     count = differences.shape[1]
     assert answer.standard_errors is not None
-    np.testing.assert_allclose(answer.standard_errors[0], differences.std(axis=1, ddof=1) / np.sqrt(count))
+    np.testing.assert_allclose(
+        answer.standard_errors[0], differences.std(axis=1, ddof=1) / np.sqrt(count)
+    )
     assert answer.degrees_of_freedom == count - 1
 
 
@@ -229,7 +262,9 @@ def test_regressions_have_the_sandwich_of_their_residuals(method: Method) -> Non
 
 def test_the_authors_regressions_spread_around_their_mean() -> None:
     table = random_table(5, 6)
-    answer = explain_game(table_game(table), players=5, budget=2 + 40 * 5, method="kernel-authors", seed=0)
+    answer = explain_game(
+        table_game(table), players=5, budget=2 + 40 * 5, method="kernel-authors", seed=0
+    )
     fits = []
     for A in coalitions_of(METHODS["kernel-authors"], table, 202, 0).reshape(5, 40, 5):
         X = A[:, :-1] - A[:, -1:].astype(float)
@@ -237,7 +272,9 @@ def test_the_authors_regressions_spread_around_their_mean() -> None:
         first = np.linalg.lstsq(X, y, rcond=None)[0]
         fits.append([*first, table[-1] - table[0] - first.sum()])
     assert answer.standard_errors is not None
-    np.testing.assert_allclose(answer.standard_errors[0], np.std(fits, axis=0, ddof=1) / np.sqrt(5), atol=1e-9)
+    np.testing.assert_allclose(
+        answer.standard_errors[0], np.std(fits, axis=0, ddof=1) / np.sqrt(5), atol=1e-9
+    )
 
 
 def test_shear_collapses_pairs_of_subsets_that_differ_in_the_last_cooperator() -> None:
@@ -250,7 +287,10 @@ def test_shear_collapses_pairs_of_subsets_that_differ_in_the_last_cooperator() -
     variance = np.zeros(6)
     for n in (0, 1):
         # subsets n and 7 - n are complements; with the last cooperator (bit 2) changed they are n + 4 and 3 - n
-        one, other = (difference[:, n] + difference[:, 7 - n]) / 2, (difference[:, n + 4] + difference[:, 3 - n]) / 2
+        one, other = (
+            (difference[:, n] + difference[:, 7 - n]) / 2,
+            (difference[:, n + 4] + difference[:, 3 - n]) / 2,
+        )
         variance += ((2 * weight[n]) ** 2 + (2 * weight[3 - n]) ** 2) * (one - other) ** 2 / 2
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], np.sqrt(variance))
@@ -275,7 +315,9 @@ class Case:
             budget=2 + each * self.exact.shape[1],
         )  # fmt: skip
 
-    def solve(self, method: str | Method, budget: int, tol: float | None, seed: int = 0) -> Explanation:
+    def solve(
+        self, method: str | Method, budget: int, tol: float | None, seed: int = 0
+    ) -> Explanation:
         with model_game(
             self.network, self.rows, reference=self.reference, groups=self.groups, output=1
         ) as game:  # fmt: skip
@@ -315,15 +357,21 @@ def bank() -> Case:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in (*NONE, "exact")])
-@pytest.mark.parametrize(("data", "each"), [("census", 8), ("census", 32), ("bank", 16), ("bank", 64)])
-def test_intervals_hold_the_exact_values(request: pytest.FixtureRequest, data: str, each: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "each"), [("census", 8), ("census", 32), ("bank", 16), ("bank", 64)]
+)
+def test_intervals_hold_the_exact_values(
+    request: pytest.FixtureRequest, data: str, each: int, name: str
+) -> None:
     """Nominally 95 % of them. Rows share their coalitions, and so their luck: only several seeds tell."""
     which: Case = request.getfixturevalue(data)
     with _quiet():
         answers = [which.explain(name, each, seed) for seed in range(1 if name == "kriging" else 8)]
     told = [answer for answer in answers if answer.standard_errors is not None]
     if 2 * len(told) <= len(answers):
-        assert name.endswith(("-paper", "-authors"))  # their draws are few, or their regressions singular
+        assert name.endswith(
+            ("-paper", "-authors")
+        )  # their draws are few, or their regressions singular
         assert each < 64
         return
     assert 0.9 <= np.mean([which.covered(answer) for answer in told]) <= 0.99
@@ -332,7 +380,9 @@ def test_intervals_hold_the_exact_values(request: pytest.FixtureRequest, data: s
 # Stopping
 
 
-@pytest.mark.parametrize("name", ["kriging", "leverage", "kernel", "permutation", "permutation-antithetic"])
+@pytest.mark.parametrize(
+    "name", ["kriging", "leverage", "kernel", "permutation", "permutation-antithetic"]
+)
 def test_a_smaller_tolerance_takes_more_evaluations(census: Case, name: str) -> None:
     before, some = 0.0, census.take(slice(10))
     reached = some.tolerances(name, 220)
@@ -350,7 +400,9 @@ def test_a_smaller_tolerance_takes_more_evaluations(census: Case, name: str) -> 
 
 
 @pytest.mark.parametrize("name", STOPPING)
-def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(census: Case, name: str) -> None:
+def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(
+    census: Case, name: str
+) -> None:
     if name == "exact":
         return
     one = census.take(slice(3))
@@ -369,7 +421,9 @@ def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(censu
     assert tight.calibration == plain.calibration
 
 
-@pytest.mark.parametrize("name", ["leverage", "kernel", "kernel-welford", "permutation", "permutation-antithetic"])
+@pytest.mark.parametrize(
+    "name", ["leverage", "kernel", "kernel-welford", "permutation", "permutation-antithetic"]
+)
 def test_a_row_stops_by_itself(census: Case, name: str) -> None:
     tol = float(census.tolerances(name, 250)[0])
     together = census.solve(name, 400, tol)
@@ -397,7 +451,10 @@ def test_a_stage_that_no_pilot_row_reaches_keeps_the_calibration_before(
     """Two easy pilot rows, two that go on: the answer is that of the two's calibration, given."""
     evaluations = census.solve("kriging", 400, 3e-4).row_evaluations
     assert evaluations is not None
-    easy, hard = np.argsort(evaluations, kind="stable")[:16], np.argsort(evaluations, kind="stable")[-2:]
+    easy, hard = (
+        np.argsort(evaluations, kind="stable")[:16],
+        np.argsort(evaluations, kind="stable")[-2:],
+    )
     assert evaluations[hard].min() > evaluations[easy].max()
     monkeypatch.setattr(Kriging, "pilot_rows", 16)
     mixed = census.take([*easy.tolist(), *hard.tolist()])
@@ -439,11 +496,17 @@ def test_a_budget_for_all_coalitions_ends_with_all_of_them() -> None:
         np.testing.assert_allclose(answer.values[0], exact_shares(table), atol=1e-9)
         assert answer.standard_errors is not None
         assert abs(answer.standard_errors).max() == 0
-    assert solve(FunctionGame(table_game(smooth_table(8, 0)), 8), "auto", 256, 0, tol=0.5).evaluations < 100
+    assert (
+        solve(FunctionGame(table_game(smooth_table(8, 0)), 8), "auto", 256, 0, tol=0.5).evaluations
+        < 100
+    )
 
 
 def test_exact_and_a_single_player_have_always_converged() -> None:
-    for game, wanted in ((FunctionGame(table_game(random_table(4, 0)), 4), Exact()), (FunctionGame(_first, 1), "auto")):
+    for game, wanted in (
+        (FunctionGame(table_game(random_table(4, 0)), 4), Exact()),
+        (FunctionGame(_first, 1), "auto"),
+    ):
         answer = solve(game, wanted, 16, 0, tol=1e-6)
         assert answer.converged is not None
         assert answer.converged.all()
@@ -454,8 +517,17 @@ def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(13, 10_000) == "exact"
     assert automatic(13, 10_000, stops=True) == automatic(13, 200, stops=True) == "kriging"
     assert automatic(13, 5_000, stops=True) == automatic(30, 10**6, stops=True) == "kriging"
-    assert automatic(13, 5_000) == automatic(13, 20, stops=True) == automatic(2500, 10**5, stops=True) == "leverage"
-    assert [automatic(players, 100, stops=True) for players in (2, 3, 4)] == ["exact", "exact", "kriging"]
+    assert (
+        automatic(13, 5_000)
+        == automatic(13, 20, stops=True)
+        == automatic(2500, 10**5, stops=True)
+        == "leverage"
+    )
+    assert [automatic(players, 100, stops=True) for players in (2, 3, 4)] == [
+        "exact",
+        "exact",
+        "kriging",
+    ]
 
 
 def test_several_outputs_stop_together(census: Case) -> None:
@@ -473,7 +545,9 @@ def test_several_outputs_stop_together(census: Case) -> None:
 
 @pytest.mark.parametrize("tol", [0, -1.0, inf, float("nan"), "0.1", True])
 def test_a_tolerance_must_be_a_positive_number(tol: float) -> None:
-    with pytest.raises(InputError, match="tol: wanted a positive number, the standard error at which to stop, got"):
+    with pytest.raises(
+        InputError, match="tol: wanted a positive number, the standard error at which to stop, got"
+    ):
         solve(FunctionGame(_never, 5), "kriging", 30, 0, tol=tol)
 
 
@@ -488,7 +562,9 @@ def test_methods_that_cannot_stop_name_those_that_can(name: str) -> None:
 
 
 def test_a_budget_without_standard_errors_never_converges() -> None:
-    answer = solve(FunctionGame(table_game(random_table(8, 0)), 8), "permutation", 2 + 2 * 7, 0, tol=10.0)
+    answer = solve(
+        FunctionGame(table_game(random_table(8, 0)), 8), "permutation", 2 + 2 * 7, 0, tol=10.0
+    )
     assert answer.converged is not None
     assert not answer.converged.any()
     assert answer.standard_errors is None
@@ -497,7 +573,8 @@ def test_a_budget_without_standard_errors_never_converges() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [Kriging(), Leverage(), Kernel(), Welford(), Permutation(), Permutation(antithetic=True)]
+    "method",
+    [Kriging(), Leverage(), Kernel(), Welford(), Permutation(), Permutation(antithetic=True)],
 )
 def test_first_parts_are_nested_designs_of_their_own(method: Method) -> None:
     game = FunctionGame(table_game(smooth_table(9, 0)), 9)
@@ -505,12 +582,12 @@ def test_first_parts_are_nested_designs_of_their_own(method: Method) -> None:
     before: set[int] = set()
     for count in (60, 100, 200):
         part = whole.first(count)
-        columns = part.columns.tolist()
+        columns = part.keys.tolist()
         assert columns[:2] == [0, 1]
         assert len(set(columns)) == len(columns) <= count
         assert len(columns) > count - 18
         assert before <= set(columns)
-        assert torch.equal(part.design.coalitions, whole.coalitions[:, part.columns])
+        assert torch.equal(part.design.coalitions, whole.coalitions[:, part.keys])
         before = set(columns)
 
 
@@ -522,12 +599,16 @@ def test_beginnings_of_a_regressions_draws_are_shared_out_as_the_whole() -> None
         assert sorted(order) == list(range(30))
         assert abs(np.bincount(size[order[:12]], minlength=3) - [3, 3, 6]).max() <= 1
         assert abs(np.bincount(size[order[:24]], minlength=3) - [4, 6.7, 13.3]).max() <= 1.4
-    first = [interleaved(counts, np.ones(3), np.random.default_rng(seed))[:9] for seed in range(400)]
+    first = [
+        interleaved(counts, np.ones(3), np.random.default_rng(seed))[:9] for seed in range(400)
+    ]
     often = np.bincount(np.concatenate(first), minlength=30)[13:] / 400
     np.testing.assert_allclose(often, often.mean(), atol=0.1)
 
 
-def test_a_network_of_random_weights_stops_by_block_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_of_random_weights_stops_by_block_as_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = np.random.default_rng(0).normal(size=(40, 8))
 
     def stopped() -> Explanation:
@@ -548,7 +629,9 @@ def test_a_network_of_random_weights_stops_by_block_as_in_one(monkeypatch: pytes
 def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
     rng = np.random.default_rng(seed)
     before, numbers = rng.choice(40, size=12, replace=False), rng.integers(0, 40, size=30)
-    stage = Stage.after(before, Part(torch.from_numpy(numbers), enumeration(FunctionGame(_never, 3))))
+    stage = _Stage.after(
+        before, Stage(torch.from_numpy(numbers), enumeration(FunctionGame(_never, 3)))
+    )
     asked = numbers[stage.fresh.numpy()]
     assert len(set(asked)) == len(asked)
     assert set(asked) == set(numbers) - set(before)
@@ -556,7 +639,9 @@ def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["auto", "permutation-antithetic"])
-def test_all_coalitions_are_listed_only_for_rows_that_need_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_coalitions_are_listed_only_for_rows_that_need_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shearshap.methods.exact.subsets", _never)
     answer = solve(FunctionGame(_first, 24), name, 1 << 24, 0, tol=0.1)
     assert answer.evaluations < 1000
@@ -567,7 +652,9 @@ def test_all_coalitions_are_listed_only_for_rows_that_need_them(name: str, monke
 
 
 @pytest.mark.parametrize("name", ["leverage", "kernel", "kernel-paired", "kernel-welford"])
-def test_only_the_regressions_that_rows_get_to_are_solved(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_regressions_that_rows_get_to_are_solved(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     solved: list[int] = []
 
     def watched(inner: Bools, weight: Floats) -> tuple[Floats, Floats, int]:
@@ -584,15 +671,19 @@ def test_only_the_regressions_that_rows_get_to_are_solved(name: str, monkeypatch
 
 @pytest.mark.parametrize("tol", [None, 0.1])
 @pytest.mark.parametrize(("players", "budget"), [(40, 10**9), (40, 10**13), (31, 1 << 31)])
-def test_a_budget_too_large_to_hold_says_what_to_try(players: int, budget: int, tol: float | None) -> None:
+def test_a_budget_too_large_to_hold_says_what_to_try(
+    players: int, budget: int, tol: float | None
+) -> None:
     most = (1 << 29) // players
     message = f"coalitions of {players} players are too many to hold in memory; try a budget of at most {most}$"
     with pytest.raises(BudgetError, match=message):
         solve(FunctionGame(_never, players), "leverage", budget, 0, tol=tol)
 
 
-def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shearshap.stages.MOST_KRIGED", 40)
+def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shearshap.engine.stages.MOST_KRIGED", 40)
     asked: list[Bools] = []
     table = random_table(9, 0)
 
@@ -602,7 +693,7 @@ def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(monke
 
     few = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
     assert few.evaluations == 40
-    monkeypatch.setattr("shearshap.stages.WORTHWHILE", 4)
+    monkeypatch.setattr("shearshap.engine.stages.WORTHWHILE", 4)
     asked.clear()
     answer = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
     assert 260 < answer.evaluations == sum(len(z) for z in asked) <= 300
@@ -614,12 +705,14 @@ def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(monke
     assert smooth.evaluations <= 40
 
 
-def test_rows_on_their_own_go_on_as_they_do_together(census: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_on_their_own_go_on_as_they_do_together(
+    census: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Blocks of one row at every stage, up to all coalitions of some rows."""
     method = Kriging(census.solve("kriging", 300, None).calibration)
     together = census.solve(method, 8192, 2e-4)
     monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
-    monkeypatch.setattr("shearshap.stages.PILOT_BYTES", 1)
+    monkeypatch.setattr("shearshap.engine.stages.PILOT_BYTES", 1)
     alone = census.solve(method, 8192, 2e-4)
     assert together.row_evaluations is not None
     assert len(set(together.row_evaluations.tolist())) > 2
@@ -627,14 +720,16 @@ def test_rows_on_their_own_go_on_as_they_do_together(census: Case, monkeypatch: 
     np.testing.assert_allclose(alone.values, together.values, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "tol"), [("exact", None), ("kriging", None), ("kriging", 1e-9), ("leverage", 1e-9)])
+@pytest.mark.parametrize(
+    ("name", "tol"), [("exact", None), ("kriging", None), ("kriging", 1e-9), ("leverage", 1e-9)]
+)
 def test_no_more_rows_than_fit_are_worked_on_at_once(
     name: str, tol: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thirty outputs, unknown before the model is asked: every block keeps to its memory, and counts add up."""
     memory, shapes = 1 << 20, list[tuple[int, int]]()
     monkeypatch.setitem(BLOCK_BYTES, "cpu", memory)
-    monkeypatch.setattr("shearshap.stages.PILOT_BYTES", memory)
+    monkeypatch.setattr("shearshap.engine.stages.PILOT_BYTES", memory)
     ask = ModelGame.__call__
 
     def watched(game: ModelGame, coalitions: Tensor) -> Tensor:
@@ -644,7 +739,9 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
 
     monkeypatch.setattr(ModelGame, "__call__", watched)
     rows = np.random.default_rng(0).normal(size=(20, 8))
-    answer = explain(network(8, outputs=30), rows, reference=np.zeros(8), budget=256, method=name, tol=tol)
+    answer = explain(
+        network(8, outputs=30), rows, reference=np.zeros(8), budget=256, method=name, tol=tol
+    )
     assert sum(rows * count for rows, count in shapes) == 20 * answer.evaluations
     assert max(rows * count for rows, count in shapes) * (8 + 48 * 30) <= memory
     assert max(rows for rows, count in shapes if count > 2) > 1
@@ -660,7 +757,8 @@ def test_standard_errors_of_huge_and_tiny_games(name: str, size: float) -> None:
     table, budget = smooth_table(6, 3), budget_of(name, 6, 8)
     with _quiet():
         plain, scaled = (
-            explain_game(table_game(part), players=6, budget=budget, method=name) for part in (table, size * table)
+            explain_game(table_game(part), players=6, budget=budget, method=name)
+            for part in (table, size * table)
         )
     if plain.standard_errors is None:
         assert scaled.standard_errors is None
@@ -682,7 +780,12 @@ def test_a_row_without_standard_errors_leaves_the_others_theirs() -> None:
 
 def test_two_players_of_the_authors_regressions_are_too_few_to_tell() -> None:
     for players in (2, 3):
-        answer = explain_game(table_game(random_table(players, 0)), players=players, budget=60, method="kernel-authors")
+        answer = explain_game(
+            table_game(random_table(players, 0)),
+            players=players,
+            budget=60,
+            method="kernel-authors",
+        )
         assert answer.standard_errors is None
 
 

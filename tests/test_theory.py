@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from shearshap.theory import (
+from shearshap.paper.theory import (
     MOST_PLAYERS,
     Surface,
     chain_rule_errors,
@@ -58,9 +58,13 @@ def slow_gap(game: Game, players: int, i: int, j: int) -> float:
 def slow_hessian(surface: Surface, coalition: Iterable[int], players: int) -> list[list[float]]:
     """One backward pass a player, at one corner."""
     inside = set(coalition)
-    point = torch.tensor([float(b in inside) for b in range(players)], dtype=torch.float64, requires_grad=True)
+    point = torch.tensor(
+        [float(b in inside) for b in range(players)], dtype=torch.float64, requires_grad=True
+    )
     (slope,) = torch.autograd.grad(surface(point[None])[0], point, create_graph=True)
-    return [torch.autograd.grad(slope[b], point, retain_graph=True)[0].tolist() for b in range(players)]
+    return [
+        torch.autograd.grad(slope[b], point, retain_graph=True)[0].tolist() for b in range(players)
+    ]
 
 
 def slow_delta(surface: Surface, players: int, i: int, j: int) -> float:
@@ -132,7 +136,9 @@ def multilinear(players: int, seed: int) -> Surface:
     return surface
 
 
-def network(players: int, seed: int, *, activation: type[nn.Module] = nn.Tanh, scale: float = 1.0) -> Surface:
+def network(
+    players: int, seed: int, *, activation: type[nn.Module] = nn.Tanh, scale: float = 1.0
+) -> Surface:
     """A random smooth network of p inputs, seen from a row `scale` times its first distance from 0."""
     steps, out = network_steps(players, seed)
     bend, bias = activation(), normal(seed + 3, 8)
@@ -176,7 +182,11 @@ def test_subgame_shares_are_the_mean_over_arrival_orders(players: int, seed: int
 
 
 def test_an_empty_subgame_shares_nothing() -> None:
-    assert subgame_shapley(random_game(3, 0), torch.zeros(3, dtype=torch.bool)).tolist() == [0, 0, 0]
+    assert subgame_shapley(random_game(3, 0), torch.zeros(3, dtype=torch.bool)).tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 # --- the fast tensors against the slow definitions ----------------------------------------------------------
@@ -190,7 +200,9 @@ def test_delta_and_epsilon_transcribe_the_paper(activation: str, players: int) -
     delta, epsilon = chain_rule_errors(cross), removal_bounds(cross)
     for i, j in itertools.permutations(range(players), 2):
         assert float(delta[i, j]) == pytest.approx(slow_delta(surface, players, i, j), abs=1e-12)
-        assert float(epsilon[i, j]) == pytest.approx(slow_epsilon(surface, players, i, j), abs=1e-12)
+        assert float(epsilon[i, j]) == pytest.approx(
+            slow_epsilon(surface, players, i, j), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
@@ -199,12 +211,16 @@ def test_chunks_do_not_matter(chunk: int) -> None:
     assert_close(cross_derivatives(surface, 4, chunk=chunk), cross_derivatives(surface, 4))
     assert_close(cross_differences(surface, 4, chunk=chunk), cross_differences(surface, 4))
     everybody = torch.ones(4, dtype=torch.bool)
-    assert_close(subgame_shapley(surface, everybody, chunk=chunk), subgame_shapley(surface, everybody))
+    assert_close(
+        subgame_shapley(surface, everybody, chunk=chunk), subgame_shapley(surface, everybody)
+    )
 
 
 @given(players=st.integers(2, 40))
 def test_the_weights_of_theorem_1_sum_to_one_half(players: int) -> None:
-    counts = torch.tensor([math.comb(players - 2, size) for size in range(players - 1)], dtype=torch.float64)
+    counts = torch.tensor(
+        [math.comb(players - 2, size) for size in range(players - 1)], dtype=torch.float64
+    )
     assert float(counts @ chain_rule_weights(players)) == pytest.approx(0.5, rel=1e-12)
 
 
@@ -221,7 +237,9 @@ def test_with_differences_the_chain_rule_is_an_identity(players: int, seed: int)
 
 @settings(max_examples=5, deadline=None)
 @given(players=st.integers(2, 5), seed=SEEDS)
-def test_with_differences_the_chain_rule_is_an_identity_for_the_oracle_too(players: int, seed: int) -> None:
+def test_with_differences_the_chain_rule_is_an_identity_for_the_oracle_too(
+    players: int, seed: int
+) -> None:
     surface = random_game(players, seed)
     errors = chain_rule_errors(cross_differences(surface, players))
     game = game_of(surface, players)
@@ -235,7 +253,9 @@ def test_with_differences_the_bounds_hold_for_every_game(players: int, seed: int
     surface, cooperators = random_game(players, seed), random_cooperators(players, seed + 9)
     removal = removal_bounds(cross_differences(surface, players))
     assert (gaps(surface, players).abs() <= removal + 1e-12).all()
-    assert (selection_gaps(surface, cooperators).abs() <= selection_bounds(removal, cooperators) + 1e-12).all()
+    assert (
+        selection_gaps(surface, cooperators).abs() <= selection_bounds(removal, cooperators) + 1e-12
+    ).all()
 
 
 @few
@@ -246,7 +266,9 @@ def test_theorems_1_and_2_are_exact_and_tight_on_quadratics(players: int, seed: 
     half = (matrix / 2).fill_diagonal_(0)
     assert_close(chain_rule_errors(cross), half, rtol=0, atol=1e-10)
     assert_close(removal_bounds(cross), half.abs(), rtol=0, atol=1e-10)
-    assert slow_gap(game_of(surface, players), players, 0, 1) == pytest.approx(float(half[0, 1]), abs=1e-10)
+    assert slow_gap(game_of(surface, players), players, 0, 1) == pytest.approx(
+        float(half[0, 1]), abs=1e-10
+    )
 
 
 @few
@@ -261,14 +283,18 @@ def test_theorems_1_and_2_are_exact_where_the_docstring_says(
     assert_close(chain_rule_errors(cross), gap, rtol=0, atol=1e-10)
     removal = removal_bounds(cross)
     assert (gap.abs() <= removal + 1e-10).all()
-    assert (selection_gaps(surface, cooperators).abs() <= selection_bounds(removal, cooperators) + 1e-10).all()
+    assert (
+        selection_gaps(surface, cooperators).abs() <= selection_bounds(removal, cooperators) + 1e-10
+    ).all()
 
 
 def test_bent_single_players_keep_theorem_1_exact() -> None:
     def surface(z: Tensor) -> Tensor:
         return torch.tanh(3 * z).sum(1) + z[:, 0].exp() + 5 * z[:, 0] * z[:, 1] * z[:, 2]
 
-    assert_close(chain_rule_errors(cross_derivatives(surface, 3)), gaps(surface, 3), rtol=0, atol=1e-10)
+    assert_close(
+        chain_rule_errors(cross_derivatives(surface, 3)), gaps(surface, 3), rtol=0, atol=1e-10
+    )
 
 
 @few
@@ -282,7 +308,9 @@ def test_remark_2_on_quadratics(players: int, seed: int) -> None:
     for i in range(players):
         chosen = [j for j in range(players) if cooperators[i, j]]
         gap = abs(whole[i] - slow_shares(game, [*chosen, i], players)[i])
-        wanted = sum(abs(float(matrix[i, j])) / 2 for j in range(players) if j != i and j not in chosen)
+        wanted = sum(
+            abs(float(matrix[i, j])) / 2 for j in range(players) if j != i and j not in chosen
+        )
         assert float(bounds[i]) == pytest.approx(wanted, abs=1e-10)
         assert gap <= wanted + 1e-10
 
@@ -312,13 +340,19 @@ def test_the_remainder_of_theorem_1_is_of_third_order(activation: str, seed: int
 @few
 @given(players=PLAYERS, seed=SEEDS, scale=st.floats(0.01, 4))
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_the_remainder_is_bounded_by_third_derivatives(activation: str, players: int, seed: int, scale: float) -> None:
+def test_the_remainder_is_bounded_by_third_derivatives(
+    activation: str, players: int, seed: int, scale: float
+) -> None:
     surface = network(players, seed, activation=ACTIVATIONS[activation], scale=scale)
     steps, out = network_steps(players, seed)
     # d3g / dz_i^2 dz_j = sum_h out_h step_hi^2 step_hj times the third derivative of the activation
-    largest = THIRD[activation] * torch.einsum("h,hi,hj->ij", out.abs(), steps**2, steps.abs()) * scale**3
+    largest = (
+        THIRD[activation] * torch.einsum("h,hi,hj->ij", out.abs(), steps**2, steps.abs()) * scale**3
+    )
     remainder = gaps(surface, players) - chain_rule_errors(cross_derivatives(surface, players))
-    assert (remainder.abs() <= (largest + largest.T) / 4 + 1e-10).fill_diagonal_(fill_value=True).all()
+    assert (
+        (remainder.abs() <= (largest + largest.T) / 4 + 1e-10).fill_diagonal_(fill_value=True).all()
+    )
 
 
 def test_a_cubic_breaks_the_printed_bound_and_not_the_exact_one() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from shearshap import Explanation, InputError, ShearWarning, explain, truth
-from shearshap.data import Dataset, criteo, load
-from shearshap.models import Trained, train
-from shearshap.truth import Truth, ground_truth
+from shearshap import Explanation, InputError, ShearWarning, explain
+from shearshap.paper import truth
+from shearshap.paper.data import Dataset, criteo, load
+from shearshap.paper.networks import Trained, train
+from shearshap.paper.truth import Truth, ground_truth
 
 PLAYERS, ROWS = 5, 7
 
@@ -78,7 +79,16 @@ def pieces(folder: Path) -> list[Path]:
 
 
 def same(one: Truth, other: Truth) -> None:
-    for name in ("values", "base_values", "predictions", "standard_errors", "rows", "evaluations", "exact", "key"):
+    for name in (
+        "values",
+        "base_values",
+        "predictions",
+        "standard_errors",
+        "rows",
+        "evaluations",
+        "exact",
+        "key",
+    ):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -101,12 +111,16 @@ def test_exact_values_are_those_of_explain(mlp: Trained, german: Dataset, tmp_pa
     assert repr(found) == "Truth(7 rows, 5 players, exact, 32 evaluations a row)"
 
 
-def test_more_rows_than_there_are_means_all_test_rows(mlp: Trained, german: Dataset, tmp_path: Path) -> None:
+def test_more_rows_than_there_are_means_all_test_rows(
+    mlp: Trained, german: Dataset, tmp_path: Path
+) -> None:
     np.testing.assert_array_equal(ground_truth(mlp, german, folder=tmp_path).rows, german.test)
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_nothing_is_computed_twice(mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted) -> None:
+def test_nothing_is_computed_twice(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted
+) -> None:
     first = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
     assert counted.calls == len(pieces(tmp_path)) == 4
     counted.fail_after = counted.calls
@@ -146,7 +160,9 @@ def test_a_piece_half_written_does_not_count(
 
 
 @pytest.mark.usefixtures("_small_pieces")
-@pytest.mark.parametrize("damage", ["empty", "truncated", "flipped", "text", "other shape", "pickle", "no values"])
+@pytest.mark.parametrize(
+    "damage", ["empty", "truncated", "flipped", "text", "other shape", "pickle", "no values"]
+)
 def test_a_damaged_piece_is_computed_again(
     mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted, damage: str
 ) -> None:
@@ -177,8 +193,12 @@ def test_a_damaged_piece_is_computed_again(
     assert path.read_bytes() == content
 
 
-def test_the_key_covers_all_that_the_values_depend_on(mlp: Trained, german: Dataset, tmp_path: Path) -> None:
-    def key(trained: Trained = mlp, dataset: Dataset = german, rows: int = 2, output: int = 1) -> str:
+def test_the_key_covers_all_that_the_values_depend_on(
+    mlp: Trained, german: Dataset, tmp_path: Path
+) -> None:
+    def key(
+        trained: Trained = mlp, dataset: Dataset = german, rows: int = 2, output: int = 1
+    ) -> str:
         return ground_truth(trained, dataset, rows=rows, output=output, folder=tmp_path).key
 
     heavier = copy.deepcopy(mlp.network)
@@ -209,12 +229,16 @@ def test_the_key_covers_all_that_the_values_depend_on(mlp: Trained, german: Data
 # Estimated
 
 
-def estimate(deepfm: Trained, made: Dataset, folder: Path, *, seed: int = 0, tolerance: float = 0.01) -> Truth:
+def estimate(
+    deepfm: Trained, made: Dataset, folder: Path, *, seed: int = 0, tolerance: float = 0.01
+) -> Truth:
     return ground_truth(deepfm, made, rows=4, folder=folder, seed=seed, tolerance=tolerance)
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_many_players_are_estimated_and_never_called_exact(deepfm: Trained, made: Dataset, tmp_path: Path) -> None:
+def test_many_players_are_estimated_and_never_called_exact(
+    deepfm: Trained, made: Dataset, tmp_path: Path
+) -> None:
     found = estimate(deepfm, made, tmp_path)
     rounds = len(pieces(tmp_path))
     assert not found.exact
@@ -223,18 +247,26 @@ def test_many_players_are_estimated_and_never_called_exact(deepfm: Trained, made
     assert rounds >= 8
     assert found.evaluations == rounds * (2 + 2 * 2 * 38)
     assert 0 < found.error <= 0.01
-    assert found.error == pytest.approx(np.sqrt(2 / np.pi) * found.standard_errors.mean() / np.abs(found.values).mean())
-    np.testing.assert_allclose(found.values.sum(axis=1), found.predictions - found.base_values, atol=1e-5)
+    assert found.error == pytest.approx(
+        np.sqrt(2 / np.pi) * found.standard_errors.mean() / np.abs(found.values).mean()
+    )
+    np.testing.assert_allclose(
+        found.values.sum(axis=1), found.predictions - found.base_values, atol=1e-5
+    )
     assert repr(found).startswith("Truth(4 rows, 39 players, estimated to 0.")
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_values_and_standard_errors_are_those_of_the_rounds(deepfm: Trained, made: Dataset, tmp_path: Path) -> None:
+def test_values_and_standard_errors_are_those_of_the_rounds(
+    deepfm: Trained, made: Dataset, tmp_path: Path
+) -> None:
     found = estimate(deepfm, made, tmp_path)
     rounds = np.stack([np.load(path)["values"] for path in pieces(tmp_path)])
     np.testing.assert_allclose(found.values, rounds.mean(axis=0), atol=1e-12)
     assert found.standard_errors is not None
-    np.testing.assert_allclose(found.standard_errors, rounds.std(axis=0, ddof=1) / np.sqrt(len(rounds)), atol=1e-12)
+    np.testing.assert_allclose(
+        found.standard_errors, rounds.std(axis=0, ddof=1) / np.sqrt(len(rounds)), atol=1e-12
+    )
 
 
 @pytest.mark.usefixtures("_small_pieces")
@@ -269,7 +301,9 @@ def test_the_smaller_the_tolerance_the_more_rounds_on_top_of_those_kept(
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_an_estimate_that_was_stopped_goes_on(deepfm: Trained, made: Dataset, tmp_path: Path, counted: Counted) -> None:
+def test_an_estimate_that_was_stopped_goes_on(
+    deepfm: Trained, made: Dataset, tmp_path: Path, counted: Counted
+) -> None:
     counted.fail_after = 3
     with pytest.raises(KeyboardInterrupt):
         estimate(deepfm, made, tmp_path)
@@ -284,9 +318,7 @@ def test_running_out_of_rounds_is_a_warning(
     deepfm: Trained, made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(truth, "ROUNDS", (8, 9))
-    message = (
-        r"after 9 rounds the expected error is [\d.]+% of mean \|share\|, above the tolerance of 0.00%; the standard"
-    )
+    message = r"after 9 rounds the expected error is [\d.]+% of mean \|share\|, above the tolerance of 0.00%; the standard"
     with pytest.warns(ShearWarning, match=message):
         found = estimate(deepfm, made, tmp_path, tolerance=1e-9)
     assert found.evaluations == 9 * 154
@@ -296,11 +328,14 @@ def test_running_out_of_rounds_is_a_warning(
 # Inputs
 
 
-def test_what_makes_no_sense_is_refused(mlp: Trained, german: Dataset, made: Dataset, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(
+    mlp: Trained, german: Dataset, made: Dataset, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="rows: wanted a positive number of test rows, got 0"):
         ground_truth(mlp, german, rows=0, folder=tmp_path)
     with pytest.raises(
-        InputError, match=re.escape("tolerance: wanted a positive share of mean |share|, such as 0.01, got 0")
+        InputError,
+        match=re.escape("tolerance: wanted a positive share of mean |share|, such as 0.01, got 0"),
     ):
         ground_truth(mlp, german, tolerance=0, folder=tmp_path)
     with pytest.raises(InputError, match="output: there is no output 2; the model has 2"):

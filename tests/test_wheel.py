@@ -7,14 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
-import shearshap, shearshap.data
+import shearshap, shearshap.paper.data
 from shearshap.report import Page, render
-from shearshap.experiments.summaries import published_curve
+from shearshap.paper.experiments.summaries import published_curve
 assert "<h1>" in render(Page("A page", (), (), ()))
 assert published_curve("census", "shear", "ae_mean")[16] == 0.0127495
 print(shearshap.__file__)
 for name in ("census", "bank", "german"):
-    print(repr(shearshap.data.load(name)))
+    print(repr(shearshap.paper.data.load(name)))
 """
 
 

@@ -1,7 +1,14 @@
 """Shapley explanations of any model: fast, batched, with error bars and honest budgets."""
 
-from shearshap.errors import BudgetError, InputError, MethodError, ModelError, ShearError, ShearWarning
-from shearshap.explain import Explainer, explain, explain_game, model_game
+from shearshap.errors import (
+    BudgetError,
+    InputError,
+    MethodError,
+    ModelError,
+    ShearError,
+    ShearWarning,
+)
+from shearshap.explainer import Explainer, explain, explain_game, model_game
 from shearshap.explanation import Explanation
 from shearshap.methods import (
     METHODS,

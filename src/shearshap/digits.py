@@ -9,7 +9,9 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def decimals(numbers: NDArray[np.float64]) -> int | None:
-    """Return how many decimals give the largest of some numbers three digits; None: write powers of ten."""
+    """Return how many decimals give the largest of some numbers three digits; None: write powers of
+    ten.
+    """
     largest = float(np.abs(numbers).max(initial=0.0))
     if largest == 0:
         return 0
@@ -19,7 +21,11 @@ def decimals(numbers: NDArray[np.float64]) -> int | None:
 def written(number: float, places: int | None, *, sign: bool = False) -> str:
     """Return a number with so many decimals, or with three digits and a power of ten."""
     plus = "+" if sign else ""
-    text = f"{number:{plus}.3g}" if places is None else f"{round(number, places) + 0.0:{plus},.{places}f}"
+    text = (
+        f"{number:{plus}.3g}"
+        if places is None
+        else f"{round(number, places) + 0.0:{plus},.{places}f}"
+    )
     return text.replace("-", MINUS)
 
 

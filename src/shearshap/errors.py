@@ -9,6 +9,8 @@ ShearError
 ShearWarning      a result that holds, but with less information behind it than asked for
 """
 
+import sys
+
 
 class ShearError(Exception):
     """The root of all exceptions raised by shearshap."""
@@ -32,3 +34,15 @@ class ModelError(ShearError, RuntimeError):
 
 class ShearWarning(UserWarning):
     """The result holds, but with less information behind it than asked for."""
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` at which a warning names who called the package, if its caller here
+    warns.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
+        "shearshap."
+    ):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -42,7 +42,7 @@ class Game(Protocol):
         """Whether `surface` can be differentiated."""
 
     @property
-    def spent(self) -> "Spent":
+    def usage(self) -> "Usage":
         """What has been spent on each row so far."""
 
     def take(self, rows: slice | Tensor) -> "Game":
@@ -52,19 +52,26 @@ class Game(Protocol):
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
 
     def surface(self, z: Tensor) -> Tensor:
-        """Map player-space points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably."""
+        """Map player-space points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k),
+        differentiably.
+        """
 
 
 @dataclass
-class Spent:
-    """What was spent on each row: model evaluations and, apart, passes through the model for derivatives."""
+class Usage:
+    """What was spent on each row: model evaluations and, apart, passes through the model for
+    derivatives.
+    """
 
     evaluations: int = 0
     derivative_passes: int = 0
 
-    def most(self, other: "Spent") -> "Spent":
+    def most(self, other: "Usage") -> "Usage":
         """Return the larger of each."""
-        return Spent(max(self.evaluations, other.evaluations), max(self.derivative_passes, other.derivative_passes))
+        return Usage(
+            max(self.evaluations, other.evaluations),
+            max(self.derivative_passes, other.derivative_passes),
+        )
 
 
 @dataclass
@@ -90,7 +97,8 @@ def automatic_batch(predict: Predictor, inputs: int) -> int:
 class ModelGame:
     """The game of a model: absent players' inputs come from a reference row or background rows.
 
-    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1 otherwise.
+    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1
+    otherwise.
     """
 
     predict: Predictor
@@ -104,7 +112,7 @@ class ModelGame:
     finite: bool = True  #: whether all inputs are: a missing one can be chosen, but not mixed
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     single: list[bool] = field(default_factory=list)
-    spent: Spent = field(default_factory=Spent)
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def rows(self) -> int:
@@ -118,7 +126,9 @@ class ModelGame:
 
     @property
     def device(self) -> torch.device:
-        """Where coalitions and values live: the model's device, unless it knows no double precision."""
+        """Where coalitions and values live: the model's device, unless it knows no double
+        precision.
+        """
         return torch.device("cpu") if self.predict.device.type == "mps" else self.predict.device
 
     @property
@@ -132,7 +142,7 @@ class ModelGame:
         places = torch.arange(self.rows, device="cpu") if self.places is None else self.places
         own = rows if isinstance(rows, slice) else rows.cpu()
         place = rows if isinstance(rows, slice) else rows.to(self.inputs.device)
-        return replace(self, inputs=self.inputs[place], places=places[own], spent=Spent())
+        return replace(self, inputs=self.inputs[place], places=places[own], usage=Usage())
 
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
@@ -143,12 +153,14 @@ class ModelGame:
         with torch.no_grad():
             outputs = self._outputs(self.inputs, coalitions, self.background)
             values = outputs.mean(dim=2) if self.cost > 1 else outputs[:, :, 0]
-        self.spent.evaluations += coalitions.shape[1] * self.cost
+        self.usage.evaluations += coalitions.shape[1] * self.cost
         check_values(values, coalitions, self.place)
         return values
 
     def surface(self, z: Tensor) -> Tensor:
-        """Map player-space points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
+        """Map player-space points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts
+        passes.
+        """
         # a product with 0s and 1s, not an index: its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
@@ -160,8 +172,11 @@ class ModelGame:
         mixed = references + weight[..., None] * (rows - references)
         return self._ask(after, mixed, tuple(references.shape[1:])).mean(dim=2)
 
-    def _outputs(self, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int = 0) -> Tensor:
-        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is halved.
+    def _outputs(
+        self, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int = 0
+    ) -> Tensor:
+        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is
+        halved.
 
         `row` is the place of the first of them, for an error to name.
         """
@@ -174,7 +189,9 @@ class ModelGame:
                 if not out_of_memory(error):
                     raise self._named(error, inputs, coalitions, background, row) from error
                 if count == 1:
-                    raise ModelError("out of memory on a single model evaluation; try a smaller model") from error
+                    raise ModelError(
+                        "out of memory on a single model evaluation; try a smaller model"
+                    ) from error
             self.batch.halve(count)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -185,11 +202,17 @@ class ModelGame:
             rows, columns, references = (part if axis == dim else slice(None) for axis in range(3))
             own = rows if len(coalitions) > 1 else slice(None)
             place = row + (rows.start or 0)
-            pieces.append(self._outputs(inputs[rows], coalitions[own, columns], background[references], place))
+            pieces.append(
+                self._outputs(inputs[rows], coalitions[own, columns], background[references], place)
+            )
         return torch.cat(pieces, dim=dim)
 
-    def _named(self, error: Exception, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int) -> Exception:
-        """Return an error of the model with the first row and coalition that it fails on, found by halving."""
+    def _named(
+        self, error: Exception, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int
+    ) -> Exception:
+        """Return an error of the model with the first row and coalition that it fails on, found by
+        halving.
+        """
         if isinstance(error, ShearError):
             return error
         count = len(inputs) * coalitions.shape[1] * len(background)
@@ -199,7 +222,11 @@ class ModelGame:
             axis = 0 if len(inputs) > 1 else 1
             half = (len(inputs) if axis == 0 else coalitions.shape[1]) // 2
             for start, stop in ((0, half), (half, None)):
-                part, own = (slice(start, stop), slice(None)) if axis == 0 else (slice(None), slice(start, stop))
+                part, own = (
+                    (slice(start, stop), slice(None))
+                    if axis == 0
+                    else (slice(None), slice(start, stop))
+                )
                 asked = coalitions[part if len(coalitions) > 1 else slice(None), own]
                 if self._fails(inputs[part], asked, background):
                     inputs, coalitions, row = inputs[part], asked, row + (start if axis == 0 else 0)
@@ -228,11 +255,15 @@ class ModelGame:
         else:
             masked = torch.where(present, rows, background)
         # a copy, since the model may use its memory again
-        answer = self._ask(self.predict, masked, self.shape).to(self.device).to(torch.float64, copy=True)
+        answer = (
+            self._ask(self.predict, masked, self.shape).to(self.device).to(torch.float64, copy=True)
+        )
         self.advance(answer.shape[:3].numel())
         return answer
 
-    def _ask(self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _ask(
+        self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
+    ) -> Tensor:
         """Run the model at points (r, c, b, ...), each of a shape, and return (r, c, b, k)."""
         answer = model(points.reshape(-1, *shape))
         self.single[:] = [answer.ndim == 1]
@@ -246,7 +277,7 @@ class FunctionGame:
     value: Callable[[Any], Any]
     players: int
     single: list[bool] = field(default_factory=list)
-    spent: Spent = field(default_factory=Spent)
+    usage: Usage = field(default_factory=Usage)
     device = torch.device("cpu")
     rows = 1
     cost = 1
@@ -254,7 +285,7 @@ class FunctionGame:
 
     def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
-        return replace(self, spent=Spent())
+        return replace(self, usage=Usage())
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (1, c, p) of bool to values (1, c, k)."""
@@ -272,16 +303,20 @@ class FunctionGame:
             )
         self.single[:] = [answer.ndim == 1]
         values = torch.from_numpy(answer.reshape(1, len(asked), -1))
-        self.spent.evaluations += len(asked)
+        self.usage.evaluations += len(asked)
         check_values(values, coalitions)
         return values
 
     def surface(self, _z: Tensor) -> Tensor:
         """Raise: a function of coalitions has no values in between."""
-        raise ModelError("a game given as a function of coalitions has no derivatives; use second differences")
+        raise ModelError(
+            "a game given as a function of coalitions has no derivatives; use second differences"
+        )
 
 
-def check_values(values: Tensor, coalitions: Tensor, place: Callable[[int], int] = lambda row: row) -> None:
+def check_values(
+    values: Tensor, coalitions: Tensor, place: Callable[[int], int] = lambda row: row
+) -> None:
     """Raise where a value (r, c, k) is NaN or infinite, naming the row and the coalition's size."""
     if bool(torch.isfinite(values).all()):
         return

@@ -1,7 +1,7 @@
 """Models of every kind -> one `predict`: inputs (n, *shape) to outputs (n,) or (n, k), as tensors.
 
-Each kind has a module here with a function of a model that tells how to ask it; it is imported only when such a model
-is given, and a model's library is never imported at all.
+Each kind has a module here with a function of a model that tells how to ask it; it is imported only
+when such a model is given, and a model's library is never imported at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shearshap.adapters.adapted import Adapted, Embedding
+from shearshap.adapters.adapted import AdaptedModel, Embedding
 from shearshap.adapters.outputs import Form, Output, Outputs, Scale, checked_output, checked_scale
 from shearshap.errors import InputError, ShearError
 
@@ -24,22 +24,30 @@ KINDS = {
     "onnxruntime": "onnx.session",
     "sklearn": "estimators.estimator",
 }
-"""Libraries whose models are known by the package of their class, and the function that adapts them."""
+"""Libraries whose models are known by the package of their class, and the function that adapts
+them.
+"""
 
 ACCEPTED = (
-    "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX "
-    "Runtime InferenceSession, a Hugging Face text classifier with its tokenizer, or a function of a numpy "
+    "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "
+    "CatBoost, an ONNX "
+    "Runtime InferenceSession, a Hugging Face text classifier with its tokenizer, or a function "
+    "of a numpy "
     "array or frame"
 )
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model ready to be asked: inputs (n, *shape) as a tensor to the outputs to explain, (n,) or (n, k)."""
+    """A model ready to be asked: inputs (n, *shape) as a tensor to the outputs to explain, (n,) or
+    (n, k).
+    """
 
-    adapted: Adapted
+    adapted: AdaptedModel
     outputs: Outputs = field(default_factory=Outputs)
-    decode: Callable[[Tensor], Any] = lambda inputs: inputs  #: a tensor of inputs to what the model takes
+    decode: Callable[[Tensor], Any] = lambda inputs: (
+        inputs
+    )  #: a tensor of inputs to what the model takes
 
     @property
     def device(self) -> torch.device:
@@ -58,7 +66,9 @@ class Predictor:
 
     @property
     def embedding(self) -> Embedding | None:
-        """Where to differentiate a model of indices: inputs (n, d) to embeddings (n, d, e), and those to outputs."""
+        """Where to differentiate a model of indices: inputs (n, d) to embeddings (n, d, e), and
+        those to outputs.
+        """
         if self.adapted.embedding is None:
             return None
         embed, after = self.adapted.embedding
@@ -70,7 +80,9 @@ class Predictor:
 
 
 @contextmanager
-def opened(model: Any, scale: Scale | None, device: torch.device | str | None) -> Iterator[Adapted]:
+def adapt(
+    model: Any, scale: Scale | None, device: torch.device | str | None
+) -> Iterator[AdaptedModel]:
     """Make a model ready to be asked, and give it back as it was."""
     if isinstance(model, nn.Module):
         from shearshap.adapters.modules import evaluating, module
@@ -81,7 +93,7 @@ def opened(model: Any, scale: Scale | None, device: torch.device | str | None) -
     yield _adapted(model, scale)
 
 
-def _adapted(model: Any, scale: Scale | None) -> Adapted:
+def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     for kind in type(model).__mro__:
         library = kind.__module__.partition(".")[0]
         if library in KINDS:
@@ -89,29 +101,39 @@ def _adapted(model: Any, scale: Scale | None) -> Adapted:
     if not isinstance(model, type) and hasattr(model, "predict"):
         return _told("estimators.estimator", model, scale)
     if callable(model):
-        return Adapted(lambda rows: model(*rows) if isinstance(rows, tuple) else model(rows), _form_of_function(scale))
+        return AdaptedModel(
+            lambda rows: model(*rows) if isinstance(rows, tuple) else model(rows),
+            _form_of_function(scale),
+        )
     raise InputError(f"model: wanted {ACCEPTED}; got {_said(model)}")
 
 
-def _told(place: str, model: Any, scale: Scale | None) -> Adapted:
+def _told(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
     """Return what the adapter at a place tells of a model."""
     module, name = place.split(".")
-    adapter: Callable[[Any, Scale | None], Adapted] = getattr(import_module(f"shearshap.adapters.{module}"), name)
+    adapter: Callable[[Any, Scale | None], AdaptedModel] = getattr(
+        import_module(f"shearshap.adapters.{module}"), name
+    )
     try:
         return adapter(model, scale)
     except ShearError:
         raise
     except Exception as error:  # whatever the library raises of a model that is not ready
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"model: this {type(model).__name__} cannot be asked; is it fitted? ({told})") from error
+        raise InputError(
+            f"model: this {type(model).__name__} cannot be asked; is it fitted? ({told})"
+        ) from error
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:
-    """Return what a plain function returns, for the scale asked for: probabilities, where their log-odds are wanted."""
+    """Return what a plain function returns, for the scale asked for: probabilities, where their
+    log-odds are wanted.
+    """
     if scale in (None, "log-odds"):
         return None if scale is None else "probability"
     raise InputError(
-        f"scale={scale!r}: a function has one scale, its own; leave scale out, or pass scale='log-odds' where the "
+        f"scale={scale!r}: a function has one scale, its own; leave scale out, or pass "
+        "scale='log-odds' where the "
         "function returns probabilities"
     )
 
@@ -124,7 +146,7 @@ def _said(model: Any) -> str:
 __all__ = [
     "ACCEPTED",
     "KINDS",
-    "Adapted",
+    "AdaptedModel",
     "Embedding",
     "Form",
     "Output",
@@ -133,5 +155,5 @@ __all__ = [
     "Scale",
     "checked_output",
     "checked_scale",
-    "opened",
+    "adapt",
 ]

@@ -1,8 +1,9 @@
-"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers, with frames as they take them.
+"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers, with frames as
+they take them.
 
-A wrapper is asked by its own methods, which know of early stopping and missing values. Log-odds are margins where a
-library's probabilities are the plain sigmoid or softmax of them, which loses no digits; else they are made of the
-probabilities.
+A wrapper is asked by its own methods, which know of early stopping and missing values. Log-odds are
+margins where a library's probabilities are the plain sigmoid or softmax of them, which loses no
+digits; else they are made of the probabilities.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.adapters.adapted import Adapted
+from shearshap.adapters.adapted import AdaptedModel
 from shearshap.adapters.estimators import MARGINS, class_names, numpy_or_pandas, trained_names
 from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
@@ -19,7 +20,7 @@ from shearshap.errors import InputError
 LIGHTGBM_CLASSIFIERS = ("binary", "multiclass", "multiclassova", "cross_entropy")
 
 
-def xgboost_model(model: Any, scale: Scale | None) -> Adapted:
+def xgboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
     """Tell how to ask an `XGBModel` or a `Booster`."""
     wrapped = hasattr(model, "get_booster")
     booster = model.get_booster() if wrapped else model
@@ -49,7 +50,7 @@ def _xgboost_ask(model: Any, form: Form | None, *, wrapped: bool) -> Callable[[A
     return ask
 
 
-def lightgbm_model(model: Any, scale: Scale | None) -> Adapted:
+def lightgbm_model(model: Any, scale: Scale | None) -> AdaptedModel:
     """Tell how to ask an `LGBMModel` or a `Booster`."""
     wrapped = hasattr(model, "booster_")
     booster = model.booster_ if wrapped else model
@@ -63,29 +64,47 @@ def lightgbm_model(model: Any, scale: Scale | None) -> Adapted:
     names = booster.feature_name()
     numbered = names == [f"Column_{at}" for at in range(len(names))]
     ask = _lightgbm_ask(model, booster, form, proba=wrapped and form == "probability")
-    return _adapted(ask, form, model, () if numbered else (trained_names(model) if wrapped else tuple(names)), scale)
+    return _adapted(
+        ask,
+        form,
+        model,
+        () if numbered else (trained_names(model) if wrapped else tuple(names)),
+        scale,
+    )
 
 
-def _lightgbm_ask(model: Any, booster: Any, form: Form | None, *, proba: bool) -> Callable[[Any], Any]:
+def _lightgbm_ask(
+    model: Any, booster: Any, form: Form | None, *, proba: bool
+) -> Callable[[Any], Any]:
     if proba:
         return lambda rows: model.predict_proba(rows)
     return lambda rows: booster.predict(rows, raw_score=form == "margin")
 
 
 def _lightgbm_settings(booster: Any) -> str:
-    """Return the objective and its settings as the model's file has them; nothing for one of the user's own."""
+    """Return the objective and its settings as the model's file has them; nothing for one of the
+    user's own.
+    """
     lines = booster.model_to_string(num_iteration=0).splitlines()
-    return next((line.partition("=")[2] for line in lines if line.startswith("objective=")), "").replace("custom", "")
+    return next(
+        (line.partition("=")[2] for line in lines if line.startswith("objective=")), ""
+    ).replace("custom", "")
 
 
-def catboost_model(model: Any, scale: Scale | None) -> Adapted:
+def catboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
     """Tell how to ask a `CatBoost` model of any kind."""
     classifies = bool(class_names(model))
-    plain = classifies and model.get_all_params().get("loss_function") in ("Logloss", "CrossEntropy", "MultiClass")
+    plain = classifies and model.get_all_params().get("loss_function") in (
+        "Logloss",
+        "CrossEntropy",
+        "MultiClass",
+    )
     form = _form(classifies, scale, type(model).__name__, plain=plain)
     names = [str(name) for name in model.feature_names_ or []]
     numbered = names == [str(at) for at in range(len(names))]
-    return _adapted(_catboost_ask(model, form), form, model, () if numbered else tuple(names), scale)
+    return _adapted(
+        _catboost_ask(model, form), form, model, () if numbered else tuple(names), scale
+    )
 
 
 def _catboost_ask(model: Any, form: Form | None) -> Callable[[Any], Any]:
@@ -96,11 +115,16 @@ def _catboost_ask(model: Any, form: Form | None) -> Callable[[Any], Any]:
 
 
 def _adapted(
-    ask: Callable[[Any], Any], form: Form | None, model: Any, names: tuple[str, ...], scale: Scale | None, *kept: str
-) -> Adapted:
+    ask: Callable[[Any], Any],
+    form: Form | None,
+    model: Any,
+    names: tuple[str, ...],
+    scale: Scale | None,
+    *kept: str,
+) -> AdaptedModel:
     """Tell how to ask a booster with frames of pandas, or of the libraries `kept`."""
     classes = class_names(model) if form else ()
-    return Adapted(
+    return AdaptedModel(
         lambda rows: _by_class(ask(numpy_or_pandas(rows, *kept)), form, classes, scale),
         form=form,
         output_names=classes,
@@ -110,7 +134,9 @@ def _adapted(
 
 
 def _by_class(answer: Any, form: Form | None, classes: tuple[str, ...], scale: Scale | None) -> Any:
-    """Return one number for each of two classes, where a booster gives one for both and it is no plain margin."""
+    """Return one number for each of two classes, where a booster gives one for both and it is no
+    plain margin.
+    """
     if len(classes) != 2 or np.ndim(answer) != 1 or form is None or scale in MARGINS:
         return answer
     if form == "probability":
@@ -119,11 +145,16 @@ def _by_class(answer: Any, form: Form | None, classes: tuple[str, ...], scale: S
 
 
 def _form(classifies: bool, scale: Scale | None, kind: str, *, plain: bool) -> Form | None:
-    """Return what to ask a booster for; `plain`: its probabilities are the sigmoid or softmax of its margins."""
+    """Return what to ask a booster for; `plain`: its probabilities are the sigmoid or softmax of
+    its margins.
+    """
     if scale in MARGINS:
         return "margin"
     if classifies:
         return "margin" if scale == "log-odds" and plain else "probability"
     if scale is not None:
-        raise InputError(f"scale={scale!r}: this {kind} is no classifier and has no probabilities; leave scale out")
+        raise InputError(
+            f"scale={scale!r}: this {kind} is no classifier and has no probabilities; leave scale "
+            "out"
+        )
     return None

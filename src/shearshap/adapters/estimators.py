@@ -7,22 +7,25 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from shearshap.adapters.adapted import Adapted
+from shearshap.adapters.adapted import AdaptedModel
 from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
 
 MARGINS = ("margin", "logit")
 
 
-def estimator(model: Any, scale: Scale | None) -> Adapted:
-    """Tell how to ask an estimator: probabilities of a classifier, margins where asked for, else its predictions."""
+def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
+    """Tell how to ask an estimator: probabilities of a classifier, margins where asked for, else
+    its predictions.
+    """
     if not hasattr(model, "predict"):
         raise InputError(
-            f"model: a {type(model).__name__} cannot predict; pass a fitted estimator or a Pipeline with one"
+            f"model: a {type(model).__name__} cannot predict; pass a fitted estimator or a "
+            "Pipeline with one"
         )
     ask, form = _method(model, scale)
     knows_none = _knows_none(model)
-    return Adapted(
+    return AdaptedModel(
         lambda rows: ask(_as_fitted(rows, knows_none=knows_none)),
         form=form,
         output_names=class_names(model) if form else (),
@@ -32,24 +35,36 @@ def estimator(model: Any, scale: Scale | None) -> Adapted:
 
 
 def _as_fitted(rows: Any, *, knows_none: bool) -> Any:
-    """Return a frame with missing strings as the estimator was fitted: NaN, as in pandas, or None, as elsewhere."""
+    """Return a frame with missing strings as the estimator was fitted: NaN, as in pandas, or None,
+    as elsewhere.
+    """
     if not nw.dependencies.is_into_dataframe(rows):
         return rows
     frame = nw.from_native(rows, eager_only=True)
-    holes = [name for name, dtype in frame.schema.items() if not dtype.is_numeric() and frame[name].null_count()]
+    holes = [
+        name
+        for name, dtype in frame.schema.items()
+        if not dtype.is_numeric() and frame[name].null_count()
+    ]
     if frame.implementation.is_polars() and (knows_none or not holes):
         return rows
     table = frame.to_pandas()
     if not knows_none:
         return table
-    return table.assign(**{name: table[name].astype(object).where(table[name].notna(), None) for name in holes})
+    return table.assign(
+        **{name: table[name].astype(object).where(table[name].notna(), None) for name in holes}
+    )
 
 
 def _knows_none(model: Any, depth: int = 8) -> bool:
     """Return whether an encoder anywhere in an estimator learnt None as a category."""
     if isinstance(model, list | tuple):
         return any(_knows_none(part, depth) for part in model)
-    if depth == 0 or isinstance(model, type) or not (hasattr(model, "get_params") or hasattr(model, "estimator")):
+    if (
+        depth == 0
+        or isinstance(model, type)
+        or not (hasattr(model, "get_params") or hasattr(model, "estimator"))
+    ):
         return False
     if any(None in list(kinds) for kinds in getattr(model, "categories_", ())):
         return True
@@ -58,18 +73,26 @@ def _knows_none(model: Any, depth: int = 8) -> bool:
 
 def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Form | None]:
     """Return what to ask an estimator by, and what that returns."""
-    chances, margins = getattr(model, "predict_proba", None), getattr(model, "decision_function", None)
+    chances, margins = (
+        getattr(model, "predict_proba", None),
+        getattr(model, "decision_function", None),
+    )
     name = type(model).__name__
     if scale in MARGINS and margins is not None:
         return margins, "margin"
     if scale in MARGINS and chances is not None:
         raise InputError(
-            f"scale={scale!r}: {name} has no decision_function; try scale='log-odds', made of its probabilities"
+            f"scale={scale!r}: {name} has no decision_function; try scale='log-odds', made of its "
+            "probabilities"
         )
     if chances is not None:
         return chances, "probability"
     if scale is not None:
-        else_ = ", try scale='margin', or wrap it in CalibratedClassifierCV" if margins is not None else ""
+        else_ = (
+            ", try scale='margin', or wrap it in CalibratedClassifierCV"
+            if margins is not None
+            else ""
+        )
         raise InputError(f"scale={scale!r}: {name} has no probabilities; leave scale out{else_}")
     classifies = margins is not None and hasattr(model, "classes_")
     return (margins, "margin") if classifies else (model.predict, None)  # type: ignore[return-value]
@@ -78,7 +101,9 @@ def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Form
 def class_names(model: Any) -> tuple[str, ...]:
     """Return the names of a classifier's classes; none where it has several targets, or no names."""
     classes = getattr(model, "classes_", None)
-    if classes is None or (isinstance(classes, list) and any(getattr(part, "shape", ()) for part in classes)):
+    if classes is None or (
+        isinstance(classes, list) and any(getattr(part, "shape", ()) for part in classes)
+    ):
         return ()
     return tuple(str(name) for name in classes)
 
@@ -102,17 +127,23 @@ def numpy_or_pandas(rows: Any, *kept: str) -> Any:
 
 
 def made_columns(transformer: Any) -> dict[str, list[int]]:
-    """Return the columns of a fitted transformer's output by the column of its input that each was made of.
+    """Return the columns of a fitted transformer's output by the column of its input that each was
+    made of.
 
-    For those who explain the model behind the transformer, on rows already transformed: its one-hot blocks are players.
+    For those who explain the model behind the transformer, on rows already transformed: its one-hot
+    blocks are players.
     """
     try:
         owners = _owners(transformer, _input_names(transformer))
     except InputError:
         raise
-    except Exception as error:  # whatever a transformer raises that is not fitted, or that names no columns
+    except (
+        Exception
+    ) as error:  # whatever a transformer raises that is not fitted, or that names no columns
         kind = type(transformer).__name__
-        raise InputError(f"groups: this {kind} does not tell which columns it makes: {error}") from error
+        raise InputError(
+            f"groups: this {kind} does not tell which columns it makes: {error}"
+        ) from error
     players: dict[str, list[int]] = {}
     for column, owner in enumerate(owners):
         players.setdefault(owner, []).append(column)
@@ -120,13 +151,21 @@ def made_columns(transformer: Any) -> dict[str, list[int]]:
 
 
 def _input_names(transformer: Any) -> list[str]:
-    """Return the columns that a transformer was fitted to, by name, or as scikit-learn numbers them."""
+    """Return the columns that a transformer was fitted to, by name, or as scikit-learn numbers
+    them.
+    """
     names = getattr(transformer, "feature_names_in_", None)
-    return [f"x{at}" for at in range(transformer.n_features_in_)] if names is None else [str(name) for name in names]
+    return (
+        [f"x{at}" for at in range(transformer.n_features_in_)]
+        if names is None
+        else [str(name) for name in names]
+    )
 
 
 def _owners(transformer: Any, columns: list[str]) -> list[str]:
-    """Return the column, of those that its input columns were made of, that each output column was made of."""
+    """Return the column, of those that its input columns were made of, that each output column was
+    made of.
+    """
     if hasattr(transformer, "transformers_"):
         return _of_column_transformer(transformer, columns)
     if hasattr(transformer, "steps"):
@@ -136,13 +175,16 @@ def _owners(transformer: Any, columns: list[str]) -> list[str]:
     own, made = _input_names(transformer), _made_of(transformer)
     if not set(made) <= set(own):
         raise InputError(
-            f"groups: cannot tell which columns {type(transformer).__name__} makes of which; pass lists of columns"
+            f"groups: cannot tell which columns {type(transformer).__name__} makes of which; pass "
+            "lists of columns"
         )
     return [columns[own.index(name)] for name in made]
 
 
 def _made_of(transformer: Any) -> list[str]:
-    """Return the names of a transformer's output columns; those of a OneHotEncoder by the column they were made of."""
+    """Return the names of a transformer's output columns; those of a OneHotEncoder by the column
+    they were made of.
+    """
     plain = copy(transformer)
     if hasattr(plain, "feature_name_combiner"):
         plain.feature_name_combiner = lambda column, _category: column
@@ -162,14 +204,24 @@ def _of_column_transformer(transformer: Any, columns: list[str]) -> list[str]:
 
 
 def _places(chosen: Any, columns: list[str]) -> list[int]:
-    """Return the places of a transformer's columns, given as names, numbers, a mask or a slice of either."""
+    """Return the places of a transformer's columns, given as names, numbers, a mask or a slice of
+    either.
+    """
     if isinstance(chosen, str):
         return [columns.index(chosen)]
     if isinstance(chosen, slice):
-        first, last = (columns.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop))
-        last = last + 1 if isinstance(chosen.stop, str) else last  # a slice of names ends with its last
+        first, last = (
+            columns.index(end) if isinstance(end, str) else end
+            for end in (chosen.start, chosen.stop)
+        )
+        last = (
+            last + 1 if isinstance(chosen.stop, str) else last
+        )  # a slice of names ends with its last
         return list(range(len(columns)))[slice(first, last, chosen.step)]
     wanted = np.asarray(chosen)
     if wanted.dtype == bool:
         return [int(at) for at in np.flatnonzero(wanted)]
-    return [columns.index(one) if isinstance(one, str) else int(one) % len(columns) for one in wanted.tolist()]
+    return [
+        columns.index(one) if isinstance(one, str) else int(one) % len(columns)
+        for one in wanted.tolist()
+    ]

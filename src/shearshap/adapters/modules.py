@@ -10,18 +10,22 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from shearshap.adapters.adapted import Adapted, Embedding
+from shearshap.adapters.adapted import AdaptedModel, Embedding
 from shearshap.errors import InputError
 
 
-def module(network: nn.Module, device: torch.device) -> Adapted:
-    """Tell how to ask a module that is in eval mode on a device: one tensor, or one for each of several inputs."""
+def module(network: nn.Module, device: torch.device) -> AdaptedModel:
+    """Tell how to ask a module that is in eval mode on a device: one tensor, or one for each of
+    several inputs.
+    """
 
     def ask(inputs: Any) -> Any:
         answer = network(*inputs) if isinstance(inputs, tuple) else network(inputs)
-        return getattr(answer, "logits", answer)  # a Hugging Face model returns a record of several things
+        return getattr(
+            answer, "logits", answer
+        )  # a Hugging Face model returns a record of several things
 
-    return Adapted(
+    return AdaptedModel(
         ask,
         form="margin",
         takes_tensors=True,
@@ -37,7 +41,10 @@ def module(network: nn.Module, device: torch.device) -> Adapted:
 
 def _independent(network: nn.Module) -> bool:
     """Return whether a Hugging Face model says that its labels do not exclude each other."""
-    return getattr(getattr(network, "config", None), "problem_type", None) == "multi_label_classification"
+    return (
+        getattr(getattr(network, "config", None), "problem_type", None)
+        == "multi_label_classification"
+    )
 
 
 def _dtype(network: nn.Module) -> torch.dtype | None:
@@ -47,7 +54,9 @@ def _dtype(network: nn.Module) -> torch.dtype | None:
 
 
 def _embedding(network: nn.Module) -> Embedding | None:
-    """Return the module's own `embed` and `from_embeddings`, if it has both, as `shearshap.models.DeepFM` does."""
+    """Return the module's own `embed` and `from_embeddings`, if it has both, as
+    `shearshap.paper.networks.DeepFM` does.
+    """
     embed, after = getattr(network, "embed", None), getattr(network, "from_embeddings", None)
     return None if embed is None or after is None else (embed, after)
 
@@ -56,7 +65,9 @@ def _device(device: torch.device | str) -> torch.device:
     try:
         return torch.device(device)
     except RuntimeError as error:
-        raise InputError(f"device: wanted one such as 'cpu' or 'cuda:0', got {device!r} ({error})") from error
+        raise InputError(
+            f"device: wanted one such as 'cpu' or 'cuda:0', got {device!r} ({error})"
+        ) from error
 
 
 @dataclass
@@ -75,9 +86,11 @@ _uses: WeakKeyDictionary[nn.Module, _Use] = WeakKeyDictionary()
 
 @contextmanager
 def evaluating(network: nn.Module, device: torch.device | str | None) -> Iterator[torch.device]:
-    """Put a module into eval mode on a device, and back into each submodule's mode and place afterwards.
+    """Put a module into eval mode on a device, and back into each submodule's mode and place
+    afterwards.
 
-    Threads share it: the first one puts it there, the last one back; who wants another device waits.
+    Threads share it: the first one puts it there, the last one back; who wants another device
+    waits.
     """
     with _changed:
         use = _begun(network, device)
@@ -125,7 +138,9 @@ def _placed(network: nn.Module, device: torch.device | str | None) -> _Use:
     tensors: list[Tensor] = [*network.parameters(), *network.buffers()]
     homes = {tensor.device for tensor in tensors} or {torch.device("cpu")}
     if len(homes) > 1 and device is not None:
-        raise InputError(f"device: the model is spread over {sorted(map(str, homes))}; leave device out")
+        raise InputError(
+            f"device: the model is spread over {sorted(map(str, homes))}; leave device out"
+        )
     home = next(iter(homes))
     target = home if device is None else _device(device)
     return _Use(target, home, [(part, part.training) for part in network.modules()])
@@ -134,6 +149,8 @@ def _placed(network: nn.Module, device: torch.device | str | None) -> _Use:
 def _restore(network: nn.Module, use: _Use) -> None:
     for part, training in use.modes:
         if part.training != training:
-            part.train(training)  # a module may do more than keep the flag; parents come before their parts
+            part.train(
+                training
+            )  # a module may do more than keep the flag; parents come before their parts
     if use.target != use.home:
         network.to(use.home)

@@ -1,4 +1,6 @@
-"""ONNX Runtime sessions: one array, or one for each of several inputs, such as the columns of a frame."""
+"""ONNX Runtime sessions: one array, or one for each of several inputs, such as the columns of a
+frame.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.adapters.adapted import Adapted
+from shearshap.adapters.adapted import AdaptedModel
 from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
 
@@ -19,13 +21,18 @@ TYPES: dict[str, Any] = {
 """The numpy type of every kind of input."""
 
 
-def session(model: Any, _scale: Scale | None) -> Adapted:
-    """Tell how to ask an `InferenceSession`: for its probabilities if an output is named so, else its first numbers."""
+def session(model: Any, _scale: Scale | None) -> AdaptedModel:
+    """Tell how to ask an `InferenceSession`: for its probabilities if an output is named so, else
+    its first numbers.
+    """
     inputs, chosen = model.get_inputs(), _output(model)
     names = tuple(one.name for one in inputs)
     odd = [one for one in inputs if one.type not in TYPES]
     if odd:
-        raise InputError(f"model: the ONNX model's input {odd[0].name!r} is a {odd[0].type}, which is not supported")
+        raise InputError(
+            f"model: the ONNX model's input {odd[0].name!r} is a {odd[0].type}, which is not "
+            "supported"
+        )
     fixed = inputs[0].shape[0] if inputs[0].shape and isinstance(inputs[0].shape[0], int) else None
 
     def run(feed: dict[str, Any]) -> NDArray[Any]:
@@ -37,10 +44,14 @@ def session(model: Any, _scale: Scale | None) -> Adapted:
         return run(feed) if fixed is None else _in_batches(run, feed, fixed)
 
     form: Form = "probability" if "prob" in chosen.name.lower() else "margin"
-    return Adapted(ask, form=form, feature_names=names if len(names) > 1 else (), takes_frames=len(names) > 1)
+    return AdaptedModel(
+        ask, form=form, feature_names=names if len(names) > 1 else (), takes_frames=len(names) > 1
+    )
 
 
-def _in_batches(run: Callable[[dict[str, Any]], NDArray[Any]], feed: dict[str, Any], size: int) -> NDArray[Any]:
+def _in_batches(
+    run: Callable[[dict[str, Any]], NDArray[Any]], feed: dict[str, Any], size: int
+) -> NDArray[Any]:
     """Run a session of a fixed number of rows as often as it takes; the last batch is filled up."""
     count = len(next(iter(feed.values())))
     places = [np.arange(start, start + size).clip(max=count - 1) for start in range(0, count, size)]
@@ -57,13 +68,16 @@ def _parts(rows: Any, names: tuple[str, ...]) -> list[Any]:
 
 
 def _typed(one: Any, part: Any) -> NDArray[Any]:
-    """Return an array as an input takes it: in its type, and without the axis of columns where it has none."""
+    """Return an array as an input takes it: in its type, and without the axis of columns where it
+    has none.
+    """
     array = np.asarray(part)
     array = array[:, 0] if len(one.shape) == 1 and array.ndim == 2 else array
     typed = array.astype(TYPES[one.type])
     if typed.dtype.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(typed, array):
         raise InputError(
-            f"the model's input {one.name!r} takes whole numbers, and rows or background hold others; "
+            f"the model's input {one.name!r} takes whole numbers, and rows or background hold "
+            "others; "
             "for the background try ('mode', rows)"
         )
     return typed
@@ -73,7 +87,9 @@ def _output(model: Any) -> Any:
     """Return the output to explain: one named as probabilities, else the first of floating numbers."""
     outputs = model.get_outputs()
     named = [one for one in outputs if "prob" in one.name.lower()]
-    floating = [one for one in outputs if one.type in ("tensor(float)", "tensor(double)", "tensor(float16)")]
+    floating = [
+        one for one in outputs if one.type in ("tensor(float)", "tensor(double)", "tensor(float16)")
+    ]
     if not named and not floating:
         kinds = ", ".join(f"{one.name}: {one.type}" for one in outputs)
         raise InputError(f"model: the ONNX model has no output of floating numbers, only {kinds}")

@@ -15,7 +15,9 @@ Scale = Literal["probability", "log-odds", "margin", "logit"]
 Form = Literal["probability", "margin"]
 
 _SMALLEST = 1e-7
-"""Probabilities are kept this far from 0 and 1 before their log-odds are taken, which else were infinite."""
+"""Probabilities are kept this far from 0 and 1 before their log-odds are taken, which else were
+infinite.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,22 +28,30 @@ class Outputs:
     scale: Scale | None = None  #: None: as the model returns them
     form: Form | None = None  #: what the model returns; None: unknown
     names: tuple[str, ...] = ()  #: of all the model's outputs, where they are known
-    independent: bool = False  #: whether each output has a probability of its own, instead of all sharing one
-    checked: bool = False  #: whether there must be as many names as outputs, since the user gave them
+    independent: bool = (
+        False  #: whether each output has a probability of its own, instead of all sharing one
+    )
+    checked: bool = (
+        False  #: whether there must be as many names as outputs, since the user gave them
+    )
 
     def check(self) -> None:
-        """Raise where it is known before any work that the model has no such outputs, or not on that scale."""
+        """Raise where it is known before any work that the model has no such outputs, or not on
+        that scale.
+        """
         if self.scale in ("margin", "logit") and self.form != "margin":
             kind = "probabilities" if self.form else "numbers of one scale"
             raise InputError(
-                f"scale={self.scale!r}: the model returns {kind}, and nothing tells what they were made of; "
+                f"scale={self.scale!r}: the model returns {kind}, and nothing tells what they "
+                "were made of; "
                 "leave scale out"
             )
         if self.output is None or callable(self.output):
             return
         if not self.names and any(isinstance(which, str) for which in _several(self.output)):
             raise InputError(
-                f"output: there is no output {self.output!r}, as the model's outputs have no names; give numbers, or "
+                f"output: there is no output {self.output!r}, as the model's outputs have no "
+                "names; give numbers, or "
                 "output_names="
             )
         for which in _several(self.output) if len(self.names) > 2 else ():
@@ -56,13 +66,18 @@ class Outputs:
             answer = answer.reshape(rows)
         if answer.ndim not in (1, 2) or len(answer) != rows or answer.numel() == 0:
             raise ModelError(
-                f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or ({rows}, k). "
+                f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted "
+                f"({rows},) or ({rows}, k). "
                 "Pass output= a function of the model's output that gives such a shape"
             )
         outputs = 1 if answer.ndim == 1 else answer.shape[1]
-        known = len(self.names) == outputs if callable(self.output) else bool(self.names_of(outputs))
+        known = (
+            len(self.names) == outputs if callable(self.output) else bool(self.names_of(outputs))
+        )
         if self.checked and not known:
-            raise InputError(f"output_names: wanted {outputs}, one for each output, got {len(self.names)}")
+            raise InputError(
+                f"output_names: wanted {outputs}, one for each output, got {len(self.names)}"
+            )
         scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
         return scaled if self.output is None or callable(self.output) else self._selected(scaled)
 
@@ -84,33 +99,47 @@ class Outputs:
         raise InputError(f"output: there is no output {which!r}; the model has {outputs}: {known}")
 
     def _second_class(self, which: Any) -> int:
-        """Return 0, the only output, where the score of two classes is asked for by the class it speaks for."""
+        """Return 0, the only output, where the score of two classes is asked for by the class it
+        speaks for.
+        """
         if which in (1, -1, self.names[1]):
             return 0
         raise InputError(
-            f"output: there is one score for two classes, that of {self.names[1]!r} (1), got {which!r}; "
+            f"output: there is one score for two classes, that of {self.names[1]!r} (1), got "
+            f"{which!r}; "
             "try scale='log-odds' for both"
         )
 
     def names_of(self, outputs: int) -> list[str]:
-        """Return the names of all outputs, where there are so many names; of a score for two classes, the second's."""
+        """Return the names of all outputs, where there are so many names; of a score for two
+        classes, the second's.
+        """
         if len(self.names) == outputs:
             return list(self.names)
         return [self.names[1]] if outputs == 1 and len(self.names) == 2 else []
 
     def chosen_names(self, outputs: int) -> list[str]:
-        """Return the names of the outputs that are explained, `outputs` of them; none where they are not known."""
+        """Return the names of the outputs that are explained, `outputs` of them; none where they
+        are not known.
+        """
         if self.output is None or (callable(self.output) and self.checked):
             return self.names_of(outputs)
         if callable(self.output):
             return []
         if not self.names:
             return [f"output {which}" for which in _several(self.output)]
-        return [which if isinstance(which, str) else self.names[which] for which in _several(self.output)]
+        return [
+            which if isinstance(which, str) else self.names[which]
+            for which in _several(self.output)
+        ]
 
 
-def rescaled(answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False) -> Tensor:
-    """Return outputs on the scale asked for: softmax or sigmoid of margins, or the log-odds of each class."""
+def rescaled(
+    answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False
+) -> Tensor:
+    """Return outputs on the scale asked for: softmax or sigmoid of margins, or the log-odds of each
+    class.
+    """
     if scale in (None, form, "margin", "logit"):
         return answer
     apart = answer.ndim == 1 or independent
@@ -122,7 +151,9 @@ def rescaled(answer: Tensor, form: Form | None, scale: Scale | None, *, independ
 
 
 def _log_odds_of_margins(margins: Tensor) -> Tensor:
-    """Return z_c - log(sum over the other classes of exp z), which is log p_c / (1 - p_c) and loses no digits."""
+    """Return z_c - log(sum over the other classes of exp z), which is log p_c / (1 - p_c) and loses
+    no digits.
+    """
     own = torch.eye(margins.shape[1], dtype=torch.bool, device=margins.device)
     others = [margins[:, ~own[c]].logsumexp(dim=1) for c in range(margins.shape[1])]
     return margins - torch.stack(others, dim=1)
@@ -131,8 +162,10 @@ def _log_odds_of_margins(margins: Tensor) -> Tensor:
 def _log_odds_of_chances(chances: Tensor) -> Tensor:
     if bool((chances < 0).any() | (chances > 1).any()):
         raise ModelError(
-            f"scale='log-odds' needs probabilities, and the model returned {float(chances.min()):.4g} to "
-            f"{float(chances.max()):.4g}; leave scale out, or pass output= a function that makes the numbers you want"
+            "scale='log-odds' needs probabilities, and the model returned "
+            f"{float(chances.min()):.4g} to "
+            f"{float(chances.max()):.4g}; leave scale out, or pass output= a function that makes "
+            "the numbers you want"
         )
     return chances.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
 
@@ -143,7 +176,9 @@ def _tensor(raw: Any) -> Tensor:
     try:
         if isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw):
             raise TypeError
-        return torch.from_numpy(np.array(raw, dtype=np.float64))  # a copy: the model may use its memory again
+        return torch.from_numpy(
+            np.array(raw, dtype=np.float64)
+        )  # a copy: the model may use its memory again
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"the model returned a {type(raw).__name__} that is no array of numbers; "
@@ -163,9 +198,12 @@ def checked_output(output: Any) -> Output:
         return output  # type: ignore[no-any-return]
     several = isinstance(output, Sequence | np.ndarray) and not isinstance(output, str)
     wanted = list(output) if several else [output]
-    if not wanted or not all(isinstance(one, int | str | np.integer) and not isinstance(one, bool) for one in wanted):
+    if not wanted or not all(
+        isinstance(one, int | str | np.integer) and not isinstance(one, bool) for one in wanted
+    ):
         raise InputError(
-            f"output: wanted a class's index or name, several, or a function of the model's output; got {output!r}"
+            "output: wanted a class's index or name, several, or a function of the model's "
+            f"output; got {output!r}"
         )
     plain: list[Any] = [one if isinstance(one, str) else int(one) for one in wanted]
     return plain if several else plain[0]
@@ -175,8 +213,11 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
     """Return the scale asked for, or raise."""
     if scale is not None and scale not in get_args(Scale):
         raise InputError(
-            f"scale: wanted one of {', '.join(get_args(Scale))}, or none for the model's own; got {scale!r}"
+            f"scale: wanted one of {', '.join(get_args(Scale))}, or none for the model's own; got "
+            f"{scale!r}"
         )
     if scale is not None and callable(output):
-        raise InputError("scale: a function given as output= makes its own scale; give one of the two")
+        raise InputError(
+            "scale: a function given as output= makes its own scale; give one of the two"
+        )
     return scale  # type: ignore[no-any-return]

@@ -1,6 +1,7 @@
 """Hugging Face text classifiers: a text's tokens, or its words, are the players.
 
-Every text is a game of its own, since no two have the same players; an absent token is replaced by the mask.
+Every text is a game of its own, since no two have the same players; an absent token is replaced by
+the mask.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,18 +13,28 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.adapters.modules import evaluating
+from shearshap.engine.progress import progress_bar
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation
-from shearshap.progress import progress_bar
 
 if TYPE_CHECKING:
-    from shearshap.explain import Explainer
+    from shearshap.explainer import Explainer
 
 
 def text_classifier(model: Any) -> "TextClassifier | None":
-    """Return the text classifier of a `transformers` pipeline or a pair (model, tokenizer); None of anything else."""
-    parts = model if isinstance(model, tuple) else (getattr(model, "model", None), getattr(model, "tokenizer", None))
-    if len(parts) != 2 or not isinstance(parts[0], nn.Module) or not hasattr(parts[1], "convert_tokens_to_ids"):
+    """Return the text classifier of a `transformers` pipeline or a pair (model, tokenizer); None of
+    anything else.
+    """
+    parts = (
+        model
+        if isinstance(model, tuple)
+        else (getattr(model, "model", None), getattr(model, "tokenizer", None))
+    )
+    if (
+        len(parts) != 2
+        or not isinstance(parts[0], nn.Module)
+        or not hasattr(parts[1], "convert_tokens_to_ids")
+    ):
         return None
     return TextClassifier(*parts)
 
@@ -59,7 +70,9 @@ class Framed(nn.Module):
     def from_embeddings(self, embedded: Tensor) -> Tensor:
         """Map embeddings of the content (n, d, e) to logits (n, k)."""
         frame = self.embed(self.text.template.to(embedded.device)).to(embedded.dtype)
-        place = torch.zeros(len(frame), len(self.text.content), dtype=frame.dtype, device=frame.device)
+        place = torch.zeros(
+            len(frame), len(self.text.content), dtype=frame.dtype, device=frame.device
+        )
         place[self.text.content, torch.arange(len(self.text.content))] = 1
         # a product with 0s and 1s, since writing into a tensor cannot be differentiated in batches
         kept = frame * (1 - place.sum(dim=1))[:, None]
@@ -91,16 +104,27 @@ class TextClassifier:
         """Explain texts one after the other, each at all its coalitions at once."""
         kind, absent = _kind(explainer.groups), self._absent(explainer.background)
         if explainer.feature_names is not None:
-            raise InputError("feature_names: the players of a text are named by its own words; leave feature_names out")
+            raise InputError(
+                "feature_names: the players of a text are named by its own words; leave "
+                "feature_names out"
+            )
         if not getattr(self.tokenizer, "is_fast", False):
-            raise InputError("model: the tokenizer does not tell where its tokens stand in a text; use a fast one")
+            raise InputError(
+                "model: the tokenizer does not tell where its tokens stand in a text; use a fast "
+                "one"
+            )
         split = [self._split(text, kind, at) for at, text in enumerate(_checked(texts))]
         found = []
-        with evaluating(self.model, explainer.device), progress_bar(progress, total=len(split), unit=" texts") as bar:
+        with (
+            evaluating(self.model, explainer.device),
+            progress_bar(progress, total=len(split), unit=" texts") as bar,
+        ):
             for text in split:
                 one = self._one(explainer, text, absent)
                 rows = text.template[text.content][None]
-                found.append(one(rows, budget=budget, tol=tol, interactions=interactions, progress=False))
+                found.append(
+                    one(rows, budget=budget, tol=tol, interactions=interactions, progress=False)
+                )
                 bar.update()
         return _joined(found, split, kind)
 
@@ -125,19 +149,34 @@ class TextClassifier:
         if isinstance(background, str):
             number = tokens.convert_tokens_to_ids(background)
             if number is None or (number == tokens.unk_token_id and background != tokens.unk_token):
-                raise InputError(f"background: the tokenizer knows no token {background!r}; try {tokens.mask_token!r}")
+                raise InputError(
+                    f"background: the tokenizer knows no token {background!r}; try "
+                    f"{tokens.mask_token!r}"
+                )
             return int(number)
         if background is not None:
-            raise InputError(f"background: for texts, wanted a token such as '[MASK]', got {type(background).__name__}")
-        known = (tokens.mask_token_id, tokens.unk_token_id, tokens.pad_token_id, tokens.eos_token_id)
+            raise InputError(
+                "background: for texts, wanted a token such as '[MASK]', got "
+                f"{type(background).__name__}"
+            )
+        known = (
+            tokens.mask_token_id,
+            tokens.unk_token_id,
+            tokens.pad_token_id,
+            tokens.eos_token_id,
+        )
         number = next((number for number in known if number is not None), None)
         if number is None:
-            raise InputError("background: the tokenizer has no mask; pass a token that stands for an absent one")
+            raise InputError(
+                "background: the tokenizer has no mask; pass a token that stands for an absent one"
+            )
         return int(number)
 
     def _split(self, text: str, kind: str, at: int) -> Text:
         """Return a text's tokens and who owns them."""
-        coded = self.tokenizer(text, truncation=True, return_special_tokens_mask=True, return_offsets_mapping=True)
+        coded = self.tokenizer(
+            text, truncation=True, return_special_tokens_mask=True, return_offsets_mapping=True
+        )
         ids, special = coded["input_ids"], coded["special_tokens_mask"]
         content = [place for place, fixed in enumerate(special) if not fixed]
         if not content:
@@ -168,12 +207,16 @@ def _checked(texts: Any) -> list[str]:
     listed = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, Mapping) else []
     wrong = next((one for one in listed if not isinstance(one, str)), None)
     if not listed or wrong is not None:
-        raise InputError(f"rows: wanted a list of texts, got {type(texts if wrong is None else wrong).__name__}")
+        raise InputError(
+            f"rows: wanted a list of texts, got {type(texts if wrong is None else wrong).__name__}"
+        )
     return listed
 
 
 def _joined(found: list[Explanation], split: list[Text], kind: str) -> Explanation:
-    """Return one explanation of all texts; those with fewer players have players without a name and a share of 0."""
+    """Return one explanation of all texts; those with fewer players have players without a name and
+    a share of 0.
+    """
     players = max(len(text.names) for text in split)
     words = np.full((len(split), players), "", dtype=object)
     for at, text in enumerate(split):
@@ -194,20 +237,27 @@ def _joined(found: list[Explanation], split: list[Text], kind: str) -> Explanati
         row_evaluations=_padded([one.row_evaluations for one in found], 0),
         converged=_padded([one.converged for one in found], 0),
         method=", ".join(methods),
-        feature_names=split[0].names if alone else [f"{kind.removesuffix('s')} {at}" for at in range(players)],
+        feature_names=split[0].names
+        if alone
+        else [f"{kind.removesuffix('s')} {at}" for at in range(players)],
         data=None,
         display_data=words,
     )
 
 
 def _padded(parts: list[Any], axes: int) -> Any:
-    """Return arrays (1, p, ...) of several texts as one, with zeros behind on the first `axes` axes after the rows."""
+    """Return arrays (1, p, ...) of several texts as one, with zeros behind on the first `axes` axes
+    after the rows.
+    """
     if any(part is None for part in parts):
         return None
     most = [max(part.shape[axis] for part in parts) for axis in range(1, 1 + axes)]
 
     def pad(part: Any) -> Any:
-        behind = [(0, most[axis - 1] - part.shape[axis]) if 0 < axis <= axes else (0, 0) for axis in range(part.ndim)]
+        behind = [
+            (0, most[axis - 1] - part.shape[axis]) if 0 < axis <= axes else (0, 0)
+            for axis in range(part.ndim)
+        ]
         return np.pad(part, behind)
 
     return np.concatenate([pad(part) for part in parts])

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.design import Design, Estimate, Method, Promise, subsets
 from shearshap.errors import BudgetError
 from shearshap.game import Game
+from shearshap.methods.base import Design, Estimate, Method, Promise
+from shearshap.methods.coalitions import subsets
 
 MOST_PLAYERS = 30
 
@@ -40,7 +41,9 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Enumeration(Design):
-    """All coalitions: the empty, the full, then the rest in binary counting order, listed when they are asked for."""
+    """All coalitions: the empty, the full, then the rest in binary counting order, listed when they
+    are asked for.
+    """
 
     players: int
     device: torch.device
@@ -66,20 +69,26 @@ def enumeration(game: Game) -> Enumeration:
 
 
 def shapley_transform(values: Tensor) -> Tensor:
-    """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order (bit i: player i).
+    """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order (bit i:
+    player i).
 
-    With w_s = s! (p-1-s)! / p!, a set S counts w_{|S|-1} for its members and -w_{|S|} for the others:
+    With w_s = s! (p-1-s)! / p!, a set S counts w_{|S|-1} for its members and -w_{|S|} for the
+    others:
 
         phi_i = sum_{S with i} (w_{|S|-1} + w_{|S|}) v(S) - sum_S w_{|S|} v(S),   w_{-1} = w_p = 0.
 
-    The first sum is wanted for every i; folding the table in half, one player at a time, gives all of them
-    in 2^p + 2^{p-1} + ... additions instead of p sums over the table.
+    The first sum is wanted for every i; folding the table in half, one player at a time, gives all
+    of them in 2^p + 2^{p-1} + ... additions instead of p sums over the table.
     """
     players = values.shape[1].bit_length() - 1
     inner = [1 / (players * comb(players - 1, s)) for s in range(players)]
-    w = torch.tensor([0.0, *inner, 0.0], dtype=values.dtype, device=values.device)  # w[s + 1] is w_s
+    w = torch.tensor(
+        [0.0, *inner, 0.0], dtype=values.dtype, device=values.device
+    )  # w[s + 1] is w_s
     sizes = _sizes(players).to(values.device)
-    centred = values - values[:, :1]  # a constant changes no share, and small numbers lose fewer digits
+    centred = (
+        values - values[:, :1]
+    )  # a constant changes no share, and small numbers lose fewer digits
     total = torch.einsum("c,rck->rk", w[sizes + 1], centred)
     table = (w[sizes] + w[sizes + 1])[:, None] * centred
     shares = []

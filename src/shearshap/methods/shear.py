@@ -8,38 +8,43 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.design import Bools, Differences, Floats, Method, Promise, as_tensor, check_option, normalised, subsets
 from shearshap.game import Game
-from shearshap.interaction import (
+from shearshap.interactions.cross import (
     Interaction,
     cross_contribution,
     second_difference_evaluations,
     takes_evaluations,
 )
+from shearshap.methods.base import Method, Promise, check_option
+from shearshap.methods.coalitions import Bools, Floats, as_tensor, subsets
+from shearshap.methods.differences import Differences
+from shearshap.methods.spread import normalised
 
 
 @dataclass(frozen=True)
 class Shear(Method):
     """SHEAR (Wang et al. 2022). For player i, with cooperators S_i the K players of largest eta_ij:
 
-        phi_i = sum over S_n in 2^{S_i} of [v(S_n + V_n + i) - v(S_n + V_n)] / ((K + 1) C(K, |S_n|)),
+        phi_i = sum over S_n in 2^{S_i} of [v(S_n + V_n + i) - v(S_n + V_n)] / ((K + 1) C(K,
+        |S_n|)),
 
     N = 2^(K+1) evaluations for each player; the largest power of two that fits the budget is taken.
 
     Parameters
     ----------
     antithetical
-        Whether the other players form random backgrounds V_n, complements of each other for S_n and its
-        complement (Section 4.2). False: they stay absent (the ablation without antithetical sampling).
+        Whether the other players form random backgrounds V_n, complements of each other for S_n and
+        its complement (Section 4.2). False: they stay absent (the ablation without antithetical
+        sampling).
     selection
         "cross-contribution", or "random" cooperators (the ablation without cooperator selection).
     unbiased
-        False: V_n takes each other player with probability 1/2, as in the paper, which is biased. True: with
-        probability q ~ Beta(|S_n| + 1, K - |S_n| + 1), the distribution of a coalition's density given S_n,
-        which is not, at the same cost.
+        False: V_n takes each other player with probability 1/2, as in the paper, which is biased.
+        True: with probability q ~ Beta(|S_n| + 1, K - |S_n| + 1), the distribution of a coalition's
+        density given S_n, which is not, at the same cost.
     interaction
-        How cross-contribution is found; see `shearshap.interaction`. Second differences are evaluations, and
-        come out of the budget.
+        How cross-contribution is found; see `shearshap.interactions.cross`. Second differences are
+        evaluations, and come out of the budget.
     """
 
     antithetical: bool = True
@@ -61,7 +66,9 @@ class Shear(Method):
         return frozenset(always | pairwise | unbiased)
 
     def minimum(self, game: Game) -> int:
-        """Return the coalitions of N = 4, one cooperator and its antithetical pair, and of second differences."""
+        """Return the coalitions of N = 4, one cooperator and its antithetical pair, and of second
+        differences.
+        """
         return self._looks(game) + 2 + 4 * game.players
 
     def _looks(self, game: Game) -> int:
@@ -81,7 +88,9 @@ class Shear(Method):
         return layout.of(others, as_tensor(subset_weights(chosen), game), shared=False)
 
     def _density(self, chosen: Bools, players: int, rng: np.random.Generator) -> Floats:
-        """Return the chance with which another player joins V_n, (p, n): the second half mirrors the first."""
+        """Return the chance with which another player joins V_n, (p, n): the second half mirrors
+        the first.
+        """
         size = chosen.sum(axis=1)
         shape = (players, len(chosen))
         if not self.unbiased:
@@ -100,11 +109,14 @@ class Shear(Method):
     def _ranked(self, game: Game, rng: np.random.Generator) -> Tensor:
         """Return every player's cooperators, the best first, (r, p, p-1)."""
         if self.selection == "random":
-            eta = as_tensor(rng.random((1, game.players, game.players)), game).expand(game.rows, -1, -1)
+            eta = as_tensor(rng.random((1, game.players, game.players)), game).expand(
+                game.rows, -1, -1
+            )
         else:
             eta = cross_contribution(game, self.interaction)
         own = torch.eye(game.players, dtype=torch.bool, device=game.device)
-        # rounded, so that players who are alike but for rounding tie; a stable sort then goes by their number
+        # rounded, so that players who are alike but for rounding tie; a stable sort then goes by
+        # their number
         size = eta.amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(eta.dtype).tiny)
         grid = (eta / size * 1e4).round().masked_fill(own, -1)
         return grid.argsort(dim=2, descending=True, stable=True)[:, :, :-1]
@@ -112,14 +124,16 @@ class Shear(Method):
 
 @dataclass(frozen=True)
 class Mirrored(Differences):
-    """Differences of all subsets of a player's cooperators; those of subset n and of the n-th last form a pair."""
+    """Differences of all subsets of a player's cooperators; those of subset n and of the n-th last
+    form a pair.
+    """
 
     def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors (r, p, k) of differences (r, p, n, k) by collapsed strata.
 
-        Each pair of subsets has one draw of its backgrounds. Two pairs that differ in one cooperator, the last, stand
-        for two draws of one stratum: with d the difference of their means, var = sum (w^2 + w'^2) d^2 / 2, which is
-        too large by what that cooperator changes.
+        Each pair of subsets has one draw of its backgrounds. Two pairs that differ in one
+        cooperator, the last, stand for two draws of one stratum: with d the difference of their
+        means, var = sum (w^2 + w'^2) d^2 / 2, which is too large by what that cooperator changes.
         """
         players, half = differences.shape[1], differences.shape[2] // 2
         if 2 * half == 1 << (players - 1):
@@ -142,15 +156,17 @@ def most_cooperators(budget: int, players: int) -> int:
 def subset_weights(chosen: Bools) -> Floats:
     """Return the weight 1 / ((K + 1) C(K, |S|)) of every subset (n, K) of the K cooperators."""
     cooperators = chosen.shape[1]
-    by_size = np.array([1 / ((cooperators + 1) * comb(cooperators, s)) for s in range(cooperators + 1)])
+    by_size = np.array(
+        [1 / ((cooperators + 1) * comb(cooperators, s)) for s in range(cooperators + 1)]
+    )
     return np.asarray(by_size[chosen.sum(axis=1)])
 
 
 def join(backgrounds: Tensor, cooperators: Tensor, chosen: Tensor) -> Tensor:
     """Return the coalitions S_n + V_n, (r, p, n, p).
 
-    `backgrounds` (p, n, p) say who joins, `cooperators` (r, p, K) are the players of whom `chosen` (n, K)
-    decides instead.
+    `backgrounds` (p, n, p) say who joins, `cooperators` (r, p, K) are the players of whom `chosen`
+    (n, K) decides instead.
     """
     rows, players, count = *cooperators.shape[:2], len(chosen)
     others = backgrounds.expand(rows, -1, -1, -1).clone()

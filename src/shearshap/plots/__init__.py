@@ -1,7 +1,8 @@
-"""Plots of explanations, each a function of an `Explanation` of one output, on `ax` or on a figure of its own.
+"""Plots of explanations, each a function of an `Explanation` of one output, on `ax` or on a figure
+of its own.
 
-None of them shows a window or changes matplotlib's settings; each returns the Axes, for titles and files:
-`plots.waterfall(explanation).figure.savefig("row.png")`.
+None of them shows a window or changes matplotlib's settings; each returns the Axes, for titles and
+files: `plots.waterfall(explanation).figure.savefig("row.png")`.
 """
 
 try:

@@ -40,12 +40,15 @@ class _Steps:
     colours: list[str]
 
 
-def waterfall(explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw how the players' values lead from a row's base value to its prediction, the largest first.
+def waterfall(
+    explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Draw how the players' values lead from a row's base value to its prediction, the largest
+    first.
 
-    The players beyond `max_players` are summed as "n others". Whiskers and ± are 95 % intervals of the single values;
-    a sum has none, as how its parts err together is not known. What the values miss of the prediction, if anything,
-    is a bar of its own, the gap.
+    The players beyond `max_players` are summed as "n others". Whiskers and ± are 95 % intervals of
+    the single values; a sum has none, as how its parts err together is not known. What the values
+    miss of the prediction, if anything, is a bar of its own, the gap.
 
     Parameters
     ----------
@@ -69,19 +72,25 @@ def waterfall(explanation: Explanation, *, row: int = 0, max_players: int = 10, 
     ax.plot([base, prediction], [0, len(starts)], "D", color=INK, markersize=4, zorder=3)
     lines(ax, ["base value", *steps.labels, "prediction"])
     places = decimals(steps.sizes)
-    shares = [with_margin(*pair, places) for pair in zip(steps.sizes.tolist(), steps.margins.tolist(), strict=True)]
+    shares = [
+        with_margin(*pair, places)
+        for pair in zip(steps.sizes.tolist(), steps.margins.tolist(), strict=True)
+    ]
     column(ax, [written(base, places), *shares, written(prediction, places)])
-    ax.set_xlabel(about(one, "from base value to prediction", intervals=bool((steps.margins > 0).any())))
+    ax.set_xlabel(
+        about(one, "from base value to prediction", intervals=bool((steps.margins > 0).any()))
+    )
     tidy(ax, "x")
     return ax
 
 
 def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
-    """Draw the mean size of every player's value over the rows, the largest first; of a single row, the values.
+    """Draw the mean size of every player's value over the rows, the largest first; of a single row,
+    the values.
 
-    Whiskers are 95 % intervals of the estimate for these rows. For a mean they are the mean of the rows' intervals:
-    what holds even if all rows err together, as rows that share their coalitions may. They do not say how the mean
-    would differ for other rows.
+    Whiskers are 95 % intervals of the estimate for these rows. For a mean they are the mean of the
+    rows' intervals: what holds even if all rows err together, as rows that share their coalitions
+    may. They do not say how the mean would differ for other rows.
 
     Parameters
     ----------
@@ -98,14 +107,22 @@ def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = No
     kept = largest(sizes, checked_count("max_players", max_players))
     ax = axes_of(ax, 6.4, 1.2 + 0.3 * len(kept))
     ax.use_sticky_edges = not single
-    ax.barh(range(len(kept)), sizes[kept], height=0.62, color=sign_colours(sizes[kept]) if single else GREY)
+    ax.barh(
+        range(len(kept)),
+        sizes[kept],
+        height=0.62,
+        color=sign_colours(sizes[kept]) if single else GREY,
+    )
     spread = margins(one)
     if spread is not None:
         margin = spread.mean(axis=0)[kept]
         down = margin if single else np.minimum(margin, sizes[kept])  # a mean size is not below 0
         ax.errorbar(sizes[kept], range(len(kept)), xerr=np.stack((down, margin)), **_WHISKER)  # type: ignore[arg-type]
     ax.axvline(0, color=GREY, linewidth=0.8)
-    lines(ax, [_label(one, player) if single else shorten(one.feature_names[player]) for player in kept])
+    lines(
+        ax,
+        [_label(one, player) if single else shorten(one.feature_names[player]) for player in kept],
+    )
     places = decimals(sizes)
     column(ax, [written(size, places, sign=single) for size in sizes[kept].tolist()])
     what = "Shapley value" if single else f"mean |Shapley value| of {len(one):,} rows"
@@ -136,10 +153,19 @@ def _steps(one: Explanation, max_players: int) -> _Steps:
 
 
 def _draw_steps(ax: Axes, steps: _Steps, starts: Floats) -> None:
-    """Draw every bar from where the one before it ends, (n + 1,) with the last end, and whiskers at their ends."""
+    """Draw every bar from where the one before it ends, (n + 1,) with the last end, and whiskers at
+    their ends.
+    """
     line = np.arange(1, len(starts))
     ax.barh(line, steps.sizes, left=starts[:-1], height=0.62, color=steps.colours, zorder=2)
-    ax.vlines(starts, np.append(0, line), np.append(line, len(starts)), color=GREY, linewidth=0.8, zorder=1)
+    ax.vlines(
+        starts,
+        np.append(0, line),
+        np.append(line, len(starts)),
+        color=GREY,
+        linewidth=0.8,
+        zorder=1,
+    )
     sure = steps.margins > 0
     if sure.any():
         ax.errorbar(starts[1:][sure], line[sure], xerr=steps.margins[sure], zorder=3, **_WHISKER)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""What all plots share: colours, axes, checks of what was given, and how names and numbers are written."""
+"""What all plots share: colours, axes, checks of what was given, and how names and numbers are
+written.
+"""
 
 from math import ceil
 
@@ -27,11 +29,14 @@ Ints = NDArray[np.int64]
 def one_output(explanation: Explanation, plot: str) -> Explanation:
     """Return the explanation, or raise where it is none or has several outputs."""
     if not isinstance(explanation, Explanation):
-        raise InputError(f"{plot}: wanted a shearshap.Explanation, got {type(explanation).__name__}")
+        raise InputError(
+            f"{plot}: wanted a shearshap.Explanation, got {type(explanation).__name__}"
+        )
     names = explanation.output_names
     if explanation.values.ndim == 3 and len(names) > 1:
         raise InputError(
-            f"{plot} draws one output, this explanation has {len(names)} ({', '.join(map(shorten, names[:4]))}"
+            f"{plot} draws one output, this explanation has {len(names)} "
+            f"({', '.join(map(shorten, names[:4]))}"
             f"{', ...' if len(names) > 4 else ''}); take explanation.output({names[0]!r})"
         )
     if not len(explanation):
@@ -59,23 +64,36 @@ def player_number(explanation: Explanation, player: int | str, option: str) -> i
     names = explanation.feature_names
     if isinstance(player, str) and player in names:
         return names.index(player)
-    if isinstance(player, int | np.integer) and not isinstance(player, bool) and -len(names) <= player < len(names):
+    if (
+        isinstance(player, int | np.integer)
+        and not isinstance(player, bool)
+        and -len(names) <= player < len(names)
+    ):
         return int(player) % len(names)
-    raise InputError(f"{option}: there is no player {player!r}; there are {', '.join(names)} (0 to {len(names) - 1})")
+    raise InputError(
+        f"{option}: there is no player {player!r}; there are {', '.join(names)} (0 to "
+        f"{len(names) - 1})"
+    )
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes given, or those of a new figure of a size in inches whose layout makes room for labels."""
+    """Return the axes given, or those of a new figure of a size in inches whose layout makes room
+    for labels.
+    """
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
-    figure = plt.figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    figure = plt.figure(
+        figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
+    )
     return figure.add_subplot()
 
 
 def tidy(ax: Axes, grid: str) -> None:
-    """Leave of the frame only the bottom line, and a light grid along one axis ("x" or "y") or "both"."""
+    """Leave of the frame only the bottom line, and a light grid along one axis ("x" or "y") or
+    "both".
+    """
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color(GREY)
     ax.set_axisbelow(True)
@@ -102,7 +120,9 @@ def column(ax: Axes, numbers: list[str]) -> None:
 
 
 def margins(explanation: Explanation) -> Floats | None:
-    """Return half the length of every value's interval, (r, p), NaN where unknown; None where none has a length."""
+    """Return half the length of every value's interval, (r, p), NaN where unknown; None where none
+    has a length.
+    """
     if explanation.standard_errors is None or not (explanation.standard_errors > 0).any():
         return None
     half = explanation.interval(LEVEL)[1] - explanation.values
@@ -110,17 +130,23 @@ def margins(explanation: Explanation) -> Floats | None:
 
 
 def largest(sizes: Floats, count: int) -> Ints:
-    """Return the numbers of the largest by size, the largest first, and of equal ones the first first."""
+    """Return the numbers of the largest by size, the largest first, and of equal ones the first
+    first.
+    """
     return np.argsort(-np.abs(sizes), kind="stable")[:count]
 
 
 def sign_colours(values: Floats) -> list[str]:
-    """Return the colour of every value: one for those that raise the output, one for those that lower it."""
+    """Return the colour of every value: one for those that raise the output, one for those that
+    lower it.
+    """
     return np.where(values < 0, LOWERS, RAISES).tolist()  # type: ignore[no-any-return]
 
 
 def shorten(text: object, letters: int = NAME) -> str:
-    """Return a text on one line, with an ellipsis in its middle where it is long, and no mathematics in it."""
+    """Return a text on one line, with an ellipsis in its middle where it is long, and no
+    mathematics in it.
+    """
     line = " ".join(str(text).split())
     if len(line) > letters:
         head = ceil(2 * (letters - 1) / 3)
@@ -143,7 +169,9 @@ def missing(value: object) -> bool:
 
 
 def _readable(value: object) -> str:
-    return f"{value:.4g}".replace("-", MINUS) if isinstance(value, float | np.floating) else str(value)
+    return (
+        f"{value:.4g}".replace("-", MINUS) if isinstance(value, float | np.floating) else str(value)
+    )
 
 
 def with_margin(number: float, margin: float, places: int | None) -> str:
@@ -152,8 +180,17 @@ def with_margin(number: float, margin: float, places: int | None) -> str:
     return f"{share} ± {written(margin, places)}" if margin >= least(number, places) else share
 
 
-def about(explanation: Explanation, what: str, left_out: int = 0, *, intervals: bool = False, letters: int = 40) -> str:
-    """Return an axis label: what is drawn, of which output, with intervals or not, and how many players it lacks."""
+def about(
+    explanation: Explanation,
+    what: str,
+    left_out: int = 0,
+    *,
+    intervals: bool = False,
+    letters: int = 40,
+) -> str:
+    """Return an axis label: what is drawn, of which output, with intervals or not, and how many
+    players it lacks.
+    """
     first = what + (", with 95 % intervals" if intervals else "")
     others = f"\n({left_out} smaller players not shown)" if left_out else ""
     name = explanation.output_names[0]

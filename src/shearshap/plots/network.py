@@ -46,9 +46,13 @@ class Strengths:
 
 
 def strengths(one: Explanation, edges: Edges | None = None) -> Strengths | None:
-    """Return the cross-contribution or interactions of an explanation, the first that it has, or None."""
+    """Return the cross-contribution or interactions of an explanation, the first that it has, or
+    None.
+    """
     if edges not in (None, "cross-contribution", "interactions"):
-        raise InputError(f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}")
+        raise InputError(
+            f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}"
+        )
     if one.cross_contribution is not None and edges != "interactions":
         return Strengths("cross-contribution", one.cross_contribution, signed=False)
     if one.interactions is not None and edges != "cross-contribution":
@@ -67,9 +71,9 @@ def cooperators(
 ) -> Axes:
     """Draw the players on a circle, and between them how strongly they act together.
 
-    A node's area is |value| and its colour the value's sign; an edge's width is the cross-contribution (grey), or the
-    |interaction| with the colour of its sign. Over all rows, sizes and widths are means of absolute values, and colours
-    the sign of the mean.
+    A node's area is |value| and its colour the value's sign; an edge's width is the
+    cross-contribution (grey), or the |interaction| with the colour of its sign. Over all rows,
+    sizes and widths are means of absolute values, and colours the sign of the mean.
 
     Parameters
     ----------
@@ -91,7 +95,8 @@ def cooperators(
     count, found = checked_count("max_edges", max_edges), strengths(one, edges)
     if found is None:
         raise InputError(
-            f"cooperators: this explanation has no {edges or 'interactions'}; explain with interactions=True"
+            f"cooperators: this explanation has no {edges or 'interactions'}; explain with "
+            "interactions=True"
         )
     sizes, means = np.abs(one.values).mean(axis=0), one.values.mean(axis=0)
     # in the players' own order, so that two rows' networks can be compared
@@ -101,7 +106,14 @@ def cooperators(
     strongest = _draw_edges(ax, place, found, kept, count)
     biggest = min(_LARGEST, (_AROUND / len(kept)) ** 2)
     area = biggest * sizes[kept] / (sizes.max() or 1.0)
-    ax.scatter(place[:, 0], place[:, 1], np.maximum(area, 6), sign_colours(means[kept]), edgecolors="white", zorder=3)
+    ax.scatter(
+        place[:, 0],
+        place[:, 1],
+        np.maximum(area, 6),
+        sign_colours(means[kept]),
+        edgecolors="white",
+        zorder=3,
+    )
     texts = _names(ax, place, [one.feature_names[player] for player in kept], np.sqrt(area) / 2)
     marks = _marks(found, strongest, float(sizes.max()))
     ax.legend(handles=marks, loc="lower center", frameon=False, fontsize=SMALL, labelcolor=INK)
@@ -136,12 +148,16 @@ def _draw_edges(ax: Axes, place: Floats, found: Strengths, kept: Ints, count: in
     shade = np.clip(0.25 + 0.6 * widths / _WIDEST, 0, 1)
     ends = np.stack((place[i[order]], place[j[order]]), axis=1)
     if len(order):
-        ax.add_collection(LineCollection(list(ends), linewidths=widths, colors=colours, alpha=shade, zorder=2))
+        ax.add_collection(
+            LineCollection(list(ends), linewidths=widths, colors=colours, alpha=shade, zorder=2)
+        )
     return strongest
 
 
 def _names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> list[Annotation]:
-    """Write each name outside the circle, clear of its node; where there are many, along the radius."""
+    """Write each name outside the circle, clear of its node; where there are many, along the
+    radius.
+    """
     crowded, texts = len(names) > _CROWDED, []
     for (x, y), name, radius in zip(place.tolist(), names, radii.tolist(), strict=True):
         away, angle = radius + _CLEAR, np.degrees(np.arctan2(y, x))
@@ -158,7 +174,8 @@ def _names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> list[Ann
 def _fit(ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, *, below: float) -> None:
     """Set limits so that all names, and the legend `below` in points, lie inside the axes.
 
-    With S points to a unit, a name that needs n points beyond its node at x fits in W points if S |x| + n <= W / 2.
+    With S points to a unit, a name that needs n points beyond its node at x fits in W points if S
+    |x| + n <= W / 2.
     """
     inches = 72 / ax.figure.dpi
     boxes = [text.get_window_extent() for text in texts]
@@ -166,13 +183,21 @@ def _fit(ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, *, bel
     needs = sizes + radii[:, None] + _CLEAR
     room = np.array([ax.bbox.width, ax.bbox.height]) * inches - (0, below)
     scale = ((room / 2 - needs) / np.maximum(np.abs(place), 0.1)).min()
-    half_x, half_y = room / 2 / max(scale, room.min() / 8)  # in a tiny plot names may leave, but something is drawn
-    ax.set(aspect="equal", xlim=(-half_x, half_x), ylim=(-half_y - below * 2 * half_y / room[1], half_y))
+    half_x, half_y = (
+        room / 2 / max(scale, room.min() / 8)
+    )  # in a tiny plot names may leave, but something is drawn
+    ax.set(
+        aspect="equal",
+        xlim=(-half_x, half_x),
+        ylim=(-half_y - below * 2 * half_y / room[1], half_y),
+    )
 
 
 def _marks(found: Strengths, strongest: float, largest: float) -> list[Line2D]:
     """Return what a legend says of nodes and edges, with the largest of each as a measure."""
-    size, strength = (written(number, decimals(np.array([number]))) for number in (largest, strongest))
+    size, strength = (
+        written(number, decimals(np.array([number]))) for number in (largest, strongest)
+    )
 
     def dot(colour: str, label: str) -> Line2D:
         return Line2D([], [], marker="o", linestyle="", color=colour, label=label)
@@ -181,5 +206,13 @@ def _marks(found: Strengths, strongest: float, largest: float) -> list[Line2D]:
         return Line2D([], [], color=colour, linewidth=3, label=label)
 
     what = f"{found.kind} (strongest {strength})"
-    edges = [edge(RAISES, f"positive {what}"), edge(LOWERS, "negative")] if found.signed else [edge(GREY, what)]
-    return [dot(RAISES, f"raises the output (largest |Shapley value| {size})"), dot(LOWERS, "lowers it"), *edges]
+    edges = (
+        [edge(RAISES, f"positive {what}"), edge(LOWERS, "negative")]
+        if found.signed
+        else [edge(GREY, what)]
+    )
+    return [
+        dot(RAISES, f"raises the output (largest |Shapley value| {size})"),
+        dot(LOWERS, "lowers it"),
+        *edges,
+    ]

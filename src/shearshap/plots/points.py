@@ -1,4 +1,6 @@
-"""Points, one for every row: all players' values at once, and one player's values against what it is."""
+"""Points, one for every row: all players' values at once, and one player's values against what it
+is.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -54,8 +56,8 @@ class _Column:
 def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
     """Draw every row's values, a swarm of points for each player, the largest mean size first.
 
-    A point's colour is the rank of the player's `data` among the rows, from blue (low) to red (high); it is grey where
-    there is no number.
+    A point's colour is the rank of the player's `data` among the rows, from blue (low) to red
+    (high); it is grey where there is no number.
 
     Parameters
     ----------
@@ -73,7 +75,11 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     lines(ax, [shorten(one.feature_names[player]) for player in kept])
     ax.axvline(0, color=GREY, linewidth=0.8, zorder=1)
     tidy(ax, "both")
-    ranks = np.full_like(values, np.nan) if one.data is None else _ranks(np.asarray(one.data, np.float64)[:, kept])
+    ranks = (
+        np.full_like(values, np.nan)
+        if one.data is None
+        else _ranks(np.asarray(one.data, np.float64)[:, kept])
+    )
     place = np.arange(len(kept)) + swarm(values, *_room(ax, len(kept), vertical=True))
     dots = _dots(ax, values.reshape(-1), place.reshape(-1), ranks.reshape(-1), limits=(0, 1))
     if not np.isnan(ranks).all():
@@ -92,17 +98,19 @@ def dependence(
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a player's values against what it is in each row, coloured by the player that it acts with most.
+    """Draw a player's values against what it is in each row, coloured by the player that it acts
+    with most.
 
     Parameters
     ----------
     explanation
         Of one output, with `data` or `display_data`.
     player
-        Its name or number. Texts in `display_data` that are not all numbers are categories, the rarest as "others".
+        Its name or number. Texts in `display_data` that are not all numbers are categories, the
+        rarest as "others".
     cooperator
-        The player to colour by; None: the one with the largest mean cross-contribution, or where there is none
-        the largest mean |interaction|.
+        The player to colour by; None: the one with the largest mean cross-contribution, or where
+        there is none the largest mean |interaction|.
     errors
         Whether to draw the 95 % intervals.
     ax
@@ -110,7 +118,11 @@ def dependence(
     """
     one = one_output(explanation, "dependence")
     number = player_number(one, player, "player")
-    other = _strongest(one, number) if cooperator is None else player_number(one, cooperator, "cooperator")
+    other = (
+        _strongest(one, number)
+        if cooperator is None
+        else player_number(one, cooperator, "cooperator")
+    )
     own, colour = _column(one, number, _KINDS), _column(one, other, _COLOURED)
     bounds = one.interval(LEVEL) if errors else None
     ax = axes_of(ax, 6.4, 4.2)
@@ -118,10 +130,14 @@ def dependence(
     ax.axhline(0, color=GREY, linewidth=0.8, zorder=1)
     tidy(ax, "y" if own.categories else "both")
     if bounds is not None:
-        ax.vlines(place, bounds[0][:, number], bounds[1][:, number], color=GREY, linewidth=0.6, zorder=2)
+        ax.vlines(
+            place, bounds[0][:, number], bounds[1][:, number], color=GREY, linewidth=0.6, zorder=2
+        )
     _coloured(ax, place, one.values[:, number], colour, shorten(one.feature_names[other]))
     empty = int(np.isnan(place).sum())
-    ax.set_xlabel(shorten(one.feature_names[number]) + (f" ({empty} rows without a number)" if empty else ""))
+    ax.set_xlabel(
+        shorten(one.feature_names[number]) + (f" ({empty} rows without a number)" if empty else "")
+    )
     ax.set_ylabel(about(one, "Shapley value", intervals=errors, letters=28))
     return ax
 
@@ -129,12 +145,15 @@ def dependence(
 def swarm(values: Floats, bins: int, levels: float) -> Floats:
     """Return how far each point (r, q) stands off the middle of its column's swarm, within +-0.42.
 
-    Points of a column whose values fall into the same of so many bins stand at 0, 1, -1, 2, -2, ... dots from the
-    middle; `levels` is how many dots fit beside each other. A fuller swarm is squeezed.
+    Points of a column whose values fall into the same of so many bins stand at 0, 1, -1, 2, -2, ...
+    dots from the middle; `levels` is how many dots fit beside each other. A fuller swarm is
+    squeezed.
     """
     low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
     width = (high - low) / bins or 1.0
-    keys = np.floor((values - low) / width).astype(np.int64) + np.arange(values.shape[1]) * (bins + 2)
+    keys = np.floor((values - low) / width).astype(np.int64) + np.arange(values.shape[1]) * (
+        bins + 2
+    )
     place = _rank_within(keys.reshape(-1)).reshape(values.shape)
     steps = (place + 1) // 2 * np.where(place % 2 == 1, 1, -1)  # 0, 1, -1, 2, -2, ...
     farthest = np.abs(steps).max(axis=0, initial=1)
@@ -151,7 +170,9 @@ def _rank_within(keys: Ints) -> Ints:
 
 
 def _room(ax: Axes, columns: int, *, vertical: bool) -> tuple[int, float]:
-    """Return how many dots fit along the values, and across one of the swarms, which stack vertically or do not."""
+    """Return how many dots fit along the values, and across one of the swarms, which stack
+    vertically or do not.
+    """
     box = ax.get_window_extent()
     dot = _DOT * ax.figure.dpi / 72
     along, across = (box.width, box.height) if vertical else (box.height, box.width)
@@ -159,24 +180,32 @@ def _room(ax: Axes, columns: int, *, vertical: bool) -> tuple[int, float]:
 
 
 def _ranks(data: Floats) -> Floats:
-    """Return each column's ranks from 0 to 1, equal for equal numbers, NaN for those that are not numbers."""
+    """Return each column's ranks from 0 to 1, equal for equal numbers, NaN for those that are not
+    numbers.
+    """
     ranks = np.full(data.shape, np.nan)
     for column in range(data.shape[1]):
         known = np.isfinite(data[:, column])
-        kinds, place, counts = np.unique(data[known, column], return_inverse=True, return_counts=True)
+        kinds, place, counts = np.unique(
+            data[known, column], return_inverse=True, return_counts=True
+        )
         middle = np.cumsum(counts) - (counts + 1) / 2
         ranks[known, column] = (middle / max(1, known.sum() - 1))[place] if len(kinds) > 1 else 0.5
     return ranks
 
 
-def _dots(ax: Axes, x: Floats, y: Floats, colour: Floats, *, limits: tuple[float, float]) -> PathCollection:
+def _dots(
+    ax: Axes, x: Floats, y: Floats, colour: Floats, *, limits: tuple[float, float]
+) -> PathCollection:
     """Draw points: those without a colour first, in grey."""
     known = ~np.isnan(colour)
     look = _look(len(x))
     if not known.all():
         ax.scatter(x[~known], y[~known], color=GREY, zorder=2, **look)
     low, high = limits
-    return ax.scatter(x[known], y[known], c=colour[known], cmap=LOW_TO_HIGH, vmin=low, vmax=high, zorder=3, **look)
+    return ax.scatter(
+        x[known], y[known], c=colour[known], cmap=LOW_TO_HIGH, vmin=low, vmax=high, zorder=3, **look
+    )
 
 
 def _look(points: int) -> dict[str, Any]:
@@ -199,7 +228,9 @@ def _strongest(one: Explanation, player: int) -> int:
 def _column(one: Explanation, player: int, kinds: int) -> _Column:
     """Return what a player is in every row, with no more categories than `kinds` and "others"."""
     if one.display_data is None and one.data is None:
-        raise InputError("dependence needs the rows' data, this explanation has neither data nor display_data")
+        raise InputError(
+            "dependence needs the rows' data, this explanation has neither data nor display_data"
+        )
     told = one.data[:, player] if one.display_data is None else one.display_data[:, player]  # type: ignore[index]
     try:
         numbers = np.array([np.nan if missing(value) else float(value) for value in told])
@@ -210,7 +241,9 @@ def _column(one: Explanation, player: int, kinds: int) -> _Column:
 
 
 def _categories(texts: Any, data: Floats | None, kinds: int) -> _Column:
-    """Return categories in the order of their mean `data`, or the most frequent first; the rarest are "others"."""
+    """Return categories in the order of their mean `data`, or the most frequent first; the rarest
+    are "others".
+    """
     names, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
     kept = np.argsort(-counts, kind="stable")[: len(names) if len(names) <= kinds else kinds - 1]
     if data is not None:
@@ -220,11 +253,17 @@ def _categories(texts: Any, data: Floats | None, kinds: int) -> _Column:
     numbers[kept] = np.arange(len(kept))
     if len(kept) == len(names):
         return _Column(numbers[place], names[kept].tolist())
-    return _Column(numbers[place], [*names[kept].tolist(), f"{len(names) - len(kept)} others"], others=len(kept))
+    return _Column(
+        numbers[place],
+        [*names[kept].tolist(), f"{len(names) - len(kept)} others"],
+        others=len(kept),
+    )
 
 
 def _category_axis(ax: Axes, own: _Column, values: Floats) -> Floats:
-    """Put categories on the x-axis, and return where each row's point stands: beside those of like value."""
+    """Put categories on the x-axis, and return where each row's point stands: beside those of like
+    value.
+    """
     assert own.categories is not None
     names = [shorten(name, VALUE) for name in own.categories]
     count = len(names)
@@ -249,7 +288,9 @@ def _category_axis(ax: Axes, own: _Column, values: Floats) -> Floats:
 def _coloured(ax: Axes, x: Floats, y: Floats, colour: _Column, name: str) -> None:
     """Draw points coloured by a cooperator: its categories with a legend, its numbers with a bar."""
     if colour.categories is not None:
-        hues = [GREY if kind == colour.others else KINDS[kind] for kind in range(len(colour.categories))]
+        hues = [
+            GREY if kind == colour.others else KINDS[kind] for kind in range(len(colour.categories))
+        ]
         ax.scatter(x, y, c=[hues[int(kind)] for kind in colour.numbers], **_look(len(x)))
         _legend(ax, name, dict(zip(colour.categories, hues, strict=True)))
         return
@@ -257,12 +298,19 @@ def _coloured(ax: Axes, x: Floats, y: Floats, colour: _Column, name: str) -> Non
     low, high = _limits(known)
     dots = _dots(ax, x, y, colour.numbers, limits=(low, high))
     if known.size:
-        beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+        beyond = {
+            (False, False): "neither",
+            (True, False): "min",
+            (False, True): "max",
+            (True, True): "both",
+        }
         _colour_bar(ax, dots, name, beyond[bool(known.min() < low), bool(known.max() > high)])
 
 
 def _limits(known: Floats) -> tuple[float, float]:
-    """Return the numbers where colours begin and end: percentiles, unless nearly all numbers are the same."""
+    """Return the numbers where colours begin and end: percentiles, unless nearly all numbers are
+    the same.
+    """
     if not known.size:
         return 0.0, 1.0
     for low, high in (np.percentile(known, [5, 95]), (known.min(), known.max())):
@@ -274,7 +322,15 @@ def _limits(known: Floats) -> tuple[float, float]:
 def _legend(ax: Axes, title: str, hues: dict[str, str]) -> None:
     """Say beside the axes which category has which colour."""
     marks = [
-        Line2D([], [], marker="o", linestyle="", color=hue, markersize=5, label=shorten(category, VALUE))
+        Line2D(
+            [],
+            [],
+            marker="o",
+            linestyle="",
+            color=hue,
+            markersize=5,
+            label=shorten(category, VALUE),
+        )
         for category, hue in hues.items()
     ]
     ax.legend(
@@ -287,7 +343,12 @@ def _colour_bar(ax: Axes, dots: PathCollection, label: str, extend: str = "neith
     """Draw a bar of the points' colours, without their transparency, beside the axes."""
     colours = ScalarMappable(norm=dots.norm, cmap=dots.cmap)
     bar = ax.figure.colorbar(
-        colours, ax=ax, aspect=30, pad=0.02, extend=extend, ticks=MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        colours,
+        ax=ax,
+        aspect=30,
+        pad=0.02,
+        extend=extend,
+        ticks=MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]),
     )
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)

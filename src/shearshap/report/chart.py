@@ -1,6 +1,8 @@
-"""Charts of lines as HTML: words, marks on one common scale, and a number, as wide as there is room.
+"""Charts of lines as HTML: words, marks on one common scale, and a number, as wide as there is
+room.
 
-Words are the page's own text, which wraps and stays as large on a phone; marks are SVG, which is printed too.
+Words are the page's own text, which wraps and stays as large on a phone; marks are SVG, which is
+printed too.
 """
 
 from collections.abc import Sequence
@@ -65,9 +67,9 @@ def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.
     scale = _scale([end for line in lines for end in line.ends] + ([] if rule is None else [rule]))
     told = Markup("").join(_line(line, scale, rule) for line in lines)
     return str(
-        Markup('<div class="chart" role="group" aria-label="{}">{}{}<p class="unit">{}</p></div>').format(
-            alt, told, _ticks(scale), unit
-        )
+        Markup(
+            '<div class="chart" role="group" aria-label="{}">{}{}<p class="unit">{}</p></div>'
+        ).format(alt, told, _ticks(scale), unit)
     )
 
 
@@ -97,13 +99,17 @@ def _marks(line: Line, scale: Span, rule: float | None, middle: int) -> list[str
         return f"{100 * (value - scale[0]) / (scale[1] - scale[0]):.2f}%"
 
     def upright(value: float, top: float, bottom: float, kind: str) -> str:
-        return f'<line class="{kind}" x1="{x(value)}" x2="{x(value)}" y1="{top:g}" y2="{bottom:g}"/>'
+        return (
+            f'<line class="{kind}" x1="{x(value)}" x2="{x(value)}" y1="{top:g}" y2="{bottom:g}"/>'
+        )
 
     marks = [] if rule is None else [upright(rule, 0, 2 * middle, "rule")]
     if line.bar is not None:
         left, right = sorted(line.bar)
         width = 100 * (right - left) / (scale[1] - scale[0])
-        marks.append(f'<rect x="{x(left)}" width="{width:.2f}%" y="2" height="{2 * middle - 4}" fill="{line.color}"/>')
+        marks.append(
+            f'<rect x="{x(left)}" width="{width:.2f}%" y="2" height="{2 * middle - 4}" fill="{line.color}"/>'
+        )
     if line.whisker is not None:
         low, high = line.whisker
         across = f'<line class="whisker" x1="{x(low)}" x2="{x(high)}" y1="{middle}" y2="{middle}"/>'
@@ -126,10 +132,14 @@ def _ticks(scale: Span) -> "Markup":
 
     places = [f"{100 * (tick - scale[0]) / (scale[1] - scale[0]):.2f}%" for tick in ticks(scale)]
     marks = Markup("").join(
-        Markup('<span style="left: {}">{}</span>').format(place, f"{tick:g}".replace("-", "\N{MINUS SIGN}"))
+        Markup('<span style="left: {}">{}</span>').format(
+            place, f"{tick:g}".replace("-", "\N{MINUS SIGN}")
+        )
         for place, tick in zip(places, ticks(scale), strict=True)
     )
-    return Markup('<div class="line scale" aria-hidden="true"><div class="ticks">{}</div></div>').format(marks)
+    return Markup(
+        '<div class="line scale" aria-hidden="true"><div class="ticks">{}</div></div>'
+    ).format(marks)
 
 
 def ticks(scale: Span) -> list[float]:
@@ -143,9 +153,11 @@ def ticks(scale: Span) -> list[float]:
 
 
 def swarm(values: Sequence[float], *, bins: int = 70, levels: int = 4) -> list[float]:
-    """Return how far each value's dot is lifted so that those of like value stand apart, from -1 to 1.
+    """Return how far each value's dot is lifted so that those of like value stand apart, from -1 to
+    1.
 
-    The dots of a bin stand at 0, 1, -1, 2, -2, ... levels from the middle; a fuller bin is squeezed.
+    The dots of a bin stand at 0, 1, -1, 2, -2, ... levels from the middle; a fuller bin is
+    squeezed.
     """
     low, length = min(values), (max(values) - min(values)) or 1.0
     seen: dict[int, int] = {}

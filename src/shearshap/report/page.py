@@ -1,7 +1,7 @@
 """A page as data, and the one HTML file made of it.
 
-Text is plain: `code`, **bold**, [words](https://address) and [words](#section) are marked up, everything else is shown
-as it stands. Titles are shown as they stand, throughout.
+Text is plain: `code`, **bold**, [words](https://address) and [words](#section) are marked up,
+everything else is shown as it stands. Titles are shown as they stand, throughout.
 """
 
 import base64
@@ -14,13 +14,15 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shearshap.storage import written_whole
+from shearshap.engine.store import written_whole
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-MARKUP = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)")
+MARKUP = re.compile(
+    r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
+)
 OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
 MARKERS = {
     "": "",
@@ -60,7 +62,8 @@ class Panel:
 class Figure:
     """Pictures that belong together: side by side where there is room, else one below the other.
 
-    With `pick`, one is shown at a time, chosen from a list that is labelled so; without a script, all.
+    With `pick`, one is shown at a time, chosen from a list that is labelled so; without a script,
+    all.
     """
 
     title: str
@@ -78,8 +81,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
-    left: int = 1  #: how many columns of text come first; those after them are numbers, and stand right
-    emphasis: frozenset[tuple[int, int]] = frozenset()  #: (row, column) of cells in bold, such as the best of a column
+    left: int = (
+        1  #: how many columns of text come first; those after them are numbers, and stand right
+    )
+    emphasis: frozenset[tuple[int, int]] = (
+        frozenset()
+    )  #: (row, column) of cells in bold, such as the best of a column
     open: bool = True
 
 
@@ -101,7 +108,9 @@ class Page:
 
     title: str
     lead: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]  #: name and value: the machine, versions, seeds, the command in `backquotes`
+    facts: tuple[
+        tuple[str, str], ...
+    ]  #: name and value: the machine, versions, seeds, the command in `backquotes`
     sections: tuple[Section, ...]
     series: tuple[Series, ...] = ()
 
@@ -118,10 +127,17 @@ def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
     _check(page)
     template, script = _template(), _resource("page.js")
-    html = template.render(page=page, style=_resource("page.css"), script=script, digest=_digest(script))
-    repeated = [name for name, times in Counter(re.findall(r'\sid="([^"]*)"', html)).items() if times > 1]
+    html = template.render(
+        page=page, style=_resource("page.css"), script=script, digest=_digest(script)
+    )
+    repeated = [
+        name for name, times in Counter(re.findall(r'\sid="([^"]*)"', html)).items() if times > 1
+    ]
     if repeated:
-        raise ValueError(f"every id of a page must be its own, got {repeated} more than once; give each figure a salt")
+        raise ValueError(
+            f"every id of a page must be its own, got {repeated} more than once; give each figure "
+            "a salt"
+        )
     return html
 
 
@@ -132,14 +148,26 @@ def across(figure: Figure) -> int:
 
 
 def widest(figure: Figure) -> str:
-    """Return the width, as in CSS, beyond which no panel grows: that of the widest, where its SVG tells."""
-    widths = [float(width) for panel in figure.panels for width in re.findall(r"max-width: ([\d.]+)pt", panel.svg)]
+    """Return the width, as in CSS, beyond which no panel grows: that of the widest, where its SVG
+    tells.
+    """
+    widths = [
+        float(width)
+        for panel in figure.panels
+        for width in re.findall(r"max-width: ([\d.]+)pt", panel.svg)
+    ]
     return f"{max(widths):g}pt" if widths else "100vw"
 
 
 def keyed(figure: Figure, series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """Return the series that the figure's key lists: those drawn in its panels, in the page's order."""
-    drawn = {name for panel in figure.panels for name in re.findall(r'class="series series-([\w-]+)"', panel.svg)}
+    """Return the series that the figure's key lists: those drawn in its panels, in the page's
+    order.
+    """
+    drawn = {
+        name
+        for panel in figure.panels
+        for name in re.findall(r'class="series series-([\w-]+)"', panel.svg)
+    }
     return tuple(one for one in series if figure.key and one.name in drawn)
 
 
@@ -153,7 +181,9 @@ def marked(text: str) -> "Markup":
 def _tagged(match: re.Match[str]) -> str:
     if match["code"]:
         # browsers break lines after a hyphen, even after the first of --out
-        return "<code>" + OPTION.sub(r'<span class="option">\g<0></span>', match["code"]) + "</code>"
+        return (
+            "<code>" + OPTION.sub(r'<span class="option">\g<0></span>', match["code"]) + "</code>"
+        )
     if match["bold"]:
         return f"<strong>{match['bold']}</strong>"
     return f'<a href="{match["to"]}">{match["words"]}</a>'
@@ -164,7 +194,9 @@ def _template() -> "Template":
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise ImportError("the report needs jinja2: pip install jinja2") from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters |= {"across": across, "keyed": keyed, "marked": marked, "widest": widest}
     environment.globals |= {"markers": MARKERS}
     return environment.from_string(_resource("page.html.j2"))
@@ -182,12 +214,19 @@ def _digest(script: str) -> str:
 def _check(page: Page) -> None:
     for series in page.series:
         if not re.fullmatch(r"[\w-]+", series.name):
-            raise ValueError(f"a series' name is made of letters, digits, - and _, got {series.name!r}")
+            raise ValueError(
+                f"a series' name is made of letters, digits, - and _, got {series.name!r}"
+            )
         if series.marker not in MARKERS:
-            raise ValueError(f"a series' marker is one of {', '.join(filter(None, MARKERS))}, got {series.marker!r}")
+            raise ValueError(
+                f"a series' marker is one of {', '.join(filter(None, MARKERS))}, got "
+                f"{series.marker!r}"
+            )
     for section in page.sections:
         if not re.fullmatch(r"[A-Za-z][\w-]*", section.id):
-            raise ValueError(f"a section's id is a letter, then letters, digits, - and _, got {section.id!r}")
+            raise ValueError(
+                f"a section's id is a letter, then letters, digits, - and _, got {section.id!r}"
+            )
         for table in section.tables:
             _check_table(table)
 
@@ -195,7 +234,10 @@ def _check(page: Page) -> None:
 def _check_table(table: Table) -> None:
     for number, row in enumerate(table.rows):
         if len(row) != len(table.columns):
-            raise ValueError(f"row {number} of {table.caption!r} has {len(row)} cells for {len(table.columns)} columns")
+            raise ValueError(
+                f"row {number} of {table.caption!r} has {len(row)} cells for {len(table.columns)} "
+                "columns"
+            )
     cells = set(product(range(len(table.rows)), range(len(table.columns))))
     if missing := sorted(table.emphasis - cells):
         raise ValueError(f"{table.caption!r} has no cell {missing[0]} to print in bold")

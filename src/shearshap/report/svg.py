@@ -1,4 +1,6 @@
-"""matplotlib figures as SVG that stands in an HTML page: text stays text, names do not clash, markers have tooltips."""
+"""matplotlib figures as SVG that stands in an HTML page: text stays text, names do not clash,
+markers have tooltips.
+"""
 
 import io
 import re
@@ -10,18 +12,20 @@ from xml.etree.ElementTree import Element
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FONTS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"  #: the first is what matplotlib measures text with
+#: the first is what matplotlib measures text with
+FONTS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 REFERENCE = re.compile(r"(?<=url\(#)[^)]+|(?<=^#).+")
 
 
 def inline(figure: "Figure", *, alt: str, titles: Mapping[str, Sequence[str]], salt: str) -> str:
-    """Return the figure as an <svg> element to put into a page: the same figure and salt, the same text.
+    """Return the figure as an <svg> element to put into a page: the same figure and salt, the same
+    text.
 
     Parameters
     ----------
     figure
-        Artists whose gid begins with "series-" become groups of the class "series" and of their gid; several artists,
-        such as a line and its error bars, may share one.
+        Artists whose gid begins with "series-" become groups of the class "series" and of their
+        gid; several artists, such as a line and its error bars, may share one.
     alt
         What the figure shows, for those who cannot see it.
     titles
@@ -53,10 +57,14 @@ def _drawn(figure: "Figure", salt: str) -> str:
 
 
 def _strip(root: Element) -> None:
-    """Leave out what HTML has no use for: namespaces, metadata, blank text, and a style for the whole document."""
+    """Leave out what HTML has no use for: namespaces, metadata, blank text, and a style for the
+    whole document.
+    """
     for element in list(root.iter()):
         element.tag = _local(element.tag)
-        element.attrib = {_local(name): _tidy(_local(name), value) for name, value in element.attrib.items()}
+        element.attrib = {
+            _local(name): _tidy(_local(name), value) for name, value in element.attrib.items()
+        }
         element.tail = None
         if element.tag not in ("text", "tspan") or len(element):
             element.text = None
@@ -72,7 +80,11 @@ def _local(name: str) -> str:
 def _tidy(name: str, value: str) -> str:
     if name == "d":
         return " ".join(value.split())
-    return re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value) if name == "style" else value
+    return (
+        re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value)
+        if name == "style"
+        else value
+    )
 
 
 def _add_titles(root: Element, gid: str, texts: Sequence[str]) -> None:
@@ -98,12 +110,21 @@ def _classify(root: Element) -> None:
 
 def _rename(root: Element, salt: str) -> None:
     """Begin every id with the salt, in references too; an id that nothing refers to goes."""
-    used = {name for element in root.iter() for value in element.attrib.values() for name in REFERENCE.findall(value)}
+    used = {
+        name
+        for element in root.iter()
+        for value in element.attrib.values()
+        for name in REFERENCE.findall(value)
+    }
     for element in root.iter():
         if element.get("id") not in used:
             element.attrib.pop("id", None)
         for name, value in element.attrib.items():
-            renamed = f"{salt}-{value}" if name == "id" else REFERENCE.sub(lambda match: f"{salt}-{match[0]}", value)
+            renamed = (
+                f"{salt}-{value}"
+                if name == "id"
+                else REFERENCE.sub(lambda match: f"{salt}-{match[0]}", value)
+            )
             element.set(name, renamed)
 
 

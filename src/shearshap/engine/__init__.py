@@ -1,0 +1,1 @@
+"""Spend a budget of model evaluations on rows, block by block."""

@@ -1,0 +1,1 @@
+"""A Gaussian process over coalitions."""

@@ -1,0 +1,1 @@
+"""Rows, backgrounds and groups of every kind, as tensors to mix."""

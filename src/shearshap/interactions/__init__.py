@@ -1,0 +1,1 @@
+"""How strongly players act together."""

@@ -1,0 +1,1 @@
+"""Explanations for other libraries, and our methods inside them."""

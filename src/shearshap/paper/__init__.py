@@ -1,0 +1,1 @@
+"""The SHEAR paper reproduced: its data, networks, theory, metrics and experiments."""

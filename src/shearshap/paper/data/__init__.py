@@ -1,0 +1,36 @@
+"""The paper's data sets, ready to train on and to explain."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from shearshap.errors import InputError
+from shearshap.paper.data import criteo, uci
+from shearshap.paper.data.dataset import Dataset, Encoder
+
+NAMES = (*uci.SOURCES, "criteo", "criteo-synthetic")
+
+
+def load(name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset:
+    """Return a data set by name, encoded and split; the seed decides the split.
+
+    census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
+    package. criteo reads the user's own file at `path`; criteo-synthetic makes data of its schema,
+    for which the seed decides everything.
+    """
+    if path is not None and name in NAMES and name != "criteo":
+        raise InputError(
+            f"path: only criteo reads a file of yours, {name} needs none; got {str(path)!r}"
+        )
+    if name in uci.SOURCES:
+        return uci.load(name, uci.SOURCES[name], seed)
+    if name == "criteo":
+        return criteo.load(path, seed)
+    if name == "criteo-synthetic":
+        return criteo.synthetic(seed)
+    near = get_close_matches(str(name), NAMES, n=1, cutoff=0)[0]
+    raise InputError(
+        f"there is no data set {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}"
+    )
+
+
+__all__ = ["NAMES", "Dataset", "Encoder", "load"]
