@@ -1,7 +1,7 @@
 """Everything shearshap raises or warns about.
 
 ShearError
-├── InputError    rows, reference, groups or output that cannot be explained
+├── InputError    rows, background, groups or output that cannot be explained
 ├── MethodError   a method, or an option of one, that does not exist
 ├── BudgetError   a budget that is no positive integer, or too small for the method, or too large
 └── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
@@ -10,6 +10,7 @@ ShearWarning      a result that holds, but with less information behind it than 
 """
 
 import sys
+from typing import Any
 
 
 class ShearError(Exception):
@@ -17,7 +18,7 @@ class ShearError(Exception):
 
 
 class InputError(ShearError, ValueError):
-    """The rows, reference, groups or output given cannot be explained."""
+    """The rows, background, groups or output given cannot be explained."""
 
 
 class MethodError(ShearError, ValueError):
@@ -29,7 +30,12 @@ class BudgetError(ShearError, ValueError):
 
 
 class ModelError(ShearError, RuntimeError):
-    """The model failed, or returned a wrong shape, NaN or infinity."""
+    """The model failed, or returned a wrong shape, NaN or infinity.
+
+    Where it failed in the middle of many rows, `finished` is the `Explanation` of those before.
+    """
+
+    finished: Any = None
 
 
 class ShearWarning(UserWarning):

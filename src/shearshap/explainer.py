@@ -1,44 +1,31 @@
-"""The straight line: model + rows + reference + groups -> game -> method -> design -> values ->
-explanation.
+"""The front door: model + rows + background + groups -> explanation.
+
+    Explainer(model, background)(rows)    all rows at once
+    Explainer(model, background).stream(rows)    block by block
+    explain(model, rows, background=...)    the same in one call
+    explain_game(value, players=...)    any cooperative game
+    model_game(model, rows, background=...)    the game itself, to ask coalitions of your own
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from shearshap.adapters import (
-    AdaptedModel,
-    Output,
-    Outputs,
-    Predictor,
-    Scale,
-    adapt,
-    checked_output,
-    checked_scale,
-)
-from shearshap.engine.loop import solve
-from shearshap.engine.progress import progress_bar
-from shearshap.errors import BudgetError, InputError
+from shearshap.adapters import Output, Scale
+from shearshap.engine.loop import explained_blocks
+from shearshap.engine.run import Run, whole
+from shearshap.errors import InputError, ModelError
 from shearshap.explanation import Explanation
-from shearshap.game import Batch, FunctionGame, ModelGame, automatic_batch
-from shearshap.inputs.background import Reference
-from shearshap.inputs.encoding import Inputs, encode
-from shearshap.inputs.players import Groups
+from shearshap.game import FunctionGame, ModelGame
+from shearshap.inputs import Background, Groups
 from shearshap.methods.base import Method
-
-EVALUATIONS_A_PLAYER = 16
-"""What an `Explainer` spends on one row where no budget is given, but never more than all
-coalitions.
-"""
-
-
-MOST_BACKGROUND = 1_000
-"""Background rows beyond which a budget must be given."""
+from shearshap.solvers import Task, solve
+from shearshap.solvers.sampling import open_game
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +73,7 @@ class Explainer:
     """
 
     model: Any
-    background: Reference | None = None
+    background: Background | None = None
     _: KW_ONLY
     method: str | Method = "auto"
     groups: Groups | str = None
@@ -105,11 +92,16 @@ class Explainer:
         budget: int | None = None,
         tol: float | None = None,
         interactions: bool = False,
+        deadline: float | None = None,
+        index: Any = None,
         progress: bool | None = None,
         max_evals: int | None = None,
         silent: bool | None = None,
     ) -> Explanation:
         """Explain rows by Shapley values, all at once.
+
+        Where the model fails in the middle, the error's `finished` is the explanation of the rows
+        that were done before.
 
         Parameters
         ----------
@@ -118,98 +110,80 @@ class Explainer:
             tuple of arrays for a model of several inputs; texts for a text classifier.
         budget
             Model evaluations for one row, all of them, base value and prediction included;
-            `max_evals` is the same by shap's name. None: 16 a player and two, or all coalitions
-            where those are fewer, for each background row.
+            `max_evals` is shap's name for it. None: 16 a player and two, or all coalitions where
+            those are fewer, for each background row.
         tol
-            Spend evaluations on a row only until all its standard errors are below this; see
-            `Explanation.converged`.
+            Spend evaluations on a row only until all its standard errors are below this tolerance;
+            see `Explanation.converged`.
         interactions
-            Whether to tell pairwise interactions and cross-contributions too, within the same
+            Whether to report pairwise interactions and cross-contributions too, within the same
             budget.
+        deadline
+            Seconds after which no further block of rows is begun. The rows that are done are
+            returned, `Explanation.index` says which, and a warning says how many are not.
+        index
+            Labels of the rows for `Explanation.index`: the name of a frame's column that holds
+            them, which the model then does not see, or one label for each row. None: pandas' own
+            index, or the rows' numbers.
         progress
             Whether to show a progress bar; None: only in a terminal, after two seconds.
             `silent=True` is shap's word for never.
         """
-        wanted = _either("budget", budget, "max_evals", max_evals)
-        shown = _either(
-            "progress", progress, "silent", None if silent is None else False if silent else None
+        budget = _either("budget", budget, "max_evals", max_evals)
+        shown = _either("progress", progress, "silent", False if silent else None)
+        blocks = self.stream(
+            rows,
+            budget=budget,
+            tol=tol,
+            interactions=interactions,
+            deadline=deadline,
+            index=index,
+            progress=shown,
         )
-        seed = whole("seed", self.seed)
-        if wanted is not None:
-            wanted = whole("budget", wanted)
-        text = _text_classifier(self.model)
-        if text is not None:
-            return text.explain(  # type: ignore[no-any-return]
-                self, rows, budget=wanted, tol=tol, interactions=interactions, progress=shown
-            )
-        with (
-            progress_bar(shown, unit=" evaluations", unit_scale=True) as bar,
-            self._game(rows, bar.update) as opened,
-        ):
-            game, inputs = opened
-            spend = default_budget(game) if wanted is None else wanted
-            bar.total = game.rows * spend
-            found = solve(game, self.method, spend, seed, tol=tol, interactions=interactions)
-        return self._labelled(found, inputs, game.predict.outputs)
+        return _concatenated(blocks)
 
-    @contextmanager
-    def _game(
-        self, rows: Any, advance: Callable[[int], object]
-    ) -> Iterator[tuple[ModelGame, Inputs]]:
-        """Open the game of the model's predictions for rows, after all that was given is checked."""
-        output = checked_output(self.output)
-        scale = checked_scale(self.scale, output)
-        if self.background is None:
-            raise InputError(
-                "background: say what an absent player is replaced with, for example ('mean', "
-                "train)"
-            )
-        with torch.inference_mode(False), adapt(self.model, scale, self.device) as adapted:
-            outputs = self._outputs(output, scale, adapted)
-            outputs.check()
-            inputs = encode(rows, self.background, self.groups, adapted)
-            _check_names(self.feature_names, int(inputs.owner.max()) + 1)
-            told = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
-            yield self._opened(Predictor(told, outputs, inputs.decode), inputs, advance), inputs
+    def stream(
+        self,
+        rows: Any,
+        *,
+        budget: int | None = None,
+        tol: float | None = None,
+        interactions: bool = False,
+        deadline: float | None = None,
+        index: Any = None,
+        progress: bool | None = None,
+    ) -> Iterator[Explanation]:
+        """Yield the explanations of rows block by block, as soon as each is done.
 
-    def _outputs(self, output: Output, scale: Scale | None, adapted: AdaptedModel) -> Outputs:
-        given = self.output_names is not None
-        names = tuple(self.output_names or adapted.output_names)
-        return Outputs(output, scale, adapted.form, names, adapted.independent, checked=given)
-
-    def _opened(
-        self, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
-    ) -> ModelGame:
-        auto = self.batch_size == "auto"
-        size = (
-            automatic_batch(predict, inputs.owner.size)
-            if auto
-            else whole("batch_size", self.batch_size)
+        `Explanation.concat` of them is what calling the explainer returns; see there for the
+        parameters. A block is as large as memory allows. The model stays in eval mode until the
+        last block is taken, or the iterator is closed.
+        """
+        run = Run.of(
+            self.method,
+            budget,
+            tol=tol,
+            seed=self.seed,
+            interactions=interactions,
+            deadline=deadline,
         )
-        mixed = (inputs.rows, inputs.background)
-        return ModelGame(
-            predict,
-            *mixed,
-            torch.as_tensor(inputs.owner, device=predict.device),
-            inputs.shape,
-            int(inputs.owner.max()) + 1,
-            Batch(size),
-            advance,
-            # where nothing may be missing, that was checked when the rows were read
-            finite=not predict.adapted.takes_missing
-            or all(bool(torch.isfinite(part).all()) for part in mixed),
-        )
+        blocks = solve(self._task(rows, index), run, progress)
+        return _outside_inference_mode(blocks)
 
-    def _labelled(self, found: Explanation, inputs: Inputs, outputs: Outputs) -> Explanation:
-        """Return an explanation with the names and values of its players and outputs."""
-        return replace(
-            found,
-            feature_names=list(self.feature_names or inputs.names),
-            output_names=outputs.chosen_names(
-                found.values.shape[2] if found.values.ndim == 3 else 1
-            ),
-            data=inputs.data,
-            display_data=inputs.display_data,
+    def _task(self, rows: Any, index: Any = None, word: str = "background") -> Task:
+        return Task(
+            self.model,
+            rows,
+            self.background,
+            groups=self.groups,
+            output=self.output,
+            scale=self.scale,
+            feature_names=self.feature_names,
+            output_names=self.output_names,
+            batch_size=self.batch_size,
+            device=self.device,
+            index=index,
+            background_word=word,
         )
 
 
@@ -217,30 +191,46 @@ def explain(
     model: Any,
     rows: Any,
     *,
-    reference: Reference,
+    background: Background | None = None,
     budget: int,
     method: str | Method = "auto",
-    groups: Groups = None,
+    groups: Groups | str = None,
     output: Output = None,
     scale: Scale | None = None,
     tol: float | None = None,
     interactions: bool = False,
+    deadline: float | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    reference: Background | None = None,
 ) -> Explanation:
     """Explain a model's predictions for many rows at once by Shapley values.
 
-    `Explainer(model, reference, ...)(rows, budget=budget, ...)` in one call; see there for the
-    parameters.
+    `Explainer(model, background, ...)(rows, budget=budget, ...)` in one call; see there for the
+    parameters. `reference` is another name for `background`.
     """
-    whole("budget", budget)
-    explainer = Explainer(
-        model, reference, method=method, groups=groups, output=output, scale=scale, batch_size=batch_size,
-        device=device, seed=seed,
-    )  # fmt: skip
-    return explainer(rows, budget=budget, tol=tol, interactions=interactions, progress=progress)
+    task = Task(
+        model,
+        rows,
+        _either("background", background, "reference", reference),
+        groups=groups,
+        output=output,
+        scale=scale,
+        batch_size=batch_size,
+        device=device,
+        background_word="background" if reference is None else "reference",
+    )
+    run = Run.of(
+        method,
+        whole("budget", budget),
+        tol=tol,
+        seed=seed,
+        interactions=interactions,
+        deadline=deadline,
+    )
+    return _concatenated(_outside_inference_mode(solve(task, run, progress)))
 
 
 @contextmanager
@@ -248,26 +238,34 @@ def model_game(
     model: Any,
     rows: Any,
     *,
-    reference: Reference,
+    background: Background | None = None,
     groups: Groups = None,
     output: Output = None,
     scale: Scale | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     advance: Callable[[int], object] = lambda _evaluations: None,
+    reference: Background | None = None,
 ) -> Iterator[ModelGame]:
-    """Open the cooperative game of a model's predictions, which maps coalitions of players to
-    values.
+    """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
     For those who want to ask coalitions of their own, or to measure an explanation
-    (`shearshap.paper.metrics`). The options are those of `explain`; `advance` is told how many
-    evaluations each batch took.
+    (`shearshap.paper.metrics`). The options are those of `explain`; `advance` is called with the
+    number of evaluations of each batch.
     """
-    explainer = Explainer(
-        model, reference, groups=groups, output=output, scale=scale, batch_size=batch_size, device=device
-    )  # fmt: skip
-    with explainer._game(rows, advance) as (game, _):
-        yield game
+    task = Task(
+        model,
+        rows,
+        _either("background", background, "reference", reference),
+        groups=groups,
+        output=output,
+        scale=scale,
+        batch_size=batch_size,
+        device=device,
+        background_word="background" if reference is None else "reference",
+    )
+    with torch.inference_mode(False), open_game(task, advance) as named:
+        yield named.game
 
 
 def explain_game(
@@ -280,66 +278,45 @@ def explain_game(
     interactions: bool = False,
     seed: int = 0,
 ) -> Explanation:
-    """Explain any cooperative game: `value` maps coalitions (c, p) of bool to values (c,) or (c,
-    k).
+    """Explain any cooperative game: `value` maps coalitions (c, p) of bool to values (c,) or (c, k).
 
-    The explanation has one row. See `Explainer` for `budget`, `method`, `tol`, `interactions` and
-    `seed`.
+    The explanation has one row. See `Explainer` for the other parameters.
     """
     if not callable(value):
         raise InputError(
             f"value: wanted a function of coalitions (c, p), got {type(value).__name__}"
         )
-    players, budget, seed = whole("players", players), whole("budget", budget), whole("seed", seed)
-    with torch.inference_mode(False):
-        return solve(
-            FunctionGame(value, players), method, budget, seed, tol=tol, interactions=interactions
-        )
+    game = FunctionGame(value, whole("players", players))
+    run = Run.of(method, whole("budget", budget), tol=tol, seed=seed, interactions=interactions)
+    return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
 
 
-def _check_names(names: Sequence[str] | None, players: int) -> None:
-    if names is not None and len(names) != players:
-        raise InputError(f"feature_names: wanted {players}, one for each player, got {len(names)}")
+def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanation]:
+    """Yield blocks made outside torch's inference mode, which derivatives cannot do with.
 
-
-def _text_classifier(model: Any) -> Any:
-    """Return the text classifier, if a model is one: a `transformers` pipeline, or a pair with a
-    tokenizer.
+    The mode is left for each block and not for all of them: between two blocks it is the caller's.
     """
-    if not isinstance(model, tuple) and type(model).__module__.partition(".")[0] != "transformers":
-        return None
-    from shearshap.adapters.text import text_classifier
-
-    return text_classifier(model)
-
-
-def default_budget(game: ModelGame) -> int:
-    """Return the evaluations to spend on a row where no budget is given."""
-    if game.cost > MOST_BACKGROUND:
-        raise BudgetError(
-            f"each of the {game.cost:,} background rows is asked for every coalition; pass "
-            "('mean', background), fewer "
-            "rows, or a budget that allows for them"
-        )
-    several = 2 + EVALUATIONS_A_PLAYER * game.players
-    return game.cost * (min(several, 1 << game.players) if game.players < 16 else several)
+    while True:
+        with torch.inference_mode(False):
+            block = next(blocks, None)
+        if block is None:
+            return
+        yield block
 
 
-def whole(name: str, number: Any) -> int:
-    """Return an option that must be a positive integer, or a seed, which may be 0."""
-    error = BudgetError if name == "budget" else InputError
-    counts = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    smallest = 0 if name == "seed" else 1
-    if not counts or number < smallest:
-        raise error(
-            f"{name}: wanted {'an integer from 0' if name == 'seed' else 'a positive integer'}, "
-            f"got {number!r}"
-        )
-    return int(number)
+def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
+    """Return all blocks as one explanation; a model's error keeps those that were finished."""
+    finished: list[Explanation] = []
+    try:
+        finished.extend(blocks)
+    except ModelError as error:
+        error.finished = Explanation.concat(finished) if finished else None
+        raise
+    return Explanation.concat(finished)
 
 
-def _either(name: str, given: Any, other_name: str, other: Any) -> Any:
-    """Return the one that was given of two spellings of an option."""
-    if given is not None and other is not None:
+def _either(name: str, value: Any, other_name: str, other: Any) -> Any:
+    """Return the one of two spellings of an option that was given."""
+    if value is not None and other is not None:
         raise InputError(f"{name} and {other_name} are the same; give one of the two")
-    return other if given is None else given
+    return other if value is None else value

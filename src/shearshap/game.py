@@ -1,4 +1,12 @@
-"""Rows x coalitions -> values: the one place that masks inputs, batches, runs the model and counts.
+"""Games: rows x coalitions -> values, the one place that mixes inputs, runs the model and counts.
+
+A row x, a background row xbar and a coalition S of two of three players, the first owning two inputs:
+
+    owner        0    0    1    2
+    coalition    in   in   out  in
+    row          x0   x1   x2   x3
+    background   b0   b1   b2   b3
+    asked        x0   x1   b2   x3
 
 Letters everywhere: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
 """
@@ -12,26 +20,32 @@ import torch
 from torch import Tensor
 
 from shearshap.adapters import Predictor
-from shearshap.errors import ModelError, ShearError
-
-_BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
-"""Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
+from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
+from shearshap.errors import ModelError
 
 
-class Game(Protocol):
-    """A cooperative game for each of r rows, all with the same p players."""
+@dataclass
+class Usage:
+    """What was spent on each row: evaluations and, apart, model passes for derivatives."""
 
-    @property
-    def rows(self) -> int:
-        """The number of rows r: games played side by side."""
+    evaluations: int = 0
+    derivative_passes: int = 0
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The values of the empty and the full coalition: base value and prediction of every row."""
+
+    values: Tensor  #: (r, 2, k)
+    single: bool  #: whether the model returns one number for a row, and no axis of outputs
+
+
+class GameInfo(Protocol):
+    """What a method may know of a game before it asks for anything."""
 
     @property
     def players(self) -> int:
         """The number of players p."""
-
-    @property
-    def cost(self) -> int:
-        """Model evaluations that one coalition of one row costs (the number of background rows)."""
 
     @property
     def device(self) -> torch.device:
@@ -39,66 +53,45 @@ class Game(Protocol):
 
     @property
     def differentiable(self) -> bool:
-        """Whether `surface` can be differentiated."""
+        """Whether the game's surface can be differentiated."""
+
+
+class Game(GameInfo, Protocol):
+    """A cooperative game for each of r rows, all with the same p players."""
 
     @property
-    def usage(self) -> "Usage":
+    def rows(self) -> int:
+        """The number of rows r: games played side by side."""
+
+    @property
+    def cost(self) -> int:
+        """Model evaluations that one coalition of one row costs: the number of background rows."""
+
+    @property
+    def usage(self) -> Usage:
         """What has been spent on each row so far."""
 
     def take(self, rows: slice | Tensor) -> "Game":
         """Return the game of some of the rows, with nothing spent yet."""
 
+    def ends(self) -> Ends:
+        """Ask for the empty and the full coalition, which also tells the number of outputs."""
+
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
 
+    def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
+        """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
+
     def surface(self, z: Tensor) -> Tensor:
-        """Map player-space points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k),
-        differentiably.
-        """
-
-
-@dataclass
-class Usage:
-    """What was spent on each row: model evaluations and, apart, passes through the model for
-    derivatives.
-    """
-
-    evaluations: int = 0
-    derivative_passes: int = 0
-
-    def most(self, other: "Usage") -> "Usage":
-        """Return the larger of each."""
-        return Usage(
-            max(self.evaluations, other.evaluations),
-            max(self.derivative_passes, other.derivative_passes),
-        )
-
-
-@dataclass
-class Batch:
-    """How many model evaluations go into one batch; halved for good whenever memory runs out."""
-
-    size: int
-
-    def halve(self, tried: int) -> None:
-        """Go on with batches of half the size that was tried."""
-        self.size = max(1, min(self.size, tried) // 2)
-
-
-def automatic_batch(predict: Predictor, inputs: int) -> int:
-    """Return a batch size that bounds the inputs' memory on the model's device."""
-    budget = _BATCH_BYTES["cpu" if predict.device.type == "cpu" else "other"]
-    if predict.device.type == "cuda":
-        budget = min(budget, torch.cuda.mem_get_info(predict.device)[0] // 16)
-    return max(1, budget // (4 * inputs))
+        """Map points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably."""
 
 
 @dataclass
 class ModelGame:
-    """The game of a model: absent players' inputs come from a reference row or background rows.
+    """The game of a model: absent players' inputs come from one or several background rows.
 
-    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1
-    otherwise.
+    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1 otherwise.
     """
 
     predict: Predictor
@@ -111,7 +104,6 @@ class ModelGame:
     advance: Callable[[int], object] = lambda _evaluations: None
     finite: bool = True  #: whether all inputs are: a missing one can be chosen, but not mixed
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
-    single: list[bool] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -126,23 +118,24 @@ class ModelGame:
 
     @property
     def device(self) -> torch.device:
-        """Where coalitions and values live: the model's device, unless it knows no double
-        precision.
-        """
-        return torch.device("cpu") if self.predict.device.type == "mps" else self.predict.device
+        """Where coalitions and values live: the model's device if it knows double precision."""
+        own = self.predict.device
+        return torch.device("cpu") if own.type == "mps" else own
 
     @property
     def differentiable(self) -> bool:
         """Whether the model is, at floating inputs or at its embeddings."""
         floating = self.inputs.is_floating_point() and self.finite
-        return self.predict.differentiable and (floating or self.predict.embedding is not None)
+        embedded = self.predict.embedding is not None
+        return self.predict.differentiable and (floating or embedded)
 
     def take(self, rows: slice | Tensor) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
         places = torch.arange(self.rows, device="cpu") if self.places is None else self.places
-        own = rows if isinstance(rows, slice) else rows.cpu()
-        place = rows if isinstance(rows, slice) else rows.to(self.inputs.device)
-        return replace(self, inputs=self.inputs[place], places=places[own], usage=Usage())
+        if isinstance(rows, slice):
+            return replace(self, inputs=self.inputs[rows], places=places[rows], usage=Usage())
+        inputs = self.inputs[rows.to(self.inputs.device)]
+        return replace(self, inputs=inputs, places=places[rows.cpu()], usage=Usage())
 
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
@@ -150,124 +143,100 @@ class ModelGame:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
-        with torch.no_grad():
-            outputs = self._outputs(self.inputs, coalitions, self.background)
-            values = outputs.mean(dim=2) if self.cost > 1 else outputs[:, :, 0]
-        self.usage.evaluations += coalitions.shape[1] * self.cost
-        check_values(values, coalitions, self.place)
-        return values
+        return self._values(coalitions).values
+
+    def ends(self) -> Ends:
+        """Ask for the empty and the full coalition, which also tells the number of outputs."""
+        return self._values(end_coalitions(self.players, self.device))
+
+    def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
+        """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
+        # in pieces, since a row is copied for each of its coalitions
+        size = max(1, self.batch.size // self.cost)
+        pieces = zip(rows.split(size), coalitions.split(size), strict=True)
+        return torch.cat([self.take(some)(own[:, None])[:, 0] for some, own in pieces])
 
     def surface(self, z: Tensor) -> Tensor:
-        """Map player-space points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts
-        passes.
-        """
+        """Map points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
         # a product with 0s and 1s, not an index: its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
         if self.predict.embedding is None:
             mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
-            return self._ask(self.predict, mixed, self.shape).mean(dim=2)
+            return self._mean_answer(self.predict, mixed, self.shape)
         embed, after = self.predict.embedding
-        rows, references = embed(self.inputs)[:, None, None], embed(self.background)
-        mixed = references + weight[..., None] * (rows - references)
-        return self._ask(after, mixed, tuple(references.shape[1:])).mean(dim=2)
+        rows = embed(self.inputs)[:, None, None]
+        background = embed(self.background)
+        mixed = background + weight[..., None] * (rows - background)
+        return self._mean_answer(after, mixed, tuple(background.shape[1:]))
 
-    def _outputs(
-        self, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int = 0
-    ) -> Tensor:
-        """Return all outputs (r, c, b, k), in batches: too large a piece, or one out of memory, is
-        halved.
-
-        `row` is the place of the first of them, for an error to name.
-        """
-        sizes = [len(inputs), coalitions.shape[1], len(background)]
-        count = int(np.prod(sizes))
-        if count <= self.batch.size or count == 1:
-            try:
-                return self._forward(inputs, coalitions, background)
-            except Exception as error:
-                if not out_of_memory(error):
-                    raise self._named(error, inputs, coalitions, background, row) from error
-                if count == 1:
-                    raise ModelError(
-                        "out of memory on a single model evaluation; try a smaller model"
-                    ) from error
-            self.batch.halve(count)
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-        dim = next(axis for axis, size in enumerate(sizes) if size > 1)
-        half = sizes[dim] // 2
-        pieces = []
-        for part in (slice(half), slice(half, None)):
-            rows, columns, references = (part if axis == dim else slice(None) for axis in range(3))
-            own = rows if len(coalitions) > 1 else slice(None)
-            place = row + (rows.start or 0)
-            pieces.append(
-                self._outputs(inputs[rows], coalitions[own, columns], background[references], place)
-            )
-        return torch.cat(pieces, dim=dim)
-
-    def _named(
-        self, error: Exception, inputs: Tensor, coalitions: Tensor, background: Tensor, row: int
-    ) -> Exception:
-        """Return an error of the model with the first row and coalition that it fails on, found by
-        halving.
-        """
-        if isinstance(error, ShearError):
-            return error
-        count = len(inputs) * coalitions.shape[1] * len(background)
-        said = f"{type(error).__name__}: {error}{_hint(error)}"
-        told = f"the model failed on inputs of shape {(count, *self.shape)}: {said}"
-        while len(inputs) * coalitions.shape[1] > 1:
-            axis = 0 if len(inputs) > 1 else 1
-            half = (len(inputs) if axis == 0 else coalitions.shape[1]) // 2
-            for start, stop in ((0, half), (half, None)):
-                part, own = (
-                    (slice(start, stop), slice(None))
-                    if axis == 0
-                    else (slice(None), slice(start, stop))
-                )
-                asked = coalitions[part if len(coalitions) > 1 else slice(None), own]
-                if self._fails(inputs[part], asked, background):
-                    inputs, coalitions, row = inputs[part], asked, row + (start if axis == 0 else 0)
-                    break
-            else:
-                return ModelError(told)
-        size = int(coalitions.sum())
-        where = f"row {self.place(row)} with {size} of {self.players} players present"
-        return ModelError(f"{told} (first on {where})")
-
-    def _fails(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> bool:
-        try:
-            self._forward(inputs, coalitions, background)
-        except Exception:  # noqa: BLE001  (whatever the model raises)
-            return True
-        return False
-
-    def _forward(self, inputs: Tensor, coalitions: Tensor, background: Tensor) -> Tensor:
-        """Return the outputs (r, c, b, k) of one batch."""
-        owner = self.owner.expand(*coalitions.shape[:2], -1)
-        present = torch.gather(coalitions.to(owner.device), 2, owner).unsqueeze(2)
-        rows = inputs[:, None, None]
-        if inputs.is_floating_point() and self.finite:
-            # exact at the weights 0 and 1, and much faster than torch.where
-            masked = torch.lerp(background, rows, present.to(inputs.dtype))
-        else:
-            masked = torch.where(present, rows, background)
-        # a copy, since the model may use its memory again
-        answer = (
-            self._ask(self.predict, masked, self.shape).to(self.device).to(torch.float64, copy=True)
-        )
-        self.advance(answer.shape[:3].numel())
-        return answer
-
-    def _ask(
+    def _mean_answer(
         self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
     ) -> Tensor:
-        """Run the model at points (r, c, b, ...), each of a shape, and return (r, c, b, k)."""
+        """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
+        answer = self._answer(model, points, shape)
+        return _with_outputs(answer).mean(dim=2)
+
+    def _values(self, coalitions: Tensor) -> Ends:
+        """Return the values (r, c, k) of coalitions (r or 1, c, p), and whether k is an axis."""
+        whole = Box.whole(self.rows, coalitions.shape[1], self.cost)
+        with torch.no_grad():
+            try:
+                outputs = in_batches(
+                    whole, lambda box: self._forward(coalitions, box), self.batch, self.device
+                )
+            except FailedBatch as failed:
+                raise self._blamed(failed, coalitions) from failed.__cause__
+        self.usage.evaluations += coalitions.shape[1] * self.cost
+        single = outputs.ndim == 3
+        table = _with_outputs(outputs)
+        values = table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
+        check_values(values, coalitions, self.place)
+        return Ends(values, single)
+
+    def _blamed(self, failed: FailedBatch, coalitions: Tensor) -> ModelError:
+        """Return the model's error with the first row and coalition that it fails on."""
+        error = failed.__cause__
+        inputs = (failed.box.size, *self.shape)
+        said = (
+            f"the model failed on inputs of shape {inputs}: {type(error).__name__}: {error}"
+            f"{_hint(error)}"
+        )
+        failing = first_failure(failed.box, lambda box: self._forward(coalitions, box))
+        if failing is None:
+            return ModelError(said)
+        row = failing.rows.start
+        own = coalitions[row if len(coalitions) > 1 else 0, failing.coalitions.start]
+        present = int(own.sum())
+        return ModelError(
+            f"{said} (first on row {self.place(row)} with {present} of {self.players} players "
+            "present)"
+        )
+
+    def _forward(self, coalitions: Tensor, box: Box) -> Tensor:
+        """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""
+        own_rows = box.rows if len(coalitions) > 1 else slice(None)
+        asked = coalitions[own_rows, box.coalitions]
+        owner = self.owner.expand(*asked.shape[:2], -1)
+        present = torch.gather(asked.to(owner.device), 2, owner).unsqueeze(2)
+        rows = self.inputs[box.rows][:, None, None]
+        background = self.background[box.background]
+        if self.inputs.is_floating_point() and self.finite:
+            # exact at the weights 0 and 1, and much faster than torch.where
+            mixed = torch.lerp(background, rows, present.to(self.inputs.dtype))
+        else:
+            mixed = torch.where(present, rows, background)
+        answer = self._answer(self.predict, mixed, self.shape)
+        self.advance(box.size)
+        return answer
+
+    @staticmethod
+    def _answer(
+        model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
+    ) -> Tensor:
+        """Return the model's answer at points (r, c, b, ...), each of a shape: (r, c, b[, k])."""
         answer = model(points.reshape(-1, *shape))
-        self.single[:] = [answer.ndim == 1]
-        return answer.reshape(*points.shape[:3], -1)
+        return answer.reshape(*points.shape[:3], *answer.shape[1:])
 
 
 @dataclass
@@ -276,7 +245,6 @@ class FunctionGame:
 
     value: Callable[[Any], Any]
     players: int
-    single: list[bool] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     device = torch.device("cpu")
     rows = 1
@@ -289,6 +257,24 @@ class FunctionGame:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (1, c, p) of bool to values (1, c, k)."""
+        return self._values(coalitions).values
+
+    def ends(self) -> Ends:
+        """Ask for the empty and the full coalition, which also tells the number of outputs."""
+        return self._values(end_coalitions(self.players, self.device))
+
+    def each(self, _rows: Tensor, coalitions: Tensor) -> Tensor:
+        """Map one coalition for each of n times the one row: (n, p) to values (n, k)."""
+        return self(coalitions[None])[0]
+
+    def surface(self, _z: Tensor) -> Tensor:
+        """Raise: a function of coalitions has no values in between."""
+        raise ModelError(
+            "a game given as a function of coalitions has no derivatives; use second differences"
+        )
+
+    def _values(self, coalitions: Tensor) -> Ends:
+        """Return the values (1, c, k) of coalitions (1, c, p), and whether k is an axis."""
         asked = coalitions[0].numpy().copy()
         try:
             answer = np.array(self.value(asked), dtype=np.float64)
@@ -301,17 +287,22 @@ class FunctionGame:
                 f"the game returned shape {answer.shape} for {len(asked)} coalitions; "
                 f"wanted ({len(asked)},) or ({len(asked)}, k)"
             )
-        self.single[:] = [answer.ndim == 1]
-        values = torch.from_numpy(answer.reshape(1, len(asked), -1))
         self.usage.evaluations += len(asked)
+        values = torch.from_numpy(answer.reshape(1, len(asked), -1))
         check_values(values, coalitions)
-        return values
+        return Ends(values, answer.ndim == 1)
 
-    def surface(self, _z: Tensor) -> Tensor:
-        """Raise: a function of coalitions has no values in between."""
-        raise ModelError(
-            "a game given as a function of coalitions has no derivatives; use second differences"
-        )
+
+def end_coalitions(players: int, device: torch.device) -> Tensor:
+    """Return the empty and the full coalition, (1, 2, p)."""
+    ends = torch.zeros((1, 2, players), dtype=torch.bool, device=device)
+    ends[:, 1] = True
+    return ends
+
+
+def _with_outputs(answer: Tensor) -> Tensor:
+    """Return answers (r, c, b) or (r, c, b, k) with the axis of outputs."""
+    return answer.unsqueeze(3) if answer.ndim == 3 else answer
 
 
 def check_values(
@@ -325,19 +316,13 @@ def check_values(
     raise ModelError(
         f"the model returned {float(values[row, column, output])} for row {place(row)} with "
         f"{size} of {coalitions.shape[-1]} players present (output {output}); "
-        "it must be finite at every mix of row and reference"
+        "it must be finite at every mix of row and background"
     )
 
 
-def _hint(error: Exception) -> str:
-    """Return what to try, of errors that are known to come of how rows are given."""
+def _hint(error: BaseException | None) -> str:
+    """Return what to try, for errors that are known to come of how rows are given."""
     embedded = "'indices'" in str(error) and "Long" in str(error)
-    return "; pass rows of indices as an integer tensor, torch.as_tensor(rows)" if embedded else ""
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out, on any device."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    text = str(error).lower()
-    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
+    if embedded:
+        return "; pass rows of indices as an integer tensor, torch.as_tensor(rows)"
+    return ""

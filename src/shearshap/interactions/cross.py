@@ -33,7 +33,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shearshap.errors import MethodError, ModelError, ShearError, ShearWarning, level_of_caller
-from shearshap.game import Game, ModelGame, out_of_memory
+from shearshap.batches import out_of_memory
+from shearshap.game import Game, ModelGame
 
 _INSTEAD = "Shear(interaction='second-differences')"
 

@@ -1,22 +1,36 @@
-"""What every method is: a design says which coalitions to ask for, and how their values add up.
+"""What every method is: options, a design of coalitions, and stages in which they are asked for.
 
-Every design starts with the empty and the full coalition, so base value and prediction come with
-the rest.
+A *design* says which coalitions to ask for and how their values add up to Shapley values. Every design
+starts with the empty and the full coalition, so base value and prediction come with the rest:
+
+    column      0      1     2    3   ...
+    coalition   none   all   S2   S3  ...
+
+A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows may
+stop early, a method yields several *stages*, each a design of more coalitions than the one before.
+A method that must see something of each row before it can choose that row's coalitions says so by a
+*look*: the engine looks, and the method designs with what was seen.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from shearshap.errors import BudgetError, MethodError
-from shearshap.game import Game
+from shearshap.errors import MethodError
+from shearshap.game import GameInfo
+from shearshap.interactions.cross import Interaction
+from shearshap.interactions.pairwise import codes
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
+
+LARGEST_PART = 2048
+"""Coalitions of the last stage before all of them: kriging can still choose so many well."""
 
 
 @dataclass(frozen=True)
@@ -25,69 +39,73 @@ class Estimate:
 
     values: Tensor
     standard_errors: Tensor | None = None
-    degrees_of_freedom: float = (
-        inf  #: of the standard errors: how many independent draws they rest on, less one
-    )
+    #: of the standard errors: how many independent draws they rest on, less one
+    degrees_of_freedom: float = inf
+
+
+class Design(ABC):
+    """Coalitions to ask for, and how their values add up to Shapley values."""
+
+    coalitions: Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
+    calibration: object = None  #: what `fit` learnt, for the explanation to keep
+    complete: bool = False  #: whether it asks for all coalitions there are
+
+    def fit(self, _values: Tensor) -> "Design":
+        """Return the design fitted to the pilot rows' values (r, c, k), for calibrated methods."""
+        return self
+
+    def calibrated(self, _calibration: object) -> "Design":
+        """Return the design with another one's calibration, where it has no pilot rows itself."""
+        return self
+
+    @abstractmethod
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the Shapley values that coalition values (r, c, k) add up to."""
+
+    def first(self, _coalitions: int) -> "Stage":
+        """Return the design on at most so many of its coalitions, the ends included.
+
+        Where a method `stops`, its smaller parts lie within its larger ones.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot stop early")
 
 
 @dataclass(frozen=True)
 class Stage:
     """A design, and keys by which later stages know its coalitions again."""
 
-    keys: Tensor  #: (c,) equal keys are the same coalition
-    design: "Design"
+    keys: Tensor  #: (c,) equal keys are the same coalition; the first two are the ends
+    design: Design
 
 
-class Design(ABC):
-    """Coalitions to ask for, and what their values mean."""
+@dataclass(frozen=True)
+class Look:
+    """What the engine finds out about each row before the row's coalitions are chosen.
 
-    coalitions: (
-        Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
-    )
-    shared: bool = True  #: whether one design serves all rows
-    calibration: object = None  #: what `fit` learnt, for the explanation to keep
+    It is the row's cross-contribution eta (p, p), by derivatives or from the values of coalitions.
+    """
 
-    def fit(self, _values: Tensor) -> "Design":
-        """Return the design after a look at the pilot rows' values (r, c, k): the seam for
-        calibrated methods.
-        """
-        return self
-
-    def calibrated(self, _calibration: object) -> "Design":
-        """Return the design with what another one's `fit` learnt, for want of rows of its own."""
-        return self
-
-    @abstractmethod
-    def estimate(self, values: Tensor) -> Estimate:
-        """Return the shares of values (r, c, k)."""
-
-    def first(self, _coalitions: int) -> Stage:
-        """Return the design on its first coalitions, at most so many; where the method `stops`,
-        parts are nested.
-        """
-        raise NotImplementedError(f"{type(self).__name__} cannot stop early")
+    kind: Interaction
+    coalitions: Tensor | None  #: (1, c, p) to ask for; None where derivatives show it
 
 
 class Method(ABC):
     """A way to estimate Shapley values; an instance holds options only."""
 
-    pilot_rows: ClassVar[int] = (
-        0  #: how many of the first rows' values its design's `fit` wants to see
-    )
+    pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
+    enumerates: ClassVar[bool] = True  #: whether it lists all coalitions where the budget holds them
 
     @property
     def stops(self) -> bool:
-        """Whether its designs have standard errors and a `first`, so that a row can stop once it is
-        precise enough.
-        """
+        """Whether a row can stop once it is precise enough: designs have errors and a `first`."""
         return False
 
     @property
     @abstractmethod
     def promises(self) -> frozenset[Promise]:
-        """What holds whatever the game.
+        """What holds for every game.
 
-        - efficiency: shares add up to prediction - base value
+        - efficiency: values add up to prediction - base value
         - unbiased: the mean over seeds is the Shapley value
         - pairwise: exact on games of interactions of order <= 2 (a regression: once it has full
           rank; else it warns)
@@ -95,42 +113,101 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def minimum(self, game: Game) -> int:
+    def minimum(self, game: GameInfo) -> int:
         """Return the smallest number of coalitions it can work with."""
 
-    def full(self, game: Game) -> int | None:
+    def full(self, game: GameInfo) -> int | None:
         """Return the number of coalitions at which its answer is exact; None where it never is."""
         return 1 << game.players
 
-    def ample(self, game: Game) -> int:
+    def ample(self, game: GameInfo) -> int:
         """Return a budget at which its laws are tested: ample, but not for all coalitions."""
         return min(2 + 16 * game.players, (1 << game.players) - 4)
 
+    def chosen(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
+        """Return the method that does the work for so many players and coalitions: itself.
+
+        `stops` says whether rows may stop before the budget is spent. "auto" chooses here.
+        """
+        return self
+
+    def look(self, _game: GameInfo) -> Look | None:
+        """Return what must be seen of each row first; None: nothing, all rows share a design."""
+        return None
+
     @abstractmethod
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return a design of at most `budget` coalitions, the empty and the full one included.
 
-        Draws must not depend on the game's rows, so that a row's answer does not depend on its
-        neighbours.
+        Draws must not depend on rows, so that a row's answer does not depend on its neighbours.
         """
+
+    def design_after(
+        self, game: GameInfo, budget: int, rng: np.random.Generator, _eta: Tensor
+    ) -> Design:
+        """Return the design of rows whose cross-contributions eta (r, p, p) were looked at."""
+        return self.design(game, budget, rng)
+
+    def stages(
+        self, game: GameInfo, budget: int, rng: np.random.Generator, *, stops: bool
+    ) -> Iterator[Stage]:
+        """Yield the stages in which rows ask for coalitions: one, or several where rows may stop.
+
+        Where the method would list all coalitions, that stage comes last: only rows that need it
+        go there.
+        """
+        design = self.design(game, budget, rng)
+        if not stops:
+            yield whole(design)
+        elif design.complete:
+            yield from keyed_by_members(self._before_all(game, rng))
+            yield from keyed_by_members(iter([whole(design)]))
+        else:
+            yield from nested(design, self.minimum(game))
+
+    def _before_all(self, game: GameInfo, rng: np.random.Generator) -> Iterator[Stage]:
+        """Yield the stages before all coalitions."""
+        smallest = self.minimum(game)
+        most = min(1 << (game.players - 1), LARGEST_PART)
+        if smallest <= most:
+            yield from nested(self.design(game, most, rng), smallest)
+
+    def calibration_of(self, designs: Sequence[Design]) -> object:
+        """Return what the stages' designs learnt, to be given back as an option; None: nothing."""
+        learnt = [design.calibration for design in designs if design.calibration is not None]
+        return learnt[-1] if learnt else None
+
+
+# Stages
+
+
+def whole(design: Design) -> Stage:
+    """Return a whole design as a stage."""
+    count = design.coalitions.shape[1]
+    return Stage(torch.arange(count, device=design.coalitions.device), design)
+
+
+def nested(design: Design, smallest: int) -> Iterator[Stage]:
+    """Yield a design on its first 2 m, 4 m, 8 m, ... coalitions, m the smallest number, then all.
+
+    A part that leaves less than half as many again to ask for is passed over.
+    """
+    while 3 * smallest <= design.coalitions.shape[1]:
+        smallest *= 2
+        yield design.first(smallest)
+    yield whole(design)
+
+
+def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
+    """Key coalitions by their members, so that different designs know each other's coalitions."""
+    for stage in stages:
+        yield Stage(codes(stage.design.coalitions[0]), stage.design)
+
+
+# Options
 
 
 def check_option(name: str, given: object, known: Sequence[str]) -> None:
     """Raise unless an option of a method is one of those known."""
     if given not in known:
         raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {given!r}")
-
-
-def check_budget(method: Method, game: Game, budget: int, name: str) -> None:
-    """Raise unless a budget of model evaluations suffices."""
-    smallest = method.minimum(game)
-    if budget // game.cost < smallest:
-        each = (
-            f" ({smallest} coalitions of {game.cost} background rows each)" if game.cost > 1 else ""
-        )
-        needed = smallest * game.cost
-        number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
-        raise BudgetError(
-            f"{name} needs at least {number} evaluations a row for {game.players} players{each}, "
-            f"got {budget}"
-        )

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.game import Game
+from shearshap.game import GameInfo
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ def with_ends(coalitions: Tensor) -> Tensor:
     return torch.cat((ends, coalitions), dim=1)
 
 
-def as_tensor(array: NDArray[Any], game: Game) -> Tensor:
+def as_tensor(array: NDArray[Any], game: GameInfo) -> Tensor:
     """Return an array as a tensor on the game's device."""
     return torch.from_numpy(array).to(game.device)
 

@@ -13,24 +13,23 @@ from shearshap.methods.coalitions import with_ends
 
 @dataclass(frozen=True)
 class Differences(Design):
-    """A player's share is a weighted mean of what it adds to coalitions of others.
+    """A player's value is a weighted mean of what it adds to coalitions of others.
 
     phi_i = sum_n w_n [v(S_in + i) - v(S_in)], with coalitions laid out (player, n, without | with).
     """
 
     coalitions: Tensor  #: (r or 1, 2 + 2 p n, p)
     weights: Tensor  #: (n,)
-    shared: bool = True
 
     @classmethod
-    def of(cls, others: Tensor, weights: Tensor, *, shared: bool) -> Self:
+    def of(cls, others: Tensor, weights: Tensor) -> Self:
         """Make the design of `others` (r or 1, p, n, p): the sets S_in, whatever they say of player
         i itself.
         """
         players = others.shape[-1]
         own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
         pairs = torch.stack((others & ~own, others | own), dim=3)
-        return cls(with_ends(pairs.flatten(1, 3)), weights, shared)
+        return cls(with_ends(pairs.flatten(1, 3)), weights)
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the weighted mean difference of every player."""

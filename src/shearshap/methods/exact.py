@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shearshap.errors import BudgetError
-from shearshap.game import Game
+from shearshap.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise
 from shearshap.methods.coalitions import subsets
 
@@ -30,11 +30,15 @@ class Exact(Method):
         """All of them."""
         return frozenset({"efficiency", "unbiased", "pairwise", "null-player"})
 
-    def minimum(self, game: Game) -> int:
+    def minimum(self, game: GameInfo) -> int:
         """Return 2^p."""
         return 1 << game.players
 
-    def design(self, game: Game, _budget: int, _rng: np.random.Generator) -> "Enumeration":
+    def ample(self, game: GameInfo) -> int:
+        """Return 2^p: it has no other budget."""
+        return 1 << game.players
+
+    def design(self, game: GameInfo, _budget: int, _rng: np.random.Generator) -> "Enumeration":
         """Return the design of all coalitions."""
         return enumeration(game)
 
@@ -47,6 +51,7 @@ class Enumeration(Design):
 
     players: int
     device: torch.device
+    complete = True
 
     @cached_property
     def coalitions(self) -> Tensor:  # type: ignore[override]
@@ -57,11 +62,11 @@ class Enumeration(Design):
     def estimate(self, values: Tensor) -> Estimate:
         """Return the Shapley values of value tables (r, 2^p, k), which no draw makes uncertain."""
         counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
-        shares = shapley_transform(counted)
-        return Estimate(shares, torch.zeros_like(shares))
+        phi = shapley_transform(counted)
+        return Estimate(phi, torch.zeros_like(phi))
 
 
-def enumeration(game: Game) -> Enumeration:
+def enumeration(game: GameInfo) -> Enumeration:
     """Return the design of all coalitions of a game."""
     if game.players > MOST_PLAYERS:
         raise BudgetError(f"all coalitions of {game.players} players are too many to list")

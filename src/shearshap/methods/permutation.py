@@ -108,7 +108,7 @@ class Permutation(Method):
             (others.shape[1],), 1 / others.shape[1], dtype=torch.float64, device=game.device
         )
         design = Paired if self.antithetic else Sampled
-        return design.of(as_tensor(others, game)[None], weights, shared=True)
+        return design.of(as_tensor(others, game)[None], weights)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Evaluations in batches: split a box of them until each piece fits, and name the one that fails.
+
+The evaluations of a game fill a box: rows by coalitions by background rows. A box that is too large
+for one forward pass is cut in half along its first axis that can be cut, again and again:
+
+    4 rows, 6 coalitions, 1 background row, batches of 8      rows 0-3 x coalitions 0-5   24: too large
+                                                              rows 0-1 x coalitions 0-5   12: too large
+                                                              row  0   x coalitions 0-5    6: a batch
+                                                              row  1   x coalitions 0-5    6: a batch
+                                                              ...
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from shearshap.errors import ModelError, ShearError
+
+BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
+"""Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
+
+
+@dataclass
+class Batch:
+    """How many model evaluations go into one batch; halved for good whenever memory runs out."""
+
+    size: int
+
+    def halve(self, tried: int) -> None:
+        """Go on with batches of half the size that was tried."""
+        self.size = max(1, min(self.size, tried) // 2)
+
+
+def automatic_batch(device: torch.device, inputs: int) -> int:
+    """Return a batch size that bounds the memory of rows of so many inputs on a device."""
+    budget = BATCH_BYTES["cpu" if device.type == "cpu" else "other"]
+    if device.type == "cuda":
+        free, _total = torch.cuda.mem_get_info(device)
+        budget = min(budget, free // 16)
+    return max(1, budget // (4 * inputs))
+
+
+@dataclass(frozen=True)
+class Box:
+    """Which evaluations: some rows, some of their coalitions and some background rows."""
+
+    rows: slice
+    coalitions: slice
+    background: slice
+
+    @classmethod
+    def whole(cls, rows: int, coalitions: int, background: int) -> "Box":
+        """Return the box of all evaluations."""
+        return cls(slice(0, rows), slice(0, coalitions), slice(0, background))
+
+    @property
+    def slices(self) -> tuple[slice, slice, slice]:
+        """The three axes, in order."""
+        return self.rows, self.coalitions, self.background
+
+    @property
+    def size(self) -> int:
+        """The number of evaluations in the box."""
+        rows, coalitions, background = (part.stop - part.start for part in self.slices)
+        return rows * coalitions * background
+
+    def halves(self) -> tuple["Box", "Box"]:
+        """Return the box cut in two along its first axis that is longer than 1."""
+        for name in ("rows", "coalitions", "background"):
+            part = getattr(self, name)
+            if part.stop - part.start > 1:
+                middle = part.start + (part.stop - part.start) // 2
+                first = replace(self, **{name: slice(part.start, middle)})
+                second = replace(self, **{name: slice(middle, part.stop)})
+                return first, second
+        raise ValueError("a single evaluation cannot be halved")
+
+
+class FailedBatch(Exception):  # noqa: N818  (it is caught at once, and never seen by users)
+    """The model failed, for another reason than memory, on the evaluations of a box."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(box)
+        self.box = box
+
+
+Forward = Callable[[Box], Tensor]  #: the model's outputs in a box, (r, c, b) or (r, c, b, k)
+
+
+def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device) -> Tensor:
+    """Return all outputs in double precision, (r, c, b) or (r, c, b, k), on a device.
+
+    Out of memory is no error: the batch is halved for good, and the box is tried again in pieces.
+    Any other error of the model is the cause of a `FailedBatch`.
+    """
+    outputs: Tensor | None = None
+    waiting = [whole]
+    while waiting:
+        box = waiting.pop()
+        if box.size > max(1, batch.size):
+            first, second = box.halves()
+            waiting += [second, first]
+            continue
+
+        piece = _tried(box, forward, batch)
+        if piece is None:
+            waiting.append(box)
+            continue
+
+        if outputs is None:
+            shape = [part.stop - part.start for part in whole.slices]
+            outputs = torch.empty((*shape, *piece.shape[3:]), dtype=torch.float64, device=device)
+        # the one copy of what the model returned, whose memory it may use again
+        outputs[box.slices] = piece.to(device)
+    assert outputs is not None, "a box holds at least one evaluation"
+    return outputs
+
+
+def _tried(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
+    """Return the outputs in a box; None where memory ran out, after the batch is halved."""
+    try:
+        return forward(box)
+    except Exception as error:
+        if isinstance(error, ShearError):
+            raise
+        if not out_of_memory(error):
+            raise FailedBatch(box) from error
+        if box.size == 1:
+            raise ModelError(
+                "out of memory on a single model evaluation; try a smaller model"
+            ) from error
+    batch.halve(box.size)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, on any device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    signs = ("out of memory", "can't allocate memory", "not enough memory")
+    return any(sign in text for sign in signs)
+
+
+def first_failure(box: Box, forward: Forward) -> Box | None:
+    """Return the first single row and coalition on which the model fails, found by halving.
+
+    None where no half fails alone.
+    """
+    while box.rows.stop - box.rows.start > 1 or box.coalitions.stop - box.coalitions.start > 1:
+        halves = box.halves()
+        failing = next((half for half in halves if _fails(half, forward)), None)
+        if failing is None:
+            return None
+        box = failing
+    return box
+
+
+def _fails(box: Box, forward: Forward) -> bool:
+    try:
+        forward(box)
+    except Exception:  # noqa: BLE001  (whatever the model raises)
+        return True
+    return False

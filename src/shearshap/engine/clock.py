@@ -1,0 +1,34 @@
+"""Deadlines: how many rows may still be begun."""
+
+import time
+import warnings
+
+from shearshap.errors import ShearWarning, level_of_caller
+
+
+class Clock:
+    """The time that is left until a run's deadline, counted from when the clock is made."""
+
+    def __init__(self, deadline: float | None) -> None:
+        self.deadline = deadline
+        self.started = time.monotonic()
+
+    def allowed(self, size: int, done: int) -> int:
+        """Return how many rows to begin, at most `size`, after so many are done; 0: none."""
+        if self.deadline is None:
+            return size
+        spent = max(time.monotonic() - self.started, 1e-9)
+        left = max(self.deadline - spent, 0)
+        affordable = int(left / (spent / done))
+        # a quarter at a time, since later rows may take longer than the first
+        quarter = max(affordable // 4, min(affordable, 1))
+        return min(size, quarter)
+
+    def warning(self, done: int, count: int, what: str) -> str:
+        """Warn that the deadline came, and return the sentence that says so."""
+        sentence = (
+            f"the deadline of {self.deadline:g} s came after {done:,} of {count:,} {what}; "
+            f"the other {count - done:,} are not explained"
+        )
+        warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
+        return sentence

@@ -1,0 +1,18 @@
+"""How many rows to work on at once, by the memory that their coalitions and values take."""
+
+from shearshap.game import Game
+
+FIRST_BLOCK = 16
+"""Rows of the first block; its ends tell how many outputs there are."""
+
+BLOCK_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}
+"""Memory for the coalitions and values of the rows worked on at once, by the game's device."""
+
+PILOT_BYTES = 1 << 28
+"""The same for pilot rows, on all devices: a calibration is fitted to those worked on at once."""
+
+
+def most_rows(game: Game, coalitions: int, outputs: int, *, pilot: bool) -> int:
+    """Return how many rows to work on at once: a byte a player, 48 an output, for each coalition."""
+    memory = PILOT_BYTES if pilot else BLOCK_BYTES.get(game.device.type, BLOCK_BYTES["cpu"])
+    return max(1, memory // (coalitions * (game.players + 48 * outputs)))

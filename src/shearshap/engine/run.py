@@ -1,0 +1,147 @@
+"""What a run is asked for, checked against the game before anything is spent."""
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from shearshap.errors import BudgetError, InputError, MethodError
+from shearshap.game import Game
+from shearshap.methods import METHODS, Exact, name_of, resolve
+from shearshap.methods.base import Method
+from shearshap.methods.exact import MOST_PLAYERS
+
+EVALUATIONS_A_PLAYER = 16
+"""What is spent on one row where no budget is given, but never more than all coalitions."""
+
+MOST_BACKGROUND = 1_000
+"""Background rows beyond which a budget must be given."""
+
+MOST_DRAWN = 1 << 29
+"""Coalitions times players of the largest design that is drawn: its equations take some 50 bytes
+for each."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to explain, whatever the model: the method, and what may be spent on a row."""
+
+    method: Method
+    budget: int | None = None  #: model evaluations for one row; None: `default_budget`
+    tol: float | None = None  #: stop at a row once all its standard errors are at most this
+    seed: int = 0
+    interactions: bool = False  #: whether to report pairwise interactions too
+    deadline: float | None = None  #: seconds after which no further block of rows is begun
+
+    @classmethod
+    def of(
+        cls,
+        method: str | Method,
+        budget: Any = None,
+        *,
+        tol: Any = None,
+        seed: Any = 0,
+        interactions: bool = False,
+        deadline: Any = None,
+    ) -> "Run":
+        """Check what the user asked for, as far as no game is needed, and make a run of it."""
+        if tol is not None:
+            _check_positive("tol", tol, "the standard error at which to stop")
+        if deadline is not None:
+            _check_positive("deadline", deadline, "seconds after which to stop")
+        if budget is not None:
+            budget = whole("budget", budget)
+        return cls(resolve(method), budget, tol, whole("seed", seed), bool(interactions), deadline)
+
+    @property
+    def stops(self) -> bool:
+        """Whether rows may stop before their budget is spent."""
+        return self.tol is not None
+
+    def on(self, game: Game) -> "Run":
+        """Return the run with its budget and method settled for a game, or raise."""
+        budget = default_budget(game) if self.budget is None else self.budget
+        method = self.method.chosen(game.players, budget // game.cost, stops=self.stops)
+        if game.players == 1:
+            method = Exact()  # one player's value is prediction - base value
+        settled = replace(self, method=method, budget=budget)
+        settled._check(game)
+        return settled
+
+    def coalitions(self, game: Game) -> int:
+        """Return how many coalitions of a game the budget holds."""
+        assert self.budget is not None, "on(game) settles the budget"
+        return self.budget // game.cost
+
+    def _check(self, game: Game) -> None:
+        """Raise where the budget does not suffice, is too large, or the method cannot stop."""
+        if self.stops and not self.method.stops:
+            able = ", ".join(name for name, method in METHODS.items() if method.stops)
+            raise MethodError(
+                f"{name_of(self.method)} cannot stop at a standard error, as tol asks; "
+                f"these can: {able}"
+            )
+        self._check_smallest(game)
+        self._check_largest(game)
+
+    def _check_smallest(self, game: Game) -> None:
+        smallest = self.method.minimum(game)
+        if self.coalitions(game) >= smallest:
+            return
+        needed = smallest * game.cost
+        number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
+        each = ""
+        if game.cost > 1:
+            each = f" ({smallest} coalitions of {game.cost} background rows each)"
+        raise BudgetError(
+            f"{name_of(self.method)} needs at least {number} evaluations a row for "
+            f"{game.players} players{each}, got {self.budget}"
+        )
+
+    def _check_largest(self, game: Game) -> None:
+        """Raise where the coalitions to draw are too many to hold in memory."""
+        every = 1 << game.players
+        most = MOST_DRAWN // game.players
+        coalitions = min(self.coalitions(game), every)
+        if coalitions <= most:
+            return
+        # all coalitions are listed only for the rows that need them
+        listed = coalitions == every and game.players <= MOST_PLAYERS
+        if not (listed and self.method.enumerates):
+            raise BudgetError(
+                f"a budget of {self.budget} evaluations a row: {coalitions} coalitions of "
+                f"{game.players} players are too many to hold in memory; try a budget of at most "
+                f"{most * game.cost}"
+            )
+
+
+def default_budget(game: Game) -> int:
+    """Return the evaluations to spend on a row where no budget is given."""
+    if game.cost > MOST_BACKGROUND:
+        raise BudgetError(
+            f"each of the {game.cost:,} background rows is asked for every coalition; pass "
+            "('mean', background), fewer rows, or a budget that allows for them"
+        )
+    coalitions = 2 + EVALUATIONS_A_PLAYER * game.players
+    if game.players < 16:
+        coalitions = min(coalitions, 1 << game.players)
+    return game.cost * coalitions
+
+
+def whole(name: str, number: Any) -> int:
+    """Return an option that must be a positive integer, or a seed, which may be 0."""
+    seed = name == "seed"
+    smallest = 0 if seed else 1
+    counts = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not counts or number < smallest:
+        error = BudgetError if name == "budget" else InputError
+        wanted = "an integer from 0" if seed else "a positive integer"
+        raise error(f"{name}: wanted {wanted}, got {number!r}")
+    return int(number)
+
+
+def _check_positive(name: str, number: Any, meaning: str) -> None:
+    counts = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+    if not counts or not isfinite(number) or number <= 0:
+        raise InputError(f"{name}: wanted a positive number, {meaning}, got {number!r}")

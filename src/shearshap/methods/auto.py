@@ -1,0 +1,127 @@
+"""The method that chooses a method: exact where the budget allows it, else the smallest error."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from shearshap.game import GameInfo
+from shearshap.methods.base import Design, Method, Promise, Stage, keyed_by_members, nested
+from shearshap.methods.exact import Exact
+from shearshap.methods.kernel import Leverage
+from shearshap.methods.kriging import Kriging
+
+MOST_KRIGED = 4096
+"""Coalitions up to which kriging is taken: its equations have one unknown for two of them."""
+
+WORTHWHILE = 16
+"""Times kriging's coalitions that leverage may need to come as close; with fewer left, rows do not
+go on to it."""
+
+
+@dataclass(frozen=True)
+class Auto(Method):
+    """The best method for the players and the budget at hand.
+
+    Exact where the budget holds all coalitions; else the smallest error measured in the fair
+    protocol (`benchmarks/accuracy.py`): kriging while its systems of equations, one unknown for a
+    pair of complements, stay small, and leverage beyond.
+
+    Where rows may stop early (`tol`), kriging at larger budgets too, since most rows need but a part
+    of them: those that need more go on to all coalitions, or to leverage.
+
+    Parameters
+    ----------
+    calibration
+        What kriging fitted in an earlier run, from `Explanation.calibration`; None: fitted to the
+        first rows explained. With it, the parts of a job agree with the whole.
+    """
+
+    calibration: Any = field(default=None, repr=False)
+
+    @property
+    def stops(self) -> bool:
+        """Whether a row can stop early: all methods chosen from can."""
+        return True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """What kriging, leverage and exact values have in common."""
+        return frozenset({"efficiency", "pairwise"})
+
+    def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:
+        """Return the method that does the work."""
+        smallest = 2 + 2 * players
+        every = 1 << players
+        kriging = Kriging(calibration=self.calibration)
+        if coalitions >= every:
+            # kriging goes on to all coalitions by itself, for the rows that need them
+            return kriging if stops and smallest < every else Exact()
+        if smallest > min(coalitions, MOST_KRIGED):
+            return Leverage()
+        if coalitions <= MOST_KRIGED:
+            return kriging
+        return KrigingThenLeverage(calibration=self.calibration) if stops else Leverage()
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return the smallest number of coalitions that leverage, or listing all, can work with."""
+        return Leverage().minimum(game)
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
+        """Return the design of the method chosen."""
+        return self.chosen(game.players, budget, stops=False).design(game, budget, rng)
+
+
+@dataclass(frozen=True)
+class KrigingThenLeverage(Method):
+    """Kriging as far as it goes well, then leverage for the rows that need more."""
+
+    calibration: Any = field(default=None, repr=False)
+    pilot_rows = Kriging.pilot_rows
+    enumerates = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether a row can stop early."""
+        return True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """What both methods promise."""
+        return frozenset({"efficiency", "pairwise"})
+
+    @property
+    def kriging(self) -> Kriging:
+        """The first of the two methods."""
+        return Kriging(calibration=self.calibration)
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return kriging's minimum."""
+        return self.kriging.minimum(game)
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
+        """Return leverage's design of the whole budget."""
+        return Leverage().design(game, budget, rng)
+
+    def stages(
+        self,
+        game: GameInfo,
+        budget: int,
+        rng: np.random.Generator,
+        *,
+        stops: bool,  # noqa: ARG002  (rows always may: that is what it is for)
+    ) -> Iterator[Stage]:
+        """Yield kriging's stages and, where enough of the budget is left, leverage's."""
+        kriged = self.kriging.design(game, min(budget, MOST_KRIGED), rng)
+        yield from keyed_by_members(nested(kriged, self.minimum(game)))
+
+        left = budget - MOST_KRIGED + 2  # the two ends are known
+        least = WORTHWHILE * MOST_KRIGED
+        if left >= least:
+            design = Leverage().design(game, left, rng)
+            yield from keyed_by_members(nested(design, least // 2))
+
+    def calibration_of(self, designs: Sequence[Design]) -> object:
+        """Return what kriging's stages learnt."""
+        return self.kriging.calibration_of(designs)

@@ -1,0 +1,95 @@
+"""The solver for text classifiers: every text is a game of its own, since its words are its players."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from shearshap.adapters.modules import evaluating
+from shearshap.adapters.text import FramedClassifier, Text, TextClassifier, text_classifier
+from shearshap.engine.clock import Clock
+from shearshap.engine.progress import progress_bar
+from shearshap.engine.run import Run
+from shearshap.errors import InputError
+from shearshap.explanation import Explanation
+from shearshap.solvers import sampling
+from shearshap.solvers.task import Task
+
+
+def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
+    """Return the explanations of texts, one after the other; None if the model takes no texts."""
+    classifier = _classifier(task.model)
+    if classifier is None:
+        return None
+    return _explained(classifier, task, run, progress)
+
+
+def _classifier(model: object) -> TextClassifier | None:
+    """Return the text classifier that a `transformers` pipeline, or a pair, is."""
+    library = type(model).__module__.partition(".")[0]
+    if not isinstance(model, tuple) and library != "transformers":
+        return None
+    return text_classifier(model)
+
+
+def _explained(
+    classifier: TextClassifier, task: Task, run: Run, progress: bool | None
+) -> Iterator[Explanation]:
+    """Yield the explanation of each text, which has one row."""
+    if task.feature_names is not None:
+        raise InputError(
+            "feature_names: the players of a text are named by its own words; "
+            "leave feature_names out"
+        )
+    texts = classifier.texts(task.rows, task.groups)
+    absent = classifier.absent_token(task.background)
+    clock = Clock(run.deadline)
+    with (
+        evaluating(classifier.model, task.device),
+        progress_bar(progress, total=len(texts), unit=" texts") as bar,
+    ):
+        for number, text in enumerate(texts):
+            own = _text_task(task, classifier, text, absent)
+            (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
+            bar.update()
+            explanation = _named(explanation, text, number, alone=len(texts) == 1)
+            done = number + 1
+            if done < len(texts) and not clock.allowed(1, done):
+                note = clock.warning(done, len(texts), "texts")
+                yield replace(explanation, notes=(note,))
+                return
+            yield explanation
+
+
+def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) -> Task:
+    """Return the task of one text: its tokens are the inputs, its players own them."""
+    names = task.output_names
+    if names is None and not callable(task.output):
+        names = classifier.output_names or None
+    return replace(
+        task,
+        model=FramedClassifier(classifier.model, text),
+        rows=text.tokens[None],
+        background=torch.full((1, len(text.content)), absent),
+        groups=np.array(text.owner),
+        output_names=names,
+        device=None,
+        index=None,
+    )
+
+
+def _named(explanation: Explanation, text: Text, number: int, *, alone: bool) -> Explanation:
+    """Return the explanation with a text's words as data, and as names where it is alone.
+
+    Of several texts the players go by their place, "word 0" and so on, as no two texts are alike.
+    """
+    words = np.array([text.names], dtype=object)
+    places = [f"{text.kind} {place}" for place in range(len(text.names))]
+    return replace(
+        explanation,
+        feature_names=list(text.names) if alone else places,
+        index=np.array([number]),
+        data=None,
+        display_data=words,
+    )

@@ -1,0 +1,373 @@
+"""The one loop: blocks, stages, looks, deadlines, errors in the middle, and the seam before it."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Bools, Floats, network, random_table, table_game
+from shearshap import (
+    METHODS,
+    Explainer,
+    Explanation,
+    InputError,
+    Kriging,
+    ModelError,
+    Shear,
+    ShearWarning,
+    explain,
+    explain_game,
+    model_game,
+)
+from shearshap.engine import clock, loop, memory
+from shearshap.engine.loop import explained_blocks
+from shearshap.engine.run import Run
+from shearshap.engine.stages import Sources
+from shearshap.game import FunctionGame, ModelGame
+from shearshap.methods import Auto
+from shearshap.solvers import SOLVERS, Task
+
+ROWS = np.random.default_rng(0).normal(size=(40, 6))
+ZEROS = np.zeros(6)
+
+
+def stepwise(rows: Floats) -> Floats:
+    """A model of products of steps, which answers a row alike in any batch."""
+    steps = (rows > 0.3) * 1.0
+    return np.asarray(steps[:, 0] * steps[:, 1] + steps[:, 2] * rows[:, 3] - steps[:, 4] * steps[:, 5])
+
+
+# Blocks
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few rows each, after the first."""
+    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 30_000)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("tol", [None, 0.05])
+def test_the_stream_yields_blocks_whose_concatenation_is_the_call(tol: float | None) -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    blocks = list(explainer.stream(ROWS, budget=40, tol=tol))
+    whole = explainer(ROWS, budget=40, tol=tol)
+    assert len(blocks) > 2
+    assert sum(len(block) for block in blocks) == len(ROWS)
+    joined = Explanation.concat(blocks)
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-12)
+    np.testing.assert_array_equal(joined.index, np.arange(len(ROWS)))
+    np.testing.assert_array_equal(joined.data, ROWS)
+
+
+def test_a_block_is_there_before_the_next_is_begun(small_blocks: None) -> None:  # noqa: ARG001
+    asked: list[int] = []
+
+    def model(rows: Floats) -> Floats:
+        asked.append(len(rows))
+        return stepwise(rows)
+
+    blocks = Explainer(model, ZEROS, method="leverage").stream(ROWS, budget=40)
+    first = next(blocks)
+    assert sum(asked) == len(first) * first.evaluations
+    assert len(first) < len(ROWS)
+
+
+def test_a_closed_stream_gives_the_model_back() -> None:
+    net = network(6).train()
+    blocks = Explainer(net, ZEROS, method="leverage").stream(np.tile(ROWS, (10, 1)), budget=40)
+    next(blocks)
+    assert not net.training
+    blocks.close()  # type: ignore[attr-defined]
+    assert net.training
+
+
+def test_inference_mode_between_two_blocks_is_the_callers(small_blocks: None) -> None:  # noqa: ARG001
+    net = network(6)
+    with torch.inference_mode():
+        for _ in Explainer(net, ZEROS, method="shear").stream(ROWS, budget=60):
+            assert torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_two_ends_are_asked_first(name: str) -> None:
+    asked: list[Bools] = []
+
+    def value(z: Bools) -> Floats:
+        asked.append(z)
+        return table_game(random_table(5, 1))(z)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        explain_game(value, players=5, budget=60, method=name)
+    assert asked[0].tolist() == [[False] * 5, [True] * 5]
+
+
+# Looks
+
+
+def test_a_look_is_a_stage_whose_values_are_used_again() -> None:
+    """Second differences ask for the full coalition, and for others that SHEAR's design has too."""
+    asked: list[Floats] = []
+
+    def model(rows: Floats) -> Floats:
+        asked.append(rows)
+        return stepwise(rows)
+
+    answer = explain(model, ROWS, background=ZEROS, budget=200, method="shear")
+    look = 1 + 6 + 15
+    design = 2 + 16 * 6
+    spent = answer.row_evaluations
+    if spent is None:
+        spent = np.full(len(ROWS), answer.evaluations)
+    assert sum(len(rows) for rows in asked) == spent.sum()
+    assert answer.evaluations < look + design
+    again = explain(model, ROWS, background=ZEROS, budget=200, method="shear", batch_size=7)
+    np.testing.assert_allclose(again.values, answer.values, atol=1e-12)
+
+
+def test_a_look_shows_every_row_its_own_values() -> None:
+    """Each row alone has the answer that it has among others."""
+    together = explain(stepwise, ROWS, background=ZEROS, budget=200, method=Shear(unbiased=True))
+    alone = [
+        explain(stepwise, ROWS[[row]], background=ZEROS, budget=200, method=Shear(unbiased=True))
+        for row in range(5)
+    ]
+    apart = np.concatenate([one.values for one in alone])
+    np.testing.assert_allclose(together.values[:5], apart, atol=1e-12)
+
+
+# Stages
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    known = rng.choice(40, size=12, replace=False)
+    keys = rng.integers(0, 40, size=30)
+    sources = Sources.between(known, keys, torch.device("cpu"))
+    fresh = keys[sources.fresh.numpy()]
+    assert len(set(fresh)) == len(fresh)
+    assert set(fresh) == set(keys) - set(known)
+    np.testing.assert_array_equal(np.concatenate((known, fresh))[sources.source.numpy()], keys)
+
+
+def test_the_drawn_example_of_stages() -> None:
+    sources = Sources.between(np.array([7, 3, 9]), np.array([3, 5, 9, 5]), torch.device("cpu"))
+    assert sources.fresh.tolist() == [1]
+    assert sources.source.tolist() == [1, 3, 2, 3]
+
+
+# Auto carries a calibration
+
+
+@pytest.mark.parametrize("budget", [400, 1 << 14])
+def test_parts_of_a_job_under_auto_with_a_tolerance_agree_with_the_whole(budget: int) -> None:
+    """A jumpy game of 14 players, rows cut in two, with what the whole was fitted to."""
+    rng = np.random.default_rng(3)
+    weights = rng.lognormal(size=14)
+    rows = rng.normal(size=(30, 14))
+
+    def vote(x: Floats) -> Floats:
+        return ((np.abs(x) * weights).sum(axis=1) >= 0.4 * weights.sum()) * 1.0
+
+    def explained(part: Floats, calibration: object = None) -> Explanation:
+        explainer = Explainer(vote, np.zeros(14), method=Auto(calibration=calibration))
+        return explainer(part, budget=budget, tol=0.02)
+
+    whole = explained(rows)
+    assert whole.row_evaluations is not None
+    assert len(set(whole.row_evaluations.tolist())) > 1
+    parts = [explained(rows[:11], whole.calibration), explained(rows[11:], whole.calibration)]
+    joined = Explanation.concat(parts)
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-9)
+    np.testing.assert_array_equal(joined.row_evaluations, whole.row_evaluations)
+    assert joined.method == whole.method
+
+
+def test_auto_reports_the_method_it_chose() -> None:
+    game = table_game(random_table(8, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        methods = {
+            budget: explain_game(game, players=8, budget=budget, method="auto").method
+            for budget in (16, 100, 256)
+        }
+    assert methods == {16: "leverage", 100: "kriging", 256: "exact"}
+
+
+def test_a_calibration_is_not_printed_into_the_name() -> None:
+    fitted = explain_game(table_game(random_table(8, 0)), players=8, budget=100).calibration
+    answer = explain_game(
+        table_game(random_table(8, 1)), players=8, budget=100, method=Kriging(calibration=fitted)
+    )
+    assert answer.method == "kriging"
+
+
+# Deadlines
+
+
+class Watch:
+    """A clock that the model moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    made = Watch()
+    monkeypatch.setattr(clock, "time", made)
+    return made
+
+
+def slow(watch: Watch, seconds_a_row: float) -> Explainer:
+    def model(rows: Floats) -> Floats:
+        watch.now += len(rows) * seconds_a_row / 40
+        return stepwise(rows)
+
+    return Explainer(model, ZEROS, method="leverage")
+
+
+def test_a_deadline_returns_what_is_done_and_says_what_is_not(watch: Watch) -> None:
+    rows = np.tile(ROWS, (5, 1))
+    whole = slow(watch, 0)(rows, budget=40)
+    with pytest.warns(ShearWarning, match=r"the deadline of 60 s came after \d+ of 200 rows"):
+        part = slow(watch, 1)(rows, budget=40, deadline=60)
+    assert 45 <= len(part) <= 60
+    np.testing.assert_allclose(part.values, whole.values[: len(part)], atol=1e-12)
+    np.testing.assert_array_equal(part.index, np.arange(len(part)))
+    assert f"after {len(part)} of 200 rows" in part.notes[0]
+
+
+def test_the_first_block_is_always_finished(watch: Watch) -> None:
+    with pytest.warns(ShearWarning, match="after 16 of 40 rows"):
+        part = slow(watch, 1)(ROWS, budget=40, deadline=0.001)
+    assert len(part) == 16
+
+
+def test_a_deadline_that_does_not_come_changes_nothing() -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = explainer(ROWS, budget=40, deadline=1e6)
+    np.testing.assert_allclose(answer.values, explainer(ROWS, budget=40).values, atol=1e-12)
+    assert answer.notes == ()
+
+
+@pytest.mark.parametrize("deadline", [0, -1, float("nan"), "soon", True])
+def test_a_deadline_is_a_positive_number(deadline: object) -> None:
+    with pytest.raises(InputError, match="deadline: wanted a positive number, seconds"):
+        Explainer(stepwise, ZEROS)(ROWS, budget=40, deadline=deadline)  # type: ignore[arg-type]
+
+
+# Errors in the middle
+
+
+def test_a_model_error_in_the_middle_names_the_row_and_keeps_what_is_finished(
+    small_blocks: None,  # noqa: ARG001
+) -> None:
+    def model(rows: Floats) -> Floats:
+        if (rows == 99).any():
+            raise ValueError("ninety-nine")
+        return stepwise(rows)
+
+    rows = ROWS.copy()
+    rows[33, 2] = 99
+    explainer = Explainer(model, ZEROS, method="leverage")
+    with pytest.raises(ModelError, match=r"ninety-nine.*first on row 33 with 6 of 6") as caught:
+        explainer(rows, budget=40)
+    finished = caught.value.finished
+    assert 16 <= len(finished) <= 33
+    whole = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=40)
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
+
+
+def test_an_error_at_once_has_nothing_finished() -> None:
+    def model(_rows: Floats) -> Floats:
+        raise ValueError("never")
+
+    with pytest.raises(ModelError, match="never") as caught:
+        explain(model, ROWS, background=ZEROS, budget=40)
+    assert caught.value.finished is None
+
+
+# The seam
+
+
+class Sum(nn.Module):
+    """A linear model, which knows its own Shapley values: x - xbar."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.sum(dim=1)
+
+
+def test_a_model_that_knows_its_answer_is_solved_before_any_sampling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def linear(task: Task, run: Run, _progress: bool | None) -> Iterator[Explanation] | None:
+        if not isinstance(task.model, Sum):
+            return None
+        values = np.asarray(task.rows) - task.background
+        base = np.full(len(values), task.background.sum())
+        prediction = base + values.sum(axis=1)
+        answer = Explanation(values, base, prediction, None, 0, 0, "linear", run.seed)
+        return iter([answer])
+
+    solvers = {"linear": linear, **SOLVERS}
+    monkeypatch.setattr("shearshap.solvers.SOLVERS", solvers)
+    answer = Explainer(Sum(), ZEROS)(ROWS)
+    assert answer.method == "linear"
+    np.testing.assert_array_equal(answer.values, ROWS)
+    assert Explainer(stepwise, ZEROS)(ROWS).method == "exact"
+
+
+# A run
+
+
+def test_a_run_is_frozen_and_settled_once() -> None:
+    game = FunctionGame(table_game(random_table(5, 0)), 5)
+    run = Run.of("auto", 20)
+    settled = run.on(game)
+    assert settled.method == METHODS["kriging"]
+    assert settled.on(game) == settled
+    assert run.method == METHODS["auto"]
+    with pytest.raises(AttributeError):
+        run.budget = 3  # type: ignore[misc]
+
+
+def test_one_player_needs_no_method() -> None:
+    answer = explain_game(lambda z: 3.0 + 2 * z[:, 0], players=1, budget=2, method="shear")
+    assert answer.method == "exact"
+    assert answer.values.tolist() == [[2.0]]
+
+
+def test_groups_that_do_not_fit_go_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With memory for one row, every row is finished before the next one begins."""
+    order: list[int] = []
+    kept = loop._Block._keep
+
+    def watched(block: loop._Block, rows: Tensor, done: Tensor, *rest: object) -> None:
+        order.extend(rows[done].tolist())
+        kept(block, rows, done, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop._Block, "_keep", watched)
+    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 1)
+    rows = np.random.default_rng(1).normal(size=(10, 12))
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(x[:, 0] * x[:, 1] * x[:, 2] + np.sin(x).sum(axis=1))
+
+    with model_game(model, rows, background=np.zeros(12)) as game:
+        assert isinstance(game, ModelGame)
+        blocks = list(explained_blocks(game, Run.of("leverage", 400, tol=0.02)))
+    assert order == list(range(10))
+    spent = Explanation.concat(blocks).row_evaluations
+    assert spent is not None
+    assert len(set(spent.tolist())) > 1
