@@ -12,21 +12,19 @@ from torch import nn
 
 from games import Floats, all_coalitions, network, smooth_table, table_game
 from shearshap import Kriging, MethodError, explain, explain_game
-from shearshap.gaussian.process import (
-    Calibration,
-    Parts,
-    calibrate,
-    fit,
-    inflation,
-    kernels,
-    krige,
-    minus_log_likelihood,
-    pairwise_strengths,
-    posterior,
-    shapley_of_kernel,
-    shapley_of_white,
+from shearshap.gaussian import Calibration, OddEven, calibrate, krige
+from shearshap.gaussian.fitting import fit
+from shearshap.gaussian.inflation import inflation
+from shearshap.gaussian.kernels import odd_even_kernels, shapley_of_kernel, shapley_of_white
+from shearshap.gaussian.likelihood import Detrended, minus_log_likelihood
+from shearshap.gaussian.posterior import Posterior, condition
+from shearshap.gaussian.relevances import pairwise_strengths, relevances
+from shearshap.methods.kriging import (
+    SELECTION_LINEAR,
+    SELECTION_NUGGET,
+    pivoted_cholesky,
+    selected_pairs,
 )
-from shearshap.methods.kriging import PLAN_LINEAR, PLAN_NUGGET, most_telling, planned_pairs
 
 P = 5
 R = np.random.default_rng(0).uniform(0.05, 0.8, size=P)
@@ -40,7 +38,7 @@ def product(T: tuple[int, ...], x: Floats) -> float:
 
 
 def test_kernels_are_the_sums_over_interactions() -> None:
-    odd, even, scale = kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
+    odd, even, scale, _ = odd_even_kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
     for T_set, kernel in ((ODD, odd * scale), (EVEN, even)):
         slow = np.array(
             [
@@ -90,11 +88,9 @@ def test_the_posterior_mean_solves_the_kriging_system() -> None:
     sides = SIGNS > 0
     inside, outside = game(sides), game(~sides)
     calibration = Calibration(players=(0.1,) * P, nugget=1e-3)
-    parts = Parts.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
-    from shearshap.gaussian.process import relevances_of
-
-    r = relevances_of(parts, calibration)
-    kernel, _, scale = kernels(parts.signs, r)
+    parts = OddEven.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
+    r = relevances(parts, calibration)
+    kernel, _, scale, _ = odd_even_kernels(parts.signs, r)
     cross = shapley_of_kernel(parts.signs, r)[0] / scale + 1e-3 * shapley_of_white(parts.signs)[0]
     slow = slow_krige(
         SIGNS.astype(np.float64),
@@ -111,7 +107,7 @@ def test_pairwise_strengths_are_a_ridge_regression_on_products() -> None:
     rng = np.random.default_rng(0)
     u = 2.0 * all_coalitions(P)[16:] - 1
     even = rng.normal(size=(3, 16))
-    parts = Parts(torch.tensor(u), torch.zeros(3, 16), torch.tensor(even))
+    parts = OddEven(torch.tensor(u), torch.zeros(3, 16), torch.tensor(even))
     pairs = list(combinations(range(P), 2))
     X = np.array([[w[i] * w[j] for i, j in pairs] for w in u])
     X = X - X.mean(axis=0)
@@ -130,7 +126,7 @@ def test_the_likelihood_and_its_slope() -> None:
     root = torch.tensor(rng.normal(size=(2, 6, 6)))
     kernel = (root @ root.mT + torch.eye(6)).requires_grad_()
     trend, y = torch.tensor(rng.normal(size=(6, 2))), torch.tensor(rng.normal(size=(2, 6)))
-    value = minus_log_likelihood(kernel, trend, y, torch.tensor([True, True]))
+    value = minus_log_likelihood(kernel, Detrended(trend, y, torch.tensor([True, True])))
     slow = torch.tensor(0.0).double()
     for n in range(2):
         inverse = torch.linalg.inv(kernel[n] + 1e-8 * torch.eye(6))
@@ -149,11 +145,11 @@ def test_the_likelihood_and_its_slope() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(players=st.integers(3, 14), data=st.data())
-def test_planned_pairs_are_distinct_and_hold_the_single_players(
+def test_selected_pairs_are_distinct_and_hold_the_single_players(
     players: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(players, min(60, (1 << players - 1) - 1)))
-    pairs = planned_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
+    pairs = selected_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
     both = np.concatenate((pairs, ~pairs))
     assert len(pairs) == count
     assert len(np.unique(both, axis=0)) == 2 * count
@@ -164,16 +160,16 @@ def test_the_most_telling_pair_lowers_the_variance_most() -> None:
     """The greedy choice against trying every candidate: total posterior variance by plain linear algebra."""
     rng = np.random.default_rng(0)
     sides = np.concatenate((np.eye(6, dtype=bool), rng.permutation(all_coalitions(6)[33:62])[:10]))
-    chosen = most_telling(sides, 8)
+    chosen = pivoted_cholesky(sides, 8)
     u = np.concatenate((np.ones((1, 6)), 2.0 * sides - 1))
     r = torch.full((1, 6), 0.5, dtype=torch.float64)
-    kernel, _, scale = kernels(torch.tensor(u), r)
-    K = kernel[0].numpy() + PLAN_NUGGET * np.eye(len(u)) + PLAN_LINEAR / 6 * u @ u.T
+    kernel, _, scale, _ = odd_even_kernels(torch.tensor(u), r)
+    K = kernel[0].numpy() + SELECTION_NUGGET * np.eye(len(u)) + SELECTION_LINEAR / 6 * u @ u.T
     cross = (
         shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0]
-        + PLAN_NUGGET * shapley_of_white(torch.tensor(u))[0]
+        + SELECTION_NUGGET * shapley_of_white(torch.tensor(u))[0]
     )
-    b = cross.numpy() + 2 * PLAN_LINEAR / 6 * u.T
+    b = cross.numpy() + 2 * SELECTION_LINEAR / 6 * u.T
 
     def explained(rows: list[int]) -> float:
         part = b[:, rows]
@@ -255,10 +251,10 @@ def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(
         assert errors["kriging"].mean() < 0.8 * errors["leverage"].mean()
 
 
-def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[Parts, Floats]:
+def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[OddEven, Floats]:
     """Games drawn from the process itself, seen at some pairs, and their Shapley values."""
     rng = np.random.default_rng(seed)
-    sides = planned_pairs(players, 40, rng)
+    sides = selected_pairs(players, 40, rng)
     u = np.concatenate((np.ones((1, players)), 2.0 * sides - 1))
     linear = rng.normal(size=(rows, players))
     odd, shares = linear @ u.T, 2 * linear
@@ -267,14 +263,14 @@ def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[Parts, 
             c = rng.normal(size=rows) * np.sqrt(product(T, r))
             odd += c[:, None] * np.prod(u[:, T], axis=1)
             shares[:, T] += 2 * c[:, None] / size
-    return Parts(torch.tensor(u), torch.tensor(odd), torch.zeros(rows, len(u)).double()), shares
+    return OddEven(torch.tensor(u), torch.tensor(odd), torch.zeros(rows, len(u)).double()), shares
 
 
 def test_standard_errors_are_right_where_the_process_is() -> None:
     """Games from the prior: standardised errors have unit variance (Student's, hence the correction of the scale)."""
     r = np.linspace(0.05, 0.5, 8)
     parts, truth = process_rows(600, 8, r, 0)
-    means, variances, scales = posterior(parts, torch.tensor(r).expand(600, -1), 0.0)
+    means, variances, scales = condition(parts, torch.tensor(r).expand(600, -1), 0.0)
     z = (means.numpy() - truth) / np.sqrt((scales * variances).numpy())
     assert 0.93 < (z**2).mean() < 1.07
     assert 0.93 < (abs(z) < 1.96).mean() < 0.97
@@ -293,13 +289,11 @@ def test_inflation_sees_standard_errors_that_are_too_small(monkeypatch: pytest.M
     )
     assert inflation(parts, right) < 1.2
 
-    def too_sure(
-        parts: Parts, relevance: torch.Tensor, nugget: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        means, variances, scales = posterior(parts, relevance, nugget)
-        return means, variances, scales / 4
+    def too_sure(parts: OddEven, relevance: torch.Tensor, nugget: float) -> Posterior:
+        right = condition(parts, relevance, nugget)
+        return right._replace(scale=right.scale / 4)
 
-    monkeypatch.setattr("shearshap.gaussian.process.posterior", too_sure)
+    monkeypatch.setattr("shearshap.gaussian.inflation.condition", too_sure)
     assert 1.6 < inflation(parts, right) < 2.3
 
 
@@ -327,7 +321,7 @@ def test_values_of_any_size(scale: float) -> None:
 def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:
     sides = SIGNS > 0
     game = table_game(smooth_table(P, 1))
-    parts = Parts.of(
+    parts = OddEven.of(
         torch.tensor(sides), torch.tensor(game(sides))[None], torch.tensor(game(~sides))[None]
     )
     fitted, default = calibrate(parts), Calibration()
@@ -347,7 +341,7 @@ def test_a_line_search_gone_astray_does_not_matter(monkeypatch: pytest.MonkeyPat
                 closure()
             return 0.0
 
-    parts, _ = Parts(torch.tensor(SIGNS), *torch.randn(2, 6, 9, dtype=torch.float64)).normalised()
+    parts, _ = OddEven(torch.tensor(SIGNS), *torch.randn(2, 6, 9, dtype=torch.float64)).normalised()
     fitted = fit(parts)
     assert 0 < fitted.nugget <= 1e3
     monkeypatch.setattr("torch.optim.LBFGS", Astray)

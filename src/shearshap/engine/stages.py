@@ -18,7 +18,7 @@ from torch import Tensor
 from shearshap.errors import MethodError, ModelError
 from shearshap.game import FunctionGame, Game, ModelGame, Usage
 from shearshap.interactions.cross import by_derivatives
-from shearshap.interactions.pairwise import codes, has_pairs, second_differences
+from shearshap.interactions.pairwise import codes, estimated_second_differences, has_pairs
 from shearshap.interactions.pairwise import interactions as pairwise_interactions
 from shearshap.methods import MOST_KRIGED, Calibration, Enumeration, Exact, Kriging, Leverage
 from shearshap.methods.base import Design, Estimate, Method, Stage
@@ -110,7 +110,7 @@ class Told:
         blind = blind & (values != values[:, :1]).flatten(1).any(dim=1)
         if blind.any():
             sets = design.coalitions if design.shared else design.coalitions[blind]
-            eta[blind] = second_differences(sets, values[blind], calibration=known)
+            eta[blind] = estimated_second_differences(sets, values[blind], calibration=known)
         return {"interactions": pairs, "cross_contribution": eta}
 
 

@@ -24,15 +24,15 @@ from games import (
 )
 from shearshap import METHODS, Explainer, MethodError, model_game
 from shearshap.game import FunctionGame
-from shearshap.gaussian.process import Calibration
-from shearshap.interactions import pairwise as ksii
+from shearshap.gaussian import Calibration
+from shearshap.interactions import kriged
+from shearshap.interactions import pairwise as pairwise_module
 from shearshap.interactions.cross import cross_contribution
+from shearshap.interactions.kriged import differences_of_kernel, interactions_of_kernel
 from shearshap.interactions.pairwise import (
-    differences_of_kernel,
+    estimated_second_differences,
     has_pairs,
     interactions,
-    interactions_of_kernel,
-    second_differences,
 )
 
 P = 5
@@ -137,7 +137,7 @@ def test_games_of_one_and_two_players(table: list[float], expected: list[list[fl
 def test_repeats_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = np.stack([random_table(P, seed) for seed in range(3)])
     once = found(all_coalitions(P), tables)
-    monkeypatch.setattr(ksii, "ENTRIES", 32)
+    monkeypatch.setattr(pairwise_module, "CHUNK_ENTRIES", 32)
     twice = found(np.concatenate((all_coalitions(P), all_coalitions(P)[:7])), tables)
     np.testing.assert_allclose(twice, once, atol=1e-12)
 
@@ -206,8 +206,8 @@ def test_the_interactions_of_the_kernel() -> None:
 
 def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary kriging by its block system, at known relevances."""
-    monkeypatch.setattr(ksii, "relevances_of", lambda *_: tensor(R)[None])
-    monkeypatch.setattr(ksii, "LEVELS", [0])
+    monkeypatch.setattr(kriged, "relevances", lambda *_: tensor(R)[None])
+    monkeypatch.setattr(kriged, "LEVELS", [0])
     table, u = smooth_table(P, 3), SIGNS
     even = even_part(table)
     one = np.ones((len(u), 1))
@@ -223,7 +223,7 @@ def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -
 def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
     """[log|K| + log(1' K^-1 1) + (m - 1) log(y' P y)] / 2, transcribed, is least at the level chosen."""
     u, y = SIGNS, even_part(smooth_table(P, seed))
-    chosen = ksii._at_likeliest_level(tensor(u), tensor(y)[None], tensor(R)[None])[0].numpy()
+    chosen = kriged.at_likeliest_level(tensor(u), tensor(y)[None], tensor(R)[None])[0].numpy()
 
     def loss(r: Floats) -> float:
         kernel = slow_kernel(r, u)
@@ -235,7 +235,7 @@ def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
         )
 
     logits = np.log(R / (0.95 - R))
-    tried = {shift: 0.95 / (1 + np.exp(-(logits + shift).clip(-9, 9))) for shift in ksii.LEVELS}
+    tried = {shift: 0.95 / (1 + np.exp(-(logits + shift).clip(-9, 9))) for shift in kriged.LEVELS}
     assert min(tried, key=lambda shift: loss(tried[shift])) == level
     np.testing.assert_allclose(chosen, tried[level], rtol=1e-9)
 
@@ -310,7 +310,7 @@ def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None
     together = interactions(tensor(sets)[None], values, shares)
     assert together.shape == (4, p, p, 3)
     mixed = rng.permutation(np.append(np.arange(len(sets)), [5, 9]))
-    monkeypatch.setattr(ksii, "ENTRIES", 1)
+    monkeypatch.setattr(kriged, "CHUNK_ENTRIES", 1)
     for row in range(4):
         for output in range(3):
             one = (slice(row, row + 1), slice(None), slice(output, output + 1))
@@ -329,8 +329,8 @@ def test_a_calibration_is_heeded() -> None:
 def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     table, sets = gentle_table(9, 0), some_pairs(9, 120)
     exact = slow_interactions(table)
-    monkeypatch.setattr(ksii, "LEVEL_PAIRS", 30)
-    monkeypatch.setattr(ksii, "MOST_PAIRS", 60)
+    monkeypatch.setattr(kriged, "LEVEL_PAIRS", 30)
+    monkeypatch.setattr(kriged, "MOST_PAIRS", 60)
     miss = np.abs(found(sets, table[None])[0] - exact)
     assert 0 < between(miss).mean() < 0.2 * np.abs(between(exact)).mean()
 
@@ -411,7 +411,7 @@ def top_differences(table: Floats) -> Floats:
 @pytest.mark.parametrize("players", [2, 3, 5])
 def test_second_differences_of_all_coalitions(players: int) -> None:
     tables = np.stack([random_table(players, seed, (2,)) for seed in range(3)])
-    found = second_differences(tensor(all_coalitions(players))[None], tensor(tables))
+    found = estimated_second_differences(tensor(all_coalitions(players))[None], tensor(tables))
     wanted = [top_differences(table[:, 0]) + top_differences(table[:, 1]) for table in tables]
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
 
@@ -434,7 +434,7 @@ def test_second_differences_of_pairwise_games_from_some_pairs() -> None:
     value, _ = pairwise(6, 2)
     sides = some_pairs(6, 20)
     asked = paired(sides)
-    found = second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
+    found = estimated_second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
     np.testing.assert_allclose(
         found[0].numpy(), top_differences(value(all_coalitions(6))), atol=1e-4
     )
@@ -449,7 +449,9 @@ def test_second_differences_are_close_on_smooth_games(method: str) -> None:
         FunctionGame(lambda z: z.sum(axis=1), players), 128, np.random.default_rng(0)
     )
     asked = design.coalitions[0].numpy() @ (1 << np.arange(players))
-    found = second_differences(design.coalitions, tensor(tables[:, asked])[..., None]).numpy()
+    found = estimated_second_differences(
+        design.coalitions, tensor(tables[:, asked])[..., None]
+    ).numpy()
     wanted = np.stack([top_differences(table) for table in tables])
     assert abs(found - wanted).mean() < 0.1 * wanted.mean()
 
