@@ -23,9 +23,9 @@ def inflation(parts: OddEven, calibration: Calibration) -> float:
     """Return the factor by which to multiply the standard errors, between SMALLEST and LARGEST.
 
     Under the model the posterior mean moves, from a part of the pairs to all of them, by a Gaussian
-    of variance variance_part - variance_all. The 95 % quantile of the moves in units of its standard
-    deviation, pooled over rows and players, is divided by the 1.96 of a Gaussian; the fewer moves
-    there are, the more this factor is shrunk to 1.
+    of variance variance_part - variance_all. Moves are measured in its standard deviations and
+    pooled over rows and players. Their 95 % quantile, divided by the 1.96 of a Gaussian, is the
+    factor. The fewer moves there are, the more it is shrunk to 1.
 
     That is done for the last half, quarter and eighth of the pairs, and the largest factor counts:
     how rough a game is shows only when much is known of it.
@@ -63,7 +63,7 @@ def _part_sizes(m: int, p: int) -> list[int]:
 
 
 def _move_factor(part: Posterior, whole: Posterior) -> float:
-    """Return how many times further than expected the mean moved from one posterior to the other."""
+    """Return how many times further than expected the mean moved between two posteriors."""
     expected_variance = (part.variance - whole.variance).clamp_min(0)
     moves = (whole.mean - part.mean) / (part.scale * expected_variance).sqrt()
     moves = moves[torch.isfinite(moves)].abs()

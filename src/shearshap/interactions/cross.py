@@ -60,7 +60,7 @@ def cross_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
 
 
 def takes_evaluations(game: Game, kind: CrossKind) -> bool:
-    """Return whether this kind takes model evaluations from the budget, as second differences do."""
+    """Return whether this kind takes evaluations from the budget, as second differences do."""
     return kind == "second-differences" or (kind == "auto" and not game.differentiable)
 
 
@@ -140,6 +140,7 @@ def by_derivatives(game: ModelGame) -> tuple[Tensor, Tensor]:
     eta = _contribution(curvature)
     flat = degenerate(curvature).all(dim=1)
     if flat.any():
+        # The usage is that of the whole game, so that these passes count too.
         degenerate_rows = game.inputs[flat.to(game.inputs.device)]
         smaller_game = replace(game, inputs=degenerate_rows, usage=game.usage)
         eta[flat], still_flat = _gradient_differences(smaller_game)
@@ -199,6 +200,7 @@ def block_maximum(game: ModelGame) -> Tensor:
     """Return the authors' eta of one-hot blocks, (r, p, p): the largest of any two inputs'."""
     inputs = game.inputs.shape[1]
     every_input = torch.arange(inputs, device=game.inputs.device)
+    # The same game with every input a player of its own.
     by_input = replace(game, owner=every_input, players=inputs, usage=game.usage)
     eta = hessian(by_input)
 

@@ -34,7 +34,7 @@ def hessians(game: ModelGame) -> Tensor:
 
 
 def gradients(game: ModelGame, points: Tensor) -> Tensor:
-    """Return the gradients of every output at points (q, p), (r, k, q, p), and count their passes."""
+    """Return the gradients of every output at points (q, p), (r, k, q, p); count their passes."""
     slopes = _in_pieces(game, _gradients, points)
     outputs = slopes.shape[1]
     game.usage.derivative_passes += (1 + outputs) * len(points) * game.cost
@@ -61,12 +61,8 @@ def _in_pieces(game: ModelGame, derivative: Derivative, points: Tensor) -> Tenso
         except ShearError:
             raise
         except Exception as error:
-            if not out_of_memory(error):
-                raise _not_differentiable(game, error) from error
-            if smallest:
-                raise ModelError(
-                    f"out of memory on the derivatives of a single row; try {WITHOUT_DERIVATIVES}"
-                ) from error
+            if smallest or not out_of_memory(error):
+                raise _failure(game, error) from error
         # Only here is the error, whose traceback holds the memory, gone.
         game.batch.halve(count)
 
@@ -92,11 +88,15 @@ def _by_halves_of_background(game: ModelGame, derivative: Derivative, points: Te
     return weight * first + (1 - weight) * second
 
 
-def _not_differentiable(game: ModelGame, error: Exception) -> ModelError:
-    """Return the error of a model that works but has no derivatives.
+def _failure(game: ModelGame, error: Exception) -> ModelError:
+    """Return what to raise for an error that smaller pieces do not avoid.
 
-    Where the model fails on plain values too, it is that error that is raised.
+    Where the model fails on plain values too, that error is raised instead.
     """
+    if out_of_memory(error):
+        return ModelError(
+            f"out of memory on the derivatives of a single row; try {WITHOUT_DERIVATIVES}"
+        )
     everyone = torch.ones((1, 1, game.players), dtype=torch.bool, device=game.device)
     game.take(slice(0, 1))(everyone)
     return ModelError(f"the model cannot be differentiated: {error}; try {WITHOUT_DERIVATIVES}")
@@ -120,6 +120,7 @@ def _hessians(game: ModelGame, z: Tensor) -> Tensor:
     eye = torch.eye(game.players, device=z.device, dtype=z.dtype)
     directions = eye[:, None, None].expand(-1, *z.shape)
     by_output = []
+    # Output by output, since one backward pass differentiates one sum.
     for value in game.surface(z).unbind(dim=2):
         slope = _gradient(value, z, create_graph=True)
         by_output.append(_gradient(slope, z, directions=directions)[:, :, 0])  # (p, r, p)

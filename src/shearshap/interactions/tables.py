@@ -24,7 +24,10 @@ def exact_interactions(table: Tensor) -> Tensor:
 
 
 def exact_second_differences(table: Tensor) -> Tensor:
-    """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p), zero on the diagonal, of tables (r, 2^p)."""
+    """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p), of tables (r, 2^p).
+
+    It is zero on the diagonal.
+    """
     players = _players(table)
     full = (1 << players) - 1
     bit = 1 << torch.arange(players, device=table.device)
@@ -67,6 +70,7 @@ def _pair_sums(table: Tensor) -> Tensor:
     players = _players(table)
     sums = table.new_zeros(len(table), players, players)
     for i in range(players):
+        # Players before i are folded away, so player i has the lowest bit.
         absent = table[:, ::2]
         present = table[:, 1::2]
         sums[:, i, i + 1 :] = _member_sums(present)

@@ -176,7 +176,7 @@ def _pairs(coalitions: Tensor) -> int:
 
 
 def selected_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
-    """Return one side of `count` pairs, (m, p): the single players, then the best of the candidates.
+    """Return one side of `count` pairs, (m, p): single players, then the best candidates.
 
     There are CANDIDATES times as many candidates, if the work allows.
     """
