@@ -20,7 +20,7 @@ from setting import machine, table
 from shearshap.adapters import Outputs, Predictor
 from shearshap.adapters.modules import module
 from shearshap.game import Batch, ModelGame
-from shearshap.interactions.cross import hessian, second_differences
+from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper import data
 from shearshap.paper import networks as models
 
@@ -81,7 +81,8 @@ def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
         players,
         Batch(20_000),
     )
-    ways = [way(game).mean(dim=0).numpy() for way in (hessian, second_differences)]
+    etas = (hessian(game), cross_contribution(game, "second-differences"))
+    ways = [eta.mean(dim=0).numpy() for eta in etas]
     upper = np.triu_indices(players, 1)
     ranks = [np.argsort(np.argsort(eta[upper])) for eta in ways]
     correlation = np.corrcoef(ranks[0], ranks[1])[0, 1]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import BudgetError, Explainer, InputError, MethodError, ModelError, Shear, explain
-from shearshap.interactions.cross import _twice
+from shearshap.interactions.derivatives import _twice_differentiable
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
@@ -439,7 +439,7 @@ def test_one_explainer_explains_from_several_threads() -> None:
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
     assert net.training
     assert net.dropout.training
-    assert _twice.inside == 0
+    assert _twice_differentiable.threads == 0
     assert torch.backends.cuda.flash_sdp_enabled()
 
 

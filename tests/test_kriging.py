@@ -1,5 +1,6 @@
 """The Gaussian process, against plain sums over all interactions."""
 
+import json
 from collections.abc import Callable
 from itertools import chain, combinations
 
@@ -12,21 +13,27 @@ from torch import nn
 
 from games import Floats, all_coalitions, network, smooth_table, table_game
 from shearshap import Kriging, MethodError, explain, explain_game
-from shearshap.gaussian.process import (
+from shearshap.game import FunctionGame
+from shearshap.gaussian import (
     Calibration,
-    Parts,
+    OddEven,
+    StagedCalibration,
     calibrate,
-    fit,
-    inflation,
-    kernels,
+    calibration_from_dict,
     krige,
-    minus_log_likelihood,
-    pairwise_strengths,
-    posterior,
-    shapley_of_kernel,
-    shapley_of_white,
 )
-from shearshap.methods.kriging import PLAN_LINEAR, PLAN_NUGGET, most_telling, planned_pairs
+from shearshap.gaussian.fitting import fit
+from shearshap.gaussian.inflation import inflation
+from shearshap.gaussian.kernels import odd_even_kernels, shapley_of_kernel, shapley_of_white
+from shearshap.gaussian.likelihood import Detrended, minus_log_likelihood
+from shearshap.gaussian.posterior import Posterior, condition
+from shearshap.gaussian.relevances import pairwise_strengths, relevances
+from shearshap.methods.kriging import (
+    SELECTION_LINEAR,
+    SELECTION_NUGGET,
+    pivoted_cholesky,
+    selected_pairs,
+)
 
 P = 5
 R = np.random.default_rng(0).uniform(0.05, 0.8, size=P)
@@ -40,7 +47,7 @@ def product(T: tuple[int, ...], x: Floats) -> float:
 
 
 def test_kernels_are_the_sums_over_interactions() -> None:
-    odd, even, scale = kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
+    odd, even, scale, _ = odd_even_kernels(torch.tensor(SIGNS), torch.tensor(R)[None])
     for T_set, kernel in ((ODD, odd * scale), (EVEN, even)):
         slow = np.array(
             [
@@ -90,11 +97,9 @@ def test_the_posterior_mean_solves_the_kriging_system() -> None:
     sides = SIGNS > 0
     inside, outside = game(sides), game(~sides)
     calibration = Calibration(players=(0.1,) * P, nugget=1e-3)
-    parts = Parts.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
-    from shearshap.gaussian.process import relevances_of
-
-    r = relevances_of(parts, calibration)
-    kernel, _, scale = kernels(parts.signs, r)
+    parts = OddEven.of(torch.tensor(sides), torch.tensor(inside)[None], torch.tensor(outside)[None])
+    r = relevances(parts, calibration)
+    kernel, _, scale, _ = odd_even_kernels(parts.signs, r)
     cross = shapley_of_kernel(parts.signs, r)[0] / scale + 1e-3 * shapley_of_white(parts.signs)[0]
     slow = slow_krige(
         SIGNS.astype(np.float64),
@@ -102,8 +107,8 @@ def test_the_posterior_mean_solves_the_kriging_system() -> None:
         kernel[0].numpy() + 1e-3 * np.eye(len(SIGNS)),
         cross[0].numpy(),
     )
-    shares, errors = krige(parts, calibration)
-    np.testing.assert_allclose(shares[0], slow, atol=1e-8)
+    phi, errors = krige(parts, calibration)
+    np.testing.assert_allclose(phi[0], slow, atol=1e-8)
     assert (errors > 0).all()
 
 
@@ -111,7 +116,7 @@ def test_pairwise_strengths_are_a_ridge_regression_on_products() -> None:
     rng = np.random.default_rng(0)
     u = 2.0 * all_coalitions(P)[16:] - 1
     even = rng.normal(size=(3, 16))
-    parts = Parts(torch.tensor(u), torch.zeros(3, 16), torch.tensor(even))
+    parts = OddEven(torch.tensor(u), torch.zeros(3, 16), torch.tensor(even))
     pairs = list(combinations(range(P), 2))
     X = np.array([[w[i] * w[j] for i, j in pairs] for w in u])
     X = X - X.mean(axis=0)
@@ -130,7 +135,7 @@ def test_the_likelihood_and_its_slope() -> None:
     root = torch.tensor(rng.normal(size=(2, 6, 6)))
     kernel = (root @ root.mT + torch.eye(6)).requires_grad_()
     trend, y = torch.tensor(rng.normal(size=(6, 2))), torch.tensor(rng.normal(size=(2, 6)))
-    value = minus_log_likelihood(kernel, trend, y, torch.tensor([True, True]))
+    value = minus_log_likelihood(kernel, Detrended(trend, y, torch.tensor([True, True])))
     slow = torch.tensor(0.0).double()
     for n in range(2):
         inverse = torch.linalg.inv(kernel[n] + 1e-8 * torch.eye(6))
@@ -149,31 +154,31 @@ def test_the_likelihood_and_its_slope() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(players=st.integers(3, 14), data=st.data())
-def test_planned_pairs_are_distinct_and_hold_the_single_players(
+def test_selected_pairs_are_distinct_and_hold_the_single_players(
     players: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(players, min(60, (1 << players - 1) - 1)))
-    pairs = planned_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
+    pairs = selected_pairs(players, count, np.random.default_rng(data.draw(st.integers(0, 99))))
     both = np.concatenate((pairs, ~pairs))
     assert len(pairs) == count
     assert len(np.unique(both, axis=0)) == 2 * count
     assert (pairs[:players] == np.eye(players, dtype=bool)).all()
 
 
-def test_the_most_telling_pair_lowers_the_variance_most() -> None:
+def test_every_pivot_lowers_the_variance_most() -> None:
     """The greedy choice against trying every candidate: total posterior variance by plain linear algebra."""
     rng = np.random.default_rng(0)
     sides = np.concatenate((np.eye(6, dtype=bool), rng.permutation(all_coalitions(6)[33:62])[:10]))
-    chosen = most_telling(sides, 8)
+    chosen = pivoted_cholesky(sides, 8)
     u = np.concatenate((np.ones((1, 6)), 2.0 * sides - 1))
     r = torch.full((1, 6), 0.5, dtype=torch.float64)
-    kernel, _, scale = kernels(torch.tensor(u), r)
-    K = kernel[0].numpy() + PLAN_NUGGET * np.eye(len(u)) + PLAN_LINEAR / 6 * u @ u.T
+    kernel, _, scale, _ = odd_even_kernels(torch.tensor(u), r)
+    K = kernel[0].numpy() + SELECTION_NUGGET * np.eye(len(u)) + SELECTION_LINEAR / 6 * u @ u.T
     cross = (
         shapley_of_kernel(torch.tensor(u), r)[0][0] / scale[0]
-        + PLAN_NUGGET * shapley_of_white(torch.tensor(u))[0]
+        + SELECTION_NUGGET * shapley_of_white(torch.tensor(u))[0]
     )
-    b = cross.numpy() + 2 * PLAN_LINEAR / 6 * u.T
+    b = cross.numpy() + 2 * SELECTION_LINEAR / 6 * u.T
 
     def explained(rows: list[int]) -> float:
         part = b[:, rows]
@@ -209,6 +214,107 @@ def test_a_calibration_can_be_kept_and_given_back() -> None:
     assert again.calibration == kept
     with pytest.raises(MethodError, match="it was fitted to 8 players, the game has 4"):
         explain(network(4), rows[:, :4], reference=np.zeros(4), budget=14, method=Kriging(kept))
+
+
+def staged(*pairs: int, players: int = 8) -> StagedCalibration:
+    """Stages of so many pairs, each with a nugget of its own."""
+    stages = [
+        (count, Calibration(nugget=1e-3 / count, players=(0.1,) * players)) for count in pairs
+    ]
+    return StagedCalibration(tuple(stages))
+
+
+def test_a_staged_calibration_has_one_for_every_number_of_pairs() -> None:
+    both = staged(16, 40)
+    (_, first), (_, second) = both.stages
+    assert both.at(16) == first
+    assert both.at(40) == second
+    assert both.at(39) == first
+    assert both.at(500) == second
+    assert both.at(3) == first
+    assert first.at(40) is first
+    assert both.players == (0.1,) * 8
+
+
+@pytest.mark.parametrize("calibration", [Calibration(players=(0.5, -0.25)), staged(16, 40)])
+def test_calibrations_of_either_kind_survive_json(
+    calibration: Calibration | StagedCalibration,
+) -> None:
+    text = json.dumps(calibration.to_dict())
+    assert calibration_from_dict(json.loads(text)) == calibration
+    assert type(calibration).from_dict(json.loads(text)) == calibration
+
+
+def test_a_dict_without_a_kind_is_a_calibration() -> None:
+    calibration = Calibration(level=-2.0, players=(0.5, -0.25))
+    numbers = calibration.to_dict()
+    del numbers["kind"]
+    assert calibration_from_dict(numbers) == calibration
+    assert Calibration.from_dict(numbers) == calibration
+    with pytest.raises(MethodError, match="wanted a dict of kind 'calibration' or"):
+        calibration_from_dict({**numbers, "kind": "guess"})
+
+
+@pytest.mark.parametrize("pairs", [(), (40, 16), (16, 16)])
+def test_stages_must_grow(pairs: tuple[int, ...]) -> None:
+    with pytest.raises(MethodError, match="wanted stages of more and more pairs"):
+        staged(*pairs)
+
+
+def test_stages_must_have_the_same_players() -> None:
+    stages = (*staged(16, players=8).stages, *staged(40, players=7).stages)
+    with pytest.raises(MethodError, match=r"the same players, got stages of \[7, 8\] players"):
+        StagedCalibration(stages)
+
+
+def test_a_staged_calibration_answers_at_every_stage_as_the_run_that_fitted_it() -> None:
+    """A design in two stages, fitted stage by stage, and another that is given what was fitted."""
+    value = table_game(smooth_table(8, 4))
+    game = FunctionGame(value, 8)
+    whole = Kriging().design(game, 100, np.random.default_rng(0))
+    part = whole.first(40)
+    values = game(whole.coalitions)
+    fitted_part = part.design.fit(values[:, part.keys])
+    fitted_whole = whole.fit(values)
+    assert isinstance(fitted_part.calibration, Calibration)
+    assert isinstance(fitted_whole.calibration, Calibration)
+    assert fitted_part.calibration != fitted_whole.calibration
+
+    both = StagedCalibration(((19, fitted_part.calibration), (49, fitted_whole.calibration)))
+    design = Kriging(calibration=both).design(game, 100, np.random.default_rng(0))
+    first = design.first(40)
+    assert design.calibration == fitted_whole.calibration
+    assert first.design.calibration == fitted_part.calibration
+    for ours, theirs, seen in (
+        (design, fitted_whole, values),
+        (first.design, fitted_part, values[:, part.keys]),
+    ):
+        # A design that has a calibration keeps it.
+        again = ours.fit(seen).estimate(seen)
+        wanted = theirs.estimate(seen)
+        assert again.standard_errors is not None
+        assert wanted.standard_errors is not None
+        np.testing.assert_array_equal(again.values, wanted.values)
+        np.testing.assert_array_equal(again.standard_errors, wanted.standard_errors)
+
+
+def test_an_explanation_takes_the_stage_of_its_budget() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 8))
+    both = staged(16, 40)
+    for budget, pairs in ((2 + 2 * 16, 16), (2 + 2 * 30, 16), (2 + 2 * 40, 40)):
+        answers = [
+            explain(network(8), rows, reference=np.zeros(8), budget=budget, method=Kriging(given))
+            for given in (both, both.at(pairs))
+        ]
+        np.testing.assert_array_equal(answers[0].values, answers[1].values)
+        assert answers[0].calibration == both.at(pairs)
+    with pytest.raises(MethodError, match="it was fitted to 8 players, the game has 4"):
+        explain(network(4), rows[:, :4], reference=np.zeros(4), budget=14, method=Kriging(both))
+
+
+def test_a_calibration_is_not_part_of_the_name() -> None:
+    assert repr(Kriging(calibration=staged(16))) == "Kriging()"
+    assert Kriging(calibration=staged(16)) != Kriging()
 
 
 def test_calibration_is_deterministic_and_reads_a_few_hundred_rows_at_most() -> None:
@@ -255,26 +361,28 @@ def test_intervals_hold_the_exact_values_and_errors_are_below_leverage(
         assert errors["kriging"].mean() < 0.8 * errors["leverage"].mean()
 
 
-def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[Parts, Floats]:
+def process_rows(rows: int, players: int, r: Floats, seed: int) -> tuple[OddEven, Floats]:
     """Games drawn from the process itself, seen at some pairs, and their Shapley values."""
     rng = np.random.default_rng(seed)
-    sides = planned_pairs(players, 40, rng)
+    sides = selected_pairs(players, 40, rng)
     u = np.concatenate((np.ones((1, players)), 2.0 * sides - 1))
     linear = rng.normal(size=(rows, players))
-    odd, shares = linear @ u.T, 2 * linear
+    odd = linear @ u.T
+    phi = 2 * linear
     for size in range(3, players + 1, 2):
         for T in combinations(range(players), size):
             c = rng.normal(size=rows) * np.sqrt(product(T, r))
             odd += c[:, None] * np.prod(u[:, T], axis=1)
-            shares[:, T] += 2 * c[:, None] / size
-    return Parts(torch.tensor(u), torch.tensor(odd), torch.zeros(rows, len(u)).double()), shares
+            phi[:, T] += 2 * c[:, None] / size
+    even = torch.zeros(rows, len(u)).double()
+    return OddEven(torch.tensor(u), torch.tensor(odd), even), phi
 
 
 def test_standard_errors_are_right_where_the_process_is() -> None:
     """Games from the prior: standardised errors have unit variance (Student's, hence the correction of the scale)."""
     r = np.linspace(0.05, 0.5, 8)
     parts, truth = process_rows(600, 8, r, 0)
-    means, variances, scales = posterior(parts, torch.tensor(r).expand(600, -1), 0.0)
+    means, variances, scales = condition(parts, torch.tensor(r).expand(600, -1), 0.0)
     z = (means.numpy() - truth) / np.sqrt((scales * variances).numpy())
     assert 0.93 < (z**2).mean() < 1.07
     assert 0.93 < (abs(z) < 1.96).mean() < 0.97
@@ -293,13 +401,11 @@ def test_inflation_sees_standard_errors_that_are_too_small(monkeypatch: pytest.M
     )
     assert inflation(parts, right) < 1.2
 
-    def too_sure(
-        parts: Parts, relevance: torch.Tensor, nugget: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        means, variances, scales = posterior(parts, relevance, nugget)
-        return means, variances, scales / 4
+    def too_sure(parts: OddEven, relevance: torch.Tensor, nugget: float) -> Posterior:
+        right = condition(parts, relevance, nugget)
+        return right._replace(scale=right.scale / 4)
 
-    monkeypatch.setattr("shearshap.gaussian.process.posterior", too_sure)
+    monkeypatch.setattr("shearshap.gaussian.inflation.condition", too_sure)
     assert 1.6 < inflation(parts, right) < 2.3
 
 
@@ -327,7 +433,7 @@ def test_values_of_any_size(scale: float) -> None:
 def test_calibrate_shrinks_a_single_row_to_the_defaults() -> None:
     sides = SIGNS > 0
     game = table_game(smooth_table(P, 1))
-    parts = Parts.of(
+    parts = OddEven.of(
         torch.tensor(sides), torch.tensor(game(sides))[None], torch.tensor(game(~sides))[None]
     )
     fitted, default = calibrate(parts), Calibration()
@@ -347,7 +453,7 @@ def test_a_line_search_gone_astray_does_not_matter(monkeypatch: pytest.MonkeyPat
                 closure()
             return 0.0
 
-    parts, _ = Parts(torch.tensor(SIGNS), *torch.randn(2, 6, 9, dtype=torch.float64)).normalised()
+    parts, _ = OddEven(torch.tensor(SIGNS), *torch.randn(2, 6, 9, dtype=torch.float64)).normalised()
     fitted = fit(parts)
     assert 0 < fitted.nugget <= 1e3
     monkeypatch.setattr("torch.optim.LBFGS", Astray)
@@ -358,18 +464,17 @@ def test_a_line_search_gone_astray_does_not_matter(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("more", [0, 2, 6, 12])
 def test_few_pairs_have_students_intervals(more: int) -> None:
     """At 1, 2, 4 and 7 degrees of freedom; with fewer than seven no row stops."""
-    held, rows = [], np.random.default_rng(0).normal(size=(60, 8))
+    held = []
+    rows = np.random.default_rng(0).normal(size=(60, 8))
     for seed in range(4):
         torch.manual_seed(seed)
         first = nn.Linear(8, 32)
         first.weight.data *= 2
         net = nn.Sequential(first, nn.GELU(), nn.Linear(32, 1)).double()
-        exact, some = (
-            explain(net, rows, reference=np.zeros(8), budget=budget, method=method)
-            for budget, method in ((256, "exact"), (18 + more, "kriging"))
-        )
-        assert some.degrees_of_freedom == (1 + more // 2 if more < 12 else np.inf)
-        lower, upper = some.interval()
+        exact = explain(net, rows, reference=np.zeros(8), budget=256, method="exact")
+        kriged = explain(net, rows, reference=np.zeros(8), budget=18 + more, method="kriging")
+        assert kriged.degrees_of_freedom == (1 + more // 2 if more < 12 else np.inf)
+        lower, upper = kriged.interval()
         held.append((lower <= exact.values) & (exact.values <= upper))
         stopped = explain(
             net, rows, reference=np.zeros(8), budget=18 + more, method="kriging", tol=0.1

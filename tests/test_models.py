@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from games import predictor
 from shearshap import InputError, explain
 from shearshap.game import Batch, ModelGame
-from shearshap.interactions.cross import hessian, second_differences
+from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper.data import Dataset, criteo, load
 from shearshap.paper.networks import MLP, Config, DeepFM, Trained, build, config_for, train
 from shearshap.paper.networks import load as load_model
@@ -295,7 +295,8 @@ def test_derivatives_by_embeddings_rank_as_second_differences_do(
     reference = torch.from_numpy(made.reference)[None]
     predict = predictor(deepfm.network, 1)
     game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
-    by_derivatives, by_differences = hessian(game).numpy(), second_differences(game).numpy()
+    by_derivatives = hessian(game).numpy()
+    by_differences = cross_contribution(game, "second-differences").numpy()
     upper = np.triu_indices(39, 1)
     for derivative, difference in zip(by_derivatives, by_differences, strict=True):
         ranks = [np.argsort(np.argsort(eta[upper])) for eta in (derivative, difference)]

@@ -34,7 +34,7 @@ from shearshap.engine.stages import Schedule
 from shearshap.errors import ModelError
 from shearshap.explanation import Explanation
 from shearshap.game import Ends, Game
-from shearshap.interactions.cross import cross_contribution, second_differences
+from shearshap.interactions.cross import derivative_contribution, second_differences
 from shearshap.interactions.fields import Slopes, check_pairs, interaction_fields, slopes
 from shearshap.interactions.pairwise import codes
 from shearshap.methods import name_of
@@ -306,7 +306,7 @@ def _looked(game: Game, look: Look, ends: Tensor) -> tuple[Tensor, _Seen]:
     bounds = torch.zeros((2, game.players), dtype=torch.bool, device=game.device)
     bounds[FULL] = True
     if look.coalitions is None:
-        return cross_contribution(game, look.kind), _Seen(codes(bounds), ends)
+        return derivative_contribution(game, look.kind), _Seen(codes(bounds), ends)
     # the first coalition that second differences need is the full one
     without_full = look.coalitions[:, 1:]
     values = game(without_full)

@@ -1,1 +1,8 @@
-"""How strongly players act together."""
+"""How strongly players act together.
+
+cross        cross-contribution, by derivatives or by second differences
+derivatives  gradients and Hessians of a model's game
+pairwise     pairwise Shapley interactions, from the values of complement pairs
+tables       the same, exactly, from the values of all coalitions
+kriged       the same, estimated by a Gaussian process from some of them
+"""

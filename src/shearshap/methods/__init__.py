@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 
 from shearshap.errors import MethodError
-from shearshap.gaussian.process import Calibration
+from shearshap.gaussian import Calibration
 from shearshap.methods.auto import Auto
 from shearshap.methods.base import Method
 from shearshap.methods.exact import Enumeration, Exact

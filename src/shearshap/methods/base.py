@@ -24,7 +24,7 @@ from torch import Tensor
 
 from shearshap.errors import MethodError
 from shearshap.game import GameInfo
-from shearshap.interactions.cross import Interaction
+from shearshap.interactions.cross import CrossKind
 from shearshap.interactions.pairwise import codes
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
@@ -85,7 +85,7 @@ class Look:
     It is the row's cross-contribution eta (p, p), by derivatives or from the values of coalitions.
     """
 
-    kind: Interaction
+    kind: CrossKind
     coalitions: Tensor | None  #: (1, c, p) to ask for; None where derivatives show it
 
 

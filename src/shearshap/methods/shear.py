@@ -20,7 +20,7 @@ from torch import Tensor
 
 from shearshap.game import GameInfo
 from shearshap.interactions.cross import (
-    Interaction,
+    CrossKind,
     second_difference_coalitions,
     second_difference_evaluations,
     takes_evaluations,
@@ -60,12 +60,12 @@ class Shear(Method):
     antithetical: bool = True
     selection: Literal["cross-contribution", "random"] = "cross-contribution"
     unbiased: bool = False
-    interaction: Interaction = "auto"
+    interaction: CrossKind = "auto"
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_option("selection", self.selection, ("cross-contribution", "random"))
-        check_option("interaction", self.interaction, get_args(Interaction))
+        check_option("interaction", self.interaction, get_args(CrossKind))
 
     @property
     def promises(self) -> frozenset[Promise]:

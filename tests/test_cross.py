@@ -12,11 +12,16 @@ from shearshap import MethodError, Shear, ShearWarning, explain
 from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.game import Batch, ModelGame
 from shearshap.interactions.cross import (
+    CrossKind,
     block_maximum,
     cross_contribution,
     degenerate,
+    derivative_contribution,
     gradient_differences,
     hessian,
+    second_difference_coalitions,
+    second_difference_evaluations,
+    second_differences,
 )
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3])
@@ -26,11 +31,9 @@ PLAYERS = 4
 def game_of(net: nn.Module, rows: int = 3, background: int = 1) -> ModelGame:
     rng = np.random.default_rng(0)
     predict = predictor(net.eval())
-    inputs, reference = (
-        torch.tensor(rng.normal(size=(rows, 7))),
-        torch.tensor(rng.normal(size=(background, 7))),
-    )
-    return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), PLAYERS, Batch(1000))
+    inputs = torch.tensor(rng.normal(size=(rows, 7)))
+    absent = torch.tensor(rng.normal(size=(background, 7)))
+    return ModelGame(predict, inputs, absent, torch.tensor(GROUPS), (7,), PLAYERS, Batch(1000))
 
 
 def surface(game: ModelGame, row: int, z: Tensor) -> Tensor:
@@ -97,6 +100,24 @@ def test_second_differences_against_four_values() -> None:
     np.testing.assert_allclose(cross_contribution(game, "second-differences"), slow, atol=1e-10)
     assert game.usage.evaluations == (1 + PLAYERS + PLAYERS * (PLAYERS - 1) // 2) * 2
     assert game.usage.derivative_passes == 0
+
+
+def test_the_coalitions_of_second_differences() -> None:
+    coalitions = second_difference_coalitions(3, torch.device("cpu"))
+    written = ["".join(str(int(member)) for member in one) for one in coalitions[0]]
+    assert written == ["111", "011", "101", "110", "001", "010", "100"]
+    assert second_difference_coalitions(6, torch.device("cpu")).shape == (1, 22, 6)
+    assert second_difference_evaluations(6) == 22
+
+
+def test_second_differences_of_values() -> None:
+    """Two rows and two outputs of the game z_0 z_1 - 3 z_1 z_2, the second output of half its size."""
+    z = second_difference_coalitions(3, torch.device("cpu"))[0].double()
+    game = z[:, 0] * z[:, 1] - 3 * z[:, 1] * z[:, 2]
+    row = torch.stack((game, game / 2), dim=1)
+    eta = second_differences(torch.stack((row, 10 * row)), 3)
+    wanted = 1.5 * np.array([[0, 1, 0], [1, 0, 3], [0, 3, 0]])
+    np.testing.assert_allclose(eta, [wanted, 10 * wanted], atol=1e-12)
 
 
 def test_block_maximum_against_input_by_input() -> None:
@@ -172,10 +193,8 @@ def test_out_of_memory_halves_the_rows_differentiated_at_once() -> None:
 
 
 def test_pieces_of_the_background_change_nothing() -> None:
-    whole, pieces = (
-        game_of(network(7), rows=2, background=5),
-        game_of(network(7), rows=2, background=5),
-    )
+    whole = game_of(network(7), rows=2, background=5)
+    pieces = game_of(network(7), rows=2, background=5)
     pieces.batch.size = PLAYERS
     np.testing.assert_allclose(hessian(pieces), hessian(whole), atol=1e-12)
     assert pieces.usage == whole.usage
@@ -188,6 +207,19 @@ def test_derivatives_of_what_has_none_are_refused() -> None:
         MethodError, match="interaction='hessian' needs a model that can be differentiated"
     ):
         cross_contribution(game, "hessian")
+
+
+def test_second_differences_are_no_derivatives() -> None:
+    with pytest.raises(MethodError, match=r"wanted one of auto, hessian, .* 'second-differences'"):
+        derivative_contribution(game_of(network(7)), "second-differences")
+
+
+@pytest.mark.parametrize("kind", ["auto", "hessian", "gradient-differences", "block-maximum"])
+def test_derivative_contribution_is_cross_contribution(kind: CrossKind) -> None:
+    ours, theirs = game_of(network(7)), game_of(network(7))
+    assert (derivative_contribution(ours, kind) == cross_contribution(theirs, kind)).all()
+    assert ours.usage == theirs.usage
+    assert ours.usage.evaluations == 0
 
 
 def test_a_gradient_that_is_zero_warns() -> None:

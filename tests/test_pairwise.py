@@ -24,15 +24,15 @@ from games import (
 )
 from shearshap import METHODS, Explainer, MethodError, model_game
 from shearshap.game import FunctionGame
-from shearshap.gaussian.process import Calibration
-from shearshap.interactions import pairwise as ksii
+from shearshap.gaussian import Calibration
+from shearshap.interactions import kriged
+from shearshap.interactions import pairwise as pairwise_module
 from shearshap.interactions.cross import cross_contribution
+from shearshap.interactions.kriged import differences_of_kernel, interactions_of_kernel
 from shearshap.interactions.pairwise import (
-    differences_of_kernel,
+    estimated_second_differences,
     has_pairs,
     interactions,
-    interactions_of_kernel,
-    second_differences,
 )
 
 P = 5
@@ -91,13 +91,13 @@ def some_pairs(players: int, count: int, seed: int = 0) -> Bools:
 
 
 def found(sets: Bools, tables: Floats, calibration: Calibration | None = None) -> Floats:
-    """The interactions of tables (r, 2^p) from some coalitions, with exact shares: (r, p, p)."""
+    """The interactions of tables (r, 2^p) from some coalitions, with exact Shapley values: (r, p, p)."""
     values = tables[:, sets @ (1 << np.arange(sets.shape[1]))]
-    shares = np.stack([exact_shares(table) for table in tables])
+    phi = np.stack([exact_shares(table) for table in tables])
     answer = interactions(
         tensor(sets)[None],
         tensor(values)[..., None],
-        tensor(shares)[..., None],
+        tensor(phi)[..., None],
         calibration=calibration,
     )
     return np.asarray(answer[..., 0])
@@ -137,7 +137,7 @@ def test_games_of_one_and_two_players(table: list[float], expected: list[list[fl
 def test_repeats_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = np.stack([random_table(P, seed) for seed in range(3)])
     once = found(all_coalitions(P), tables)
-    monkeypatch.setattr(ksii, "ENTRIES", 32)
+    monkeypatch.setattr(pairwise_module, "CHUNK_ENTRIES", 32)
     twice = found(np.concatenate((all_coalitions(P), all_coalitions(P)[:7])), tables)
     np.testing.assert_allclose(twice, once, atol=1e-12)
 
@@ -206,8 +206,8 @@ def test_the_interactions_of_the_kernel() -> None:
 
 def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary kriging by its block system, at known relevances."""
-    monkeypatch.setattr(ksii, "relevances_of", lambda *_: tensor(R)[None])
-    monkeypatch.setattr(ksii, "LEVELS", [0])
+    monkeypatch.setattr(kriged, "relevances", lambda *_: tensor(R)[None])
+    monkeypatch.setattr(kriged, "LEVELS", [0])
     table, u = smooth_table(P, 3), SIGNS
     even = even_part(table)
     one = np.ones((len(u), 1))
@@ -222,8 +222,9 @@ def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(("seed", "level"), [(0, 1), (3, -2), (5, 0)])
 def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
     """[log|K| + log(1' K^-1 1) + (m - 1) log(y' P y)] / 2, transcribed, is least at the level chosen."""
-    u, y = SIGNS, even_part(smooth_table(P, seed))
-    chosen = ksii._at_likeliest_level(tensor(u), tensor(y)[None], tensor(R)[None])[0].numpy()
+    u = SIGNS
+    y = even_part(smooth_table(P, seed))
+    chosen = kriged.at_likeliest_level(tensor(u), tensor(y)[None], tensor(R)[None])[0].numpy()
 
     def loss(r: Floats) -> float:
         kernel = slow_kernel(r, u)
@@ -235,7 +236,7 @@ def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
         )
 
     logits = np.log(R / (0.95 - R))
-    tried = {shift: 0.95 / (1 + np.exp(-(logits + shift).clip(-9, 9))) for shift in ksii.LEVELS}
+    tried = {shift: 0.95 / (1 + np.exp(-(logits + shift).clip(-9, 9))) for shift in kriged.LEVELS}
     assert min(tried, key=lambda shift: loss(tried[shift])) == level
     np.testing.assert_allclose(chosen, tried[level], rtol=1e-9)
 
@@ -243,18 +244,19 @@ def test_the_level_has_the_largest_likelihood(seed: int, level: int) -> None:
 @pytest.mark.parametrize("method", ["kriging", "leverage", "kernel-paired"])
 @pytest.mark.parametrize("players", [6, 8])
 def test_pairwise_games_are_exact_given_enough_pairs(method: str, players: int) -> None:
-    value, shares = pairwise(players, 2)
+    value, phi = pairwise(players, 2)
     pairs = players * (players - 1) // 2 + 9
     game = FunctionGame(value, players)
     sets = METHODS[method].design(game, 2 * pairs, np.random.default_rng(0)).coalitions
     assert sets.shape[1] < 2**players
-    answer = interactions(sets, game(sets), tensor(shares)[None, :, None])[0, ..., 0]
+    answer = interactions(sets, game(sets), tensor(phi)[None, :, None])[0, ..., 0]
     table = value(all_coalitions(players))
     np.testing.assert_allclose(answer, slow_interactions(table), atol=2e-5 * np.ptp(table))
 
 
 def test_less_error_than_a_regression_on_products() -> None:
-    p, bits = 9, 1 << np.arange(9)
+    p = 9
+    bits = 1 << np.arange(p)
     tables = np.stack([gentle_table(p, seed) for seed in range(4)])
     sets = some_pairs(p, 120)
     inside = sets[2 : 2 + p + 120]
@@ -288,11 +290,9 @@ def test_answers_are_symmetric_and_efficient(count: int) -> None:
 
 
 def test_players_may_be_renamed() -> None:
-    table, sets, order = (
-        smooth_table(7, 1),
-        some_pairs(7, 15),
-        np.random.default_rng(0).permutation(7),
-    )
+    table = smooth_table(7, 1)
+    sets = some_pairs(7, 15)
+    order = np.random.default_rng(0).permutation(7)
     plain = found(sets, table[None])[0]
     renamed = table_game(table)(all_coalitions(7)[:, np.argsort(order)])
     np.testing.assert_allclose(
@@ -302,19 +302,20 @@ def test_players_may_be_renamed() -> None:
 
 def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row's and output's answer is its own, however rows are split and coalitions listed."""
-    p, rng = 7, np.random.default_rng(0)
+    p = 7
+    rng = np.random.default_rng(0)
     sets, net = some_pairs(p, 20), network(p, outputs=3)
     rows = tensor(rng.normal(size=(4, 1, p)))
     values = net(rows * tensor(sets)).detach()
-    shares = tensor(rng.normal(size=(4, p, 3)))
-    together = interactions(tensor(sets)[None], values, shares)
+    phi = tensor(rng.normal(size=(4, p, 3)))
+    together = interactions(tensor(sets)[None], values, phi)
     assert together.shape == (4, p, p, 3)
     mixed = rng.permutation(np.append(np.arange(len(sets)), [5, 9]))
-    monkeypatch.setattr(ksii, "ENTRIES", 1)
+    monkeypatch.setattr(kriged, "CHUNK_ENTRIES", 1)
     for row in range(4):
         for output in range(3):
             one = (slice(row, row + 1), slice(None), slice(output, output + 1))
-            alone = interactions(tensor(sets[mixed])[None], values[:, mixed][one], shares[one])
+            alone = interactions(tensor(sets[mixed])[None], values[:, mixed][one], phi[one])
             np.testing.assert_allclose(alone[0, ..., 0], together[row, ..., output], atol=1e-7)
 
 
@@ -329,8 +330,8 @@ def test_a_calibration_is_heeded() -> None:
 def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     table, sets = gentle_table(9, 0), some_pairs(9, 120)
     exact = slow_interactions(table)
-    monkeypatch.setattr(ksii, "LEVEL_PAIRS", 30)
-    monkeypatch.setattr(ksii, "MOST_PAIRS", 60)
+    monkeypatch.setattr(kriged, "LEVEL_PAIRS", 30)
+    monkeypatch.setattr(kriged, "MOST_PAIRS", 60)
     miss = np.abs(found(sets, table[None])[0] - exact)
     assert 0 < between(miss).mean() < 0.2 * np.abs(between(exact)).mean()
 
@@ -361,8 +362,8 @@ def test_rows_with_designs_of_their_own() -> None:
     tables = np.stack([smooth_table(6, 0), smooth_table(6, 1)])
     sets = np.stack([some_pairs(6, 10, 0), some_pairs(6, 10, 1)])
     values = np.take_along_axis(tables, sets @ (1 << np.arange(6)), axis=1)
-    shares = np.stack([exact_shares(table) for table in tables])
-    answer = interactions(tensor(sets), tensor(values)[..., None], tensor(shares)[..., None])
+    phi = np.stack([exact_shares(table) for table in tables])
+    answer = interactions(tensor(sets), tensor(values)[..., None], tensor(phi)[..., None])
     for row in range(2):
         np.testing.assert_allclose(
             answer[row, ..., 0], found(sets[row], tables[row : row + 1])[0], atol=1e-9
@@ -403,7 +404,8 @@ def top_differences(table: Floats) -> Floats:
     p, every = len(table).bit_length() - 1, len(table) - 1
     found = np.zeros((p, p))
     for i, j in ((i, j) for i in range(p) for j in range(p) if i != j):
-        a, b = 1 << i, 1 << j
+        a = 1 << i
+        b = 1 << j
         found[i, j] = abs(table[every] - table[every - a] - table[every - b] + table[every - a - b])
     return found
 
@@ -411,7 +413,7 @@ def top_differences(table: Floats) -> Floats:
 @pytest.mark.parametrize("players", [2, 3, 5])
 def test_second_differences_of_all_coalitions(players: int) -> None:
     tables = np.stack([random_table(players, seed, (2,)) for seed in range(3)])
-    found = second_differences(tensor(all_coalitions(players))[None], tensor(tables))
+    found = estimated_second_differences(tensor(all_coalitions(players))[None], tensor(tables))
     wanted = [top_differences(table[:, 0]) + top_differences(table[:, 1]) for table in tables]
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
 
@@ -434,7 +436,7 @@ def test_second_differences_of_pairwise_games_from_some_pairs() -> None:
     value, _ = pairwise(6, 2)
     sides = some_pairs(6, 20)
     asked = paired(sides)
-    found = second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
+    found = estimated_second_differences(tensor(asked)[None], tensor(value(asked))[None, :, None])
     np.testing.assert_allclose(
         found[0].numpy(), top_differences(value(all_coalitions(6))), atol=1e-4
     )
@@ -449,7 +451,9 @@ def test_second_differences_are_close_on_smooth_games(method: str) -> None:
         FunctionGame(lambda z: z.sum(axis=1), players), 128, np.random.default_rng(0)
     )
     asked = design.coalitions[0].numpy() @ (1 << np.arange(players))
-    found = second_differences(design.coalitions, tensor(tables[:, asked])[..., None]).numpy()
+    found = estimated_second_differences(
+        design.coalitions, tensor(tables[:, asked])[..., None]
+    ).numpy()
     wanted = np.stack([top_differences(table) for table in tables])
     assert abs(found - wanted).mean() < 0.1 * wanted.mean()
 
@@ -475,7 +479,7 @@ def _steep(x: NDArray[np.float64]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("tol", [None, 1e-9])
 @pytest.mark.parametrize("model", [Numpy(), Steps()])
 def test_where_derivatives_tell_nothing_the_values_do(model: nn.Module, tol: float | None) -> None:
-    """Without a warning, and not at a row that is its reference, whose differences are zero."""
+    """Without a warning, and not at a row that equals its background, whose differences are zero."""
     rows = np.concatenate((np.random.default_rng(0).normal(size=(5, 5)), np.zeros((1, 5))))
     explainer = Explainer(model, np.zeros(5))
     answer = explainer(rows, budget=32, tol=tol, interactions=True)
@@ -507,7 +511,7 @@ def test_a_row_without_slopes_among_others() -> None:
 
 @pytest.mark.parametrize("name", ["shear", "shear-unbiased"])
 def test_shears_coalitions_have_their_complements(name: str) -> None:
-    """Interactions add up to the sum of the shares, which is not that of an efficient method."""
+    """Interactions add up to the sum of the Shapley values, which is not that of an efficient method."""
     rows = np.random.default_rng(0).normal(size=(3, 6))
     answer = Explainer(network(6), np.zeros(6), method=name, output=1)(
         rows, budget=2 + 4 * 6, interactions=True

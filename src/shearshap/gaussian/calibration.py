@@ -1,0 +1,125 @@
+"""The few numbers of the Gaussian process, and how to store them."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shearshap.errors import MethodError
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The rule for a row's relevances, the nugget and the inflation of standard errors.
+
+    logit(r_j / LARGEST_RELEVANCE) = level + linear log c_j^2 + pairwise log q_j
+                                     + ratio log(mean q / mean c^2) + players_j
+
+    Here c_j are the linear coefficients of the odd part, and q_j is the sum of the squared pairwise
+    coefficients of player j in the even part. The logs of c_j^2 and q_j are centred over the row's
+    players.
+    """
+
+    level: float = -3.5
+    linear: float = 0.2
+    pairwise: float = 0.9
+    ratio: float = 0.1
+    nugget: float = 1e-4  #: white variance, relative to the kernel's diagonal
+    inflation: float = 1.0  #: factor of the standard errors
+    players: tuple[float, ...] = ()  #: (p,)
+
+    @classmethod
+    def default(cls, players: int) -> "Calibration":
+        """Return the calibration to use for p players where none was fitted."""
+        return cls(players=(0.0,) * players)
+
+    def at(self, _pairs: int) -> "Calibration":
+        """Return this calibration, whatever the number of pairs."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as a dict that JSON can hold; see `calibration_from_dict`."""
+        return {"kind": "calibration", **asdict(self), "players": list(self.players)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Calibration":
+        """Return the calibration that `to_dict` wrote."""
+        numbers = {name: number for name, number in data.items() if name != "kind"}
+        numbers["players"] = tuple(numbers["players"])
+        return cls(**numbers)
+
+
+@dataclass(frozen=True)
+class StagedCalibration:
+    """The calibrations of a run that asked for more and more complement pairs.
+
+    A run with a tolerance fits a calibration at each of its stages. Another run that is given all
+    of them gives a row the same answer, at whatever stage the row stops.
+    """
+
+    #: the number of pairs m of a stage, not counting the full and the empty coalition, and the
+    #: calibration fitted to them; m increases
+    stages: tuple[tuple[int, Calibration], ...]
+
+    def __post_init__(self) -> None:
+        """Check that the stages increase and have the same players."""
+        pairs = [count for count, _ in self.stages]
+        if not pairs or pairs != sorted(set(pairs)):
+            raise MethodError(
+                f"StagedCalibration: wanted stages of more and more pairs, got stages of {pairs}"
+            )
+        lengths = sorted({len(calibration.players) for _, calibration in self.stages})
+        if len(lengths) > 1:
+            raise MethodError(
+                f"StagedCalibration: wanted stages of the same players, got stages of {lengths} "
+                "players"
+            )
+
+    @property
+    def players(self) -> tuple[float, ...]:
+        """The terms of the players (p,) at the first stage; their number is that of every stage."""
+        _, first = self.stages[0]
+        return first.players
+
+    def at(self, pairs: int) -> Calibration:
+        """Return the calibration for a design of so many pairs.
+
+        It is that of the stage with this many pairs or, where there is none, of the largest stage
+        with fewer. Below the first stage it is the first.
+        """
+        _, chosen = self.stages[0]
+        for count, calibration in self.stages:
+            if count <= pairs:
+                chosen = calibration
+        return chosen
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as a dict that JSON can hold; see `calibration_from_dict`."""
+        stages = [
+            {"pairs": count, "calibration": calibration.to_dict()}
+            for count, calibration in self.stages
+        ]
+        return {"kind": "staged-calibration", "stages": stages}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "StagedCalibration":
+        """Return the calibration that `to_dict` wrote."""
+        stages = [
+            (int(stage["pairs"]), Calibration.from_dict(stage["calibration"]))
+            for stage in data["stages"]
+        ]
+        return cls(tuple(stages))
+
+
+def calibration_from_dict(data: dict[str, Any]) -> Calibration | StagedCalibration:
+    """Return the calibration that either class's `to_dict` wrote.
+
+    A dict without a "kind", as earlier versions wrote it, is a `Calibration`.
+    """
+    kind = data.get("kind", "calibration")
+    if kind == "calibration":
+        return Calibration.from_dict(data)
+    if kind == "staged-calibration":
+        return StagedCalibration.from_dict(data)
+    raise MethodError(
+        f"calibration: wanted a dict of kind 'calibration' or 'staged-calibration', got {kind!r}; "
+        "give what a calibration's to_dict returned"
+    )

@@ -1,0 +1,139 @@
+"""The prior covariance of a game's odd and even parts, and of its Shapley values.
+
+Kernels are functions of two coalitions, given as signs u and u' (m, p), and of a row's relevances
+r_j. Both parts have the covariance sum_T prod_{j in T} r_j u_j u'_j over their own T:
+
+    odd part   |T| = 3, 5, ...   (order 1 is the trend, which has a flat prior)
+    even part  |T| = 2, 4, ...   (order 0 is the trend)
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+CHUNK_ENTRIES = 2**21  #: entries of the (r, m, m) kernels held at once
+NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
+VARIANCE_NODES = 24  #: most quadrature nodes where less precision suffices than for the mean
+
+
+class Kernels(NamedTuple):
+    """The odd and even kernels between pairs, divided by their scales so that k(u, u) = 1."""
+
+    odd: Tensor  #: (r, m, m)
+    even: Tensor  #: (r, m, m)
+    odd_scale: Tensor  #: (r, 1, 1)
+    even_scale: Tensor  #: (r, 1, 1)
+
+
+def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:
+    """Return the kernels between pairs u (m, p) at relevances r (r, p).
+
+    prod_j (1 + r_j u_j u'_j) = A exp(s) with s = sum_j atanh(r_j) u_j u'_j and
+    A = prod_j sqrt(1 - r_j^2). Hence
+
+        k_odd = A sinh(s) - sum_j r_j u_j u'_j   and   k_even = A cosh(s) - 1.
+    """
+    # sinh(s / 2) loses no digits where the relevances are tiny and sinh(s) is almost linear:
+    # sinh(s) = 2 sinh(s / 2) cosh(s / 2) and cosh(s) = 1 + 2 sinh(s / 2)^2.
+    half = torch.sinh(0.5 * (u * torch.atanh(r)[:, None]) @ u.mT)
+    log_a = 0.5 * torch.log1p(-r.square()).sum(1)[:, None, None]
+    linear = (u * r[:, None]) @ u.mT
+
+    odd = 2 * log_a.exp() * half * torch.sqrt(1 + half.square()) - linear
+    even = 2 * log_a.exp() * half.square() + torch.expm1(log_a)
+
+    # All entries of the diagonal are equal, since u_j^2 = 1.
+    odd_scale = odd[:, :1, :1]
+    even_scale = even[:, :1, :1]
+    return Kernels(odd / odd_scale, even / even_scale, odd_scale, even_scale)
+
+
+def cholesky_with_nugget(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:
+    """Return the Cholesky factors of kernel + nugget (r, m, m), and the nuggets used (r, 1, 1).
+
+    A row whose factorisation fails gets a nugget ten times as large, and again until it succeeds.
+    """
+    eye = torch.eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
+    nuggets = torch.full_like(kernel[:, :1, :1], max(nugget, NUGGET_FLOOR))
+    lower, failed = torch.linalg.cholesky_ex(kernel + nuggets * eye)
+    while failed.any() and nuggets.max() < 1:
+        nuggets = torch.where(failed[:, None, None] > 0, 10 * nuggets, nuggets)
+        lower, failed = torch.linalg.cholesky_ex(kernel + nuggets * eye)
+    return lower, nuggets
+
+
+# Shapley values under the kernels
+
+
+def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled.
+
+    phi_i[k(., u')] = sum over both signs of int_0^1 r_i u'_i prod_{j != i} (1 +- t r_j u'_j) dt
+                      - 2 r_i u'_i
+
+    The integrand is a polynomial of degree p - 1 in t, so the quadrature is exact. The factor of
+    player i is divided out of the product of all players: as u'^2 = 1,
+
+        r_i u'_i / (1 + t r_i u'_i) = (r_i u'_i - t r_i^2) / (1 - t^2 r_i^2).
+    """
+    nodes, weights = gauss_legendre(u.shape[1] // 2 + 1, u)
+    t = torch.cat([nodes, -nodes])
+    weight = torch.cat([weights, weights])
+
+    tr = t[:, None] * r[:, None]
+    log_product = 0.5 * torch.log1p(-tr.square()).sum(2, keepdim=True) + torch.atanh(tr) @ u.mT
+    product = log_product.exp() * weight[:, None]
+
+    inverse = 1 / (1 - tr.square())
+    ru = r[..., None] * u.mT
+    first_order = ru * (inverse.mT @ product)
+    second_order = (r[:, None] * tr * inverse).mT @ product
+    cross = first_order - second_order - 2 * ru
+    return cross, _prior_variance(r)
+
+
+def _prior_variance(r: Tensor) -> Tensor:
+    """Return var(phi_i) = 4 * sum over odd T containing i, |T| >= 3, of r_T / |T|^2, (r, p).
+
+    It is 2 r_i * sum over both signs of int int prod_{j != i} (1 +- s t r_j) ds dt - 4 r_i.
+    """
+    t, t_weights = gauss_legendre(min(r.shape[1] // 2 + 1, VARIANCE_NODES), r)
+    st = torch.outer(t, t).flatten()
+    st_weights = torch.outer(t_weights, t_weights).flatten()
+    nodes = torch.cat([st, -st])
+    weights = torch.cat([st_weights, st_weights])
+
+    factors = 1 + nodes[:, None] * r[:, None]
+    others = factors.log().sum(2, keepdim=True).exp() / factors
+    return 2 * r * (weights[:, None] * others).sum(1) - 4 * r
+
+
+def gauss_legendre(count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Gauss-Legendre nodes and weights on [0, 1], exact up to degree 2 * count - 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return like.new_tensor((nodes + 1) / 2), like.new_tensor(weights / 2)
+
+
+def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:
+    """Return cov(phi_i, o(u')) (p, m) and var(phi_i), the same for all i, under the nugget.
+
+    There o is independent from pair to pair, and
+
+        phi_i = sum over pairs of   2 o(S) / (|S| C(p, |S|))         where i is in S,
+                                   -2 o(S) / ((p - |S|) C(p, |S|))   elsewhere.
+
+    The nugget is part of the game, not noise. That keeps efficiency, and makes the answer exact
+    once every pair is known.
+    """
+    players = u.shape[1]
+    size = (players + u.sum(1)).div(2).round()
+    inverse = u.new_tensor([2 / math.comb(players, int(s)) for s in size.tolist()])
+
+    # The full coalition has nobody outside: its second branch is never taken, but must be finite.
+    outside = (players - size).clamp_min(1)
+    cross = torch.where(u.mT > 0, inverse / size, -inverse / outside)
+    variance = sum(4 / (s * players * math.comb(players, s)) for s in range(1, players + 1))
+    return cross, variance

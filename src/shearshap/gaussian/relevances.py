@@ -1,0 +1,102 @@
+"""The rule by which a row's relevances follow from its own values; see `Calibration`."""
+
+import torch
+from torch import Tensor
+
+from shearshap.gaussian.calibration import Calibration
+from shearshap.gaussian.kernels import CHUNK_ENTRIES
+from shearshap.gaussian.odd_even import OddEven
+
+RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
+LARGEST_RELEVANCE = 0.95
+LARGEST_LOGIT = 9.0  #: bound on the absolute value of a relevance's logit
+
+
+def relevances(parts: OddEven, calibration: Calibration) -> Tensor:
+    """Return each row's relevances, (r, p), strictly between 0 and LARGEST_RELEVANCE."""
+    coefficients = [
+        calibration.level,
+        calibration.linear,
+        calibration.pairwise,
+        calibration.ratio,
+    ]
+    return relevances_of_features(
+        relevance_features(parts),
+        parts.signs.new_tensor(coefficients),
+        parts.signs.new_tensor(calibration.players),
+    )
+
+
+def relevances_of_features(features: Tensor, coefficients: Tensor, players: Tensor) -> Tensor:
+    """Return relevances (r, p) of features (r, p, 4), coefficients (4,) and player terms (p,)."""
+    logits = features @ coefficients + players
+    return LARGEST_RELEVANCE * torch.sigmoid(logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
+
+
+def shifted(relevance: Tensor, shift: Tensor) -> Tensor:
+    """Return relevances (r, p) whose logits are larger by `shift`."""
+    logits = torch.logit(relevance / LARGEST_RELEVANCE) + shift
+    return LARGEST_RELEVANCE * torch.sigmoid(logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
+
+
+def relevance_features(parts: OddEven) -> Tensor:
+    """Return the features 1, log c^2, log q and log(mean q / mean c^2), (r, p, 4)."""
+    linear = (parts.odd @ torch.linalg.pinv(parts.signs).mT).square()
+    pairwise = pairwise_strengths(parts)
+
+    tiny = torch.finfo(linear.dtype).tiny
+    log_ratio = torch.log((pairwise.mean(1) + tiny) / (linear.mean(1) + tiny))
+    # Bounded, because additive games have no pairwise part at all, and roughly centred at 0.
+    ratio = log_ratio.clamp(-12, 4) + 3
+
+    features = [
+        torch.ones_like(linear),
+        _centred_log(linear),
+        _centred_log(pairwise),
+        ratio[:, None].expand_as(linear),
+    ]
+    return torch.stack(features, 2)
+
+
+def _centred_log(x: Tensor) -> Tensor:
+    """Return log x minus its mean over players, (r, p).
+
+    A small part of the mean is added to x, so that a null player's zero stays finite.
+    """
+    floor = 1e-3 * x.mean(1, keepdim=True)
+    log = torch.log(x + floor + torch.finfo(x.dtype).tiny)
+    return log - log.mean(1, keepdim=True)
+
+
+def pairwise_strengths(parts: OddEven) -> Tensor:
+    """Return q_j, (r, p), of a ridge regression of the even part on all products u_i u_j.
+
+    q_j is the sum of the squared coefficients of the pairs {i, j} over i. As
+
+        sum_{i<j} u_i u_j u'_i u'_j = ((u . u')^2 - p) / 2,
+
+    the regression needs none of the products themselves.
+    """
+    u = parts.signs
+    m, p = u.shape
+    products = p * (p - 1) / 2
+    eye = torch.eye(m, dtype=u.dtype, device=u.device)
+
+    # The regression's constant is removed from both sides.
+    centre = eye - 1 / m
+    gram = centre @ ((u @ u.mT).square() - p) @ centre / (2 * products)
+    even = parts.even - parts.even.mean(1, keepdim=True)
+    dual = even @ torch.linalg.inv(gram + RIDGE * eye) / products
+
+    chunk_rows = max(1, CHUNK_ENTRIES // (max(m, p) * p))
+    strengths = [
+        _squares_by_player((chunk[:, None] * u.mT) @ u)  # the coefficients (r, p, p)
+        for chunk in dual.split(chunk_rows)
+    ]
+    return torch.cat(strengths)
+
+
+def _squares_by_player(coefficients: Tensor) -> Tensor:
+    """Return the sum of squares of each player's pairs, (r, p), of symmetric matrices (r, p, p)."""
+    squares = coefficients.tril(-1).square()
+    return squares.sum(1) + squares.sum(2)

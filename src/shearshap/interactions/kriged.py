@@ -1,0 +1,191 @@
+"""Pairwise interactions and second differences as posterior means of a Gaussian process.
+
+The even part e of a game is a constant of flat prior, and for the other even T
+
+    c_T ~ N(0, scale * prod_{j in T} r_j).
+
+The relevances r_j are those of kriging's rule, but their level is chosen for each row by restricted
+likelihood. A flat prior for pairs of players too, as in a regression on the products u_i u_j, had
+about the same error at best, on trained networks, and an error several times as large at worst.
+Pairwise games are exact without it, once the complement pairs determine them: they choose the
+lowest level.
+
+Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.gaussian.kernels`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shearshap.gaussian import Calibration, OddEven
+from shearshap.gaussian.kernels import (
+    CHUNK_ENTRIES,
+    VARIANCE_NODES,
+    cholesky_with_nugget,
+    gauss_legendre,
+    odd_even_kernels,
+)
+from shearshap.gaussian.likelihood import SMALLEST_SQUARE, log_diagonal
+from shearshap.gaussian.odd_even import thinned_pairs
+from shearshap.gaussian.relevances import relevances, shifted
+
+#: Shifts of the logits of a row's relevances. The lowest leaves only pairwise interactions.
+LEVELS = range(-6, 3)
+
+#: Pairs on which the level is chosen. All of them lowered errors by about 2 %.
+LEVEL_PAIRS = 200
+
+#: Unknowns of the largest system of equations. Of more pairs, so many are used.
+MOST_PAIRS = 2048
+
+
+def kriged_interactions(parts: OddEven, calibration: Calibration) -> Tensor:
+    """Return the posterior mean of SII, (r, p, p), zero on the diagonal."""
+    return _in_chunks(parts, calibration, _mean_interactions)
+
+
+def kriged_second_differences(parts: OddEven, calibration: Calibration) -> Tensor:
+    """Return the posterior mean of the second differences at U, (r, p, p), zero on the diagonal."""
+    mean = partial(_mean_differences, nugget=calibration.nugget)
+    return _in_chunks(parts, calibration, mean)
+
+
+def _in_chunks(
+    parts: OddEven, calibration: Calibration, mean: Callable[[OddEven, Tensor], Tensor]
+) -> Tensor:
+    """Return mean(parts, relevances), (r, p, p), of chunks of rows at unit size, scaled back."""
+    if len(parts.signs) > MOST_PAIRS:
+        parts = parts.take(pairs=thinned_pairs(parts.signs, MOST_PAIRS))
+    unit, size = parts.normalised()
+    relevance = relevances(unit, calibration)
+
+    m, p = parts.signs.shape
+    chunk_rows = max(1, CHUNK_ENTRIES // (m * max(m, p)))
+    by_row = (unit.odd, unit.even, relevance)
+    chunks = zip(*(tensor.split(chunk_rows) for tensor in by_row), strict=True)
+    means = [mean(OddEven(unit.signs, odd, even), r) for odd, even, r in chunks]
+    return size[..., None] * torch.cat(means)
+
+
+def _mean_interactions(parts: OddEven, r: Tensor) -> Tensor:
+    """Return ordinary kriging's answer: SII = b K^-1 (e - mean), with b_ij = SII_ij[k(., u')]."""
+    r, dual = _even_dual(parts, r)
+    return interactions_of_kernel(parts.signs, r, dual)
+
+
+def _mean_differences(parts: OddEven, r: Tensor, nugget: float) -> Tensor:
+    """Return the second differences of the even part, plus those of the odd part."""
+    u = parts.signs
+    even_r, even_dual = _even_dual(parts, r)
+    even = differences_of_kernel(u, even_r, even_dual, odd=False)
+
+    kernels = odd_even_kernels(u, r)
+    odd_dual = _solve(kernels.odd, u, parts.odd, nugget).dual
+    odd = differences_of_kernel(u, r, odd_dual / kernels.odd_scale[:, 0], odd=True)
+    return even + odd
+
+
+# The posterior of the even part
+
+
+def _even_dual(parts: OddEven, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's likeliest relevances, (r, p), and K^-1 (e - mean) / scale, (r, m)."""
+    u = parts.signs
+    r = at_likeliest_level(u, parts.even, r)
+    kernels = odd_even_kernels(u, r)
+    constant = torch.ones_like(u[:, :1])
+    dual = _solve(kernels.even, constant, parts.even).dual
+    return r, dual / kernels.even_scale[:, 0]
+
+
+def at_likeliest_level(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
+    """Return the relevances (r, p) shifted to the level at which each row is likeliest."""
+    if len(u) > LEVEL_PAIRS:
+        pairs = thinned_pairs(u, LEVEL_PAIRS)
+        u = u[pairs]
+        even = even[:, pairs]
+
+    constant = torch.ones_like(u[:, :1])
+    levels = r.new_tensor(LEVELS)
+    losses = []
+    for level in levels:
+        kernel = odd_even_kernels(u, shifted(r, level)).even
+        losses.append(_solve(kernel, constant, even).minus_log_likelihood)
+
+    best = levels[torch.stack(losses).argmin(0)]
+    return shifted(r, best[:, None])
+
+
+class _Solution(NamedTuple):
+    """P y and the likelihood of y, in the notation of `shearshap.gaussian.likelihood`."""
+
+    dual: Tensor  #: (r, m)
+    minus_log_likelihood: Tensor  #: (r,)
+
+
+def _solve(kernel: Tensor, trend: Tensor, y: Tensor, nugget: float = 0.0) -> _Solution:
+    """Return the solution for kernels K (r, m, m), a trend H (m, h) and values y (r, m)."""
+    rank = trend.shape[1]
+    lower, _ = cholesky_with_nugget(kernel, nugget)
+
+    # L^-1 of the trend and of the values, for K = L L'.
+    columns = torch.cat([trend.expand(len(y), -1, -1), y[..., None]], 2)
+    white = torch.linalg.solve_triangular(lower, columns, upper=False)
+    white_trend, white_y = white.split([rank, 1], 2)
+
+    gram = torch.linalg.cholesky_ex(white_trend.mT @ white_trend)[0]
+    beta = torch.cholesky_solve(white_trend.mT @ white_y, gram)
+    residual = white_y - white_trend @ beta
+    dual = torch.linalg.solve_triangular(lower.mT, residual, upper=True)[..., 0]
+
+    square = residual.square().sum((1, 2)).clamp_min(SMALLEST_SQUARE)
+    log_determinants = log_diagonal(lower) + log_diagonal(gram)
+    return _Solution(dual, log_determinants + (y.shape[1] - rank) / 2 * square.log())
+
+
+# Functionals of the kernels
+
+
+def interactions_of_kernel(u: Tensor, r: Tensor, dual: Tensor) -> Tensor:
+    """Return sum over u' of dual(u') SII_ij[k(., u')], (r, p, p), zero on the diagonal.
+
+    Under the unscaled even kernel
+
+        SII_ij[k(., u')] = 4 * sum over even T with i and j of r_T u'_T / (|T| - 1)
+
+    is the integral over t in [0, 1] of `weighted_pairs` for both signs, of degree p - 2 in t.
+    """
+    count = max(u.shape[1] // 2, 1)
+    nodes, weights = gauss_legendre(min(count, VARIANCE_NODES), u)
+    both_signs = torch.cat([nodes, -nodes]).tolist()
+    both_weights = torch.cat([weights, weights]).tolist()
+    return weighted_pairs(u, r, dual, list(zip(both_signs, both_weights, strict=True)))
+
+
+def differences_of_kernel(u: Tensor, r: Tensor, dual: Tensor, *, odd: bool) -> Tensor:
+    """Return the same for the second difference where all players are present.
+
+    Under the unscaled odd or even kernel it is 4 * sum over odd, or even, T with i and j of
+    r_T u'_T: that is `weighted_pairs` at t = 1, minus or plus that at t = -1.
+    """
+    negative_weight = -1.0 if odd else 1.0
+    return weighted_pairs(u, r, dual, [(1.0, 1.0), (-1.0, negative_weight)])
+
+
+def weighted_pairs(u: Tensor, r: Tensor, dual: Tensor, nodes: list[tuple[float, float]]) -> Tensor:
+    """Return a weighted sum over nodes (t, w), (r, p, p), zero on the diagonal:
+
+    2 sum_{t, w} w sum_u' dual(u') r_i u'_i r_j u'_j prod_{k != i, j} (1 + t r_k u'_k).
+    """
+    players = u.shape[1]
+    ru = r[:, None] * u
+    total = u.new_zeros(len(r), players, players)
+    for t, weight in nodes:
+        factors = 1 + t * ru
+        others = ru / factors  # the product of all factors, less that of player i
+        weights = weight * dual * factors.prod(2)
+        total += 2 * (others * weights[..., None]).mT @ others
+    return total - torch.diag_embed(total.diagonal(dim1=1, dim2=2))
