@@ -198,7 +198,7 @@ def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
         "error: output: there is no output 5;"
     )
     assert failed("truth", folder, "--tolerance", 0).startswith(
-        "error: tolerance: wanted a positive share"
+        "error: tolerance: wanted a positive fraction"
     )
 
 

@@ -230,8 +230,8 @@ def test_names_that_would_clash_give_way_to_numbers() -> None:
     values = np.arange(8.0).reshape(1, 2, 4)[..., :2]
     names = {"feature_names": ["a", "a.b"], "output_names": ["b.c", "c"]}
     found = Explanation(values, values[:, 0], values[:, 1], None, 4, 0, "exact", 0, **names)  # type: ignore[arg-type]
-    made = tables._columns(found)
-    assert [name for name in made if name.startswith("value")] == [
+    made = found.to_frame("pyarrow", wide=True)
+    assert [name for name in made.column_names if name.startswith("value")] == [
         "value.a.0", "value.a.b.0", "value.a.1", "value.a.b.1",
     ]  # fmt: skip
 

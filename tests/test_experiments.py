@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import browser
 from shearshap import METHODS, explain
 from shearshap.cli import app
+from shearshap.engine.store import Store
 from shearshap.paper import theory
 from shearshap.paper.data import load
 from shearshap.paper.experiments import (
@@ -33,7 +34,7 @@ from shearshap.paper.experiments import (
     run,
     studies,
 )
-from shearshap.paper.experiments.records import column, kept, where
+from shearshap.paper.experiments.records import column, part, where
 from shearshap.paper.experiments.runner import tasks
 from shearshap.paper.experiments.studies import among, draws
 from shearshap.paper.experiments.subject import Subject, prepare
@@ -252,19 +253,19 @@ def _forbid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Interrupted:
-    """`kept`, which stops after so many records were computed."""
+    """`part`, which stops after so many records were computed."""
 
     def __init__(self, after: int) -> None:
         self.left, self.computed = after, 0
 
-    def __call__(self, path: Path, study: str, compute: object) -> pa.Table:
+    def __call__(self, store: Store, study: str, name: str, compute: object) -> pa.Table:
         def counted() -> pa.Table:
             if not self.left:
                 raise KeyboardInterrupt
             self.left, self.computed = self.left - 1, self.computed + 1
             return compute()  # type: ignore[operator]
 
-        return kept(path, study, counted)
+        return part(store, study, name, counted)
 
 
 @pytest.mark.parametrize("after", [0, 1, 20])
@@ -275,11 +276,11 @@ def test_an_interrupted_run_goes_on_where_it_was(
     shutil.copytree(network, tmp_path / "out")
     module = sys.modules["shearshap.paper.experiments.runner"]
     first, second = Interrupted(after), Interrupted(10**9)
-    monkeypatch.setattr(module, "kept", first)
+    monkeypatch.setattr(module, "part", first)
     with pytest.raises(KeyboardInterrupt):
         run([small], tmp_path / "out")
     assert not (tmp_path / "out" / "records").exists()
-    monkeypatch.setattr(module, "kept", second)
+    monkeypatch.setattr(module, "part", second)
     records = run([small], tmp_path / "out")
     assert first.computed == after
     assert first.computed + second.computed == len(list(tasks(small, 0)))
@@ -314,7 +315,7 @@ def test_more_rounds_keep_those_there_are(
 ) -> None:
     shutil.copytree(out, tmp_path / "out")
     counter = Interrupted(10**9)
-    monkeypatch.setattr(sys.modules["shearshap.paper.experiments.runner"], "kept", counter)
+    monkeypatch.setattr(sys.modules["shearshap.paper.experiments.runner"], "part", counter)
     records = run([replace(SPEC, rounds=3)], tmp_path / "out")
     assert counter.computed == 2 * len(SPEC.methods) + len(ABLATIONS)
     assert (
@@ -338,16 +339,18 @@ def test_other_rows_or_another_network_are_not_mistaken_for_these(
         for task in tasks(SPEC, 0)
         if task.name == "shear-n16-round0" and task.study == "estimates"
     )
-    assert len({task.path(subject, tmp_path) for subject in subjects}) == 3
+    assert len({task.file_name(subject) for subject in subjects}) == 3
 
 
 def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
     made = STUDIES["bounds"].empty_table()
-    path = tmp_path / "part.parquet"
-    kept(path, "bounds", lambda: made)
+    store = Store(tmp_path, "parts")
+    part(store, "bounds", "part.parquet", lambda: made)
+    path = tmp_path / "parts" / "part.parquet"
     path.write_bytes(path.read_bytes()[:-20])
     calls = []
-    assert kept(path, "bounds", lambda: calls.append(1) or made).equals(made)  # type: ignore[func-returns-value]
+    again = part(store, "bounds", "part.parquet", lambda: calls.append(1) or made)  # type: ignore[func-returns-value]
+    assert again.equals(made)
     assert calls == [1]
 
 
@@ -413,6 +416,7 @@ def test_a_missing_extra_is_told_before_any_work(missing: str, tmp_path: Path) -
 import sys
 sys.modules[{missing!r}] = None
 from shearshap.cli import app
+from shearshap.engine.store import Store
 app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
 """
     done = subprocess.run(

@@ -26,6 +26,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy.stats import rankdata, spearmanr
 
+from shearshap.engine.store import Store
 from shearshap.errors import InputError
 from shearshap.explanation import Floats
 from shearshap.methods import METHODS, Shear
@@ -42,7 +43,7 @@ from shearshap.paper.experiments.records import (
     Records,
     column,
     joined,
-    kept,
+    part,
     read,
     table,
     where,
@@ -327,19 +328,23 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_records_are_computed_once_and_again_when_damaged(tmp_path: Path) -> None:
-    path, computed = tmp_path / "parts" / "bounds.parquet", []
+    store, computed = Store(tmp_path, "parts"), []
+    path = tmp_path / "parts" / "bounds.parquet"
 
     def compute() -> pa.Table:
         computed.append(1)
         return CENSUS["bounds"]
 
-    assert kept(path, "bounds", compute).equals(kept(path, "bounds", compute))
+    def bounds() -> pa.Table:
+        return part(store, "bounds", "bounds.parquet", compute)
+
+    assert bounds().equals(bounds())
     assert len(computed) == 1
     path.write_bytes(path.read_bytes()[:-20])
-    assert kept(path, "bounds", compute).equals(CENSUS["bounds"])
+    assert bounds().equals(CENSUS["bounds"])
     assert len(computed) == 2
     write(CENSUS["models"], path)  # the columns of another version
-    assert kept(path, "bounds", compute).equals(kept(path, "bounds", compute))
+    assert bounds().equals(bounds())
     assert len(computed) == 3
 
 

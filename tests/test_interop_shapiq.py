@@ -249,7 +249,7 @@ def test_shapiqs_plots_of_many_rows(plot: str, interactions: bool) -> None:
 def test_without_shapiq_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shapiq.approximator.base", None)
     monkeypatch.delitem(sys.modules, "shearshap.interop.shapiq")
-    with pytest.raises(ImportError, match=r"shearshap\.shapiq needs shapiq: pip install shapiq"):
+    with pytest.raises(ImportError, match=r"shearshap\.interop\.shapiq needs shapiq: pip install shapiq"):
         importlib.import_module("shearshap.interop.shapiq")
     monkeypatch.setitem(sys.modules, "shapiq", None)
     with pytest.raises(InputError, match="to_shapiq needs shapiq: pip install shapiq"):

@@ -143,25 +143,23 @@ def test_a_run_that_was_stopped_goes_on(
 
 
 @pytest.mark.usefixtures("_small_pieces")
-def test_a_piece_half_written_does_not_count(
-    mlp: Trained, german: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted
+def test_what_a_killed_run_left_half_written_does_not_count(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted
 ) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", killed)
-        with pytest.raises(KeyboardInterrupt):
-            ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
-    assert [path.name for path in pieces(tmp_path)] == ["rows-00000.npz.partial"]
-    ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
-    assert counted.calls == 1 + 4
-    assert [path.suffix for path in pieces(tmp_path)] == [".npz"] * 4
+    first = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    whole = pieces(tmp_path)[0]
+    half = whole.read_bytes()[:100]
+    whole.unlink()
+    leftover = whole.with_name(f".{whole.name}.0123456789ab.partial")
+    leftover.write_bytes(half)
+    same(ground_truth(mlp, german, rows=ROWS, folder=tmp_path), first)
+    assert counted.calls == 4 + 1
+    assert leftover.read_bytes() == half
 
 
 @pytest.mark.usefixtures("_small_pieces")
 @pytest.mark.parametrize(
-    "damage", ["empty", "truncated", "flipped", "text", "other shape", "pickle", "no values"]
+    "damage", ["empty", "truncated", "flipped", "text", "other rows", "pickle", "no values"]
 )
 def test_a_damaged_piece_is_computed_again(
     mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted, damage: str
@@ -179,7 +177,7 @@ def test_a_damaged_piece_is_computed_again(
         path.write_bytes(spoiled)
     elif damage == "text":
         path.write_text("no archive")
-    elif damage == "other shape":
+    elif damage == "other rows":
         path.write_bytes(pieces(tmp_path)[3].read_bytes())
     elif damage == "pickle":
         with path.open("wb") as file:
@@ -318,7 +316,7 @@ def test_running_out_of_rounds_is_a_warning(
     deepfm: Trained, made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(truth, "ROUNDS", (8, 9))
-    message = r"after 9 rounds the expected error is [\d.]+% of mean \|share\|, above the tolerance of 0.00%; the standard"
+    message = r"after 9 rounds the expected error is [\d.]+% of mean \|value\|, above the tolerance of 0.00%; the standard"
     with pytest.warns(ShearWarning, match=message):
         found = estimate(deepfm, made, tmp_path, tolerance=1e-9)
     assert found.evaluations == 9 * 154
@@ -335,7 +333,9 @@ def test_what_makes_no_sense_is_refused(
         ground_truth(mlp, german, rows=0, folder=tmp_path)
     with pytest.raises(
         InputError,
-        match=re.escape("tolerance: wanted a positive share of mean |share|, such as 0.01, got 0"),
+        match=re.escape(
+            "tolerance: wanted a positive fraction of mean |value|, such as 0.01, got 0"
+        ),
     ):
         ground_truth(mlp, german, tolerance=0, folder=tmp_path)
     with pytest.raises(InputError, match="output: there is no output 2; the model has 2"):

@@ -2,88 +2,166 @@
 cost.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Any, Literal
+from math import inf, nan
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from shearshap import axes as declared
+from shearshap.axes import axes, joined
 from shearshap.errors import InputError
 
 Floats = NDArray[np.float64]
 
 
+# How the fields of several explanations become one
+
+
+def _distinct(contents: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(contents))
+
+
+def _methods(contents: list[str]) -> str:
+    return ", ".join(_distinct(contents))
+
+
+def _last(contents: list[Any]) -> Any:
+    return next((content for content in reversed(contents) if content is not None), None)
+
+
+def _common(contents: list[Any]) -> Any:
+    alike = len(_distinct(contents)) == 1
+    return contents[0] if alike else None
+
+
+def _longest(contents: list[list[str]]) -> list[str]:
+    return max(contents, key=len)
+
+
+def _notes(contents: list[tuple[str, ...]]) -> tuple[str, ...]:
+    return _distinct(note for notes in contents for note in notes)
+
+
+def _unknown_errors(part: "Explanation") -> Floats:
+    return np.full(part.values.shape, inf)
+
+
+def _equal_evaluations(part: "Explanation") -> NDArray[np.int64]:
+    return np.full(len(part), part.evaluations, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Shapley values of r rows and p players, for one output (no k axis) or k outputs."""
+    """Shapley values of r rows and p players, for one output (no k axis) or k outputs.
 
-    values: Floats  #: (r, p) or (r, p, k)
-    base_values: Floats  #: (r,) or (r, k): the value with all players absent
-    predictions: Floats  #: (r,) or (r, k): the value with all players present
-    standard_errors: Floats | None  #: like values; None where the method has none
+    For every row and output, `base_values + values.sum(axis=1)` is the prediction, up to `gap`.
+    `standard_errors` say how far each value may be off, and `interval` makes confidence intervals
+    of them. `evaluations` is what a row cost.
+
+    An explanation is indexed by rows: `explanation[3]`, `explanation[10:20]` and
+    `explanation[explanation.predictions > 0.5]` are explanations themselves, and
+    `Explanation.concat` joins them again. `output` chooses one of several outputs. `save` and
+    `Explanation.load` keep an explanation in a file; `to_frame`, `to_shap` and `to_shapiq` hand it
+    on to other libraries. Rows carry their labels in `index`.
+
+    A subclass may add fields. An array field declares its axes in its metadata, as those below do;
+    then it is taken, joined, saved and loaded with the others.
+    """
+
+    #: (r, p) or (r, p, k): every player's Shapley value
+    values: Floats = field(metadata=axes("rpk"))
+    #: (r,) or (r, k): the prediction with all players absent
+    base_values: Floats = field(metadata=axes("rk"))
+    #: (r,) or (r, k): the prediction with all players present
+    predictions: Floats = field(metadata=axes("rk"))
+    #: like `values`; None where the method has none
+    standard_errors: Floats | None = field(metadata=axes("rpk", absent=_unknown_errors))
     #: model evaluations spent on one row, base value and prediction included; the most of any row
-    evaluations: int
-    derivative_passes: (
-        int  #: passes through the model spent on one row for derivatives, not in `evaluations`
-    )
-    method: str  #: its name in METHODS, or how the instance prints; what "auto" chose
+    evaluations: int = field(metadata=joined(max))
+    #: passes through the model spent on one row for derivatives, not in `evaluations`
+    derivative_passes: int = field(metadata=joined(max))
+    #: its name in METHODS, or how the instance prints; with "auto", the method that was chosen
+    method: str = field(metadata=joined(_methods))
+    #: of the random draws
     seed: int
-    calibration: Any = (
-        None  #: what a calibrated method fitted; give it back as an option to reuse it
+    #: what a calibrated method has fitted; pass it as an option to use it again
+    calibration: Any = field(default=None, metadata=joined(_last))
+    #: of the standard errors: the number of independent draws behind them, less one
+    degrees_of_freedom: float = field(default=inf, metadata=joined(min))
+    #: (r,) evaluations of every row, where `tol` let rows stop early
+    row_evaluations: NDArray[np.int64] | None = field(
+        default=None, metadata=axes("r", absent=_equal_evaluations)
     )
-    degrees_of_freedom: float = (
-        inf  #: of the standard errors: how many independent draws they rest on, less one
-    )
-    row_evaluations: NDArray[np.int64] | None = (
-        None  #: (r,) evaluations of every row, where `tol` let rows stop early
-    )
-    converged: NDArray[np.bool_] | None = (
-        None  #: (r,) whether a row's standard errors came below `tol`; None without
-    )
-    interactions: Floats | None = (
-        None  #: (r, p, p) or (r, p, p, k): k-SII of order 2, on the diagonal the main effects
-    )
-    cross_contribution: Floats | None = (
-        None  #: (r, p, p): how strongly two players act together, summed over outputs
-    )
-    feature_names: list[str] = field(default_factory=list)  #: of the p players
-    output_names: list[str] = field(default_factory=list)  #: of the k outputs, or of the one
-    data: Floats | None = (
-        None  #: (r, p) a number for every player's value, to colour and to order by
-    )
-    display_data: NDArray[np.object_] | None = (
-        None  #: (r, p) the values as people read them, where not `data`
-    )
+    #: (r,) whether a row's standard errors came below `tol`; None without `tol`
+    converged: NDArray[np.bool_] | None = field(default=None, metadata=axes("r"))
+    #: (r, p, p) or (r, p, p, k): k-SII of order 2, with the main effects on the diagonal
+    interactions: Floats | None = field(default=None, metadata=axes("rppk"))
+    #: (r, p, p): how strongly two players act together, summed over outputs
+    cross_contribution: Floats | None = field(default=None, metadata=axes("rpp"))
+    #: of the p players
+    feature_names: list[str] = field(default_factory=list, metadata=joined(_longest))
+    #: of the k outputs, or of the one
+    output_names: list[str] = field(default_factory=list)
+    #: (r, p) a number for what each player holds, to colour and to order by
+    data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
+    #: (r, p) what each player holds, as people read it, where that is not `data`
+    display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
+    #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
+    index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
+    #: what the labels are called
+    index_name: str | None = field(default=None, metadata=joined(_common))
+    #: sentences about the result, such as warnings
+    notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
 
     def __post_init__(self) -> None:
-        """Number the players and outputs that have no name."""
-        _, players, *outputs = self.values.shape
+        """Name what has no name, number the rows, and check every shape."""
+        if self.index is not None:
+            self._fill("index", _labels(self.index))
+        declared.check_shapes(self)
+
+        size = declared.sizes(self)
+        if self.index is None:
+            self._fill("index", np.arange(size["r"]))
         if not self.feature_names:
-            object.__setattr__(self, "feature_names", [f"x{player}" for player in range(players)])
+            self._fill("feature_names", [f"x{player}" for player in range(size["p"])])
         if not self.output_names:
-            names = [f"output {output}" for output in range(outputs[0])] if outputs else ["output"]
-            object.__setattr__(self, "output_names", names)
+            self._fill("output_names", _default_output_names(size.get("k")))
+
+        _check_names("feature_names", self.feature_names, size["p"], "player")
+        _check_names("output_names", self.output_names, size.get("k", 1), "output")
+
+    def _fill(self, name: str, content: Any) -> None:
+        """Set a field of this frozen instance, while it is being made."""
+        object.__setattr__(self, name, content)
 
     @property
     def gap(self) -> Floats:
-        """What the shares miss of prediction - base value, (r,) or (r, k)."""
+        """What the values miss of prediction - base value, (r,) or (r, k)."""
         return np.asarray(self.predictions - self.base_values - self.values.sum(axis=1))
 
-    def corrected(self) -> "Explanation":
-        """Return the explanation with each row's gap shared out equally, so that it adds up.
+    def corrected(self) -> Self:
+        """Return the explanation with each row's gap spread equally over its players.
 
-        The nearest efficient shares in the least-squares sense. Methods that promise efficiency
-        need none.
+        The values then add up, and are the nearest that do in the least-squares sense. Methods
+        that promise efficiency need no correction.
         """
         players = self.values.shape[1]
-        more = self.gap[:, None] / players
-        pairs = self.interactions
-        if pairs is not None:
-            alone = np.eye(players)[:, :, None] if pairs.ndim == 4 else np.eye(players)
-            pairs = pairs + alone * more[:, :, None]
-        return replace(self, values=self.values + more, interactions=pairs)
+        correction = self.gap[:, None] / players
+        values = self.values + correction
+        if self.interactions is None:
+            return replace(self, values=values)
+
+        # Only main effects, on the diagonal, take part of the gap.
+        several = self.interactions.ndim == 4
+        diagonal = np.eye(players)[:, :, None] if several else np.eye(players)
+        interactions = self.interactions + diagonal * correction[:, :, None]
+        return replace(self, values=values, interactions=interactions)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the confidence interval of every value, lower and upper bound, each like `values`.
@@ -100,44 +178,35 @@ class Explanation:
         margin = student.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors
         return self.values - margin, self.values + margin
 
+    # Rows and outputs
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.values)
 
-    def __getitem__(self, rows: int | slice | NDArray[Any] | list[int]) -> "Explanation":
-        """Return the explanation of some of the rows; of a single one, with the row axis kept."""
+    def __getitem__(self, rows: int | slice | NDArray[Any] | list[int]) -> Self:
+        """Return the explanation of some of the rows, by their places.
+
+        A single row keeps the axis of rows.
+        """
         if isinstance(rows, tuple):
             raise InputError(
                 "an explanation is indexed by rows; for one of its outputs take "
                 "explanation.output(name)"
             )
-        kept = np.arange(len(self))[rows].reshape(-1)
-        by_row = (
-            "values",
-            "base_values",
-            "predictions",
-            "standard_errors",
-            "row_evaluations",
-            "converged",
-        )
-        more = ("interactions", "cross_contribution", "data", "display_data")
-        parts = {name: getattr(self, name) for name in (*by_row, *more)}
-        taken = {name: part[kept] for name, part in parts.items() if part is not None}
-        if self.row_evaluations is not None and len(kept):
-            taken["evaluations"] = int(self.row_evaluations[kept].max())
-        return replace(self, **taken)
+        places = np.arange(len(self))[rows].reshape(-1)
+        evaluations = self.evaluations
+        if self.row_evaluations is not None and len(places):
+            evaluations = int(self.row_evaluations[places].max())
+        return replace(self, **declared.taken(self, places), evaluations=evaluations)
 
-    def output(self, which: int | np.integer[Any] | str) -> "Explanation":
+    def output(self, which: int | np.integer[Any] | str) -> Self:
         """Return the explanation of one of several outputs, by its name or number."""
         number = self._output_number(which)
         if self.values.ndim == 2:
             return self
-        parts = {
-            name: getattr(self, name)
-            for name in ("values", "base_values", "predictions", "standard_errors", "interactions")
-        }
-        chosen = {name: part[..., number] for name, part in parts.items() if part is not None}
-        return replace(self, **chosen, output_names=[self.output_names[number]])
+        arrays = declared.of_output(self, number)
+        return replace(self, **arrays, output_names=[self.output_names[number]])
 
     def _output_number(self, which: int | np.integer[Any] | str) -> int:
         count = len(self.output_names)
@@ -150,29 +219,101 @@ class Explanation:
             f"{count - 1})"
         )
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return a tidy table, one line for each row, player and output.
+    @classmethod
+    def concat(cls, parts: Iterable[Self]) -> Self:
+        """Return one explanation of the rows of all parts, one part after the other.
 
-        Columns: row, output, player, value, standard_error (missing where there is none), data,
-        base_value, prediction.
+        The rows keep their labels. Parts may have fewer players than others, as texts have fewer
+        words, where their names are the first of the others' names: a player that a part lacks has
+        the value 0 there. `evaluations` is the most of any part and `degrees_of_freedom` the
+        fewest. Where only some parts have standard errors, those of the others are infinite. Other
+        optional fields are None unless all parts have them.
         """
-        from shearshap.interop.conversions import tidy
+        every = list(parts)
+        if not every:
+            raise InputError("concat: wanted at least one explanation, got none")
+        if len(every) == 1:
+            return every[0]
+        _check_alike(every)
+        return declared.concat(every)
 
-        return tidy(self, backend)
+    # Files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the explanation to one file, whole or not at all; `Explanation.load` reads it.
+
+        The file is an .npz without pickles. It holds everything: names, data, labels, notes and
+        the calibration. Numbers, texts, times and missing values come back as they are; any other
+        object in `display_data` or `index` comes back as its text.
+        """
+        from shearshap.archive import save
+
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Return the explanation that `save` wrote to a file."""
+        from shearshap.archive import load
+
+        return load(cls, Path(path))
+
+    # Other libraries
+
+    def to_frame(
+        self,
+        backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
+        *,
+        wide: bool = False,
+        interactions: bool = False,
+    ) -> Any:
+        """Return a table, by default a tidy one: a line for each row, player and output.
+
+        Parameters
+        ----------
+        backend
+            The library of the table.
+        wide
+            Whether to return one line for each row, ready to join to the data. Columns:
+            base_value, prediction, gap, evaluations, converged (with `tol`), value.<player> and
+            standard_error.<player>. With several outputs each has its own base_value.<output>,
+            value.<player>.<output> and so on. A pandas table has the labels of the rows as its
+            index, so that `frame.join(wide)` works; others have them in a first column, called
+            `index_name` or "row".
+        interactions
+            Whether to return a line for each row, output and pair of players. Columns: row,
+            output, player, other, value. Where player and other are the same, the value is its
+            main effect.
+
+        The columns of the tidy table are row (its label), output, player, value, standard_error
+        (missing where there is none), data, base_value and prediction.
+        """
+        from shearshap.interop import tabular
+
+        if wide and interactions:
+            raise InputError(
+                "to_frame: wide=True and interactions=True are two tables; ask for one"
+            )
+        if wide:
+            return tabular.wide(self, backend)
+        if interactions:
+            return tabular.pairs(self, backend)
+        return tabular.tidy(self, backend)
 
     def to_shap(self) -> Any:
-        """Return a `shap.Explanation` that every shap plot takes; of several outputs, one at a
-        time: `[:, :, k]`.
+        """Return a `shap.Explanation` that every shap plot takes.
+
+        With several outputs, shap's plots take one at a time: `to_shap()[:, :, k]`.
         """
-        from shearshap.interop.conversions import shap_explanation
+        from shearshap.interop.shap import shap_explanation
 
         return shap_explanation(self)
 
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
-        """Return the `shapiq.InteractionValues` of one row and output: Shapley values, or k-SII
-        where there are.
+        """Return the `shapiq.InteractionValues` of one row and output.
+
+        They are k-SII of order 2 where the explanation has interactions, else Shapley values.
         """
-        from shearshap.interop.conversions import interaction_values
+        from shearshap.interop.interaction_values import interaction_values
 
         return interaction_values(self, row, output)
 
@@ -185,3 +326,57 @@ class Explanation:
             f"Explanation({rows} rows, {players} players{several}, method={self.method!r}, "
             f"{self.evaluations} evaluations{passes} a row)"
         )
+
+
+def _labels(index: Any) -> NDArray[Any]:
+    """Return labels as an array of one axis: those of pandas, a list, also one of tuples."""
+    if isinstance(index, np.ndarray):
+        return index
+    if hasattr(index, "to_numpy"):
+        return np.asarray(index.to_numpy())
+    labels = list(index)
+    if not any(isinstance(label, tuple) for label in labels):
+        return np.asarray(labels)
+    # numpy would make an axis of the tuples
+    whole = np.empty(len(labels), dtype=object)
+    whole[:] = labels
+    return whole
+
+
+def _default_output_names(outputs: int | None) -> list[str]:
+    """Return names of so many outputs, None for a single one without an axis."""
+    if outputs is None:
+        return ["output"]
+    return [f"output {output}" for output in range(outputs)]
+
+
+def _check_names(what: str, names: list[str], count: int, each: str) -> None:
+    if len(names) != count:
+        raise InputError(f"{what}: wanted a name for each {each}, {count}, got {len(names)}")
+
+
+def _check_alike(parts: list[Any]) -> None:
+    """Raise where parts cannot be joined: other outputs, or other players."""
+    first = parts[0]
+    players = _longest([part.feature_names for part in parts])
+    for number, part in enumerate(parts):
+        same_axes = part.values.ndim == first.values.ndim
+        if not same_axes or part.output_names != first.output_names:
+            raise InputError(
+                f"concat: wanted parts of the same outputs; part 0 has {_outputs(first)}, and part "
+                f"{number} has {_outputs(part)}"
+            )
+        names = part.feature_names
+        if names != players[: len(names)]:
+            place = next(place for place, name in enumerate(names) if name != players[place])
+            raise InputError(
+                "concat: wanted parts of the same players, or of the first of them; player "
+                f"{place} of part {number} is {names[place]!r}, and of the longest part "
+                f"{players[place]!r}"
+            )
+
+
+def _outputs(part: Explanation) -> str:
+    """Return the outputs of an explanation in words."""
+    names = ", ".join(part.output_names)
+    return f"{names} (no axis of outputs)" if part.values.ndim == 2 else names

@@ -242,6 +242,7 @@ def _joined(found: list[Explanation], split: list[Text], kind: str) -> Explanati
         else [f"{kind.removesuffix('s')} {at}" for at in range(players)],
         data=None,
         display_data=words,
+        index=np.arange(len(split)),
     )
 
 

@@ -1,31 +1,104 @@
-"""Files and folders that are written whole or not at all."""
+"""Files and folders that are written whole or not at all, and stores of such files.
 
+A store keeps finished pieces of work, so that work that was stopped goes on where it was:
+
+    store = Store(Path("out"), "truth-0123456789abcdef")
+    piece = store.piece("rows-00000.npz", compute, read=Explanation.load, write=Explanation.save)
+
+The first time, `compute()` makes the piece and out/truth-0123456789abcdef/rows-00000.npz keeps it.
+From then on the file is read. Its key names everything that the piece depends on: another network
+or other rows have another key, and never find a piece of these.
+"""
+
+import errno
+import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from shearshap.errors import InputError
+
+Piece = TypeVar("Piece")
+
+
+@dataclass(frozen=True)
+class Store:
+    """Pieces of finished work in folder/key, each in a file of its own."""
+
+    folder: Path
+    key: str
+
+    def path(self, name: str) -> Path:
+        """Return the file of a piece."""
+        return self.folder / self.key / name
+
+    def piece(
+        self,
+        name: str,
+        compute: Callable[[], Piece],
+        *,
+        read: Callable[[Path], Piece],
+        write: Callable[[Piece, Path], None],
+    ) -> Piece:
+        """Return a piece from its file; compute and write it where the file does not hold it.
+
+        `read` raises InputError where a file is missing, damaged, or not the piece that is wanted.
+        """
+        path = self.path(name)
+        try:
+            return read(path)
+        except InputError:
+            piece = compute()
+        with written_whole(path) as partial:
+            write(piece, partial)
+        return piece
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield the name to write a file or a folder to; only what was written without an error takes
-    the path's own name.
+    """Yield the name to write a file or a folder to; once complete, it takes the path's own name.
 
-    What lay there before is replaced. The folder above is made where it is missing. What is being
-    written ends in .partial; it goes when an error is raised, and stays only where the process was
-    killed.
+    What was there before is replaced, and the folder above is made where it is missing. Where an
+    error is raised, nothing changes. Every writer has a name of its own, such as
+    `.values.npz.3f9c2ab01d44.partial`: of two that write the same file, the last to finish wins.
+    Only a process that was killed leaves such a name behind, and nobody ever reads it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    _remove(partial)
+    partial = _unique_name(path)
     try:
         yield partial
+        _publish(partial, path)
     except BaseException:
         _remove(partial)
         raise
-    if partial.is_dir():
-        _remove(path)
-    partial.replace(path)
+
+
+def _unique_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+
+
+def _publish(partial: Path, path: Path) -> None:
+    """Give what was written its own name."""
+    if not partial.is_dir():
+        partial.replace(path)
+        return
+    # A folder does not replace another one: the old one goes first. Another writer may put its own
+    # there in between, which then goes too.
+    while True:
+        old = _unique_name(path)
+        with suppress(FileNotFoundError):
+            path.replace(old)
+        _remove(old)
+        try:
+            partial.replace(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
 
 
 def _remove(path: Path) -> None:

@@ -1,11 +1,15 @@
 """Every method as a shapiq approximator: a game and a budget in, `shapiq.InteractionValues` out.
 
-    from shearshap.interop.shapiq import Kriging values = Kriging(n=13,
-    random_state=0).approximate(budget=208, game=game) explainer = shapiq.TabularExplainer(model,
-    data, approximator=Kriging(n=13), index="SV", max_order=1)
+    from shearshap.interop.shapiq import Kriging
 
-`Shapley` takes any method by name or instance; the other classes, all in `APPROXIMATORS`, have
-theirs.
+    approximator = Kriging(n=13, random_state=0)
+    values = approximator.approximate(budget=208, game=game)
+    explainer = shapiq.TabularExplainer(
+        model, data, approximator=approximator, index="SV", max_order=1
+    )
+
+`Shapley` takes any method, by name or as an instance. Every method of `shearshap.METHODS` also has
+a class of its own, such as `Kriging` or `KernelPaired`; `APPROXIMATORS` holds them all.
 """
 
 from collections.abc import Callable
@@ -35,7 +39,8 @@ class Shapley(Approximator):  # type: ignore[misc]
         A name in `shearshap.METHODS`, an instance such as `shearshap.Shear(unbiased=True)`, or
         "auto".
     random_state
-        Same number, same answer, also in a second call. None: other draws in every call.
+        The same number gives the same values, also in a second call. None: new draws in every
+        call.
     """
 
     valid_indices = ("SV",)
@@ -49,21 +54,22 @@ class Shapley(Approximator):  # type: ignore[misc]
     def approximate(
         self, budget: int, game: Callable[[NDArray[np.bool_]], NDArray[np.float64]]
     ) -> Any:
-        """Return the `InteractionValues` of a game, which maps coalitions (c, n) of bool to values
-        (c,).
+        """Return the `InteractionValues` of a game.
 
-        The game is asked for at most `budget` coalitions, the empty and the full one included.
+        The game maps coalitions (c, n) of bool to their values (c,). It is evaluated at `budget`
+        coalitions at most, the empty and the full one included.
         """
-        seed = (
-            int(self._rng.integers(1 << 31)) if self._random_state is None else self._random_state
-        )
-        return explain_game(
+        seed = self._random_state
+        if seed is None:
+            seed = int(self._rng.integers(1 << 31))
+        explanation = explain_game(
             game, players=self.n, budget=budget, method=self.method, seed=seed
-        ).to_shapiq()
+        )
+        return explanation.to_shapiq()
 
 
 def _approximator(name: str) -> type[Shapley]:
-    """Return the class of a method in METHODS: that of "kernel-paired" is KernelPaired."""
+    """Return the class of a method in METHODS: for "kernel-paired" it is KernelPaired."""
 
     class Named(Shapley):
         def __init__(self, n: int, *, random_state: int | None = None) -> None:
@@ -74,16 +80,13 @@ def _approximator(name: str) -> type[Shapley]:
     return Named
 
 
+#: the class of every method, by its name in METHODS
 APPROXIMATORS: dict[str, type[Shapley]] = {name: _approximator(name) for name in METHODS}
-"""The class of every method, by its name in METHODS."""
 
-Exact = APPROXIMATORS["exact"]
-Shear = APPROXIMATORS["shear"]
-ShearUnbiased = APPROXIMATORS["shear-unbiased"]
-Kernel = APPROXIMATORS["kernel"]
-KernelPaired = APPROXIMATORS["kernel-paired"]
-KernelWelford = APPROXIMATORS["kernel-welford"]
-Permutation = APPROXIMATORS["permutation"]
-PermutationAntithetic = APPROXIMATORS["permutation-antithetic"]
-Leverage = APPROXIMATORS["leverage"]
-Kriging = APPROXIMATORS["kriging"]
+
+def __getattr__(name: str) -> type[Shapley]:
+    """Return the class of a method by its own name, so that `Kriging` can be imported."""
+    for approximator in APPROXIMATORS.values():
+        if approximator.__name__ == name:
+            return approximator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

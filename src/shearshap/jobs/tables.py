@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
+from shearshap.explanation import Explanation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -281,8 +281,9 @@ def cells(table: "pa.Table") -> dict[str, NDArray[np.str_]]:
 
 
 def check_out(path: Path, inputs: Mapping[str, Path]) -> None:
-    """Raise where an explanation cannot be written to a path, before any work is done; see
-    `check_place`.
+    """Raise where an explanation cannot be written to a path, before any work is done.
+
+    `inputs` are the files that are read, see `check_place`.
     """
     if path.suffix.lower() not in WRITTEN:
         raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
@@ -290,17 +291,18 @@ def check_out(path: Path, inputs: Mapping[str, Path]) -> None:
 
 
 def check_place(path: Path, what: str, inputs: Mapping[str, Path]) -> None:
-    """Raise where a file cannot be written, or would replace one that is read: what it is, in
-    words, and its path.
+    """Raise where a file cannot be written, or would replace one that is read.
+
+    `inputs` are the files that are read, each by what it is in words.
     """
     if not path.parent.is_dir():
         raise InputError(f"{what}: there is no folder {path.parent}")
     if path.is_dir():
         raise InputError(f"{what}: {path} is a folder; wanted the name of a file")
-    for told, file in inputs.items():
+    for name, file in inputs.items():
         if path.exists() and file.exists() and path.samefile(file):
             raise InputError(
-                f"{what}: {path} is {told}, and would be overwritten; choose another name"
+                f"{what}: {path} is {name}, and would be overwritten; choose another name"
             )
     try:
         with TemporaryFile(dir=path.parent):
@@ -314,76 +316,22 @@ def check_place(path: Path, what: str, inputs: Mapping[str, Path]) -> None:
 def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
     """Write an explanation, one line for each row, whole or not at all.
 
-    Columns: row, base_value, prediction, gap, evaluations, converged (with `tol`), value.<player>
-    and standard_error.<player> (missing where the method has none), and data.<column> of all
-    columns explained. Of several outputs each has its own base_value.<output>,
-    value.<player>.<output> and so on. The facts are in the metadata of a Parquet file; CSV has no
-    place for them.
+    The columns are those of `Explanation.to_frame(wide=True)`, the row's label first, and
+    data.<column> for all columns that were explained. The facts are in the metadata of a Parquet
+    file; CSV has no place for them.
     """
     import pyarrow as pa
     from pyarrow import csv
     from pyarrow import parquet as pq
 
-    columns = _columns(explanation) | {f"data.{name}": data[name] for name in data.column_names}
-    table = pa.table(columns).replace_schema_metadata({METADATA: json.dumps(facts).encode()})
+    table = explanation.to_frame("pyarrow", wide=True)
+    for name in data.column_names:
+        table = table.append_column(f"data.{name}", data[name])
+    table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
+
     store: Callable[..., Any] = csv.write_csv if path.suffix.lower() == ".csv" else pq.write_table
     try:
         with written_whole(path) as partial:
             store(table, partial)
     except pa.ArrowException as error:
         raise InputError(f"out: {path} cannot hold all columns: {error}; try .parquet") from error
-
-
-def _columns(explanation: Explanation) -> dict[str, Any]:
-    rows = np.arange(len(explanation))
-    spent = explanation.row_evaluations
-    totals = {
-        "base_value": explanation.base_values,
-        "prediction": explanation.predictions,
-        "gap": explanation.gap,
-    }
-    columns: dict[str, Any] = {"row": rows}
-    for what, part in totals.items():
-        by_output = part.reshape(len(rows), -1)
-        columns |= {
-            what + ending: by_output[:, at] for at, ending in enumerate(_endings(explanation))
-        }
-    columns["evaluations"] = np.full(len(rows), explanation.evaluations) if spent is None else spent
-    if explanation.converged is not None:
-        columns["converged"] = explanation.converged
-    return columns | _by_player("value", explanation.values, explanation) | _errors(explanation)
-
-
-def _errors(explanation: Explanation) -> dict[str, Any]:
-    import pyarrow as pa
-
-    known = explanation.standard_errors
-    filled = np.full(explanation.values.shape, np.nan) if known is None else known
-    by_player = _by_player("standard_error", filled, explanation)
-    return {
-        name: pa.array(column, from_pandas=True) for name, column in by_player.items()
-    }  # NaN is missing
-
-
-def _by_player(what: str, part: Floats, explanation: Explanation) -> dict[str, Floats]:
-    """Return a column for each output and player of values (r, p) or (r, p, k)."""
-    by_output = part.reshape(*part.shape[:2], -1)
-    return {
-        f"{what}.{name}{ending}": by_output[:, player, at]
-        for at, ending in enumerate(_endings(explanation))
-        for player, name in enumerate(explanation.feature_names)
-    }
-
-
-def _endings(explanation: Explanation) -> list[str]:
-    """Return what the columns of each output end in; one output needs no ending.
-
-    Outputs go by number where their names would make two columns the same.
-    """
-    if explanation.values.ndim == 2:
-        return [""]
-    names, players = explanation.output_names, explanation.feature_names
-    clear = len({f"{player}.{name}" for player in players for name in names}) == len(players) * len(
-        names
-    )
-    return [f".{name if clear else number}" for number, name in enumerate(names)]

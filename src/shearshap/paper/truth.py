@@ -5,10 +5,8 @@ converged, kept on disk.
 import hashlib
 import json
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,48 +14,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.engine.progress import progress_bar
-from shearshap.engine.store import written_whole
+from shearshap.engine.store import Store
 from shearshap.errors import InputError, ShearWarning
 from shearshap.explainer import explain
 from shearshap.explanation import Explanation, Floats
 from shearshap.paper.data import Dataset
 from shearshap.paper.networks import Trained, config_for
 
-METHOD = (
-    "permutation-antithetic"  #: of an estimate: unbiased, and exact for pairs that act together
-)
-MOST_EXACT = 20  #: players up to which all coalitions are asked for
+METHOD = "permutation-antithetic"  #: of an estimate: unbiased, and exact for pairs of players
+MOST_EXACT = 20  #: players up to which all coalitions are evaluated
 PIECE = 1 << 22  #: model evaluations between two saves of exact values
 PAIRS = 16  #: antithetic pairs of permutations in one round of an estimate
 ROUNDS = (8, 1_000)  #: of an estimate, at least and at most
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class Truth(Explanation):
     """Shapley values of r rows and p players to measure estimators against."""
 
-    values: Floats  #: (r, p)
-    base_values: Floats  #: (r,)
-    predictions: Floats  #: (r,)
-    standard_errors: Floats | None  #: (r, p); None where the values are exact
-    rows: NDArray[np.int64]  #: (r,) which rows of the data set
-    evaluations: int  #: model evaluations for one row
-    exact: bool
-    key: str  #: of everything that the values depend on; they lie in the folder truth-<key>
+    exact: bool = True  #: otherwise `standard_errors` say how far the values may be off
+    key: str = ""  #: of everything that the values depend on; they lie in the folder truth-<key>
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Which rows of the data set were explained, (r,)."""
+        return self.index
 
     @property
     def error(self) -> float:
-        """The expected mean absolute error over mean |share|: 0 where the values are exact."""
-        return (
-            0.0
-            if self.standard_errors is None
-            else _relative_error(self.values, self.standard_errors)
-        )
+        """The expected mean absolute error over mean |value|: 0 where the values are exact."""
+        if self.standard_errors is None:
+            return 0.0
+        return _relative_error(self.values, self.standard_errors)
 
     def __repr__(self) -> str:
         """Return the shape, and how far the values can be trusted, in one line."""
         rows, players = self.values.shape
-        kind = "exact" if self.exact else f"estimated to {self.error:.2%} of mean |share|"
+        kind = "exact" if self.exact else f"estimated to {self.error:.2%} of mean |value|"
         return (
             f"Truth({rows} rows, {players} players, {kind}, {self.evaluations} evaluations a row)"
         )
@@ -78,18 +71,18 @@ def ground_truth(
     set.
 
     Up to 20 players the values are exact. Beyond, they are the mean over rounds of antithetic
-    permutation sampling, as many as bring the expected mean absolute error below `tolerance` times
-    mean |share|; `seed` decides the draws.
+    permutation sampling. Rounds are added until the expected mean absolute error is below
+    `tolerance` times mean |value|; `seed` decides the draws.
 
     What is finished is kept in `folder`: a run that was stopped goes on where it was, and the same
-    question is never computed twice. The key of the files covers weights, rows, reference, players,
+    values are never computed twice. The key of the files covers weights, rows, background, players,
     output and method.
     """
     _check(trained, dataset, rows, tolerance)
-    question = _Question(trained, dataset, dataset.test[:rows], output)
-    if len(dataset.groups) <= MOST_EXACT:
-        return _exact(question, Path(folder), progress)
-    return _estimated(question, Path(folder), tolerance, seed, progress)
+    task = _Task(trained, dataset, dataset.test[:rows], output)
+    if task.players <= MOST_EXACT:
+        return _exact(task, Path(folder), progress)
+    return _estimated(task, Path(folder), tolerance, seed, progress)
 
 
 def _check(trained: Trained, dataset: Dataset, rows: int, tolerance: float) -> None:
@@ -97,7 +90,7 @@ def _check(trained: Trained, dataset: Dataset, rows: int, tolerance: float) -> N
         raise InputError(f"rows: wanted a positive number of test rows, got {rows}")
     if not tolerance > 0:
         raise InputError(
-            f"tolerance: wanted a positive share of mean |share|, such as 0.01, got {tolerance}"
+            f"tolerance: wanted a positive fraction of mean |value|, such as 0.01, got {tolerance}"
         )
     if trained.config != config_for(dataset, trained.config.activation):
         raise InputError(
@@ -110,22 +103,24 @@ def _check(trained: Trained, dataset: Dataset, rows: int, tolerance: float) -> N
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What the values are of."""
+class _Task:
+    """What is to be explained."""
 
     trained: Trained
     dataset: Dataset
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  #: (r,) of the data set
     output: int
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """The shape (r, p) of the answer."""
-        return len(self.rows), len(self.dataset.groups)
+    def players(self) -> int:
+        """The number of players."""
+        return len(self.dataset.groups)
 
-    def ask(self, rows: NDArray[np.int64], method: str, budget: int, seed: int = 0) -> Explanation:
-        """Explain some of the rows."""
-        return explain(
+    def explain(
+        self, rows: NDArray[np.int64], method: str, budget: int, seed: int = 0
+    ) -> Explanation:
+        """Explain some of the rows; they are labelled by their numbers in the data set."""
+        explanation = explain(
             self.trained.network,
             self.dataset.inputs[rows],
             reference=self.dataset.reference,
@@ -136,143 +131,130 @@ class _Question:
             seed=seed,
             progress=False,
         )
+        # The data set has the data; without them the files are half as large.
+        return replace(explanation, index=rows, data=None, display_data=None)
 
     def key(self, method: str) -> str:
-        """Return 16 hexadecimal digits of the SHA-256 of everything that the answer depends on."""
+        """Return 16 hexadecimal digits of the SHA-256 of everything that the values depend on."""
         facts = [
             self.trained.config.to_dict(),
             list(self.dataset.groups.items()),
             self.output,
             method,
         ]
+        weights = self.trained.network.state_dict()
+        arrays = {name: weight.cpu().numpy() for name, weight in weights.items()}
+        arrays["rows"] = self.dataset.inputs[self.rows]
+        # Keys of earlier versions hold for as long as this word stays.
+        arrays["reference"] = self.dataset.reference
+
         digest = hashlib.sha256(json.dumps(facts).encode())
-        arrays = {
-            name: value.cpu().numpy() for name, value in self.trained.network.state_dict().items()
-        }
-        arrays |= {"rows": self.dataset.inputs[self.rows], "reference": self.dataset.reference}
         for name, array in arrays.items():
             digest.update(f"{name} {array.dtype} {array.shape} ".encode())
             digest.update(array.tobytes())
         return digest.hexdigest()[:16]
 
-
-@dataclass(frozen=True)
-class _Piece:
-    """A finished part of the answer, as it lies on disk."""
-
-    values: Floats
-    base_values: Floats
-    predictions: Floats
-    evaluations: int
-
-
-def _exact(question: _Question, folder: Path, progress: bool | None) -> Truth:
-    """Ask for all coalitions, in pieces of some rows each."""
-    key = question.key("exact")
-    budget = 1 << question.shape[1]
-    size = max(1, PIECE // budget)
-    parts = [question.rows[start : start + size] for start in range(0, len(question.rows), size)]
-    pieces = [
-        _piece(
-            folder / f"truth-{key}" / f"rows-{number * size:05d}.npz",
-            (len(part), question.shape[1]),
-            partial(question.ask, part, "exact", budget),
+    def piece(
+        self, store: Store, name: str, rows: NDArray[np.int64], method: str, budget: int, seed: int
+    ) -> Explanation:
+        """Return the explanation of some of the rows, from the store where it is there."""
+        return store.piece(
+            name,
+            partial(self.explain, rows, method, budget, seed),
+            read=partial(_read, rows),
+            write=Explanation.save,
         )
-        for number, part in enumerate(progress_bar(progress, iterable=parts, unit=" pieces"))
+
+
+def _read(rows: NDArray[np.int64], path: Path) -> Explanation:
+    """Return the explanation in a file, which must be of these rows."""
+    explanation = Explanation.load(path)
+    if not np.array_equal(explanation.index, rows):
+        raise InputError(f"{path} explains other rows")
+    return explanation
+
+
+def _exact(task: _Task, folder: Path, progress: bool | None) -> Truth:
+    """Evaluate all coalitions, in pieces of some rows each."""
+    key = task.key("exact")
+    store = Store(folder, f"truth-{key}")
+    budget = 1 << task.players
+    size = max(1, PIECE // budget)
+
+    starts = range(0, len(task.rows), size)
+    pieces = [
+        task.piece(
+            store,
+            f"rows-{start:05d}.npz",
+            task.rows[start : start + size],
+            "exact",
+            budget,
+            seed=0,
+        )
+        for start in progress_bar(progress, iterable=starts, unit=" pieces")
     ]
-    return Truth(
-        values=np.concatenate([piece.values for piece in pieces]),
-        base_values=np.concatenate([piece.base_values for piece in pieces]),
-        predictions=np.concatenate([piece.predictions for piece in pieces]),
-        standard_errors=None,
-        rows=question.rows,
-        evaluations=pieces[0].evaluations,
-        exact=True,
-        key=key,
-    )
+    whole = replace(Explanation.concat(pieces), standard_errors=None)
+    return Truth(**vars(whole), exact=True, key=key)
 
 
 def _estimated(
-    question: _Question, folder: Path, tolerance: float, seed: int, progress: bool | None
+    task: _Task, folder: Path, tolerance: float, seed: int, progress: bool | None
 ) -> Truth:
     """Average rounds of all rows until the standard errors are small enough."""
-    budget = 2 + 2 * PAIRS * (question.shape[1] - 1)
-    key = question.key(f"{METHOD}, {budget} evaluations a round, seed {seed}")
-    mean, squares, evaluations = np.zeros(question.shape), np.zeros(question.shape), 0
-    for count, piece in enumerate(
-        _rounds(question, folder / f"truth-{key}", budget, seed, progress), start=1
-    ):
+    budget = 2 + 2 * PAIRS * (task.players - 1)
+    key = task.key(f"{METHOD}, {budget} evaluations a round, seed {seed}")
+    store = Store(folder, f"truth-{key}")
+    least, most = ROUNDS
+
+    mean = np.zeros((len(task.rows), task.players))
+    squares = np.zeros_like(mean)
+    evaluations = 0
+    rounds = _rounds(task, store, budget, seed, progress)
+    for count, explanation in enumerate(rounds, start=1):
         # Welford's update: squares about the mean, without the cancellation of sum x^2 - count
         # mean^2.
-        change = piece.values - mean
+        change = explanation.values - mean
         mean += change / count
-        squares += change * (piece.values - mean)
-        evaluations += piece.evaluations
+        squares += change * (explanation.values - mean)
+        evaluations += explanation.evaluations
         errors = np.sqrt(squares / (count * max(1, count - 1)))
-        if count >= ROUNDS[0] and _relative_error(mean, errors) <= tolerance:
+        if count >= least and _relative_error(mean, errors) <= tolerance:
             break
     else:
         warnings.warn(
-            f"after {count} rounds the expected error is {_relative_error(mean, errors):.2%} of "
-            "mean |share|, above "
-            f"the tolerance of {tolerance:.2%}; the standard errors say how far to trust each "
-            "value",
+            f"after {most} rounds the expected error is {_relative_error(mean, errors):.2%} of "
+            f"mean |value|, above the tolerance of {tolerance:.2%}; the standard errors say how "
+            "far to trust each value",
             ShearWarning,
             stacklevel=3,
         )
-    return Truth(
-        mean, piece.base_values, piece.predictions, errors, question.rows, evaluations, exact=False, key=key
-    )  # fmt: skip
+    whole = replace(
+        explanation,
+        values=mean,
+        standard_errors=errors,
+        degrees_of_freedom=float(count - 1),
+        evaluations=evaluations,
+        seed=seed,
+    )
+    return Truth(**vars(whole), exact=False, key=key)
 
 
 def _rounds(
-    question: _Question, folder: Path, budget: int, seed: int, progress: bool | None
-) -> Iterator[_Piece]:
+    task: _Task, store: Store, budget: int, seed: int, progress: bool | None
+) -> Iterator[Explanation]:
     """Yield explanations of all rows, each with its own draws."""
-    for number in progress_bar(progress, iterable=range(ROUNDS[1]), unit=" rounds"):
-        draws = int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
-        ask = partial(question.ask, question.rows, METHOD, budget, draws)
-        yield _piece(folder / f"round-{number:05d}.npz", question.shape, ask)
+    most = ROUNDS[1]
+    for number in progress_bar(progress, iterable=range(most), unit=" rounds"):
+        draws = np.random.SeedSequence((seed, number)).generate_state(1)
+        name = f"round-{number:05d}.npz"
+        yield task.piece(store, name, task.rows, METHOD, budget, int(draws[0]))
 
 
 def _relative_error(values: Floats, errors: Floats) -> float:
-    """Return E|estimate - truth| over mean |share|; of a normal error with deviation s, E|error| =
-    sqrt(2/pi) s.
+    """Return E|estimate - truth| over mean |value|.
+
+    For a normal error with standard deviation s, E|error| = sqrt(2/pi) s.
     """
     size = np.abs(values).mean()
     expected = np.sqrt(2 / np.pi) * errors.mean()
     return float(expected / size) if expected else 0.0
-
-
-def _piece(path: Path, shape: tuple[int, int], compute: Callable[[], Explanation]) -> _Piece:
-    """Return the piece kept at a path; one that is not there, or is damaged, is computed and kept."""
-    kept = _read(path, shape)
-    if kept is not None:
-        return kept
-    answer = compute()
-    piece = _Piece(answer.values, answer.base_values, answer.predictions, answer.evaluations)
-    _write(path, piece)
-    return piece
-
-
-def _read(path: Path, shape: tuple[int, int]) -> _Piece | None:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            piece = _Piece(
-                kept["values"], kept["base_values"], kept["predictions"], int(kept["evaluations"])
-            )
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error):
-        return None
-    sizes = piece.values.shape, piece.base_values.shape, piece.predictions.shape
-    return piece if sizes == (shape, shape[:1], shape[:1]) else None
-
-
-def _write(path: Path, piece: _Piece) -> None:
-    with written_whole(path) as name, name.open("wb") as file:
-        np.savez(
-            file,
-            values=piece.values,
-            base_values=piece.base_values,
-            predictions=piece.predictions,
-            evaluations=np.int64(piece.evaluations),
-        )

@@ -3,6 +3,7 @@ study.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,57 +13,114 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from shearshap.engine.store import written_whole
+from shearshap.engine.store import Store, written_whole
+from shearshap.errors import InputError
 
-COMMAND = "command.txt"  #: the file beside the records that says what they were made by
+COMMAND = "command.txt"  #: the file beside the records with the command that made them
 Records = Mapping[str, pa.Table]  #: a table for each study, by its name
+
+_TEXT = pa.string()
+_WHOLE = pa.int64()
+_NUMBER = pa.float64()
 
 STUDIES: dict[str, pa.Schema] = {
     "models": pa.schema(
         {
-            "dataset": pa.string(), "title": pa.string(), "seed": pa.int64(), "network": pa.string(),
-            "activation": pa.string(), "hidden": pa.int64(), "learning_rate": pa.float64(), "batch_size": pa.int64(),
-            "reference": pa.string(), "continuous": pa.int64(), "categorical": pa.int64(), "inputs": pa.int64(),
-            "train": pa.int64(), "validation": pa.int64(), "test": pa.int64(), "epochs": pa.int64(),
-            "accuracy": pa.float64(), "majority": pa.float64(), "rows": pa.int64(), "truth": pa.string(),
-            "truth_evaluations": pa.int64(), "size": pa.float64(), "key": pa.string(), "versions": pa.string(),
+            "dataset": _TEXT,
+            "title": _TEXT,
+            "seed": _WHOLE,
+            "network": _TEXT,
+            "activation": _TEXT,
+            "hidden": _WHOLE,
+            "learning_rate": _NUMBER,
+            "batch_size": _WHOLE,
+            "reference": _TEXT,
+            "continuous": _WHOLE,
+            "categorical": _WHOLE,
+            "inputs": _WHOLE,
+            "train": _WHOLE,
+            "validation": _WHOLE,
+            "test": _WHOLE,
+            "epochs": _WHOLE,
+            "accuracy": _NUMBER,
+            "majority": _NUMBER,
+            "rows": _WHOLE,
+            "truth": _TEXT,
+            "truth_evaluations": _WHOLE,
+            "size": _NUMBER,
+            "key": _TEXT,
+            "versions": _TEXT,
         }
     ),
     "estimates": pa.schema(
         {
-            "dataset": pa.string(), "seed": pa.int64(), "method": pa.string(), "n": pa.int64(), "round": pa.int64(),
-            "row": pa.int64(), "absolute_error": pa.float64(), "ranking_accuracy": pa.float64(),
-            "faithfulness": pa.float64(), "monotonicity": pa.float64(), "evaluations": pa.int64(),
-            "derivative_passes": pa.int64(),
+            "dataset": _TEXT,
+            "seed": _WHOLE,
+            "method": _TEXT,
+            "n": _WHOLE,
+            "round": _WHOLE,
+            "row": _WHOLE,
+            "absolute_error": _NUMBER,
+            "ranking_accuracy": _NUMBER,
+            "faithfulness": _NUMBER,
+            "monotonicity": _NUMBER,
+            "evaluations": _WHOLE,
+            "derivative_passes": _WHOLE,
         }
     ),
     "timings": pa.schema(
         {
-            "dataset": pa.string(), "seed": pa.int64(), "method": pa.string(), "n": pa.int64(), "round": pa.int64(),
-            "rows": pa.int64(), "seconds": pa.float64(), "machine": pa.string(),
+            "dataset": _TEXT,
+            "seed": _WHOLE,
+            "method": _TEXT,
+            "n": _WHOLE,
+            "round": _WHOLE,
+            "rows": _WHOLE,
+            "seconds": _NUMBER,
+            "machine": _TEXT,
         }
     ),
     "cooperators": pa.schema(
         {
-            "dataset": pa.string(), "seed": pa.int64(), "row": pa.int64(), "player": pa.int64(), "n": pa.int64(),
-            "selection": pa.string(), "draw": pa.int64(), "cross_contribution": pa.float64(), "error": pa.float64(),
-            "share": pa.float64(),
+            "dataset": _TEXT,
+            "seed": _WHOLE,
+            "row": _WHOLE,
+            "player": _WHOLE,
+            "n": _WHOLE,
+            "selection": _TEXT,
+            "draw": _WHOLE,
+            "cross_contribution": _NUMBER,
+            "error": _NUMBER,
+            "share": _NUMBER,
         }
     ),
     "bounds": pa.schema(
         {
-            "dataset": pa.string(), "seed": pa.int64(), "row": pa.int64(), "player": pa.int64(), "other": pa.int64(),
-            "loss": pa.float64(), "printed": pa.float64(), "sure": pa.float64(),
+            "dataset": _TEXT,
+            "seed": _WHOLE,
+            "row": _WHOLE,
+            "player": _WHOLE,
+            "other": _WHOLE,
+            "loss": _NUMBER,
+            "printed": _NUMBER,
+            "sure": _NUMBER,
         }
     ),
     "illustration": pa.schema(
         {
-            "dataset": pa.string(), "seed": pa.int64(), "row": pa.int64(), "feature": pa.string(),
-            "value": pa.string(), "exact": pa.float64(), "shear": pa.float64(), "base_value": pa.float64(),
-            "prediction": pa.float64(), "evaluations": pa.int64(),
+            "dataset": _TEXT,
+            "seed": _WHOLE,
+            "row": _WHOLE,
+            "feature": _TEXT,
+            "value": _TEXT,
+            "exact": _NUMBER,
+            "shear": _NUMBER,
+            "base_value": _NUMBER,
+            "prediction": _NUMBER,
+            "evaluations": _WHOLE,
         }
     ),
-}  # fmt: skip
+}
 """The columns of each study's records; `n` is model evaluations a feature, `row` the row's place in
 the data set.
 """
@@ -70,33 +128,37 @@ the data set.
 
 def table(study: str, columns: Mapping[str, Any]) -> pa.Table:
     """Return records of a study from columns, each an array or one value for all."""
-    lengths = [len(column) for column in columns.values() if isinstance(column, np.ndarray | list)]
-    count = lengths[0] if lengths else 1
+    arrays = [column for column in columns.values() if _is_array(column)]
+    count = len(arrays[0]) if arrays else 1
     full = {
-        name: column if isinstance(column, np.ndarray | list) else [column] * count
-        for name, column in columns.items()
+        name: column if _is_array(column) else [column] * count for name, column in columns.items()
     }
     return pa.table({name: full[name] for name in STUDIES[study].names}, schema=STUDIES[study])
 
 
-def kept(path: Path, study: str, compute: Callable[[], pa.Table]) -> pa.Table:
-    """Return the records at a path; those that are not there, or are damaged, are computed and
-    kept.
-    """
+def _is_array(column: Any) -> bool:
+    return isinstance(column, np.ndarray | list)
+
+
+def part(store: Store, study: str, name: str, compute: Callable[[], pa.Table]) -> pa.Table:
+    """Return a finished task's records of a study, from the store where they are there."""
+    return store.piece(name, compute, read=partial(_read_part, study), write=pq.write_table)
+
+
+def _read_part(study: str, path: Path) -> pa.Table:
     try:
-        found = pq.read_table(path)
-    except (OSError, pa.ArrowException):
-        found = None
-    if found is None or found.schema != STUDIES[study]:
-        found = compute()
-        write(found, path)
-    return found
+        records = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if records.schema != STUDIES[study]:
+        raise InputError(f"{path} has other columns than records of {study}")
+    return records
 
 
 def write(records: pa.Table, path: Path) -> None:
     """Write records whole or not at all."""
-    with written_whole(path) as partial:
-        pq.write_table(records, partial)
+    with written_whole(path) as partial_path:
+        pq.write_table(records, partial_path)
 
 
 def read(folder: Path | str) -> dict[str, pa.Table]:
@@ -105,7 +167,7 @@ def read(folder: Path | str) -> dict[str, pa.Table]:
 
 
 def joined(study: str, parts: Sequence[pa.Table]) -> pa.Table:
-    """Return the records of all parts of a study; none make an empty table."""
+    """Return the records of all parts of a study; no parts make an empty table."""
     return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
 
 
@@ -116,6 +178,6 @@ def column(records: pa.Table, name: str) -> NDArray[Any]:
 
 def where(records: pa.Table, **equal: Any) -> pa.Table:
     """Return the records whose columns equal these values."""
-    for name, wanted in equal.items():
-        records = records.filter(pc.equal(records[name], wanted))
+    for name, value in equal.items():
+        records = records.filter(pc.equal(records[name], value))
     return records

@@ -1,0 +1,171 @@
+"""Declared axes: what each axis of a result's arrays counts, and all that follows from it.
+
+A result is a frozen dataclass. Each of its array fields declares its axes once, by their letters:
+
+    values: Floats = field(metadata=axes("rpk"))
+
+The letters are r rows, p players and k outputs. A result of one output has no k axis. For 3 rows
+and 4 players the shapes are:
+
+    letters   one output    2 outputs
+    "rpk"     (3, 4)        (3, 4, 2)
+    "rk"      (3,)          (3, 2)
+    "rpp"     (3, 4, 4)     (3, 4, 4)
+
+The first array field has all three letters; its shape sets the sizes. The other fields declare how
+those of several parts become one, with `joined`. Taking rows, choosing an output, joining parts and
+checking shapes need nothing but these declarations.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Result = TypeVar("Result", bound="DataclassInstance")
+
+_AXES = "axes"  #: the key of an array field's `Axes` in its metadata
+_JOIN = "join"  #: the key of the function that joins any other field
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of an array field, and how it is joined with those of other parts."""
+
+    letters: str
+    fill: Any  #: what stands for a player that a part does not have
+    #: the array of a part that has none, beside parts that have one; without it, none has
+    absent: Callable[[Any], NDArray[Any]] | None
+
+
+def axes(
+    letters: str, *, fill: Any = 0.0, absent: Callable[[Any], NDArray[Any]] | None = None
+) -> dict[str, Axes]:
+    """Return the metadata of an array field with these axes."""
+    if not letters.startswith("r") or "k" in letters[:-1]:
+        raise ValueError(f"axes: wanted r first and k last, got {letters!r}")
+    return {_AXES: Axes(letters, fill, absent)}
+
+
+def joined(join: Callable[[list[Any]], Any]) -> dict[str, Any]:
+    """Return the metadata of any other field, given how a list of the parts' becomes one."""
+    return {_JOIN: join}
+
+
+def declared(result: "DataclassInstance | type[DataclassInstance]") -> dict[str, Axes]:
+    """Return the axes of every array field, by its name."""
+    return {each.name: each.metadata[_AXES] for each in fields(result) if _AXES in each.metadata}
+
+
+def arrays(result: "DataclassInstance") -> dict[str, tuple[str, NDArray[Any]]]:
+    """Return the letters and the array of every array field that is not None, by its name."""
+    contents = {
+        name: (own.letters, getattr(result, name)) for name, own in declared(result).items()
+    }
+    return {name: content for name, content in contents.items() if content[1] is not None}
+
+
+def sizes(result: "DataclassInstance") -> dict[str, int]:
+    """Return the length of every axis, by its letter; there is no k with one output."""
+    letters, array = next(iter(arrays(result).values()))
+    return dict(zip(letters, array.shape, strict=False))
+
+
+def check_shapes(result: "DataclassInstance") -> None:
+    """Raise where an array's shape is not the one declared."""
+    name, (letters, first) = next(iter(arrays(result).items()))
+    if first.ndim not in (len(letters) - 1, len(letters)):
+        raise InputError(f"{name}: wanted an array (r, p) or (r, p, k), got shape {first.shape}")
+
+    size = sizes(result)
+    for name, (letters, array) in arrays(result).items():
+        present = [letter for letter in letters if letter in size]
+        wanted = tuple(size[letter] for letter in present)
+        if np.shape(array) != wanted:
+            raise InputError(
+                f"{name}: wanted an array of shape {wanted}, that is ({', '.join(present)}), got "
+                f"{np.shape(array)}"
+            )
+
+
+def taken(result: "DataclassInstance", rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the arrays of some of the rows, by name."""
+    return {name: array[rows] for name, (_, array) in arrays(result).items()}
+
+
+def of_output(result: "DataclassInstance", number: int) -> dict[str, Any]:
+    """Return one output's part of the arrays that have a k axis, by name."""
+    return {
+        name: array[..., number]
+        for name, (letters, array) in arrays(result).items()
+        if letters.endswith("k")
+    }
+
+
+# Several parts
+
+
+def concat(parts: Sequence[Result]) -> Result:
+    """Return the result of all parts' rows, one part after the other.
+
+    Parts with fewer players than others have the fields' `fill` for those they lack.
+    """
+    return replace(parts[0], **{each.name: _whole(each, parts) for each in fields(parts[0])})
+
+
+def _whole(each: "Field[Any]", parts: Sequence["DataclassInstance"]) -> Any:
+    """Return a field of the whole; one that declares nothing is that of the first part."""
+    if _AXES in each.metadata:
+        return _whole_array(each.name, each.metadata[_AXES], parts)
+    contents = [getattr(part, each.name) for part in parts]
+    join = each.metadata.get(_JOIN)
+    return contents[0] if join is None else join(contents)
+
+
+def _whole_array(name: str, own: Axes, parts: Sequence["DataclassInstance"]) -> NDArray[Any] | None:
+    contents = [getattr(part, name) for part in parts]
+    lacking = [content is None for content in contents]
+    if all(lacking) or (any(lacking) and own.absent is None):
+        return None
+    if own.absent is not None:
+        contents = [
+            own.absent(part) if content is None else content
+            for part, content in zip(parts, contents, strict=True)
+        ]
+
+    players = max(sizes(part)["p"] for part in parts)
+    return _concatenated([_padded(content, own, players) for content in contents])
+
+
+def _padded(array: NDArray[Any], own: Axes, players: int) -> NDArray[Any]:
+    """Return an array with so many players, where it has fewer.
+
+    A part of 2 players beside one of 3, with axes "rp" and "rpp":
+
+        a b    a b .        a b    a b .
+                            c d    c d .
+                                   . . .
+    """
+    lengths = zip(own.letters, array.shape, strict=False)
+    shape = tuple(players if letter == "p" else length for letter, length in lengths)
+    if shape == array.shape:
+        return array
+    whole = np.full(shape, own.fill, dtype=array.dtype)
+    whole[tuple(slice(length) for length in array.shape)] = array
+    return whole
+
+
+def _concatenated(contents: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays as one; labels of different kinds, such as 7 and "a", stay what they are."""
+    kinds = {content.dtype.kind for content in contents}
+    numbers = kinds <= set("biuf")
+    if len(kinds) > 1 and not numbers:
+        contents = [content.astype(object) for content in contents]
+    return np.concatenate(contents)
