@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.axes import declared
 from shearshap.engine.clock import Clock
 from shearshap.engine.memory import FIRST_BLOCK, most_rows
 from shearshap.engine.run import Run
@@ -43,10 +44,6 @@ from shearshap.methods.coalitions import EMPTY, FULL
 
 LEAST_FREEDOM = 7
 """Degrees of freedom at which a row may stop: of fewer draws, the luckiest rows would stop."""
-
-WITH_OUTPUTS = ("values", "base_values", "predictions", "standard_errors", "interactions")
-"""Fields whose last axis is that of outputs."""
-
 
 def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
@@ -247,7 +244,7 @@ class _Block:
     def _explanation(self) -> Explanation:
         arrays: dict[str, Any] = {name: part.cpu().numpy() for name, part in self.fields.items()}
         if self.ends.single:
-            arrays |= {name: arrays[name][..., 0] for name in WITH_OUTPUTS if name in arrays}
+            arrays |= _without_outputs(arrays)
         if not np.isfinite(arrays["standard_errors"]).any():
             arrays["standard_errors"] = None
         evaluations = arrays["row_evaluations"]
@@ -263,6 +260,12 @@ class _Block:
             seed=self.run.seed,
             calibration=self.schedule.calibration,
         )
+
+
+def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays that have an axis of outputs, of which there is one, without that axis."""
+    letters = {name: own.letters for name, own in declared(Explanation).items()}
+    return {name: part[..., 0] for name, part in arrays.items() if "k" in letters.get(name, "")}
 
 
 def estimate_fields(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:

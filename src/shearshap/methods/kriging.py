@@ -1,6 +1,7 @@
 """Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import MethodError
-from shearshap.game import Game
+from shearshap.game import GameInfo
 from shearshap.gaussian import (
     Calibration,
     OddEven,
@@ -73,11 +74,11 @@ class Kriging(Method):
         """Efficient, and exact on pairwise games."""
         return frozenset({"efficiency", "pairwise"})
 
-    def minimum(self, game: Game) -> int:
+    def minimum(self, game: GameInfo) -> int:
         """Return the number of the ends and of all single players with their complements."""
         return min(2 + 2 * game.players, 1 << game.players)
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return a design of complement pairs, or of all coalitions where the budget holds them."""
         self._check_players(game)
         if budget >= 1 << game.players:
@@ -88,7 +89,20 @@ class Kriging(Method):
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
         return ComplementPairs.of(coalitions, self.calibration)
 
-    def _check_players(self, game: Game) -> None:
+    def calibration_of(self, designs: Sequence[Design]) -> object:
+        """Return what was fitted, stage by stage where there are several; or what was given."""
+        if self.calibration is not None:
+            return self.calibration
+        fitted = [
+            (_pairs(design.coalitions), design.calibration)
+            for design in designs
+            if isinstance(design, ComplementPairs) and design.calibration is not None
+        ]
+        if len(fitted) < 2:
+            return fitted[0][1] if fitted else None
+        return StagedCalibration(tuple(fitted))
+
+    def _check_players(self, game: GameInfo) -> None:
         """Raise where the calibration was fitted to another number of players."""
         if self.calibration is None:
             return
