@@ -232,7 +232,7 @@ def test_boosted_regressors(library: str, fitted: dict[str, Any]) -> None:
         explained(model, FRAME).predictions, model.predict(FRAME[10:15]), atol=1e-5
     )
     with pytest.raises(
-        InputError, match="is no classifier and has no probabilities; leave scale out"
+        InputError, match="is not a classifier and has no probabilities; leave scale out"
     ):
         explained(model, FRAME, scale="probability")
 
@@ -506,11 +506,11 @@ def test_an_onnx_session_of_whole_numbers_takes_no_others(tmp_path: Any) -> None
     np.testing.assert_allclose(Explainer(session, ("mode", rows))(rows).base_values, [[3, 2]] * 3)
     with pytest.raises(
         InputError,
-        match=r"input 'x' takes whole numbers, and rows or background hold others; .* try \('mode', rows\)",
+        match=r"input 'x' takes integers, but the rows or the background hold other numbers; .* try \('mode', rows\)",
     ):
         Explainer(session, ("mean", rows))(rows)
     with pytest.raises(
-        InputError, match="scale='margin': the model returns probabilities, and nothing tells"
+        InputError, match="scale='margin': the model returns probabilities and has no margins"
     ):
         Explainer(session, ("mode", rows), scale="margin")(rows)
 
@@ -676,11 +676,11 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
             "groups: for texts, wanted 'tokens' or 'words'",
         ),
         ({}, [], "rows: wanted a list of texts, got list"),
-        ({}, [""], "rows: there are no tokens in text 0, ''"),
+        ({}, [""], "rows: text 0 has no tokens: ''"),
         (
             {"background": "[BLANK]"},
             ["good"],
-            "background: the tokenizer knows no token '[BLANK]'; try '[MASK]'",
+            "background: the tokenizer has no token '[BLANK]'; try '[MASK]'",
         ),
         (
             {"background": np.zeros(3)},

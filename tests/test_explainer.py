@@ -237,10 +237,10 @@ def test_the_log_odds_of_a_function_of_probabilities() -> None:
     assert np.isfinite(answer.predictions).all()
     assert abs(answer.predictions[:, 1]).min() > 16
     with pytest.raises(
-        ModelError, match=r"scale='log-odds' needs probabilities, and the model returned 0 to 2"
+        ModelError, match=r"scale='log-odds' needs probabilities, but the model returned 0 to 2"
     ):
         Explainer(lambda x: x, np.zeros(2), scale="log-odds")(np.array([[1.0, 2.0]]))
-    with pytest.raises(InputError, match="a function has one scale, its own"):
+    with pytest.raises(InputError, match="the outputs of a function are explained as they are"):
         Explainer(lambda x: x, np.zeros(2), scale="margin")(np.ones((1, 2)))
 
 

@@ -384,7 +384,7 @@ def test_a_transformer_that_mixes_columns_is_refused() -> None:
 
     mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
     with pytest.raises(
-        InputError, match="groups: cannot tell which columns PolynomialFeatures makes of which"
+        InputError, match="groups: cannot match the output columns of PolynomialFeatures to its input columns"
     ):
         Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
 
@@ -513,8 +513,8 @@ def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
     best = SelectKBest(k=1).fit(frame[["age", "height"]], frame["height"] > 170)
     assert made_columns(best) == {"height": [0]}
     for odd, message in (
-        (FunctionTransformer(np.log).fit(frame[["age"]]), "does not tell which columns it makes"),
-        (OneHotEncoder(), "does not tell which columns it makes"),
+        (FunctionTransformer(np.log).fit(frame[["age"]]), "cannot find out which columns this"),
+        (OneHotEncoder(), "cannot find out which columns this"),
         (
             pipeline(people(400), LABELS),
             "this Pipeline ends in a model; pass its transformers alone, pipeline",

@@ -1,7 +1,8 @@
-"""Models of every kind -> one `predict`: inputs (n, *shape) to outputs (n,) or (n, k), as tensors.
+"""Models of every kind as one `predict`: inputs (n, *shape) to outputs (n,) or (n, k), as tensors.
 
-Each kind has a module here with a function of a model that tells how to ask it; it is imported only
-when such a model is given, and a model's library is never imported at all.
+Each kind of model has an adapter: a function in one of the modules here that takes the model and
+returns an `AdaptedModel`. Adapters are imported on first use, and they never import a library that
+the model itself did not bring along.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from shearshap.adapters.adapted import AdaptedModel, Embedding
 from shearshap.adapters.outputs import Form, Output, Outputs, Scale, checked_output, checked_scale
 from shearshap.errors import InputError, ShearError
 
+#: The adapter, as module.function, for every library whose models are recognised by their class.
 KINDS = {
     "xgboost": "boosters.xgboost_model",
     "lightgbm": "boosters.lightgbm_model",
@@ -24,34 +26,34 @@ KINDS = {
     "onnxruntime": "onnx.session",
     "sklearn": "estimators.estimator",
 }
-"""Libraries whose models are known by the package of their class, and the function that adapts
-them.
-"""
+
+#: The adapter for any other object that has `predict`.
+_LIKE_AN_ESTIMATOR = "estimators.estimator"
 
 ACCEPTED = (
     "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "
-    "CatBoost, an ONNX "
-    "Runtime InferenceSession, a Hugging Face text classifier with its tokenizer, or a function "
-    "of a numpy "
-    "array or frame"
+    "CatBoost, an ONNX Runtime InferenceSession, a Hugging Face text classifier with its "
+    "tokenizer, or a function of a numpy array or frame"
 )
+
+
+def _unchanged(inputs: Tensor) -> Tensor:
+    return inputs
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model ready to be asked: inputs (n, *shape) as a tensor to the outputs to explain, (n,) or
-    (n, k).
-    """
+    """A model ready to be explained: maps inputs (n, *shape) to the outputs (n,) or (n, k)."""
 
     adapted: AdaptedModel
     outputs: Outputs = field(default_factory=Outputs)
-    decode: Callable[[Tensor], Any] = lambda inputs: (
-        inputs
-    )  #: a tensor of inputs to what the model takes
+
+    #: Maps a tensor of inputs to what the model takes.
+    decode: Callable[[Tensor], Any] = _unchanged
 
     @property
     def device(self) -> torch.device:
-        """The device its inputs live on."""
+        """The device of its inputs and outputs."""
         return self.adapted.device
 
     @property
@@ -61,86 +63,96 @@ class Predictor:
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The floating type it takes; None where it takes the rows' own type."""
+        """The floating-point type it takes; None: the type of the rows."""
         return self.adapted.dtype
 
     @property
     def embedding(self) -> Embedding | None:
-        """Where to differentiate a model of indices: inputs (n, d) to embeddings (n, d, e), and
-        those to outputs.
-        """
+        """Two functions: inputs (n, d) to embeddings (n, d, e), and embeddings to outputs."""
         if self.adapted.embedding is None:
             return None
         embed, after = self.adapted.embedding
-        return embed, lambda embedded: self.outputs(after(embedded), len(embedded))
+
+        def outputs(embedded: Tensor) -> Tensor:
+            return self.outputs(after(embedded), len(embedded))
+
+        return embed, outputs
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, *shape) to outputs (n,) or (n, k)."""
-        return self.outputs(self.adapted.ask(self.decode(inputs)), len(inputs)).to(self.device)
+        raw = self.adapted.call(self.decode(inputs))
+        return self.outputs(raw, len(inputs)).to(self.device)
 
 
 @contextmanager
 def adapt(
     model: Any, scale: Scale | None, device: torch.device | str | None
 ) -> Iterator[AdaptedModel]:
-    """Make a model ready to be asked, and give it back as it was."""
-    if isinstance(model, nn.Module):
-        from shearshap.adapters.modules import evaluating, module
-
-        with evaluating(model, device) as home:
-            yield module(model, home)
+    """Adapt a model of any kind, and give it back as it was."""
+    if not isinstance(model, nn.Module):
+        yield _adapted(model, scale)
         return
-    yield _adapted(model, scale)
+
+    from shearshap.adapters.modules import evaluating, module
+
+    with evaluating(model, device) as current_device:
+        yield module(model, current_device)
 
 
 def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
-    for kind in type(model).__mro__:
-        library = kind.__module__.partition(".")[0]
+    """Adapt any model but a module."""
+    for ancestor in type(model).__mro__:
+        library = ancestor.__module__.partition(".")[0]
         if library in KINDS:
-            return _told(KINDS[library], model, scale)
-    if not isinstance(model, type) and hasattr(model, "predict"):
-        return _told("estimators.estimator", model, scale)
+            return _by_adapter(KINDS[library], model, scale)
+
+    is_instance = not isinstance(model, type)
+    if is_instance and hasattr(model, "predict"):
+        return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
     if callable(model):
-        return AdaptedModel(
-            lambda rows: model(*rows) if isinstance(rows, tuple) else model(rows),
-            _form_of_function(scale),
-        )
-    raise InputError(f"model: wanted {ACCEPTED}; got {_said(model)}")
+        return _function(model, scale)
+
+    hint = f" {model!r}; load the file first" if isinstance(model, str) else ""
+    raise InputError(f"model: wanted {ACCEPTED}; got {type(model).__name__}{hint}")
 
 
-def _told(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
-    """Return what the adapter at a place tells of a model."""
+def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
+    """Call the adapter at `place`, a module.function of this package."""
     module, name = place.split(".")
-    adapter: Callable[[Any, Scale | None], AdaptedModel] = getattr(
-        import_module(f"shearshap.adapters.{module}"), name
-    )
+    adapter: Callable[[Any, Scale | None], AdaptedModel]
+    adapter = getattr(import_module(f"shearshap.adapters.{module}"), name)
     try:
         return adapter(model, scale)
     except ShearError:
         raise
-    except Exception as error:  # whatever the library raises of a model that is not ready
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # every library has errors of its own for models not yet fitted
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"model: this {type(model).__name__} cannot be asked; is it fitted? ({told})"
+            f"model: this {type(model).__name__} cannot predict; is it fitted? ({first_line})"
         ) from error
 
 
+def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel:
+    """Adapt a plain function, of one input or of several."""
+
+    def call(rows: Any) -> Any:
+        if isinstance(rows, tuple):
+            return function(*rows)
+        return function(rows)
+
+    return AdaptedModel(call, form=_form_of_function(scale))
+
+
 def _form_of_function(scale: Scale | None) -> Form | None:
-    """Return what a plain function returns, for the scale asked for: probabilities, where their
-    log-odds are wanted.
-    """
-    if scale in (None, "log-odds"):
-        return None if scale is None else "probability"
+    """Return what a plain function must return for this scale; None: anything."""
+    if scale is None:
+        return None
+    if scale == "log-odds":
+        return "probability"
     raise InputError(
-        f"scale={scale!r}: a function has one scale, its own; leave scale out, or pass "
-        "scale='log-odds' where the "
-        "function returns probabilities"
+        f"scale={scale!r}: the outputs of a function are explained as they are; leave scale out, "
+        "or pass scale='log-odds' if the function returns probabilities"
     )
-
-
-def _said(model: Any) -> str:
-    kind = type(model).__name__
-    return f"{kind} {model!r}; load the file first" if isinstance(model, str) else kind
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What an adapter tells of a model: how to ask it, and what it takes and returns."""
+"""What the rest of the library knows of a model: how to call it, what it takes, what it returns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,27 +9,47 @@ from torch import Tensor
 
 from shearshap.adapters.outputs import Form
 
-_CPU = torch.device("cpu")
+#: Inputs (n, d) to embeddings (n, d, e), and embeddings to what the model returns.
 Embedding = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
+
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class AdaptedModel:
     """A model of any kind, as the rest of the library sees it."""
 
-    ask: Callable[[Any], Any]  #: what the model takes to what it returns
-    form: Form | None = None  #: whether it returns probabilities or margins; None: unknown
-    independent: bool = (
-        False  #: whether each output has a probability of its own, instead of all sharing one
-    )
-    output_names: Sequence[str] = ()  #: of all its outputs, such as a classifier's classes
-    feature_names: Sequence[str] = ()  #: of the columns that it was trained with
-    takes_tensors: bool = False  #: tensors, on its device; else numpy arrays and frames
-    takes_frames: bool = True  #: as they are; else as a matrix of numbers
-    takes_missing: bool = False  #: whether it knows what to do with NaN in a numpy array
+    #: Maps what the model takes to what it returns.
+    call: Callable[[Any], Any]
+
+    #: Whether it returns probabilities or margins; None: unknown.
+    form: Form | None = None
+
+    #: Whether each output is a probability of its own, rather than all of them summing to 1.
+    independent: bool = False
+
+    #: Names of all its outputs, such as a classifier's classes.
+    output_names: Sequence[str] = ()
+
+    #: Names of the columns it was trained with.
+    feature_names: Sequence[str] = ()
+
+    #: Whether it takes tensors on its device; otherwise it takes numpy arrays and frames.
+    takes_tensors: bool = False
+
+    #: Whether it takes frames as they are; otherwise it takes them as a matrix of numbers.
+    takes_frames: bool = True
+
+    #: Whether NaN is allowed in a numpy array.
+    takes_missing: bool = False
+
     device: torch.device = _CPU
-    dtype: torch.dtype | None = None  #: the floating type it takes; None: the rows' own
-    differentiable: bool = False  #: whether gradients flow from outputs to inputs
-    embedding: Embedding | None = (
-        None  #: inputs (n, d) to embeddings (n, d, e), and those to what the model returns
-    )
+
+    #: The floating-point type it takes; None: the type of the rows.
+    dtype: torch.dtype | None = None
+
+    #: Whether gradients flow from outputs to inputs.
+    differentiable: bool = False
+
+    #: How to differentiate a model whose inputs are indices.
+    embedding: Embedding | None = None

@@ -1,9 +1,8 @@
-"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers, with frames as
-they take them.
+"""XGBoost, LightGBM and CatBoost: their boosters and their scikit-learn wrappers.
 
-A wrapper is asked by its own methods, which know of early stopping and missing values. Log-odds are
-margins where a library's probabilities are the plain sigmoid or softmax of them, which loses no
-digits; else they are made of the probabilities.
+A wrapper predicts by its own methods, which take care of early stopping and missing values. For
+log-odds a classifier is called for its margins if its probabilities are simply their sigmoid or
+softmax, since that loses no digits; otherwise log-odds are computed from its probabilities.
 """
 
 import json
@@ -13,148 +12,190 @@ from typing import Any
 import numpy as np
 
 from shearshap.adapters.adapted import AdaptedModel
-from shearshap.adapters.estimators import MARGINS, class_names, numpy_or_pandas, trained_names
-from shearshap.adapters.outputs import Form, Scale
+from shearshap.adapters.estimators import class_names, numpy_or_pandas, trained_names
+from shearshap.adapters.outputs import MARGINS, Form, Scale
 from shearshap.errors import InputError
 
-LIGHTGBM_CLASSIFIERS = ("binary", "multiclass", "multiclassova", "cross_entropy")
+Call = Callable[[Any], Any]
+
+#: Objectives of XGBoost by which a bare booster predicts labels, or margins.
+_XGBOOST_WITHOUT_PROBABILITIES = ("multi:softmax", "binary:hinge", "binary:logitraw")
+
+_LIGHTGBM_CLASSIFIERS = ("binary", "multiclass", "multiclassova", "cross_entropy")
+
+#: Losses of CatBoost whose probabilities are the sigmoid or softmax of the margins.
+_CATBOOST_PLAIN = ("Logloss", "CrossEntropy", "MultiClass")
+
+
+# XGBoost
 
 
 def xgboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
-    """Tell how to ask an `XGBModel` or a `Booster`."""
-    wrapped = hasattr(model, "get_booster")
-    booster = model.get_booster() if wrapped else model
-    objective = str(json.loads(booster.save_config())["learner"]["objective"]["name"])
+    """Adapt an XGBoost `XGBModel` or `Booster`."""
+    is_wrapper = hasattr(model, "get_booster")
+    booster = model.get_booster() if is_wrapper else model
+    objective = _xgboost_objective(booster)
+
     classifies = hasattr(model, "predict_proba") or objective.startswith(("binary:", "multi:"))
-    plain = objective == "binary:logistic" or objective.startswith("multi:soft")
-    form = _form(classifies, scale, type(model).__name__, plain=plain)
-    if not wrapped and objective in ("multi:softmax", "binary:hinge", "binary:logitraw"):
-        form = "margin"  # what they predict are labels, or margins already
-    names = trained_names(model) if wrapped else tuple(model.feature_names or ())
-    return _adapted(_xgboost_ask(model, form, wrapped=wrapped), form, model, names, scale, "polars")
+    is_plain = objective == "binary:logistic" or objective.startswith("multi:soft")
+    form = _form(model, scale, classifies=classifies, is_plain=is_plain)
+
+    if is_wrapper:
+        call = _xgboost_wrapper_call(model, form)
+        names = trained_names(model)
+    else:
+        if objective in _XGBOOST_WITHOUT_PROBABILITIES:
+            form = "margin"
+        call = _xgboost_booster_call(model, form)
+        names = tuple(model.feature_names or ())
+    return _adapted(model, call, form, scale, names, "polars")
 
 
-def _xgboost_ask(model: Any, form: Form | None, *, wrapped: bool) -> Callable[[Any], Any]:
-    if wrapped:
-        if form == "probability":
-            return lambda rows: model.predict_proba(rows)
-        return lambda rows: model.predict(rows, output_margin=form == "margin")
+def _xgboost_objective(booster: Any) -> str:
+    config = json.loads(booster.save_config())
+    return str(config["learner"]["objective"]["name"])
 
-    def ask(rows: Any) -> Any:
+
+def _xgboost_wrapper_call(model: Any, form: Form | None) -> Call:
+    if form == "probability":
+        return lambda rows: model.predict_proba(rows)
+    return lambda rows: model.predict(rows, output_margin=form == "margin")
+
+
+def _xgboost_booster_call(booster: Any, form: Form | None) -> Call:
+    def call(rows: Any) -> Any:
         import xgboost
 
-        names = None if hasattr(rows, "columns") else model.feature_names
+        # a frame brings its own names, and an array gets those the booster was trained with
+        names = None if hasattr(rows, "columns") else booster.feature_names
         matrix = xgboost.DMatrix(rows, feature_names=names, enable_categorical=True)
-        return model.predict(matrix, output_margin=form == "margin")
+        return booster.predict(matrix, output_margin=form == "margin")
 
-    return ask
+    return call
+
+
+# LightGBM
 
 
 def lightgbm_model(model: Any, scale: Scale | None) -> AdaptedModel:
-    """Tell how to ask an `LGBMModel` or a `Booster`."""
-    wrapped = hasattr(model, "booster_")
-    booster = model.booster_ if wrapped else model
+    """Adapt a LightGBM `LGBMModel` or `Booster`."""
+    is_wrapper = hasattr(model, "booster_")
+    booster = model.booster_ if is_wrapper else model
     settings = _lightgbm_settings(booster)
-    objective, own = settings.partition(" ")[0], not settings
-    classifies = hasattr(model, "predict_proba") or objective in LIGHTGBM_CLASSIFIERS
-    plain = objective == "multiclass" or (objective == "binary" and "sigmoid:1 " in f"{settings} ")
-    form = _form(classifies, scale, type(model).__name__, plain=plain)
-    if classifies and own:
-        form = "margin"  # of an objective of the user's own, the library knows no probabilities
-    names = booster.feature_name()
-    numbered = names == [f"Column_{at}" for at in range(len(names))]
-    ask = _lightgbm_ask(model, booster, form, proba=wrapped and form == "probability")
-    return _adapted(
-        ask,
-        form,
-        model,
-        () if numbered else (trained_names(model) if wrapped else tuple(names)),
-        scale,
-    )
+    objective = settings.partition(" ")[0]
+
+    classifies = hasattr(model, "predict_proba") or objective in _LIGHTGBM_CLASSIFIERS
+    has_plain_sigmoid = "sigmoid:1" in settings.split(" ")
+    is_plain = objective == "multiclass" or (objective == "binary" and has_plain_sigmoid)
+    form = _form(model, scale, classifies=classifies, is_plain=is_plain)
+    # the library knows no probabilities for an objective defined by the user
+    if classifies and not settings:
+        form = "margin"
+
+    call = _lightgbm_call(model, booster, form)
+    return _adapted(model, call, form, scale, _lightgbm_names(model, booster))
 
 
-def _lightgbm_ask(
-    model: Any, booster: Any, form: Form | None, *, proba: bool
-) -> Callable[[Any], Any]:
-    if proba:
+def _lightgbm_settings(booster: Any) -> str:
+    """Return the objective and its settings, as in "binary sigmoid:1"; "" for the user's own."""
+    for line in booster.model_to_string(num_iteration=0).splitlines():
+        key, _, settings = line.partition("=")
+        if key == "objective":
+            return str(settings.replace("custom", ""))
+    return ""
+
+
+def _lightgbm_call(model: Any, booster: Any, form: Form | None) -> Call:
+    is_wrapper = model is not booster
+    if is_wrapper and form == "probability":
         return lambda rows: model.predict_proba(rows)
     return lambda rows: booster.predict(rows, raw_score=form == "margin")
 
 
-def _lightgbm_settings(booster: Any) -> str:
-    """Return the objective and its settings as the model's file has them; nothing for one of the
-    user's own.
-    """
-    lines = booster.model_to_string(num_iteration=0).splitlines()
-    return next(
-        (line.partition("=")[2] for line in lines if line.startswith("objective=")), ""
-    ).replace("custom", "")
+def _lightgbm_names(model: Any, booster: Any) -> tuple[str, ...]:
+    """Return the columns a model was trained with; none if the library numbered them itself."""
+    names = booster.feature_name()
+    if names == [f"Column_{column}" for column in range(len(names))]:
+        return ()
+    is_wrapper = model is not booster
+    # a booster replaces the spaces in names, and a wrapper keeps them
+    return trained_names(model) if is_wrapper else tuple(names)
+
+
+# CatBoost
 
 
 def catboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
-    """Tell how to ask a `CatBoost` model of any kind."""
+    """Adapt a `CatBoost` model of any kind."""
     classifies = bool(class_names(model))
-    plain = classifies and model.get_all_params().get("loss_function") in (
-        "Logloss",
-        "CrossEntropy",
-        "MultiClass",
-    )
-    form = _form(classifies, scale, type(model).__name__, plain=plain)
-    names = [str(name) for name in model.feature_names_ or []]
-    numbered = names == [str(at) for at in range(len(names))]
-    return _adapted(
-        _catboost_ask(model, form), form, model, () if numbered else tuple(names), scale
-    )
+    is_plain = classifies and model.get_all_params().get("loss_function") in _CATBOOST_PLAIN
+    form = _form(model, scale, classifies=classifies, is_plain=is_plain)
+    return _adapted(model, _catboost_call(model, form), form, scale, _catboost_names(model))
 
 
-def _catboost_ask(model: Any, form: Form | None) -> Callable[[Any], Any]:
-    kind = {"probability": "Probability", "margin": "RawFormulaVal"}
+def _catboost_call(model: Any, form: Form | None) -> Call:
     if form is None:
         return lambda rows: model.predict(rows)
-    return lambda rows: model.predict(rows, prediction_type=kind[form])
+    kind = "Probability" if form == "probability" else "RawFormulaVal"
+    return lambda rows: model.predict(rows, prediction_type=kind)
 
 
-def _adapted(
-    ask: Callable[[Any], Any],
-    form: Form | None,
-    model: Any,
-    names: tuple[str, ...],
-    scale: Scale | None,
-    *kept: str,
-) -> AdaptedModel:
-    """Tell how to ask a booster with frames of pandas, or of the libraries `kept`."""
-    classes = class_names(model) if form else ()
-    return AdaptedModel(
-        lambda rows: _by_class(ask(numpy_or_pandas(rows, *kept)), form, classes, scale),
-        form=form,
-        output_names=classes,
-        feature_names=names,
-        takes_missing=True,
-    )
+def _catboost_names(model: Any) -> tuple[str, ...]:
+    """Return the columns a model was trained with; none if the library numbered them itself."""
+    names = tuple(str(name) for name in model.feature_names_ or ())
+    numbers = tuple(str(column) for column in range(len(names)))
+    return () if names == numbers else names
 
 
-def _by_class(answer: Any, form: Form | None, classes: tuple[str, ...], scale: Scale | None) -> Any:
-    """Return one number for each of two classes, where a booster gives one for both and it is no
-    plain margin.
-    """
-    if len(classes) != 2 or np.ndim(answer) != 1 or form is None or scale in MARGINS:
-        return answer
-    if form == "probability":
-        return np.stack((1 - answer, answer), axis=1)
-    return np.stack((-answer / 2, answer / 2), axis=1)
+# What they have in common
 
 
-def _form(classifies: bool, scale: Scale | None, kind: str, *, plain: bool) -> Form | None:
-    """Return what to ask a booster for; `plain`: its probabilities are the sigmoid or softmax of
-    its margins.
+def _form(model: Any, scale: Scale | None, *, classifies: bool, is_plain: bool) -> Form | None:
+    """Return what to call a booster for.
+
+    `is_plain`: its probabilities are the sigmoid or softmax of its margins.
     """
     if scale in MARGINS:
         return "margin"
     if classifies:
-        return "margin" if scale == "log-odds" and plain else "probability"
+        return "margin" if scale == "log-odds" and is_plain else "probability"
     if scale is not None:
         raise InputError(
-            f"scale={scale!r}: this {kind} is no classifier and has no probabilities; leave scale "
-            "out"
+            f"scale={scale!r}: this {type(model).__name__} is not a classifier and has no "
+            "probabilities; leave scale out"
         )
     return None
+
+
+def _adapted(
+    model: Any,
+    call: Call,
+    form: Form | None,
+    scale: Scale | None,
+    feature_names: tuple[str, ...],
+    *kept: str,
+) -> AdaptedModel:
+    """Adapt a booster that takes frames of pandas, or of the libraries `kept`."""
+    classes = class_names(model) if form else ()
+
+    def call_by_class(rows: Any) -> Any:
+        answer = call(numpy_or_pandas(rows, *kept))
+        is_single_score = len(classes) == 2 and np.ndim(answer) == 1
+        if not is_single_score or scale in MARGINS:
+            return answer
+        return _both_classes(answer, form)
+
+    return AdaptedModel(
+        call_by_class,
+        form=form,
+        output_names=classes,
+        feature_names=feature_names,
+        takes_missing=True,
+    )
+
+
+def _both_classes(score: Any, form: Form | None) -> Any:
+    """Return a column for each of two classes (n, 2), from the score (n,) of the second."""
+    if form == "probability":
+        return np.stack((1 - score, score), axis=1)
+    return np.stack((-score / 2, score / 2), axis=1)

@@ -1,6 +1,4 @@
-"""ONNX Runtime sessions: one array, or one for each of several inputs, such as the columns of a
-frame.
-"""
+"""ONNX Runtime sessions: one array, or one for each input, such as the columns of a frame."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,91 +11,124 @@ from shearshap.adapters.adapted import AdaptedModel
 from shearshap.adapters.outputs import Form, Scale
 from shearshap.errors import InputError
 
-WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+_FLOATS: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+}
+
+#: The numpy type of every kind of input.
 TYPES: dict[str, Any] = {
-    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
-    "tensor(bool)": np.bool_, "tensor(string)": np.object_, **{f"tensor({name})": np.dtype(name) for name in WHOLE},
-}  # fmt: skip
-"""The numpy type of every kind of input."""
+    **_FLOATS,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": np.object_,
+    **{f"tensor({name})": np.dtype(name) for name in _INTEGERS},
+}
 
 
 def session(model: Any, _scale: Scale | None) -> AdaptedModel:
-    """Tell how to ask an `InferenceSession`: for its probabilities if an output is named so, else
-    its first numbers.
-    """
-    inputs, chosen = model.get_inputs(), _output(model)
-    names = tuple(one.name for one in inputs)
-    odd = [one for one in inputs if one.type not in TYPES]
-    if odd:
-        raise InputError(
-            f"model: the ONNX model's input {odd[0].name!r} is a {odd[0].type}, which is not "
-            "supported"
-        )
-    fixed = inputs[0].shape[0] if inputs[0].shape and isinstance(inputs[0].shape[0], int) else None
+    """Adapt an `InferenceSession`, by its output of probabilities or its first of numbers."""
+    inputs = model.get_inputs()
+    output = _output(model)
+    _check_types(inputs)
+
+    names = tuple(node.name for node in inputs)
+    batch_size = _fixed_batch_size(inputs[0])
 
     def run(feed: dict[str, Any]) -> NDArray[Any]:
-        return _numbers(model.run([chosen.name], feed)[0])
+        return _numbers(model.run([output.name], feed)[0])
 
-    def ask(rows: Any) -> Any:
-        given = _parts(rows, names)
-        feed = {one.name: _typed(one, part) for one, part in zip(inputs, given, strict=True)}
-        return run(feed) if fixed is None else _in_batches(run, feed, fixed)
+    def call(rows: Any) -> Any:
+        arrays = _arrays(rows, names)
+        feed = {node.name: _typed(node, part) for node, part in zip(inputs, arrays, strict=True)}
+        if batch_size is None:
+            return run(feed)
+        return _in_batches(run, feed, batch_size)
 
-    form: Form = "probability" if "prob" in chosen.name.lower() else "margin"
+    form: Form = "probability" if _is_probability(output) else "margin"
+    has_columns = len(names) > 1
     return AdaptedModel(
-        ask, form=form, feature_names=names if len(names) > 1 else (), takes_frames=len(names) > 1
+        call,
+        form=form,
+        feature_names=names if has_columns else (),
+        takes_frames=has_columns,
     )
+
+
+def _check_types(inputs: list[Any]) -> None:
+    for node in inputs:
+        if node.type not in TYPES:
+            raise InputError(
+                f"model: the ONNX model's input {node.name!r} is a {node.type}, which is not "
+                "supported"
+            )
+
+
+def _fixed_batch_size(node: Any) -> int | None:
+    """Return how many rows an input takes at once; None: any number."""
+    size = node.shape[0] if node.shape else None
+    return size if isinstance(size, int) else None
 
 
 def _in_batches(
     run: Callable[[dict[str, Any]], NDArray[Any]], feed: dict[str, Any], size: int
 ) -> NDArray[Any]:
-    """Run a session of a fixed number of rows as often as it takes; the last batch is filled up."""
+    """Run a session that takes `size` rows at once; the last batch repeats the last row."""
     count = len(next(iter(feed.values())))
-    places = [np.arange(start, start + size).clip(max=count - 1) for start in range(0, count, size)]
-    found = [run({name: part[place] for name, part in feed.items()}) for place in places]
-    return np.concatenate(found)[:count]
+    outputs = []
+    for start in range(0, count, size):
+        rows = np.arange(start, start + size).clip(max=count - 1)
+        outputs.append(run({name: part[rows] for name, part in feed.items()}))
+    return np.concatenate(outputs)[:count]
 
 
-def _parts(rows: Any, names: tuple[str, ...]) -> list[Any]:
-    """Return one array for each input: the rows, the parts of a tuple, or the columns of a frame."""
+def _arrays(rows: Any, names: tuple[str, ...]) -> list[Any]:
+    """Return one array for each input: the rows, the items of a tuple, or a frame's columns."""
     if nw.dependencies.is_into_dataframe(rows):
         frame = nw.from_native(rows, eager_only=True)
         return [frame[name].to_numpy()[:, None] for name in names]
     return list(rows) if isinstance(rows, tuple) else [rows]
 
 
-def _typed(one: Any, part: Any) -> NDArray[Any]:
-    """Return an array as an input takes it: in its type, and without the axis of columns where it
-    has none.
-    """
+def _typed(node: Any, part: Any) -> NDArray[Any]:
+    """Return an array in the type and number of dimensions that an input takes."""
     array = np.asarray(part)
-    array = array[:, 0] if len(one.shape) == 1 and array.ndim == 2 else array
-    typed = array.astype(TYPES[one.type])
-    if typed.dtype.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(typed, array):
+    is_column = array.ndim == 2 and len(node.shape) == 1
+    if is_column:
+        array = array[:, 0]
+    typed = array.astype(TYPES[node.type])
+
+    is_rounded = typed.dtype.kind in "iu" and array.dtype.kind == "f"
+    if is_rounded and not np.array_equal(typed, array):
         raise InputError(
-            f"the model's input {one.name!r} takes whole numbers, and rows or background hold "
-            "others; "
-            "for the background try ('mode', rows)"
+            f"the model's input {node.name!r} takes integers, but the rows or the background hold "
+            "other numbers; for the background try ('mode', rows)"
         )
     return typed
 
 
 def _output(model: Any) -> Any:
-    """Return the output to explain: one named as probabilities, else the first of floating numbers."""
+    """Return the output to explain: one named as probabilities, or the first of floats."""
     outputs = model.get_outputs()
-    named = [one for one in outputs if "prob" in one.name.lower()]
-    floating = [
-        one for one in outputs if one.type in ("tensor(float)", "tensor(double)", "tensor(float16)")
-    ]
-    if not named and not floating:
-        kinds = ", ".join(f"{one.name}: {one.type}" for one in outputs)
-        raise InputError(f"model: the ONNX model has no output of floating numbers, only {kinds}")
-    return (named or floating)[0]
+    probabilities = [node for node in outputs if _is_probability(node)]
+    floats = [node for node in outputs if node.type in _FLOATS]
+    candidates = probabilities + floats
+    if not candidates:
+        kinds = ", ".join(f"{node.name}: {node.type}" for node in outputs)
+        raise InputError(
+            f"model: the ONNX model has no output of floating-point numbers, only {kinds}"
+        )
+    return candidates[0]
 
 
-def _numbers(answer: Any) -> NDArray[Any]:
-    """Return an array; a converted classifier may give a dict of probabilities for each row."""
-    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
-        return np.array([list(row.values()) for row in answer])
-    return np.asarray(answer)
+def _is_probability(node: Any) -> bool:
+    return "prob" in node.name.lower()
+
+
+def _numbers(output: Any) -> NDArray[Any]:
+    """Return an array; some converted classifiers return a dict of probabilities for each row."""
+    if isinstance(output, list) and output and isinstance(output[0], dict):
+        return np.array([list(row.values()) for row in output])
+    return np.asarray(output)

@@ -1,4 +1,4 @@
-"""What of a model's answer is explained: on which scale, and which of its outputs."""
+"""Which of a model's outputs are explained, and on which scale."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,210 +14,246 @@ Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
 Scale = Literal["probability", "log-odds", "margin", "logit"]
 Form = Literal["probability", "margin"]
 
+#: Two words for one scale: scores before they become probabilities.
+MARGINS = ("margin", "logit")
+
+#: Probabilities are clipped this far from 0 and 1, where their log-odds would be infinite.
 _SMALLEST = 1e-7
-"""Probabilities are kept this far from 0 and 1 before their log-odds are taken, which else were
-infinite.
-"""
 
 
 @dataclass(frozen=True)
 class Outputs:
     """Turns what a model returned into the outputs to explain, (n,) or (n, k)."""
 
-    output: Output = None  #: as the user asked, after `checked_output`
-    scale: Scale | None = None  #: None: as the model returns them
-    form: Form | None = None  #: what the model returns; None: unknown
-    names: tuple[str, ...] = ()  #: of all the model's outputs, where they are known
-    independent: bool = (
-        False  #: whether each output has a probability of its own, instead of all sharing one
-    )
-    checked: bool = (
-        False  #: whether there must be as many names as outputs, since the user gave them
-    )
+    #: The outputs to explain, as `checked_output` returns them; None: all.
+    output: Output = None
+
+    #: The scale to explain them on; None: the model's own.
+    scale: Scale | None = None
+
+    #: What the model returns; None: unknown.
+    form: Form | None = None
+
+    #: Names of all the model's outputs; none where they are not known.
+    names: tuple[str, ...] = ()
+
+    #: Whether each output is a probability of its own, rather than all of them summing to 1.
+    independent: bool = False
+
+    #: Whether the user gave the names, so that there must be one for each output.
+    checked: bool = False
 
     def check(self) -> None:
-        """Raise where it is known before any work that the model has no such outputs, or not on
-        that scale.
-        """
-        if self.scale in ("margin", "logit") and self.form != "margin":
-            kind = "probabilities" if self.form else "numbers of one scale"
+        """Raise if the model is known to lack the wanted outputs or scale, before it is called."""
+        if self.scale in MARGINS and self.form != "margin":
+            kind = "probabilities" if self.form else "numbers of unknown scale"
             raise InputError(
-                f"scale={self.scale!r}: the model returns {kind}, and nothing tells what they "
-                "were made of; "
+                f"scale={self.scale!r}: the model returns {kind} and has no margins; "
                 "leave scale out"
             )
-        if self.output is None or callable(self.output):
+        if not self._is_selection():
             return
-        if not self.names and any(isinstance(which, str) for which in _several(self.output)):
+
+        wanted = _as_list(self.output)
+        by_name = any(isinstance(which, str) for which in wanted)
+        if by_name and not self.names:
             raise InputError(
                 f"output: there is no output {self.output!r}, as the model's outputs have no "
-                "names; give numbers, or "
-                "output_names="
+                "names; pass an index, or name the outputs with output_names="
             )
-        for which in _several(self.output) if len(self.names) > 2 else ():
-            self.number(which, len(self.names))
+        # Two names may belong to one score, so they do not yet say how many outputs there are.
+        if len(self.names) > 2:
+            for which in wanted:
+                self.index(which, len(self.names))
 
     def __call__(self, raw: Any, rows: int) -> Tensor:
-        """Return the chosen outputs of the model's answer for `rows` rows."""
+        """Return the outputs to explain, from what the model returned for `rows` rows."""
         if callable(self.output):
             raw = self.output(raw)
-        answer = _tensor(raw)
-        if answer.numel() == rows:
-            answer = answer.reshape(rows)
-        if answer.ndim not in (1, 2) or len(answer) != rows or answer.numel() == 0:
-            raise ModelError(
-                f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted "
-                f"({rows},) or ({rows}, k). "
-                "Pass output= a function of the model's output that gives such a shape"
-            )
-        outputs = 1 if answer.ndim == 1 else answer.shape[1]
-        known = (
-            len(self.names) == outputs if callable(self.output) else bool(self.names_of(outputs))
-        )
-        if self.checked and not known:
+        answer = _shaped(_tensor(raw), rows)
+        self._check_names(1 if answer.ndim == 1 else answer.shape[1])
+
+        scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
+        return self._selected(scaled) if self._is_selection() else scaled
+
+    def _is_selection(self) -> bool:
+        """Return whether some outputs are wanted by index or name."""
+        return self.output is not None and not callable(self.output)
+
+    def _check_names(self, outputs: int) -> None:
+        if not self.checked:
+            return
+        names = self.names if callable(self.output) else self.names_of(outputs)
+        if len(names) != outputs:
             raise InputError(
                 f"output_names: wanted {outputs}, one for each output, got {len(self.names)}"
             )
-        scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
-        return scaled if self.output is None or callable(self.output) else self._selected(scaled)
 
     def _selected(self, answer: Tensor) -> Tensor:
         table = answer[:, None] if answer.ndim == 1 else answer
-        wanted = [self.number(which, table.shape[1]) for which in _several(self.output)]
-        return table[:, wanted[0]] if isinstance(self.output, int | str) else table[:, wanted]
+        outputs = table.shape[1]
+        columns = [self.index(which, outputs) for which in _as_list(self.output)]
+        is_single = isinstance(self.output, int | str)
+        return table[:, columns[0]] if is_single else table[:, columns]
 
-    def number(self, which: Any, outputs: int) -> int:
-        """Return the number of an output given by number or name."""
-        names = self.names_of(outputs)
+    def index(self, which: Any, outputs: int) -> int:
+        """Return the index of an output, given by index or name, among `outputs`."""
         if outputs == 1 and len(self.names) == 2:
-            return self._second_class(which)
+            return self._index_of_single_score(which)
+
+        names = self.names_of(outputs)
         if isinstance(which, str) and which in names:
             return names.index(which)
         if isinstance(which, int) and -outputs <= which < outputs:
             return which % outputs
-        known = f"{', '.join(names)} (0 to {outputs - 1})" if self.names else f"0 to {outputs - 1}"
+
+        known = f"0 to {outputs - 1}"
+        if self.names:
+            known = f"{', '.join(names)} ({known})"
         raise InputError(f"output: there is no output {which!r}; the model has {outputs}: {known}")
 
-    def _second_class(self, which: Any) -> int:
-        """Return 0, the only output, where the score of two classes is asked for by the class it
-        speaks for.
-        """
-        if which in (1, -1, self.names[1]):
+    def _index_of_single_score(self, which: Any) -> int:
+        """Return 0 if the second of two classes is wanted: the one score is its score."""
+        second = self.names[1]
+        if which in (1, -1, second):
             return 0
         raise InputError(
-            f"output: there is one score for two classes, that of {self.names[1]!r} (1), got "
-            f"{which!r}; "
+            f"output: there is one score for two classes, that of {second!r} (1), got {which!r}; "
             "try scale='log-odds' for both"
         )
 
     def names_of(self, outputs: int) -> list[str]:
-        """Return the names of all outputs, where there are so many names; of a score for two
-        classes, the second's.
-        """
+        """Return the names of all outputs; none if the known names do not fit their number."""
         if len(self.names) == outputs:
             return list(self.names)
-        return [self.names[1]] if outputs == 1 and len(self.names) == 2 else []
+        if len(self.names) == 2 and outputs == 1:
+            return [self.names[1]]  # the one score of two classes is the second's
+        return []
 
     def chosen_names(self, outputs: int) -> list[str]:
-        """Return the names of the outputs that are explained, `outputs` of them; none where they
-        are not known.
-        """
-        if self.output is None or (callable(self.output) and self.checked):
+        """Return the names of the explained outputs; none where they are not known."""
+        if self.output is None:
             return self.names_of(outputs)
         if callable(self.output):
-            return []
+            return self.names_of(outputs) if self.checked else []
+        return [self._name(which) for which in _as_list(self.output)]
+
+    def _name(self, which: int | str) -> str:
         if not self.names:
-            return [f"output {which}" for which in _several(self.output)]
-        return [
-            which if isinstance(which, str) else self.names[which]
-            for which in _several(self.output)
-        ]
+            return f"output {which}"
+        return which if isinstance(which, str) else self.names[which]
+
+
+def _shaped(answer: Tensor, rows: int) -> Tensor:
+    """Return an answer as (n,) or (n, k), or raise if it has no such shape."""
+    if answer.numel() == rows:
+        return answer.reshape(rows)
+    if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
+        raise ModelError(
+            f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or "
+            f"({rows}, k). Pass output= a function of the model's output that gives such a shape"
+        )
+    return answer
+
+
+def _tensor(raw: Any) -> Tensor:
+    """Return an answer as a floating-point tensor, which may share the model's memory."""
+    if isinstance(raw, Tensor):
+        return raw if raw.is_floating_point() else raw.double()
+    try:
+        is_several = isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)
+        if is_several:
+            raise TypeError("several arrays")
+        # torch wants memory that is aligned, writable and without negative strides
+        array = np.require(raw, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"the model returned a {type(raw).__name__}, which is not an array of numbers; "
+            "pass output= a function that extracts the array"
+        ) from error
+    return torch.from_numpy(array)
+
+
+# Scales
 
 
 def rescaled(
     answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False
 ) -> Tensor:
-    """Return outputs on the scale asked for: softmax or sigmoid of margins, or the log-odds of each
-    class.
-    """
-    if scale in (None, form, "margin", "logit"):
+    """Return outputs (n,) or (n, k) of a form on the wanted scale."""
+    if scale is None or scale == form or scale in MARGINS:
         return answer
-    apart = answer.ndim == 1 or independent
+    is_each_alone = answer.ndim == 1 or independent
     if scale == "probability":
-        return answer.sigmoid() if apart else answer.softmax(dim=1)
-    if form == "margin":
-        return answer if apart else _log_odds_of_margins(answer)
-    return _log_odds_of_chances(answer)
+        return answer.sigmoid() if is_each_alone else answer.softmax(dim=1)
+    if form != "margin":
+        return _log_odds_of_probabilities(answer)
+    return answer if is_each_alone else _log_odds_of_margins(answer)
 
 
 def _log_odds_of_margins(margins: Tensor) -> Tensor:
-    """Return z_c - log(sum over the other classes of exp z), which is log p_c / (1 - p_c) and loses
-    no digits.
+    """Return z_c - log(sum over the other classes of exp z) for margins z (n, k).
+
+    That is log p_c / (1 - p_c) for p = softmax(z), without the digits lost where p_c is almost 1.
     """
-    own = torch.eye(margins.shape[1], dtype=torch.bool, device=margins.device)
-    others = [margins[:, ~own[c]].logsumexp(dim=1) for c in range(margins.shape[1])]
-    return margins - torch.stack(others, dim=1)
+    classes = range(margins.shape[1])
+    others = [[other for other in classes if other != c] for c in classes]
+    rest = [margins[:, columns].logsumexp(dim=1) for columns in others]
+    return margins - torch.stack(rest, dim=1)
 
 
-def _log_odds_of_chances(chances: Tensor) -> Tensor:
-    if bool((chances < 0).any() | (chances > 1).any()):
+def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
+    lowest = float(probabilities.min())
+    highest = float(probabilities.max())
+    if lowest < 0 or highest > 1:
         raise ModelError(
-            "scale='log-odds' needs probabilities, and the model returned "
-            f"{float(chances.min()):.4g} to "
-            f"{float(chances.max()):.4g}; leave scale out, or pass output= a function that makes "
-            "the numbers you want"
+            f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "
+            f"{highest:.4g}; leave scale out, or pass output= a function that makes the numbers "
+            "you want"
         )
-    return chances.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
+    return probabilities.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
 
 
-def _tensor(raw: Any) -> Tensor:
-    if isinstance(raw, Tensor):
-        return raw if raw.is_floating_point() else raw.double()
-    try:
-        if isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw):
-            raise TypeError
-        return torch.from_numpy(
-            np.array(raw, dtype=np.float64)
-        )  # a copy: the model may use its memory again
-    except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"the model returned a {type(raw).__name__} that is no array of numbers; "
-            "pass output= a function that picks the array out of it"
-        ) from error
+# What users give
 
 
-def _several(output: Any) -> list[Any]:
+def _as_list(output: Any) -> list[Any]:
     return [output] if isinstance(output, int | str) else list(output)
 
 
 def checked_output(output: Any) -> Output:
-    """Return `output` as None, a function, an index or name, or a list of them, or raise."""
+    """Return `output` as None, a function, an index or name, or a list of those, or raise."""
     if output is None:
         return None
     if callable(output):
         return output  # type: ignore[no-any-return]
-    several = isinstance(output, Sequence | np.ndarray) and not isinstance(output, str)
-    wanted = list(output) if several else [output]
-    if not wanted or not all(
-        isinstance(one, int | str | np.integer) and not isinstance(one, bool) for one in wanted
-    ):
+
+    is_several = isinstance(output, Sequence | np.ndarray) and not isinstance(output, str)
+    wanted = list(output) if is_several else [output]
+    if not wanted or not all(_is_index_or_name(which) for which in wanted):
         raise InputError(
             "output: wanted a class's index or name, several, or a function of the model's "
             f"output; got {output!r}"
         )
-    plain: list[Any] = [one if isinstance(one, str) else int(one) for one in wanted]
-    return plain if several else plain[0]
+    plain: list[Any] = [which if isinstance(which, str) else int(which) for which in wanted]
+    return plain if is_several else plain[0]
+
+
+def _is_index_or_name(which: Any) -> bool:
+    return isinstance(which, int | str | np.integer) and not isinstance(which, bool)
 
 
 def checked_scale(scale: Any, output: Output) -> Scale | None:
-    """Return the scale asked for, or raise."""
-    if scale is not None and scale not in get_args(Scale):
+    """Return the wanted scale, or raise."""
+    if scale is None:
+        return None
+    if scale not in get_args(Scale):
+        known = ", ".join(get_args(Scale))
         raise InputError(
-            f"scale: wanted one of {', '.join(get_args(Scale))}, or none for the model's own; got "
-            f"{scale!r}"
+            f"scale: wanted one of {known}, or none for the model's own; got {scale!r}"
         )
-    if scale is not None and callable(output):
+    if callable(output):
         raise InputError(
-            "scale: a function given as output= makes its own scale; give one of the two"
+            "scale: a function given as output= makes its own scale; pass only one of the two"
         )
     return scale  # type: ignore[no-any-return]

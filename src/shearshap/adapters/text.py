@@ -1,12 +1,19 @@
-"""Hugging Face text classifiers: a text's tokens, or its words, are the players.
+"""Hugging Face text classifiers: the tokens of a text, or its words, are the players.
 
-Every text is a game of its own, since no two have the same players; an absent token is replaced by
-the mask.
+No two texts have the same players, so every text is a game of its own. For the players "words":
+
+    text                "the film was badly"
+    tokens (t,)         [CLS]  the  film  was  bad  ##ly  [SEP]
+    content (d,)                1    2     3    4    5            positions of the players' tokens
+    owners (d,)                 0    1     2    3    3            the player each one belongs to
+    names (p,)                 the  film  was  badly
+
+Tokens such as [CLS] and [SEP] always stay. A token of an absent player is replaced by the mask.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -20,68 +27,84 @@ from shearshap.explanation import Explanation
 if TYPE_CHECKING:
     from shearshap.explainer import Explainer
 
+Kind = Literal["tokens", "words"]
+
 
 def text_classifier(model: Any) -> "TextClassifier | None":
-    """Return the text classifier of a `transformers` pipeline or a pair (model, tokenizer); None of
-    anything else.
-    """
-    parts = (
-        model
-        if isinstance(model, tuple)
-        else (getattr(model, "model", None), getattr(model, "tokenizer", None))
-    )
-    if (
-        len(parts) != 2
-        or not isinstance(parts[0], nn.Module)
-        or not hasattr(parts[1], "convert_tokens_to_ids")
-    ):
+    """Adapt a `transformers` pipeline or a pair (model, tokenizer); None for anything else."""
+    if isinstance(model, tuple):
+        pair = model
+    else:
+        pair = (getattr(model, "model", None), getattr(model, "tokenizer", None))
+    if len(pair) != 2:
         return None
-    return TextClassifier(*parts)
+
+    network, tokenizer = pair
+    if not isinstance(network, nn.Module) or not hasattr(tokenizer, "convert_tokens_to_ids"):
+        return None
+    return TextClassifier(network, tokenizer)
+
+
+def player_kind(groups: Any) -> Kind:
+    """Return what the players of a text are, from the option `groups`."""
+    if groups is None:
+        return "tokens"
+    if isinstance(groups, str) and groups in ("tokens", "words"):
+        return groups  # type: ignore[return-value]
+    raise InputError(f"groups: for texts, wanted 'tokens' or 'words', got {groups!r}")
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text in tokens: the template holds those that always stay, such as [CLS] and [SEP]."""
+    """A text in tokens, and the players that own them."""
 
-    template: Tensor  #: (t,) all token ids
-    content: Tensor  #: (d,) where in the template the players' tokens stand
-    owner: list[int]  #: (d,) the player that owns each of them
-    names: list[str]  #: of the players: their piece of the text
+    tokens: Tensor  #: (t,) the ids of all tokens
+    content: Tensor  #: (d,) the positions of the tokens that players own
+    owners: list[int]  #: (d,) the player that owns each of them
+    names: list[str]  #: (p,) the players' pieces of the text
+
+    @property
+    def row(self) -> Tensor:
+        """The ids of the tokens that players own, (d,)."""
+        return self.tokens[self.content]
 
 
-class Framed(nn.Module):
-    """A classifier of the content tokens alone, (n, d), put into their template."""
+class FramedClassifier(nn.Module):
+    """Classifies texts by the tokens that players own, (n, d); the other tokens frame them."""
 
     def __init__(self, model: nn.Module, text: Text) -> None:
         super().__init__()
-        self.model, self.text = model, text
+        self.model = model
+        self.text = text
         self.config = getattr(model, "config", None)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map content tokens (n, d) to logits (n, k)."""
-        whole = self.text.template.to(tokens.device).expand(len(tokens), -1).clone()
-        whole[:, self.text.content] = tokens
-        return self._logits(input_ids=whole)
+    def forward(self, content: Tensor) -> Tensor:
+        """Map the players' tokens (n, d) to logits (n, k)."""
+        tokens = self.text.tokens.to(content.device).repeat(len(content), 1)
+        tokens[:, self.text.content] = content
+        mask = torch.ones_like(tokens)
+        return self.model(input_ids=tokens, attention_mask=mask).logits  # type: ignore[no-any-return]
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Map content tokens (n, d) to embeddings (n, d, e)."""
-        return self.model.get_input_embeddings()(tokens)  # type: ignore[no-any-return, operator]
+    def embed(self, content: Tensor) -> Tensor:
+        """Map tokens (..., d) to embeddings (..., d, e)."""
+        return self.model.get_input_embeddings()(content)  # type: ignore[no-any-return, operator]
 
     def from_embeddings(self, embedded: Tensor) -> Tensor:
-        """Map embeddings of the content (n, d, e) to logits (n, k)."""
-        frame = self.embed(self.text.template.to(embedded.device)).to(embedded.dtype)
-        place = torch.zeros(
-            len(frame), len(self.text.content), dtype=frame.dtype, device=frame.device
-        )
-        place[self.text.content, torch.arange(len(self.text.content))] = 1
-        # a product with 0s and 1s, since writing into a tensor cannot be differentiated in batches
-        kept = frame * (1 - place.sum(dim=1))[:, None]
-        return self._logits(inputs_embeds=kept + torch.einsum("td,nde->nte", place, embedded))
+        """Map embeddings of the players' tokens (n, d, e) to logits (n, k)."""
+        frame = self.embed(self.text.tokens.to(embedded.device)).to(embedded.dtype)
+        # Products with 0s and 1s, since writing into a tensor cannot be differentiated in batches.
+        place = self._placement(frame)
+        fixed = frame * (1 - place.sum(dim=1))[:, None]
+        whole = fixed + torch.einsum("td,nde->nte", place, embedded)
+        mask = torch.ones(whole.shape[:2], dtype=torch.long, device=whole.device)
+        return self.model(inputs_embeds=whole, attention_mask=mask).logits  # type: ignore[no-any-return]
 
-    def _logits(self, **inputs: Tensor) -> Tensor:
-        shape = next(iter(inputs.values())).shape[:2]
-        mask = torch.ones(shape, dtype=torch.long, device=next(iter(inputs.values())).device)
-        return self.model(**inputs, attention_mask=mask).logits  # type: ignore[no-any-return]
+    def _placement(self, frame: Tensor) -> Tensor:
+        """Return the matrix (t, d) of 0s and 1s that puts the players' tokens into the text."""
+        content = self.text.content
+        place = torch.zeros(len(frame), len(content), dtype=frame.dtype, device=frame.device)
+        place[content, torch.arange(len(content))] = 1
+        return place
 
 
 @dataclass(frozen=True)
@@ -91,155 +114,205 @@ class TextClassifier:
     model: nn.Module
     tokenizer: Any
 
-    def explain(
-        self,
-        explainer: "Explainer",
-        texts: Any,
-        *,
-        budget: int | None,
-        tol: float | None,
-        interactions: bool,
-        progress: bool | None,
-    ) -> Explanation:
-        """Explain texts one after the other, each at all its coalitions at once."""
-        kind, absent = _kind(explainer.groups), self._absent(explainer.background)
-        if explainer.feature_names is not None:
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The labels, in the order of the outputs; none if the model does not name them."""
+        config = getattr(self.model, "config", None)
+        labels = getattr(config, "id2label", None) or {}
+        return tuple(str(labels[number]) for number in sorted(labels))
+
+    def check(self, *, feature_names: Any = None) -> None:
+        """Raise if the tokenizer, or an option of the explainer, does not go with texts."""
+        if feature_names is not None:
             raise InputError(
                 "feature_names: the players of a text are named by its own words; leave "
                 "feature_names out"
             )
         if not getattr(self.tokenizer, "is_fast", False):
             raise InputError(
-                "model: the tokenizer does not tell where its tokens stand in a text; use a fast "
-                "one"
+                "model: this tokenizer does not report where in the text its tokens are; use a "
+                "fast tokenizer"
             )
-        split = [self._split(text, kind, at) for at, text in enumerate(_checked(texts))]
-        found = []
-        with (
-            evaluating(self.model, explainer.device),
-            progress_bar(progress, total=len(split), unit=" texts") as bar,
-        ):
-            for text in split:
-                one = self._one(explainer, text, absent)
-                rows = text.template[text.content][None]
-                found.append(
-                    one(rows, budget=budget, tol=tol, interactions=interactions, progress=False)
-                )
-                bar.update()
-        return _joined(found, split, kind)
 
-    def _one(self, explainer: "Explainer", text: Text, absent: int) -> "Explainer":
-        """Return the explainer of one text."""
-        labels = getattr(getattr(self.model, "config", None), "id2label", None) or {}
-        known = None if callable(explainer.output) else [str(labels[at]) for at in sorted(labels)]
-        names = explainer.output_names or known
-        return replace(
-            explainer,
-            model=Framed(self.model, text),
-            background=torch.full((1, len(text.content)), absent),
-            groups=np.array(text.owner),
-            output_names=names,
-            feature_names=None,
-            device=None,
-        )
-
-    def _absent(self, background: Any) -> int:
-        """Return the token that stands for an absent one."""
-        tokens = self.tokenizer
-        if isinstance(background, str):
-            number = tokens.convert_tokens_to_ids(background)
-            if number is None or (number == tokens.unk_token_id and background != tokens.unk_token):
-                raise InputError(
-                    f"background: the tokenizer knows no token {background!r}; try "
-                    f"{tokens.mask_token!r}"
-                )
-            return int(number)
-        if background is not None:
+    def absent_token(self, background: Any) -> int:
+        """Return the id of the token that replaces absent ones."""
+        if background is None:
+            return self._default_absent_token()
+        if not isinstance(background, str):
             raise InputError(
                 "background: for texts, wanted a token such as '[MASK]', got "
                 f"{type(background).__name__}"
             )
-        known = (
-            tokens.mask_token_id,
-            tokens.unk_token_id,
-            tokens.pad_token_id,
-            tokens.eos_token_id,
-        )
-        number = next((number for number in known if number is not None), None)
-        if number is None:
-            raise InputError(
-                "background: the tokenizer has no mask; pass a token that stands for an absent one"
-            )
-        return int(number)
 
-    def _split(self, text: str, kind: str, at: int) -> Text:
-        """Return a text's tokens and who owns them."""
-        coded = self.tokenizer(
+        tokenizer = self.tokenizer
+        token = tokenizer.convert_tokens_to_ids(background)
+        is_unknown = token == tokenizer.unk_token_id and background != tokenizer.unk_token
+        if token is None or is_unknown:
+            raise InputError(
+                f"background: the tokenizer has no token {background!r}; try "
+                f"{tokenizer.mask_token!r}"
+            )
+        return int(token)
+
+    def _default_absent_token(self) -> int:
+        """Return the mask, or the first of its substitutes that the tokenizer has."""
+        tokenizer = self.tokenizer
+        candidates = (
+            tokenizer.mask_token_id,
+            tokenizer.unk_token_id,
+            tokenizer.pad_token_id,
+            tokenizer.eos_token_id,
+        )
+        for token in candidates:
+            if token is not None:
+                return int(token)
+        raise InputError(
+            "background: the tokenizer has no mask; pass the token that replaces absent ones"
+        )
+
+    def texts(self, rows: Any, kind: Kind) -> list[Text]:
+        """Return texts in tokens, or raise if the rows are no texts."""
+        return [self._text(text, kind, number) for number, text in enumerate(_checked_texts(rows))]
+
+    def _text(self, text: str, kind: Kind, number: int) -> Text:
+        encoding = self.tokenizer(
             text, truncation=True, return_special_tokens_mask=True, return_offsets_mapping=True
         )
-        ids, special = coded["input_ids"], coded["special_tokens_mask"]
-        content = [place for place, fixed in enumerate(special) if not fixed]
+        tokens = encoding["input_ids"]
+        is_special = encoding["special_tokens_mask"]
+        content = [position for position in range(len(tokens)) if not is_special[position]]
         if not content:
-            raise InputError(f"rows: there are no tokens in text {at}, {text!r}")
-        spans = [coded["offset_mapping"][place] for place in content]
-        words = coded.word_ids() if kind == "words" else list(range(len(ids)))
-        _, owner = np.unique([words[place] for place in content], return_inverse=True)
-        names = [_piece(text, [span for span, own in zip(spans, owner, strict=True) if own == player])
-                 for player in range(int(owner.max()) + 1)]  # fmt: skip
-        return Text(torch.tensor(ids), torch.tensor(content), owner.tolist(), names)
+            raise InputError(f"rows: text {number} has no tokens: {text!r}")
 
+        pieces = encoding.word_ids() if kind == "words" else range(len(tokens))
+        _, owners = np.unique([pieces[position] for position in content], return_inverse=True)
+        spans = np.array([encoding["offset_mapping"][position] for position in content])
+        names = [_piece(text, spans[owners == player]) for player in range(owners.max() + 1)]
+        return Text(torch.tensor(tokens), torch.tensor(content), owners.tolist(), names)
 
-def _piece(text: str, spans: list[tuple[int, int]]) -> str:
-    return text[min(start for start, _ in spans) : max(stop for _, stop in spans)]
-
-
-def _kind(groups: Any) -> str:
-    if groups is None:
-        return "tokens"
-    if isinstance(groups, str) and groups in ("tokens", "words"):
-        return groups
-    raise InputError(f"groups: for texts, wanted 'tokens' or 'words', got {groups!r}")
-
-
-def _checked(texts: Any) -> list[str]:
-    if isinstance(texts, str):
-        raise InputError("rows: wanted a list of texts, got one text; pass [text]")
-    listed = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, Mapping) else []
-    wrong = next((one for one in listed if not isinstance(one, str)), None)
-    if not listed or wrong is not None:
-        raise InputError(
-            f"rows: wanted a list of texts, got {type(texts if wrong is None else wrong).__name__}"
+    def explain(
+        self,
+        explainer: "Explainer",
+        rows: Any,
+        *,
+        budget: int | None,
+        tol: float | None,
+        interactions: bool,
+        progress: bool | None,
+    ) -> Explanation:
+        """Explain texts; see `explain_texts`."""
+        return explain_texts(
+            self,
+            explainer,
+            rows,
+            budget=budget,
+            tol=tol,
+            interactions=interactions,
+            progress=progress,
         )
-    return listed
 
 
-def _joined(found: list[Explanation], split: list[Text], kind: str) -> Explanation:
-    """Return one explanation of all texts; those with fewer players have players without a name and
-    a share of 0.
-    """
-    players = max(len(text.names) for text in split)
-    words = np.full((len(split), players), "", dtype=object)
-    for at, text in enumerate(split):
-        words[at, : len(text.names)] = text.names
-    methods = dict.fromkeys(one.method for one in found)
-    alone = len(split) == 1
+def _piece(text: str, spans: Any) -> str:
+    """Return the piece of a text from the first to the last of some spans (n, 2)."""
+    return text[spans[:, 0].min() : spans[:, 1].max()]
+
+
+def _checked_texts(rows: Any) -> list[str]:
+    if isinstance(rows, str):
+        raise InputError("rows: wanted a list of texts, got one text; pass [text]")
+    is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping)
+    texts = list(rows) if is_list else []
+    if not texts:
+        raise InputError(f"rows: wanted a list of texts, got {type(rows).__name__}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"rows: wanted a list of texts, got {type(text).__name__}")
+    return texts
+
+
+# The loop over texts, which belongs to the engine
+
+
+def explain_texts(
+    classifier: TextClassifier,
+    explainer: "Explainer",
+    rows: Any,
+    *,
+    budget: int | None,
+    tol: float | None,
+    interactions: bool,
+    progress: bool | None,
+) -> Explanation:
+    """Explain texts one after the other, each at all its coalitions at once."""
+    kind = player_kind(explainer.groups)
+    absent = classifier.absent_token(explainer.background)
+    classifier.check(feature_names=explainer.feature_names)
+    texts = classifier.texts(rows, kind)
+
+    explanations = []
+    with (
+        evaluating(classifier.model, explainer.device),
+        progress_bar(progress, total=len(texts), unit=" texts") as bar,
+    ):
+        for text in texts:
+            of_text = _explainer_of_text(classifier, explainer, text, absent)
+            explanations.append(
+                of_text(
+                    text.row[None],
+                    budget=budget,
+                    tol=tol,
+                    interactions=interactions,
+                    progress=False,
+                )
+            )
+            bar.update()
+    return _joined(explanations, texts, kind)
+
+
+def _explainer_of_text(
+    classifier: TextClassifier, explainer: "Explainer", text: Text, absent: int
+) -> "Explainer":
+    labels = () if callable(explainer.output) else classifier.output_names
     return replace(
-        found[0],
-        values=_padded([one.values for one in found], 1),
-        base_values=np.concatenate([one.base_values for one in found]),
-        predictions=np.concatenate([one.predictions for one in found]),
-        standard_errors=_padded([one.standard_errors for one in found], 1),
-        interactions=_padded([one.interactions for one in found], 2),
-        cross_contribution=_padded([one.cross_contribution for one in found], 2),
-        evaluations=max(one.evaluations for one in found),
-        derivative_passes=max(one.derivative_passes for one in found),
-        degrees_of_freedom=min(one.degrees_of_freedom for one in found),
-        row_evaluations=_padded([one.row_evaluations for one in found], 0),
-        converged=_padded([one.converged for one in found], 0),
+        explainer,
+        model=FramedClassifier(classifier.model, text),
+        background=torch.full((1, len(text.content)), absent),
+        groups=np.array(text.owners),
+        output_names=explainer.output_names or labels or None,
+        feature_names=None,
+        device=None,
+    )
+
+
+def _joined(explanations: list[Explanation], texts: list[Text], kind: Kind) -> Explanation:
+    """Return one explanation of all texts.
+
+    A text with fewer players than another gets players without a name, whose value is 0.
+    """
+    players = max(len(text.names) for text in texts)
+    words = np.full((len(texts), players), "", dtype=object)
+    for row, text in enumerate(texts):
+        words[row, : len(text.names)] = text.names
+
+    names = texts[0].names
+    if len(texts) > 1:
+        names = [f"{kind.removesuffix('s')} {player}" for player in range(players)]
+    methods = dict.fromkeys(each.method for each in explanations)
+    return replace(
+        explanations[0],
+        values=_padded([each.values for each in explanations], 1),
+        base_values=np.concatenate([each.base_values for each in explanations]),
+        predictions=np.concatenate([each.predictions for each in explanations]),
+        standard_errors=_padded([each.standard_errors for each in explanations], 1),
+        interactions=_padded([each.interactions for each in explanations], 2),
+        cross_contribution=_padded([each.cross_contribution for each in explanations], 2),
+        evaluations=max(each.evaluations for each in explanations),
+        derivative_passes=max(each.derivative_passes for each in explanations),
+        degrees_of_freedom=min(each.degrees_of_freedom for each in explanations),
+        row_evaluations=_padded([each.row_evaluations for each in explanations], 0),
+        converged=_padded([each.converged for each in explanations], 0),
         method=", ".join(methods),
-        feature_names=split[0].names
-        if alone
-        else [f"{kind.removesuffix('s')} {at}" for at in range(players)],
+        feature_names=names,
         data=None,
         display_data=words,
         index=np.arange(len(split)),
@@ -247,18 +320,18 @@ def _joined(found: list[Explanation], split: list[Text], kind: str) -> Explanati
 
 
 def _padded(parts: list[Any], axes: int) -> Any:
-    """Return arrays (1, p, ...) of several texts as one, with zeros behind on the first `axes` axes
-    after the rows.
+    """Return arrays (1, p, ...) of several texts as one, padded with zeros to the same p.
+
+    `axes` is how many axes of players follow the axis of rows.
     """
     if any(part is None for part in parts):
         return None
-    most = [max(part.shape[axis] for part in parts) for axis in range(1, 1 + axes)]
+    players = max(part.shape[1] for part in parts) if axes else 0
 
     def pad(part: Any) -> Any:
-        behind = [
-            (0, most[axis - 1] - part.shape[axis]) if 0 < axis <= axes else (0, 0)
-            for axis in range(part.ndim)
-        ]
-        return np.pad(part, behind)
+        widths = [(0, 0)] * part.ndim
+        for axis in range(1, 1 + axes):
+            widths[axis] = (0, players - part.shape[axis])
+        return np.pad(part, widths)
 
     return np.concatenate([pad(part) for part in parts])
