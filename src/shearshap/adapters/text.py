@@ -12,20 +12,14 @@ Tokens such as [CLS] and [SEP] always stay. A token of an absent player is repla
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shearshap.adapters.modules import evaluating
-from shearshap.engine.progress import progress_bar
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation
-
-if TYPE_CHECKING:
-    from shearshap.explainer import Explainer
 
 Kind = Literal["tokens", "words"]
 
@@ -190,27 +184,6 @@ class TextClassifier:
         names = [_piece(text, spans[owners == player]) for player in range(owners.max() + 1)]
         return Text(torch.tensor(tokens), torch.tensor(content), owners.tolist(), names)
 
-    def explain(
-        self,
-        explainer: "Explainer",
-        rows: Any,
-        *,
-        budget: int | None,
-        tol: float | None,
-        interactions: bool,
-        progress: bool | None,
-    ) -> Explanation:
-        """Explain texts; see `explain_texts`."""
-        return explain_texts(
-            self,
-            explainer,
-            rows,
-            budget=budget,
-            tol=tol,
-            interactions=interactions,
-            progress=progress,
-        )
-
 
 def _piece(text: str, spans: Any) -> str:
     """Return the piece of a text from the first to the last of some spans (n, 2)."""
@@ -228,110 +201,3 @@ def _checked_texts(rows: Any) -> list[str]:
         if not isinstance(text, str):
             raise InputError(f"rows: wanted a list of texts, got {type(text).__name__}")
     return texts
-
-
-# The loop over texts, which belongs to the engine
-
-
-def explain_texts(
-    classifier: TextClassifier,
-    explainer: "Explainer",
-    rows: Any,
-    *,
-    budget: int | None,
-    tol: float | None,
-    interactions: bool,
-    progress: bool | None,
-) -> Explanation:
-    """Explain texts one after the other, each at all its coalitions at once."""
-    kind = player_kind(explainer.groups)
-    absent = classifier.absent_token(explainer.background)
-    classifier.check(feature_names=explainer.feature_names)
-    texts = classifier.texts(rows, kind)
-
-    explanations = []
-    with (
-        evaluating(classifier.model, explainer.device),
-        progress_bar(progress, total=len(texts), unit=" texts") as bar,
-    ):
-        for text in texts:
-            of_text = _explainer_of_text(classifier, explainer, text, absent)
-            explanations.append(
-                of_text(
-                    text.row[None],
-                    budget=budget,
-                    tol=tol,
-                    interactions=interactions,
-                    progress=False,
-                )
-            )
-            bar.update()
-    return _joined(explanations, texts, kind)
-
-
-def _explainer_of_text(
-    classifier: TextClassifier, explainer: "Explainer", text: Text, absent: int
-) -> "Explainer":
-    labels = () if callable(explainer.output) else classifier.output_names
-    return replace(
-        explainer,
-        model=FramedClassifier(classifier.model, text),
-        background=torch.full((1, len(text.content)), absent),
-        groups=np.array(text.owners),
-        output_names=explainer.output_names or labels or None,
-        feature_names=None,
-        device=None,
-    )
-
-
-def _joined(explanations: list[Explanation], texts: list[Text], kind: Kind) -> Explanation:
-    """Return one explanation of all texts.
-
-    A text with fewer players than another gets players without a name, whose value is 0.
-    """
-    players = max(len(text.names) for text in texts)
-    words = np.full((len(texts), players), "", dtype=object)
-    for row, text in enumerate(texts):
-        words[row, : len(text.names)] = text.names
-
-    names = texts[0].names
-    if len(texts) > 1:
-        names = [f"{kind.removesuffix('s')} {player}" for player in range(players)]
-    methods = dict.fromkeys(each.method for each in explanations)
-    return replace(
-        explanations[0],
-        values=_padded([each.values for each in explanations], 1),
-        base_values=np.concatenate([each.base_values for each in explanations]),
-        predictions=np.concatenate([each.predictions for each in explanations]),
-        standard_errors=_padded([each.standard_errors for each in explanations], 1),
-        interactions=_padded([each.interactions for each in explanations], 2),
-        cross_contribution=_padded([each.cross_contribution for each in explanations], 2),
-        evaluations=max(each.evaluations for each in explanations),
-        derivative_passes=max(each.derivative_passes for each in explanations),
-        degrees_of_freedom=min(each.degrees_of_freedom for each in explanations),
-        row_evaluations=_padded([each.row_evaluations for each in explanations], 0),
-        converged=_padded([each.converged for each in explanations], 0),
-        method=", ".join(methods),
-        feature_names=names,
-        data=None,
-        display_data=words,
-        index=np.arange(len(split)),
-    )
-
-
-def _padded(parts: list[Any], axes: int) -> Any:
-    """Return arrays (1, p, ...) of several texts as one, padded with zeros to the same p.
-
-    `axes` is how many axes of players follow the axis of rows.
-    """
-    if any(part is None for part in parts):
-        return None
-    players = max(part.shape[1] for part in parts) if axes else 0
-
-    def pad(part: Any) -> Any:
-        widths = [(0, 0)] * part.ndim
-        for axis in range(1, 1 + axes):
-            widths[axis] = (0, players - part.shape[axis])
-        return np.pad(part, widths)
-
-    return np.concatenate([pad(part) for part in parts])

@@ -7,11 +7,17 @@ import numpy as np
 import torch
 
 from shearshap.adapters.modules import evaluating
-from shearshap.adapters.text import FramedClassifier, Text, TextClassifier, text_classifier
+from shearshap.adapters.text import (
+    FramedClassifier,
+    Kind,
+    Text,
+    TextClassifier,
+    player_kind,
+    text_classifier,
+)
 from shearshap.engine.clock import Clock
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run
-from shearshap.errors import InputError
 from shearshap.explanation import Explanation
 from shearshap.solvers import sampling
 from shearshap.solvers.task import Task
@@ -37,13 +43,10 @@ def _explained(
     classifier: TextClassifier, task: Task, run: Run, progress: bool | None
 ) -> Iterator[Explanation]:
     """Yield the explanation of each text, which has one row."""
-    if task.feature_names is not None:
-        raise InputError(
-            "feature_names: the players of a text are named by its own words; "
-            "leave feature_names out"
-        )
-    texts = classifier.texts(task.rows, task.groups)
+    classifier.check(feature_names=task.feature_names)
+    kind = player_kind(task.groups)
     absent = classifier.absent_token(task.background)
+    texts = classifier.texts(task.rows, kind)
     clock = Clock(run.deadline)
     with (
         evaluating(classifier.model, task.device),
@@ -53,7 +56,8 @@ def _explained(
             own = _text_task(task, classifier, text, absent)
             (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
             bar.update()
-            explanation = _named(explanation, text, number, alone=len(texts) == 1)
+            labels = list(text.names) if len(texts) == 1 else _places(text, kind)
+            explanation = _named(explanation, text, number, labels)
             done = number + 1
             if done < len(texts) and not clock.allowed(1, done):
                 note = clock.warning(done, len(texts), "texts")
@@ -65,31 +69,34 @@ def _explained(
 def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) -> Task:
     """Return the task of one text: its tokens are the inputs, its players own them."""
     names = task.output_names
-    if names is None and not callable(task.output):
+    if not names and not callable(task.output):
         names = classifier.output_names or None
     return replace(
         task,
         model=FramedClassifier(classifier.model, text),
-        rows=text.tokens[None],
+        rows=text.row[None],
         background=torch.full((1, len(text.content)), absent),
-        groups=np.array(text.owner),
+        groups=np.array(text.owners),
         output_names=names,
         device=None,
         index=None,
     )
 
 
-def _named(explanation: Explanation, text: Text, number: int, *, alone: bool) -> Explanation:
-    """Return the explanation with a text's words as data, and as names where it is alone.
+def _places(text: Text, kind: Kind) -> list[str]:
+    """Return the names of a text's players by their place, "word 0" and so on.
 
-    Of several texts the players go by their place, "word 0" and so on, as no two texts are alike.
+    They are for several texts, of which no two have the same words.
     """
-    words = np.array([text.names], dtype=object)
-    places = [f"{text.kind} {place}" for place in range(len(text.names))]
+    return [f"{kind.removesuffix('s')} {place}" for place in range(len(text.names))]
+
+
+def _named(explanation: Explanation, text: Text, number: int, names: list[str]) -> Explanation:
+    """Return the explanation with names for its players, and the text's words as their data."""
     return replace(
         explanation,
-        feature_names=list(text.names) if alone else places,
+        feature_names=names,
         index=np.array([number]),
         data=None,
-        display_data=words,
+        display_data=np.array([text.names], dtype=object),
     )
