@@ -34,21 +34,21 @@ const shrunk = element => {
 };
 const crosses = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 const within = (a, b) => a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
-const found = [];
+const unreadable = [];
 for (const svg of document.querySelectorAll("svg")) {
   const name = svg.getAttribute("aria-label") || "";
   const frame = svg.getBoundingClientRect();
   const texts = [...svg.querySelectorAll("text")]
     .map(element => ({text: element.textContent.trim(), box: shrunk(element)}))
     .filter(({text, box}) => text && box.left < box.right && box.top < box.bottom);
-  texts.forEach((one, i) => {
-    if (!within(one.box, frame)) found.push(`${name}: ${one.text} sticks out`);
+  texts.forEach((first, i) => {
+    if (!within(first.box, frame)) unreadable.push(`${name}: ${first.text} sticks out`);
     for (const other of texts.slice(i + 1)) {
-      if (crosses(one.box, other.box)) found.push(`${name}: ${one.text} overlaps ${other.text}`);
+      if (crosses(first.box, other.box)) unreadable.push(`${name}: ${first.text} overlaps ${other.text}`);
     }
   });
 }
-return found;
+return unreadable;
 """
 
 
@@ -160,5 +160,5 @@ def overlapping_text(driver: "Chrome") -> list[str]:
 
     Boxes are shrunk by a pixel on every side first: letters seldom fill theirs.
     """
-    found: list[str] = driver.execute_script(OVERLAPPING_TEXT)
-    return found
+    unreadable: list[str] = driver.execute_script(OVERLAPPING_TEXT)
+    return unreadable

@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 
 from shearshap import plots
 from shearshap.cli import app
-from shearshap.jobs import charts, job
+from shearshap.jobs import explained_charts as charts
 from shearshap.jobs import explained_page as document
+from shearshap.jobs import job
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

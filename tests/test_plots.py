@@ -1,4 +1,4 @@
-"""What the plots draw, read back from the axes: lengths, places, intervals, order, labels and colours."""
+"""What plots draw, read back from the axes: lengths, places, intervals, order, labels and colours."""
 
 import subprocess
 import sys
@@ -21,9 +21,9 @@ from matplotlib.text import Text
 from scipy.stats import t as student
 
 from shearshap import Explanation, InputError, explain_game, plots
-from shearshap.digits import decimals, written
-from shearshap.plots.canvas import GREY, LOW_TO_HIGH, LOWERS, RAISES, shorten, with_margin
-from shearshap.plots.points import swarm
+from shearshap.colours import GREY, LOWERS, RAISES
+from shearshap.digits import format_estimate
+from shearshap.plots.canvas import LOW_TO_HIGH, shorten
 
 NAMES = ["age", "a very long name of a player that nobody will read", "sex", "hours", "gain"]
 
@@ -62,10 +62,10 @@ def bars(ax: Axes) -> list[Rectangle]:
 
 def whiskers(ax: Axes) -> Any:
     """Return the ends of the error bars that lie flat, (n, 2, 2): from, to; x, y."""
-    found = [
+    flat = [
         c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "_nolegend_"
     ]
-    return np.array(found[0].get_segments()) if found else None
+    return np.array(flat[0].get_segments()) if flat else None
 
 
 def dots(ax: Axes) -> list[PathCollection]:
@@ -82,13 +82,15 @@ def column(ax: Axes) -> list[str]:
 
 def drawn_texts(axes: Axes) -> list[Text]:
     """Return all texts of axes but labels of ticks beyond the limits, which are not drawn."""
-    legend, found = axes.get_legend(), list(axes.texts)
+    legend = axes.get_legend()
+    texts = list(axes.texts)
     for axis in (axes.xaxis, axes.yaxis) if axes.axison else ():
         low, high = sorted(axis.get_view_interval())
         ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-        found += [axis.label, *(label for tick in ticks for label in (tick.label1, tick.label2))]
-    found += [] if legend is None else [legend.get_title(), *legend.get_texts()]
-    return [text for text in found if text.get_visible() and text.get_text()]
+        texts += [axis.label, *(label for tick in ticks for label in (tick.label1, tick.label2))]
+    if legend is not None:
+        texts += [legend.get_title(), *legend.get_texts()]
+    return [text for text in texts if text.get_visible() and text.get_text()]
 
 
 def check_texts(ax: Axes) -> None:
@@ -114,38 +116,38 @@ def check_texts(ax: Axes) -> None:
 
 
 def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
-    told = explanation(players=8)
-    ax = plots.waterfall(told, row=2, max_players=3)
-    order = np.argsort(-np.abs(told.values[2]))
-    sizes = [*told.values[2, order[:3]], told.values[2, order[3:]].sum()]
+    sample = explanation(players=8)
+    ax = plots.waterfall(sample, row=2, max_players=3)
+    order = np.argsort(-np.abs(sample.values[2]))
+    sizes = [*sample.values[2, order[:3]], sample.values[2, order[3:]].sum()]
     assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes)
     assert [bar.get_x() for bar in bars(ax)] == pytest.approx(2.0 + np.cumsum([0, *sizes[:-1]]))
-    assert bars(ax)[-1].get_x() + bars(ax)[-1].get_width() == pytest.approx(told.predictions[2])
+    assert bars(ax)[-1].get_x() + bars(ax)[-1].get_width() == pytest.approx(sample.predictions[2])
     assert [bar.get_y() + bar.get_height() / 2 for bar in bars(ax)] == pytest.approx([1, 2, 3, 4])
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == [
         LOWERS if s < 0 else RAISES for s in sizes
     ]
     named = [
-        f"{shorten(told.feature_names[n])} = {told.data[2, n]:.4g}".replace("-", "−")  # type: ignore[index]
+        f"{shorten(sample.feature_names[n])} = {sample.data[2, n]:.4g}".replace("-", "−")  # type: ignore[index]
         for n in order[:3]
     ]
     assert labels(ax) == ["base value", *named, "5 others", "prediction"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first line is on top
     (ends,) = [line for line in ax.lines if line.get_marker() == "D"]
-    assert np.asarray(ends.get_xdata()).tolist() == [2.0, told.predictions[2]]
+    assert np.asarray(ends.get_xdata()).tolist() == [2.0, sample.predictions[2]]
 
 
 def test_a_waterfalls_whiskers_are_the_intervals_of_single_players() -> None:
-    told = explanation(players=8)
-    assert told.standard_errors is not None
-    ax = plots.waterfall(told, max_players=3)
-    order = np.argsort(-np.abs(told.values[0]))[:3]
-    half = student.ppf(0.975, 9.0) * told.standard_errors[0, order]
-    ends = 2.0 + np.cumsum(told.values[0, order])
-    found = whiskers(ax)
-    assert found[:, 0, 0] == pytest.approx(ends - half)
-    assert found[:, 1, 0] == pytest.approx(ends + half)
-    assert column(ax)[1] == with_margin(told.values[0, order[0]], half[0], 2)
+    sample = explanation(players=8)
+    assert sample.standard_errors is not None
+    ax = plots.waterfall(sample, max_players=3)
+    order = np.argsort(-np.abs(sample.values[0]))[:3]
+    half = student.ppf(0.975, 9.0) * sample.standard_errors[0, order]
+    ends = 2.0 + np.cumsum(sample.values[0, order])
+    drawn = whiskers(ax)
+    assert drawn[:, 0, 0] == pytest.approx(ends - half)
+    assert drawn[:, 1, 0] == pytest.approx(ends + half)
+    assert column(ax)[1] == format_estimate(sample.values[0, order[0]], half[0], 2)
     assert "±" not in column(ax)[4]
     assert ax.get_xlabel() == "from base value to prediction, with 95 % intervals"
 
@@ -156,10 +158,10 @@ def test_without_standard_errors_there_are_no_whiskers() -> None:
     assert not any("±" in text for text in column(ax))
     assert ax.get_xlabel() == "from base value to prediction"
     for nothing in (np.nan, np.inf, 0.0):
-        told = replace(explanation(), standard_errors=np.full((6, 5), nothing))
-        assert whiskers(plots.waterfall(told)) is None
-    assert whiskers(plots.bar(told)) is None
-    assert plots.bar(told).get_xlabel() == "mean |Shapley value| of 6 rows"  # exact
+        sample = replace(explanation(), standard_errors=np.full((6, 5), nothing))
+        assert whiskers(plots.waterfall(sample)) is None
+    assert whiskers(plots.bar(sample)) is None
+    assert plots.bar(sample).get_xlabel() == "mean |Shapley value| of 6 rows"  # exact
 
 
 def test_one_player_too_many_is_shown_as_itself() -> None:
@@ -168,30 +170,30 @@ def test_one_player_too_many_is_shown_as_itself() -> None:
 
 
 def test_a_gap_has_a_bar_of_its_own_unless_it_is_rounding() -> None:
-    told = explanation(errors=False)
-    ax = plots.waterfall(replace(told, predictions=told.predictions + 0.5))
+    sample = explanation(errors=False)
+    ax = plots.waterfall(replace(sample, predictions=sample.predictions + 0.5))
     assert labels(ax)[-2:] == ["gap (not shared out)", "prediction"]
     assert bars(ax)[-1].get_width() == pytest.approx(0.5)
     assert to_hex(bars(ax)[-1].get_facecolor()).upper() == GREY
     assert "gap (not shared out)" not in labels(
-        plots.waterfall(replace(told, predictions=told.predictions + 1e-6))
+        plots.waterfall(replace(sample, predictions=sample.predictions + 1e-6))
     )
 
 
 def test_display_data_stand_in_labels() -> None:
     shown = np.array([["x" * 40, None, 3, 0.123456789, "$5$"]] * 6, dtype=object)
-    found = labels(plots.waterfall(replace(explanation(), display_data=shown)))
-    assert f"age = {'x' * 13}…{'x' * 6}" in found
+    shown_labels = labels(plots.waterfall(replace(explanation(), display_data=shown)))
+    assert f"age = {'x' * 13}…{'x' * 6}" in shown_labels
     assert {"sex = 3", "hours = 0.1235", r"gain = \$5\$", f"{shorten(NAMES[1])} = missing"} < set(
-        found
+        shown_labels
     )
 
 
 def test_a_value_that_is_not_known_is_not_shown() -> None:
     data = np.full((6, 5), np.nan)
     data[0, 0] = -0.5
-    found = labels(plots.waterfall(replace(explanation(), data=data)))
-    assert {"age = −0.5", "sex", "hours"} < set(found)
+    shown_labels = labels(plots.waterfall(replace(explanation(), data=data)))
+    assert {"age = −0.5", "sex", "hours"} < set(shown_labels)
     assert "age" in labels(plots.waterfall(replace(explanation(), data=None)))
 
 
@@ -199,16 +201,16 @@ def test_a_value_that_is_not_known_is_not_shown() -> None:
 
 
 def test_bars_are_mean_sizes_with_the_mean_of_the_intervals() -> None:
-    told = explanation(players=8)
-    assert told.standard_errors is not None
-    ax = plots.bar(told, max_players=5)
-    means = np.abs(told.values).mean(axis=0)
+    sample = explanation(players=8)
+    assert sample.standard_errors is not None
+    ax = plots.bar(sample, max_players=5)
+    means = np.abs(sample.values).mean(axis=0)
     order = np.argsort(-means)[:5]
     assert [bar.get_width() for bar in bars(ax)] == pytest.approx(means[order])
-    half = (student.ppf(0.975, 9.0) * told.standard_errors).mean(axis=0)[order]
+    half = (student.ppf(0.975, 9.0) * sample.standard_errors).mean(axis=0)[order]
     assert whiskers(ax)[:, 1, 0] == pytest.approx(means[order] + half)
     assert whiskers(ax)[:, 0, 0] == pytest.approx(np.maximum(means[order] - half, 0))
-    assert labels(ax) == [shorten(told.feature_names[n]) for n in order]
+    assert labels(ax) == [shorten(sample.feature_names[n]) for n in order]
     assert column(ax) == [f"{means[n]:.2f}" for n in order]
     assert (
         ax.get_xlabel()
@@ -217,16 +219,16 @@ def test_bars_are_mean_sizes_with_the_mean_of_the_intervals() -> None:
 
 
 def test_bars_of_a_single_row_have_signs() -> None:
-    told = explanation()[3]
-    ax = plots.bar(told)
-    order = np.argsort(-np.abs(told.values[0]))
-    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(told.values[0, order])
-    lower, upper = told.interval()
+    sample = explanation()[3]
+    ax = plots.bar(sample)
+    order = np.argsort(-np.abs(sample.values[0]))
+    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sample.values[0, order])
+    lower, upper = sample.interval()
     assert whiskers(ax)[:, :, 0] == pytest.approx(
         np.column_stack((lower[0, order], upper[0, order]))
     )
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == np.where(
-        told.values[0, order] < 0, LOWERS, RAISES
+        sample.values[0, order] < 0, LOWERS, RAISES
     ).tolist()
     assert ax.get_xlabel() == "Shapley value, with 95 % intervals"
 
@@ -235,105 +237,84 @@ def test_bars_of_a_single_row_have_signs() -> None:
 
 
 def test_a_beeswarm_has_every_row_beside_its_players_line() -> None:
-    told = explanation(rows=80)
-    ax = plots.beeswarm(told, max_players=3)
+    sample = explanation(rows=80)
+    ax = plots.beeswarm(sample, max_players=3)
     (cloud,) = [c for c in dots(ax) if len(np.asarray(c.get_offsets()))]
     x, y = np.asarray(cloud.get_offsets()).T.reshape(2, 80, 3)
-    order = np.argsort(-np.abs(told.values).mean(axis=0))[:3]
-    assert x == pytest.approx(told.values[:, order])
+    order = np.argsort(-np.abs(sample.values).mean(axis=0))[:3]
+    assert x == pytest.approx(sample.values[:, order])
     assert np.abs(y - np.arange(3)).max() <= 0.42
-    assert told.data is not None
-    ranks = told.data[:, order].argsort(axis=0).argsort(axis=0) / 79
+    assert sample.data is not None
+    ranks = sample.data[:, order].argsort(axis=0).argsort(axis=0) / 79
     assert np.asarray(cloud.get_array()).reshape(80, 3) == pytest.approx(ranks)
     assert cloud.get_cmap() is LOW_TO_HIGH
-    assert labels(ax) == [shorten(told.feature_names[n]) for n in order]
+    assert labels(ax) == [shorten(sample.feature_names[n]) for n in order]
     assert ax.get_xlabel() == "Shapley value\n(2 smaller players not shown)"
 
 
 def test_a_beeswarm_is_grey_where_there_are_no_numbers() -> None:
-    told = explanation(rows=20)
-    data = np.array(told.data)
+    sample = explanation(rows=20)
+    data = np.array(sample.data)
     data[:, 1] = np.nan
     data[:, 2] = 7.0
-    ax = plots.beeswarm(replace(told, data=data))
+    ax = plots.beeswarm(replace(sample, data=data))
     grey, cloud = dots(ax)
-    assert np.asarray(grey.get_offsets())[:, 0] == pytest.approx(told.values[:, 1])
+    assert np.asarray(grey.get_offsets())[:, 0] == pytest.approx(sample.values[:, 1])
     assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
     assert len(np.asarray(cloud.get_array())) == 80
     assert np.isin(np.asarray(cloud.get_array()), 0.5).sum() >= 20  # all alike: the middle
     assert len(ax.figure.axes) == 2
-    without = plots.beeswarm(replace(told, data=None))
+    without = plots.beeswarm(replace(sample, data=None))
     assert len(without.figure.axes) == 1  # no colours, no colour bar
 
 
 def test_equal_data_have_equal_colours() -> None:
-    told = replace(explanation(rows=4, players=1), data=np.array([[3.0], [1.0], [3.0], [9.0]]))
-    ranks = np.asarray(dots(plots.beeswarm(told))[-1].get_array())
+    sample = replace(explanation(rows=4, players=1), data=np.array([[3.0], [1.0], [3.0], [9.0]]))
+    ranks = np.asarray(dots(plots.beeswarm(sample))[-1].get_array())
     assert ranks == pytest.approx([0.5, 0, 0.5, 1])
-
-
-def test_a_swarm_keeps_points_apart_until_it_is_full() -> None:
-    values = np.array([[0.0], [0.01], [0.02], [10.0], [0.0]])
-    off = swarm(values, bins=10, levels=8.4)
-    assert off[:, 0] == pytest.approx([0, 0.1, -0.1, 0, 0.2])
-    full = swarm(np.zeros((101, 1)), bins=10, levels=8.4)
-    assert np.sort(full[:, 0]) == pytest.approx(np.linspace(-0.42, 0.42, 101))
-    assert not swarm(np.zeros((1, 3)), bins=10, levels=8.4).any()
-
-
-def test_swarms_of_different_players_do_not_push_each_other() -> None:
-    values = np.random.default_rng(0).normal(size=(50, 4))
-    together = swarm(values, bins=20, levels=100.0)
-    low, high = values.min(), values.max()
-    for player in range(4):
-        bins = np.minimum(((values[:, player] - low) / (high - low) * 20).astype(int), 20)
-        for number in set(bins):
-            count = (bins == number).sum()
-            steps = together[bins == number, player] / 0.0084
-            assert sorted(steps.round(6)) == pytest.approx(np.arange(count) - (count - 1) // 2)
 
 
 # dependence
 
 
 def test_dependence_is_coloured_by_the_strongest_cooperator() -> None:
-    told = explanation(rows=30)
-    assert told.cross_contribution is not None
-    assert told.data is not None
-    ax = plots.dependence(told, "hours")
+    sample = explanation(rows=30)
+    assert sample.cross_contribution is not None
+    assert sample.data is not None
+    ax = plots.dependence(sample, "hours")
     cloud = dots(ax)[-1]
     assert np.asarray(cloud.get_offsets()) == pytest.approx(
-        np.column_stack((told.data[:, 3], told.values[:, 3]))
+        np.column_stack((sample.data[:, 3], sample.values[:, 3]))
     )
-    strongest = int(told.cross_contribution.mean(axis=0)[3].argmax())
-    assert np.asarray(cloud.get_array()) == pytest.approx(told.data[:, strongest])
-    assert cloud.get_clim() == pytest.approx(np.percentile(told.data[:, strongest], [5, 95]))
-    assert ax.figure.axes[1].get_ylabel() == shorten(told.feature_names[strongest])
+    strongest = int(sample.cross_contribution.mean(axis=0)[3].argmax())
+    assert np.asarray(cloud.get_array()) == pytest.approx(sample.data[:, strongest])
+    assert cloud.get_clim() == pytest.approx(np.percentile(sample.data[:, strongest], [5, 95]))
+    assert ax.figure.axes[1].get_ylabel() == shorten(sample.feature_names[strongest])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("hours", "Shapley value")
     assert not any(isinstance(c, LineCollection) for c in ax.collections)
 
 
 def test_dependence_takes_interactions_where_there_is_no_cross_contribution() -> None:
-    told = explanation(rows=30)
+    sample = explanation(rows=30)
     pairs = np.zeros((30, 5, 5))
     pairs[:, 0, 0], pairs[:, 0, 1], pairs[:, 0, 4] = 9.0, 1.0, -2.0
-    told = replace(told, cross_contribution=None, interactions=pairs)
-    assert plots.dependence(told, 0).figure.axes[1].get_ylabel() == "gain"
-    assert plots.dependence(told, 0, cooperator="sex").figure.axes[1].get_ylabel() == "sex"
+    sample = replace(sample, cross_contribution=None, interactions=pairs)
+    assert plots.dependence(sample, 0).figure.axes[1].get_ylabel() == "gain"
+    assert plots.dependence(sample, 0, cooperator="sex").figure.axes[1].get_ylabel() == "sex"
     with pytest.raises(
         InputError, match="explain with interactions=True, or choose one to colour by: cooperator="
     ):
-        plots.dependence(replace(told, interactions=None), 0)
+        plots.dependence(replace(sample, interactions=None), 0)
 
 
 def test_dependence_draws_intervals_when_asked() -> None:
-    told = explanation()
+    sample = explanation()
     (lines,) = [
         c
-        for c in plots.dependence(told, 1, errors=True).collections
+        for c in plots.dependence(sample, 1, errors=True).collections
         if isinstance(c, LineCollection)
     ]
-    lower, upper = told.interval()
+    lower, upper = sample.interval()
     assert np.array(lines.get_segments())[:, :, 1] == pytest.approx(
         np.column_stack((lower[:, 1], upper[:, 1]))
     )
@@ -342,13 +323,13 @@ def test_dependence_draws_intervals_when_asked() -> None:
 
 
 def test_categories_stand_on_the_axis_in_the_order_of_their_data() -> None:
-    told = explanation(rows=9)
+    sample = explanation(rows=9)
     shown = np.array(
         [["low", "1", "m", "?", "?"], ["mid", "2", "f", "?", "?"], ["top", "3", "f", "?", "?"]] * 3,
         object,
     )
     data = np.tile([[3.0], [2.0], [1.0]], (3, 5))
-    ax = plots.dependence(replace(told, display_data=shown, data=data), "age", cooperator="sex")
+    ax = plots.dependence(replace(sample, display_data=shown, data=data), "age", cooperator="sex")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["top", "mid", "low"]
     place = np.asarray(dots(ax)[-1].get_offsets())[:, 0]
     assert place.round().tolist() == [2, 1, 0] * 3
@@ -357,17 +338,17 @@ def test_categories_stand_on_the_axis_in_the_order_of_their_data() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["f", "m"]
     colours = [to_hex(colour).upper() for colour in np.asarray(dots(ax)[-1].get_facecolor())]
     assert colours == [RAISES, LOWERS, LOWERS] * 3
-    numbers = plots.dependence(replace(told, display_data=shown, data=data), 1, cooperator="sex")
+    numbers = plots.dependence(replace(sample, display_data=shown, data=data), 1, cooperator="sex")
     assert np.asarray(dots(numbers)[-1].get_offsets())[:, 0].tolist() == [1.0, 2.0, 3.0] * 3
 
 
 def test_rare_categories_are_others_and_missing_ones_are_named() -> None:
-    told = explanation(rows=60)
+    sample = explanation(rows=60)
     kinds = [f"kind {n}" for n in range(20)]
     shown = np.full((60, 5), "a", dtype=object)
     shown[:, 0] = [kinds[min(n, 19)] for n in range(60)]
     shown[0, 1] = None
-    ax = plots.dependence(replace(told, display_data=shown), 0, cooperator=1)
+    ax = plots.dependence(replace(sample, display_data=shown), 0, cooperator=1)
     ticks = [text.get_text() for text in ax.get_xticklabels()]
     assert len(ticks) == 12
     assert ticks[-1] == f"{len(set(shown[:, 0].tolist())) - 11} others"
@@ -383,17 +364,17 @@ def test_rare_categories_are_others_and_missing_ones_are_named() -> None:
 def test_colours_of_numbers_nearly_all_the_same(
     numbers: list[float], limits: tuple[float, float]
 ) -> None:
-    told = explanation(rows=40)
-    told = replace(told, data=np.tile(np.array(numbers)[:, None], 5))
-    assert dots(plots.dependence(told, 0, cooperator=1))[-1].get_clim() == limits
+    sample = explanation(rows=40)
+    sample = replace(sample, data=np.tile(np.array(numbers)[:, None], 5))
+    assert dots(plots.dependence(sample, 0, cooperator=1))[-1].get_clim() == limits
 
 
 def test_rows_without_a_number_are_counted() -> None:
-    told = explanation()
-    data = np.array(told.data)
+    sample = explanation()
+    data = np.array(sample.data)
     data[:2, 0] = np.nan
     assert (
-        plots.dependence(replace(told, data=data), 0, cooperator=1).get_xlabel()
+        plots.dependence(replace(sample, data=data), 0, cooperator=1).get_xlabel()
         == "age (2 rows without a number)"
     )
 
@@ -402,21 +383,21 @@ def test_rows_without_a_number_are_counted() -> None:
 
 
 def edges_of(ax: Axes) -> LineCollection:
-    (found,) = [c for c in ax.collections if isinstance(c, LineCollection)]
-    return found
+    (edges,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    return edges
 
 
 def test_cooperators_have_nodes_by_size_and_edges_by_cross_contribution() -> None:
-    told = explanation()
-    assert told.cross_contribution is not None
-    ax = plots.cooperators(told, max_edges=4)
+    sample = explanation()
+    assert sample.cross_contribution is not None
+    ax = plots.cooperators(sample, max_edges=4)
     (nodes,) = dots(ax)
-    sizes = np.abs(told.values).mean(axis=0)
+    sizes = np.abs(sample.values).mean(axis=0)
     assert np.asarray(nodes.get_sizes()) == pytest.approx(900 * sizes / sizes.max())
     colours = [to_hex(colour).upper() for colour in np.asarray(nodes.get_facecolor())]
-    assert colours == np.where(told.values.mean(axis=0) < 0, LOWERS, RAISES).tolist()
+    assert colours == np.where(sample.values.mean(axis=0) < 0, LOWERS, RAISES).tolist()
     i, j = np.triu_indices(5, 1)
-    eta = told.cross_contribution.mean(axis=0)[i, j]
+    eta = sample.cross_contribution.mean(axis=0)[i, j]
     strongest = np.argsort(eta)[-4:]
     assert np.asarray(edges_of(ax).get_linewidth()) == pytest.approx(7 * eta[strongest] / eta.max())
     ends = np.asarray(nodes.get_offsets())
@@ -425,40 +406,40 @@ def test_cooperators_have_nodes_by_size_and_edges_by_cross_contribution() -> Non
         np.stack((ends[i[strongest]], ends[j[strongest]]), 1)
     )
     assert [text.get_text() for text in ax.texts] == [
-        shorten(name, 18) for name in told.feature_names
+        shorten(name, 18) for name in sample.feature_names
     ]
 
 
 def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
     pairs = np.random.default_rng(1).normal(size=(6, 5, 5))
-    told = replace(explanation(), interactions=pairs + pairs.transpose(0, 2, 1))
-    ax = plots.cooperators(told, row=2, edges="interactions")
+    sample = replace(explanation(), interactions=pairs + pairs.transpose(0, 2, 1))
+    ax = plots.cooperators(sample, row=2, edges="interactions")
     (nodes,) = dots(ax)
-    sizes = np.abs(told.values[2])
+    sizes = np.abs(sample.values[2])
     assert np.asarray(nodes.get_sizes()) == pytest.approx(np.maximum(900 * sizes / sizes.max(), 6))
     i, j = np.triu_indices(5, 1)
-    assert told.interactions is not None
-    found = told.interactions[2, i, j]
-    order = np.argsort(np.abs(found))
+    assert sample.interactions is not None
+    strengths = sample.interactions[2, i, j]
+    order = np.argsort(np.abs(strengths))
     assert np.asarray(edges_of(ax).get_linewidth()) == pytest.approx(
-        7 * np.abs(found[order]) / np.abs(found).max()
+        7 * np.abs(strengths[order]) / np.abs(strengths).max()
     )
     colours = [to_hex(colour).upper() for colour in np.asarray(edges_of(ax).get_colors())]
-    assert colours == np.where(found[order] < 0, LOWERS, RAISES).tolist()
+    assert colours == np.where(strengths[order] < 0, LOWERS, RAISES).tolist()
 
 
 def test_cooperators_need_to_know_who_acts_together() -> None:
-    told = replace(explanation(), cross_contribution=None)
+    sample = replace(explanation(), cross_contribution=None)
     with pytest.raises(
         InputError, match="this explanation has no interactions; explain with interactions=True"
     ):
-        plots.cooperators(told)
+        plots.cooperators(sample)
     with pytest.raises(InputError, match="has no interactions; explain with"):
         plots.cooperators(explanation(), edges="interactions")
     with pytest.raises(
         InputError, match="edges: wanted 'cross-contribution', 'interactions' or None, got 'all'"
     ):
-        plots.cooperators(told, edges="all")  # type: ignore[arg-type]
+        plots.cooperators(sample, edges="all")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("players", [1, 5, 14, 30])
@@ -472,14 +453,14 @@ def test_names_around_the_circle_stay_inside_and_apart(players: int) -> None:
 
 
 def at_budgets() -> list[Explanation]:
-    told = explanation(players=8)
-    assert told.standard_errors is not None
+    sample = explanation(players=8)
+    assert sample.standard_errors is not None
     budgets = (512, 64, 128, 256)
     return [
         replace(
-            told,
-            values=told.values + 1 / n,
-            standard_errors=told.standard_errors / n,
+            sample,
+            values=sample.values + 1 / n,
+            standard_errors=sample.standard_errors / n,
             evaluations=n,
         )
         for n in budgets
@@ -560,10 +541,10 @@ DRAW: dict[str, Any] = {
     "waterfall": plots.waterfall,
     "bar": plots.bar,
     "beeswarm": plots.beeswarm,
-    "dependence": lambda told, ax=None: plots.dependence(told, 0, ax=ax),
+    "dependence": lambda sample, ax=None: plots.dependence(sample, 0, ax=ax),
     "cooperators": plots.cooperators,
-    "convergence": lambda told, ax=None: plots.convergence(
-        [told, replace(told, evaluations=128)], ax=ax
+    "convergence": lambda sample, ax=None: plots.convergence(
+        [sample, replace(sample, evaluations=128)], ax=ax
     ),
 }
 
@@ -584,24 +565,24 @@ def test_axes_given_are_drawn_on_and_nothing_else_changes(plot: str) -> None:
 @pytest.mark.parametrize("plot", DRAW)
 def test_without_axes_each_makes_one_figure_whose_texts_keep_apart(plot: str) -> None:
     settings = dict(mpl.rcParams)
-    told = replace(
+    sample = replace(
         explanation(players=12),
         output_names=["the probability of something that takes many words to say"],
     )
-    check_texts(DRAW[plot](told))
+    check_texts(DRAW[plot](sample))
     assert len(plt.get_fignums()) == 1
     assert dict(mpl.rcParams) == settings
 
 
 @pytest.mark.parametrize("plot", DRAW)
 def test_one_output_at_a_time(plot: str) -> None:
-    told = explanation()
+    sample = explanation()
     two = replace(
-        told,
-        values=np.stack((told.values, -told.values), axis=2),
-        base_values=np.stack((told.base_values,) * 2, axis=1),
-        predictions=np.stack((told.predictions,) * 2, axis=1),
-        standard_errors=np.stack((told.standard_errors,) * 2, axis=2),  # type: ignore[arg-type]
+        sample,
+        values=np.stack((sample.values, -sample.values), axis=2),
+        base_values=np.stack((sample.base_values,) * 2, axis=1),
+        predictions=np.stack((sample.predictions,) * 2, axis=1),
+        standard_errors=np.stack((sample.standard_errors,) * 2, axis=2),  # type: ignore[arg-type]
         output_names=["no", "yes"],
     )
     with pytest.raises(
@@ -611,7 +592,7 @@ def test_one_output_at_a_time(plot: str) -> None:
         DRAW[plot](two)
     DRAW[plot](two.output("yes"))
     single = replace(
-        told,
+        sample,
         **{
             n: getattr(two, n)[..., :1]
             for n in ("values", "base_values", "predictions", "standard_errors")
@@ -619,21 +600,21 @@ def test_one_output_at_a_time(plot: str) -> None:
     )
     DRAW[plot](single)
     with pytest.raises(InputError, match=rf"{plot}: wanted a shearshap.Explanation, got ndarray"):
-        DRAW[plot](told.values) if plot != "convergence" else plots.convergence(
-            [told.values, told.values]  # type: ignore[list-item]
+        DRAW[plot](sample.values) if plot != "convergence" else plots.convergence(
+            [sample.values, sample.values]  # type: ignore[list-item]
         )
 
 
 @pytest.mark.parametrize("plot", DRAW)
 @pytest.mark.parametrize(("rows", "players"), [(1, 1), (4, 2)])
 def test_small_and_empty_explanations_are_drawn(plot: str, rows: int, players: int) -> None:
-    told = explanation(rows, players)
-    DRAW[plot](told).figure.canvas.draw()
+    sample = explanation(rows, players)
+    DRAW[plot](sample).figure.canvas.draw()
     nothing = replace(
-        told,
-        values=np.zeros_like(told.values),
-        predictions=told.base_values,
-        standard_errors=np.zeros_like(told.values),
+        sample,
+        values=np.zeros_like(sample.values),
+        predictions=sample.base_values,
+        standard_errors=np.zeros_like(sample.values),
         cross_contribution=np.zeros((rows, players, players)),
     )
     DRAW[plot](nothing).figure.canvas.draw()
@@ -700,27 +681,6 @@ def test_names_are_shortened_in_their_middle_and_hold_no_mathematics() -> None:
     assert shorten("od280/od315_of_diluted_wines") == "od280/od315_of_di…ed_wines"
     assert len(shorten("x" * 99, 10)) == 10
     assert shorten("price in $ or $") == r"price in \$ or \$"
-
-
-def test_numbers_have_the_digits_that_the_largest_needs() -> None:
-    numbers = np.array([0.01234, -4.5678])
-    assert [written(number, decimals(numbers), sign=True) for number in numbers] == [
-        "+0.01",
-        "−4.57",
-    ]
-    assert [decimals(np.array([size])) for size in (123.0, 12.3, 0.123, 1e-9, 1e9, 0.0)] == [
-        0,
-        1,
-        3,
-        None,
-        None,
-        0,
-    ]
-    assert written(1234567.8, 0) == "1,234,568"
-    assert written(-1.2345e-9, None, sign=True) == "−1.23e−09"
-    assert with_margin(1.0, 0.25, 2) == "+1.00 ± 0.25"
-    assert with_margin(1.0, 0.004, 2) == "+1.00"
-    assert with_margin(1.0, np.nan, 2) == "+1.00"
 
 
 # the extra

@@ -46,23 +46,23 @@ def drawing(seed: int) -> tuple[Drawing, dict[str, list[str]]]:
         xscale="log", yscale="log", xlabel="evaluations a row", ylabel="mean absolute error"
     )
     titles = {}
-    for place, one in enumerate(SERIES):
+    for place, series in enumerate(SERIES):
         error = 0.5 * (1 + place / 3) / BUDGETS ** generator.uniform(0.5, 0.9)
         bars = axes.errorbar(
             BUDGETS,
             error,
             0.15 * error,
-            color=one.color,
-            marker=one.marker,
-            ls=DASHES[one.dash],
+            color=series.color,
+            marker=series.marker,
+            ls=DASHES[series.dash],
             lw=1.2,
             ms=4,
             capsize=2,
         )
         for artist in (bars[0], *bars[1], *bars[2]):
-            artist.set_gid(f"series-{one.name}")
-        titles[f"series-{one.name}"] = [
-            f"{one.label}: {e:.4f} at {b}" for b, e in zip(BUDGETS, error, strict=True)
+            artist.set_gid(f"series-{series.name}")
+        titles[f"series-{series.name}"] = [
+            f"{series.label}: {e:.4f} at {b}" for b, e in zip(BUDGETS, error, strict=True)
         ]
     axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
     axes.minorticks_off()
@@ -82,10 +82,10 @@ def wide_table(caption: str, word: str, *, is_open: bool = True) -> Table:
     columns = ("method", *(f"{budget} eval." for budget in 2 ** np.arange(4, 15)))
     rows = tuple(
         (
-            f"{one.label} {word}".strip(),
+            f"{series.label} {word}".strip(),
             *(f"{0.4 / 2**column + 0.01 * row:.4f}" for column in range(11)),
         )
-        for row, one in enumerate(SERIES)
+        for row, series in enumerate(SERIES)
     )
     emphasis = frozenset((0, column) for column in range(1, 12))
     notes = ("Mean of 500 rows and 10 seeds; **bold**: the least error of a column.",)
@@ -96,7 +96,7 @@ def sample() -> Page:
     census = Figure(
         "Error against budget",
         tuple(panel(title, seed) for seed, title in enumerate(("census", "bank", "german"))),
-        "Mean absolute error over mean |share|. Bars: standard errors over ten seeds. Both axes are logarithmic.",
+        "Mean absolute error over mean |value|. Bars: standard errors over ten seeds. Both axes are logarithmic.",
     )
     pair = Figure(
         "The same, for two networks",
@@ -171,8 +171,8 @@ def scriptless(driver: "Chrome") -> Iterator["Chrome"]:
 
 def boxes(driver: "Chrome", selector: str) -> list[dict[str, float]]:
     script = "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect().toJSON())"
-    found: list[dict[str, float]] = driver.execute_script(script, selector)
-    return found
+    rectangles: list[dict[str, float]] = driver.execute_script(script, selector)
+    return rectangles
 
 
 def opacities(driver: "Chrome") -> dict[str, set[str]]:
@@ -180,10 +180,10 @@ def opacities(driver: "Chrome") -> dict[str, set[str]]:
     script = """
     document.getAnimations().forEach(animation => animation.finish());
     return [...document.querySelectorAll(".plot .series")].map(e => [e.classList[1], getComputedStyle(e).opacity])"""
-    found: dict[str, set[str]] = {}
+    by_series: dict[str, set[str]] = {}
     for name, opacity in driver.execute_script(script):
-        found.setdefault(name.removeprefix("series-"), set()).add(opacity)
-    return found
+        by_series.setdefault(name.removeprefix("series-"), set()).add(opacity)
+    return by_series
 
 
 def button(driver: "Chrome", name: str) -> Any:
@@ -269,7 +269,7 @@ def test_a_series_is_highlighted_in_every_figure(driver: "Chrome", path: Path) -
     assert len(dimmed) == len(SERIES) - 1
     assert set().union(*dimmed.values()) == {"0.12"}
     pressed = driver.find_elements("css selector", ".key button[aria-pressed='true']")
-    assert [one.text for one in pressed] == ["KernelSHAP", "KernelSHAP"]
+    assert [key.text for key in pressed] == ["KernelSHAP", "KernelSHAP"]
     button(driver, "kernel").click()
     assert set().union(*opacities(driver).values()) == {"1"}
     assert not driver.find_elements("css selector", ".key button[aria-pressed='true']")
@@ -299,8 +299,8 @@ def test_a_folded_table_is_printed_and_stays_folded(driver: "Chrome", path: Path
     folded = driver.find_element("css selector", "details tbody th")
     assert not folded.is_displayed()
     printed = words(browser.printed(driver))
-    for one in SERIES:
-        assert f"{one.label} folded" in printed
+    for series in SERIES:
+        assert f"{series.label} folded" in printed
     assert printed.count("16384 eval.") == 2
     assert "Contents" not in printed
     assert "scroll sideways" not in printed

@@ -14,12 +14,10 @@ from pypdf import PdfReader
 
 import browser
 from shearshap import Explanation
-from shearshap.digits import decimals, written
 from shearshap.jobs import Result
-from shearshap.jobs.charts import LOCAL, steps
 from shearshap.jobs.explained_page import ROWS, page, shown_outputs
-from shearshap.report import Line, chart, render, swarm, write
-from shearshap.report.chart import ticks
+from shearshap.report import Dot, Line, chart, render, write
+from shearshap.report.html_charts import Scale
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -51,39 +49,24 @@ def explanation(
     )  # fmt: skip
 
 
-def result(found: Explanation, notes: tuple[str, ...] = ()) -> Result:
-    data = pa.table({"a": np.arange(len(found)), "label": ["<b>yes</b>"] * len(found)})
-    return Result(found, data, "model.onnx", "mean of train.csv", ("a",), notes)
+def result(explained: Explanation, notes: tuple[str, ...] = ()) -> Result:
+    data = pa.table({"a": np.arange(len(explained)), "label": ["<b>yes</b>"] * len(explained)})
+    return Result(explained, data, "model.onnx", "mean of train.csv", ("a",), notes)
 
 
-def facts(found: Explanation) -> dict[str, Any]:
+def facts(explained: Explanation) -> dict[str, Any]:
     return {
         "version": "0.1.0", "command": "shear explain --model model.onnx --data rows.csv --out values.parquet --report",
-        "data": "rows.csv", "scale": None, "method": found.method, "evaluations": found.evaluations, "seed": 0,
-        "rows": len(found), "outputs": found.output_names,
+        "data": "rows.csv", "scale": None, "method": explained.method, "evaluations": explained.evaluations, "seed": 0,
+        "rows": len(explained), "outputs": explained.output_names,
     }  # fmt: skip
 
 
-def html(found: Explanation, notes: tuple[str, ...] = ()) -> str:
-    return render(page(result(found, notes), facts(found)))
+def html(explained: Explanation, notes: tuple[str, ...] = ()) -> str:
+    return render(page(result(explained, notes), facts(explained)))
 
 
 # What it says
-
-
-def test_the_steps_lead_from_base_value_to_prediction() -> None:
-    found = explanation(rows=3, players=30)
-    for row in range(3):
-        bars = steps(found, row)
-        assert found.base_values[row] + sum(bar.size for bar in bars) == pytest.approx(
-            found.predictions[row]
-        )
-        assert [bar.label for bar in bars[LOCAL:]] == ["18 others", "gap"]
-        assert abs(bars[0].size) == np.abs(found.values[row]).max()
-        half = found.interval()[1][row] - found.values[row]
-        assert bars[0].margin == pytest.approx(half[np.abs(found.values[row]).argmax()])
-    whole = replace(found, predictions=found.base_values + found.values.sum(axis=1))
-    assert "gap" not in [bar.label for bar in steps(whole, 0)]
 
 
 def test_names_and_cells_are_shown_and_never_run() -> None:
@@ -103,11 +86,11 @@ def test_many_rows_are_a_sample_and_it_says_so() -> None:
 
 
 def test_the_table_has_every_feature_with_its_mean_size() -> None:
-    found = explanation(rows=40, players=25)
-    (table,) = page(result(found), facts(found)).sections[0].tables
+    explained = explanation(rows=40, players=25)
+    (table,) = page(result(explained), facts(explained)).sections[0].tables
     assert len(table.rows) == 25
     assert not table.open
-    sizes = np.abs(found.values).mean(axis=0)
+    sizes = np.abs(explained.values).mean(axis=0)
     assert [float(row[1]) for row in table.rows] == pytest.approx(
         sorted(sizes, reverse=True), abs=0.01
     )
@@ -115,17 +98,17 @@ def test_the_table_has_every_feature_with_its_mean_size() -> None:
 
 @pytest.mark.parametrize(("outputs", "shown"), [(1, 1), (2, 2), (4, 4), (6, 4)])
 def test_so_many_outputs_are_shown(outputs: int, shown: int) -> None:
-    found = explanation(rows=4, outputs=outputs)
-    parts, note = shown_outputs(found)
+    explained = explanation(rows=4, outputs=outputs)
+    parts, note = shown_outputs(explained)
     assert [part.output_names for part in parts] == [[f"class {n}"] for n in range(shown)]
     assert bool(note) == (shown < outputs)
-    assert html(found).count('aria-label="Mean size of values') == shown
+    assert html(explained).count('aria-label="Mean size of values') == shown
 
 
 def test_of_two_outputs_that_mirror_each_other_one_is_shown() -> None:
-    found = explanation(rows=4, outputs=2)
+    explained = explanation(rows=4, outputs=2)
     mirrored = replace(
-        found, values=np.stack((-found.values[..., 0], found.values[..., 0]), axis=2)
+        explained, values=np.stack((-explained.values[..., 0], explained.values[..., 0]), axis=2)
     )
     parts, note = shown_outputs(mirrored)
     assert [part.output_names for part in parts] == [["class 1"]]
@@ -141,22 +124,26 @@ def test_exact_values_have_no_intervals() -> None:
 
 
 def test_standard_errors_of_zero_are_not_none() -> None:
-    found = explanation(rows=2)
-    sure = html(replace(found, standard_errors=np.full_like(found.values, 1e-12)))
+    explained = explanation(rows=2)
+    sure = html(replace(explained, standard_errors=np.full_like(explained.values, 1e-12)))
     assert sure.count("The standard errors are 0, up to rounding.") == 2
     assert "no standard errors" not in sure
     assert "±" not in sure
-    unknown = html(replace(found, standard_errors=None))
+    unknown = html(replace(explained, standard_errors=None))
     assert unknown.count("<code>kriging</code> has no standard errors here.") == 2
     assert "up to rounding" not in unknown
-    assert unknown == html(replace(found, standard_errors=np.full_like(found.values, np.nan)))
+    assert unknown == html(
+        replace(explained, standard_errors=np.full_like(explained.values, np.nan))
+    )
 
 
 def test_an_interval_of_any_output_is_explained() -> None:
-    found = explanation(rows=2, outputs=2)
-    assert found.standard_errors is not None
-    half = html(replace(found, standard_errors=found.standard_errors * np.array([0.0, 1.0])))
-    for text in (half, html(found)):
+    explained = explanation(rows=2, outputs=2)
+    assert explained.standard_errors is not None
+    half = html(
+        replace(explained, standard_errors=explained.standard_errors * np.array([0.0, 1.0]))
+    )
+    for text in (half, html(explained)):
         assert (
             "In about 95 of 100 cases, for models that are smooth enough, the exact Shapley value"
             in text
@@ -169,19 +156,14 @@ def test_one_row_has_no_swarm() -> None:
 
 
 def test_values_that_are_all_zero_are_drawn() -> None:
-    found = explanation(rows=2)
+    explained = explanation(rows=2)
     nothing = replace(
-        found, values=0 * found.values, standard_errors=None, predictions=found.base_values
+        explained,
+        values=0 * explained.values,
+        standard_errors=None,
+        predictions=explained.base_values,
     )
     assert html(nothing).count("<rect") > 0
-
-
-@pytest.mark.parametrize(
-    ("number", "largest", "told"),
-    [(1234.5, 2000.0, "1,234"), (-0.01234, 0.5, "−0.012"), (-0.0001, 0.5, "0.000"), (2e-6, 3e-6, "2e−06"), (0.0, 0.0, "0")],
-)  # fmt: skip
-def test_numbers_have_three_digits_of_the_largest(number: float, largest: float, told: str) -> None:
-    assert written(number, decimals(np.array([largest]))) == told
 
 
 # Charts
@@ -197,20 +179,19 @@ def test_marks_stand_where_their_numbers_are() -> None:
 
 @pytest.mark.parametrize("scale", [(0.0, 1.0), (-3e-5, 2e-5), (-1234.0, 7.0), (99.9, 100.1)])
 def test_ticks_are_round_and_few(scale: tuple[float, float]) -> None:
-    found = ticks(scale)
-    assert 2 <= len(found) <= 6
-    assert all(scale[0] <= tick <= scale[1] for tick in found)
-    steps = np.diff(found)
+    low, high = scale
+    ticks = Scale(low, high).ticks()
+    assert 2 <= len(ticks) <= 6
+    assert all(low <= tick <= high for tick in ticks)
+    steps = np.diff(ticks)
     np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
 
 
-def test_dots_of_like_value_stand_apart() -> None:
-    lifts = swarm([0.0] * 3 + [1.0])
-    assert lifts[3] == 0
-    assert sorted(lifts[:3]) == [-0.25, 0, 0.25]
-    crowded = swarm([0.0] * 41 + [1.0])
-    assert len(set(crowded[:41])) == 41
-    assert (min(crowded), max(crowded)) == (-1, 1)
+def test_dots_stand_off_the_middle_of_their_line() -> None:
+    dots = tuple(Dot(0.0, offset, "#123456", "<title>") for offset in (-1.0, 0.0, 1.0))
+    made = chart([Line("a", dots=dots)], alt="", unit="")
+    assert re.findall(r'cy="([\d.]+)"', made) == ["3.0", "16.0", "29.0"]
+    assert made.count('fill="#123456"') == made.count("&lt;title&gt;") == 3
 
 
 # In a browser
@@ -218,10 +199,11 @@ def test_dots_of_like_value_stand_apart() -> None:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = explanation(rows=SHOWN, outputs=2)
+    explained = explanation(rows=SHOWN, outputs=2)
     notes = ("workclass: 3 of 120 cells hold a category that training did not have, such as 'x'",)
     return write(
-        page(result(found, notes), facts(found)), tmp_path_factory.mktemp("report") / "values.html"
+        page(result(explained, notes), facts(explained)),
+        tmp_path_factory.mktemp("report") / "values.html",
     )
 
 
@@ -235,16 +217,16 @@ OVERLAPS = """
 const boxes = [...document.querySelectorAll(".chart .name, .chart .amount, .ticks span, .unit, h4, h5, .note, .picker > *")]
   .map(element => ({text: element.textContent.trim(), box: element.getBoundingClientRect()}))
   .filter(({text, box}) => text && box.width && box.height);
-const found = [];
-boxes.forEach((one, i) => {
-  if (one.box.left < 0 || one.box.right > innerWidth) found.push(`${one.text} sticks out`);
+const unreadable = [];
+boxes.forEach((first, i) => {
+  if (first.box.left < 0 || first.box.right > innerWidth) unreadable.push(`${first.text} sticks out`);
   for (const other of boxes.slice(i + 1)) {
-    const across = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
-    const down = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
-    if (across > 1 && down > 1) found.push(`${one.text} overlaps ${other.text}`);
+    const across = Math.min(first.box.right, other.box.right) - Math.max(first.box.left, other.box.left);
+    const down = Math.min(first.box.bottom, other.box.bottom) - Math.max(first.box.top, other.box.top);
+    if (across > 1 && down > 1) unreadable.push(`${first.text} overlaps ${other.text}`);
   }
 });
-return found;
+return unreadable;
 """
 browsing = pytest.mark.xdist_group("browser")
 
@@ -316,7 +298,7 @@ def test_it_is_whole_without_a_script(driver: "Chrome", path: Path) -> None:
 def test_it_prints_the_row_that_is_shown(driver: "Chrome", path: Path) -> None:
     browser.visit(driver, path, width=1280)
     pages = PdfReader(io.BytesIO(browser.printed(driver))).pages
-    text = " ".join(" ".join(one.extract_text() for one in pages).split())
+    text = " ".join(" ".join(sheet.extract_text() for sheet in pages).split())
     assert text.count("base value") > 2
     assert "Row 0:" in text
     assert "Row 1:" not in text

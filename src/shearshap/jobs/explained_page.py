@@ -1,30 +1,29 @@
 """The report of an explained file: a page made of its `Result` and of nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shearshap.digits import MINUS, decimals, written
+from shearshap import views
+from shearshap.digits import decimals, format_number, true_minus
 from shearshap.explanation import Explanation
-from shearshap.jobs.charts import (
-    DOTS,
+from shearshap.jobs.explained_charts import (
     GLOBAL,
-    Step,
+    LOCAL,
+    cell_detail,
     dots_chart,
-    largest_first,
-    margins,
-    plain,
+    drawn_rows,
+    row_chart,
     sizes_chart,
-    steps,
-    title,
-    waterfall,
 )
 from shearshap.jobs.job import OUTPUTS, Job, Result, counted
 from shearshap.report import Figure, Page, Panel, Section, Table, write
 
 ROWS = 100  #: shown one by one, from the first on
+NAMED = 3  #: the largest values of a row that the table of rows names
+ASIDE = 6  #: columns shown beside a row that the model was not given
 
 
 def report(job: Job, result: Result, facts: Mapping[str, Any]) -> Path:
@@ -34,189 +33,213 @@ def report(job: Job, result: Result, facts: Mapping[str, Any]) -> Path:
 
 def page(result: Result, facts: Mapping[str, Any]) -> Page:
     """Return the whole report."""
-    parts, note = shown_outputs(result.explanation)
-    sections = (_features(parts), _rows(parts, result), _reading(parts, result), _making(result))
-    rows, players = len(result.explanation), len(result.explanation.feature_names)
-    return Page(
-        f"{Path(facts['data']).name}, explained",
-        (
-            f"What the model made of {counted(rows, 'row')} by {counted(players, 'feature')}: how "
-            "much each feature "
-            f"moved each prediction. {note}".strip(),
-            *(f"**Note.** {plain(told)}." for told in result.notes),
-        ),
-        _facts(result, facts),
-        sections,
+    explanation = result.explanation
+    outputs, note = shown_outputs(explanation)
+    rows = counted(len(explanation), "row")
+    features = counted(len(explanation.feature_names), "feature")
+    lead = (
+        f"What the model made of {rows} by {features}: how much each feature moved each "
+        f"prediction. {note}"
     )
+    notes = [f"**Note.** {plain(note)}." for note in result.notes]
+    sections = (
+        _features_section(outputs),
+        _rows_section(outputs, result),
+        _reading_section(outputs, result),
+        _making_section(explanation),
+    )
+    title = f"{Path(facts['data']).name}, explained"
+    return Page(title, (lead.strip(), *notes), _facts(result, facts), sections)
 
 
 def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
-    """Return the outputs that a report shows, each as an explanation of its own, and what to say of
-    the others.
+    """Return the outputs that a report shows, and a sentence about those that it does not.
 
-    Of two whose values are each other's negatives, as the probabilities of two classes, one tells
-    all.
+    Each output is an explanation of its own. If the values of two are each other's negatives, as
+    for the probabilities of two classes, the second is enough.
     """
     names = explanation.output_names
-    parts = [explanation.output(number) for number in range(len(names))]
-    if len(parts) == 2 and np.allclose(parts[0].values, -parts[1].values, rtol=1e-6, atol=1e-9):
-        return parts[
-            1:
-        ], f"All is shown for “{names[1]}”; what raises it lowers “{names[0]}” by as much."
-    if len(parts) > OUTPUTS:
-        return parts[
-            :OUTPUTS
-        ], f"The first {OUTPUTS} of {len(parts)} outputs are shown; all are in the file."
-    return parts, ""
+    outputs = [explanation.output(number) for number in range(len(names))]
+    if len(outputs) == 2:
+        first, second = outputs
+        if np.allclose(first.values, -second.values, rtol=1e-6, atol=1e-9):
+            note = f"All is shown for “{names[1]}”; what raises it lowers “{names[0]}” by as much."
+            return [second], note
+    if len(outputs) > OUTPUTS:
+        note = f"The first {OUTPUTS} of {len(outputs)} outputs are shown; all are in the file."
+        return outputs[:OUTPUTS], note
+    return outputs, ""
+
+
+def plain(text: str) -> str:
+    """Return a text in which a page marks up nothing."""
+    text = text.replace("`", "\N{ACUTE ACCENT}")
+    text = text.replace("**", "*\N{WORD JOINER}*")
+    return text.replace("](", "]\N{WORD JOINER}(")
+
+
+def _name(output: Explanation) -> str:
+    return output.output_names[0]
+
+
+def _with_output(caption: str, output: Explanation, *, several: bool) -> str:
+    """Return a table's caption, with the name of its output where there are several."""
+    return f"{caption}, {plain(_name(output))}" if several else caption
 
 
 # All rows
 
 
-def _features(parts: list[Explanation]) -> Section:
-    few = len(parts[0].feature_names) <= GLOBAL
-    left_out = "" if few else f" The {GLOBAL} largest are drawn; the table has all."
-    dots = min(DOTS, len(parts[0]))
-    figures = [
-        Figure(
-            "How much each feature moves the predictions",
-            tuple(Panel(title(one), sizes_chart(one)) for one in parts),
-            "The mean size of a feature's values over all rows, whichever way they point."
-            + _whiskers(parts)
-            + left_out,
+def _features_section(outputs: Sequence[Explanation]) -> Section:
+    figures = [_sizes_figure(outputs)]
+    if len(outputs[0]) > 1:
+        figures.append(_dots_figure(outputs))
+    several = len(outputs) > 1
+    tables = [_feature_table(output, several=several) for output in outputs]
+    return Section("features", "Which features matter", (), tuple(figures), tuple(tables))
+
+
+def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
+    caption = "The mean size of a feature's values over all rows, whichever way they point."
+    if _any_intervals(outputs):
+        caption += (
+            " The thin lines are 95 % intervals of the estimate for these rows, not for others."
         )
-    ]
-    if len(parts[0]) > 1:
-        figures.append(
-            Figure(
-                "Which way, row by row",
-                tuple(Panel(title(one), dots_chart(one)) for one in parts),
-                "A dot for "
-                f"{'each row' if dots == len(parts[0]) else f'each of {dots} rows, evenly taken'}. Right of "
-                "the line the feature raised the prediction, left of it it lowered it. The colour "
-                "is the feature's own "
-                "value, from the lowest (blue) to the highest (orange) of these rows; categories "
-                "are in the order of "
-                "their names.",
-            )
-        )
-    return Section(
-        "features",
-        "Which features matter",
-        (),
-        figures=tuple(figures),
-        tables=tuple(_players(one, several=len(parts) > 1) for one in parts),
+    else:
+        caption += f" {_sureness(outputs)}"
+    if len(outputs[0].feature_names) > GLOBAL:
+        caption += f" The {GLOBAL} largest are drawn; the table has all."
+
+    panels = tuple(Panel(_name(output), sizes_chart(output)) for output in outputs)
+    return Figure("How much each feature moves the predictions", panels, caption)
+
+
+def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
+    rows = len(outputs[0])
+    dots = len(drawn_rows(outputs[0]))
+    which = "each row" if dots == rows else f"each of {dots} rows, evenly taken"
+    caption = (
+        f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
+        "lowered it. The colour is the feature's own value, from the lowest (blue) to the highest "
+        "(orange) of these rows; categories are in the order of their names."
     )
+    panels = tuple(Panel(_name(output), dots_chart(output)) for output in outputs)
+    return Figure("Which way, row by row", panels, caption)
 
 
-def _whiskers(parts: list[Explanation]) -> str:
-    if all(margins(one) is None for one in parts):
-        return " " + _sureness(parts)
-    return " The thin lines are 95 % intervals of the estimate for these rows, not for others."
-
-
-def _sureness(parts: list[Explanation]) -> str:
-    """Return how sure values are that have no intervals to draw."""
-    method = parts[0].method
-    if method == "exact":
-        return "The values are exact, up to rounding."
-    known = [
-        one.standard_errors is not None and np.isfinite(one.standard_errors).any() for one in parts
-    ]
-    return (
-        "The standard errors are 0, up to rounding."
-        if any(known)
-        else f"`{method}` has no standard errors here."
-    )
-
-
-def _players(one: Explanation, *, several: bool) -> Table:
-    sizes, spread = np.abs(one.values).mean(axis=0), margins(one)
-    places = decimals(sizes)
+def _feature_table(output: Explanation, *, several: bool) -> Table:
+    """Return the table of all features, the largest mean |value| first."""
+    intervals = views.has_intervals(output)
+    places = decimals(views.mean_sizes(output))
     rows = []
-    for player in largest_first(sizes):
-        values = one.values[:, player]
-        size = (
-            written(float(sizes[player]), places),
-            *(() if spread is None else (f"{spread[:, player].mean():.1g}",)),
-        )
-        ends = (
-            written(float(end), places, sign=True)
-            for end in (values.mean(), values.min(), values.max())
-        )
-        rows.append((plain(one.feature_names[player]), *size, *ends))
-    sure = () if spread is None else ("± (95 %)",)
+    for bar in views.bars(output):
+        values = output.values[:, bar.player]
+        extremes = (values.mean(), values.min(), values.max())
+        margin = [_margin_text(bar.margin)] if intervals else []
+        signed = [format_number(float(number), places, sign=True) for number in extremes]
+        rows.append((plain(bar.name), bar.number, *margin, *signed))
+
+    margin_column = ["± (95 %)"] if intervals else []
     return Table(
-        f"All features{f', {plain(title(one))}' if several else ''}",
-        ("feature", "mean |value|", *sure, "mean value", "lowest", "highest"),
+        _with_output("All features", output, several=several),
+        ("feature", "mean |value|", *margin_column, "mean value", "lowest", "highest"),
         tuple(rows),
         open=len(rows) <= GLOBAL and not several,
     )
 
 
+def _margin_text(margin: float) -> str:
+    return "unknown" if np.isnan(margin) else f"{margin:.1g}"
+
+
+def _any_intervals(outputs: Sequence[Explanation]) -> bool:
+    return any(views.has_intervals(output) for output in outputs)
+
+
+def _sureness(outputs: Sequence[Explanation]) -> str:
+    """Return a sentence about the errors of values that have no intervals to draw."""
+    method = outputs[0].method
+    if method == "exact":
+        return "The values are exact, up to rounding."
+    errors = [output.standard_errors for output in outputs]
+    if any(error is not None and np.isfinite(error).any() for error in errors):
+        return "The standard errors are 0, up to rounding."
+    return f"`{method}` has no standard errors here."
+
+
 # One row at a time
 
 
-def _rows(parts: list[Explanation], result: Result) -> Section:
-    count = min(ROWS, len(parts[0]))
-    which = "All rows" if count == len(parts[0]) else f"The first {count} of {len(parts[0]):,} rows"
-    parts = [one[:count] for one in parts]
-    panels = tuple(Panel(_row_title(parts, row), _row(parts, row, result)) for row in range(count))
-    unsure = any(margins(one) is not None for one in parts)
-    figure = Figure(
-        "From the base value to the prediction",
-        panels,
-        "Each bar starts where the one above it ends: orange raises the prediction, blue lowers "
-        "it. "
-        + ("Thin lines and ± are 95 % intervals of the single values. " if unsure else "")
-        + "What the values miss of the prediction, if anything, is the gap.",
-        pick="Show",
-    )
+def _rows_section(outputs: Sequence[Explanation], result: Result) -> Section:
+    rows = len(outputs[0])
+    count = min(ROWS, rows)
+    which = "All rows" if count == rows else f"The first {count} of {rows:,} rows"
     text = f"{which} are here, counted from 0 as in the file's column `row`."
-    return Section(
-        "rows",
-        "Row by row",
-        (text,),
-        (figure,),
-        tuple(_row_table(one, several=len(parts) > 1) for one in parts),
+
+    outputs = [output[:count] for output in outputs]
+    several = len(outputs) > 1
+    tables = tuple(_row_table(output, several=several) for output in outputs)
+    return Section("rows", "Row by row", (text,), (_rows_figure(outputs, result),), tables)
+
+
+def _rows_figure(outputs: Sequence[Explanation], result: Result) -> Figure:
+    """Return the charts of single rows, to pick from."""
+    panels = tuple(
+        Panel(_row_title(outputs, row), _row_panel(outputs, row, result))
+        for row in range(len(outputs[0]))
     )
+    sentences = [
+        "Each bar starts where the one above it ends: orange raises the prediction, blue lowers it."
+    ]
+    if _any_intervals(outputs):
+        sentences.append("Thin lines and ± are 95 % intervals of the single values.")
+    sentences.append("What the values miss of the prediction, if anything, is the gap.")
+    caption = " ".join(sentences)
+    return Figure("From the base value to the prediction", panels, caption, pick="Show")
 
 
-def _row_title(parts: list[Explanation], row: int) -> str:
-    ends = [written(float(one.predictions[row]), decimals(one.predictions)) for one in parts]
-    names = [f"{title(one)} " if len(parts) > 1 else "" for one in parts]
-    return f"Row {row}: {', '.join(map(''.join, zip(names, ends, strict=True)))}"
+def _row_title(outputs: Sequence[Explanation], row: int) -> str:
+    predictions = []
+    for output in outputs:
+        number = format_number(float(output.predictions[row]), decimals(output.predictions))
+        predictions.append(f"{_name(output)} {number}" if len(outputs) > 1 else number)
+    return f"Row {row}: {', '.join(predictions)}"
 
 
-def _row(parts: list[Explanation], row: int, result: Result) -> str:
-    """Return the charts of one row, one for each output, and what the file says of it beside."""
+def _row_panel(outputs: Sequence[Explanation], row: int, result: Result) -> str:
+    """Return the charts of a row, one for each output, and the cells not given to the model."""
     from markupsafe import Markup
 
-    made = []
-    for one in parts:
-        above = Markup("<h5>{}</h5>").format(title(one)) if len(parts) > 1 else ""
-        made.append(str(above) + waterfall(one, row))
-    aside = ", ".join(f"{name} = {result.data[name][row].as_py()}" for name in result.aside[:6])
-    note = Markup('<p class="note">Not given to the model: {}</p>').format(aside) if aside else ""
-    return "".join(made) + str(note)
+    parts = []
+    for output in outputs:
+        if len(outputs) > 1:
+            parts.append(str(Markup("<h5>{}</h5>").format(_name(output))))
+        parts.append(row_chart(output, row))
+
+    columns = result.aside[:ASIDE]
+    if columns:
+        cells = [f"{name} = {result.data[name][row].as_py()}" for name in columns]
+        note = Markup('<p class="note">Not given to the model: {}</p>')
+        parts.append(str(note.format(", ".join(cells))))
+    return "".join(parts)
 
 
-def _row_table(one: Explanation, *, several: bool) -> Table:
-    places = decimals(one.values)
+def _row_table(output: Explanation, *, several: bool) -> Table:
+    """Return the table of rows: their largest values, base value, prediction and gap."""
+    places = decimals(output.values)
+    rounding = 1e-9 * np.abs(output.values).max()
     rows = []
-    for row in range(len(one)):
-        ends = (one.base_values[row], one.predictions[row])
-        told = (_step_told(step, places) for step in steps(one[row], 0)[:3])
-        gap = (
-            f"{one.gap[row]:.1g}".replace("-", MINUS)
-            if abs(one.gap[row]) > 1e-9 * np.abs(one.values).max()
-            else "0"
-        )
-        rows.append(
-            (f"{row}", ", ".join(told), *(written(float(end), places) for end in ends), gap)
-        )
+    for row in range(len(output)):
+        steps = views.waterfall(output, row, LOCAL).steps[:NAMED]
+        largest = ", ".join(_step_text(step, places) for step in steps)
+        base = format_number(float(output.base_values[row]), places)
+        prediction = format_number(float(output.predictions[row]), places)
+        gap = float(output.gap[row])
+        gap_text = true_minus(f"{gap:.1g}") if abs(gap) > rounding else "0"
+        rows.append((f"{row}", largest, base, prediction, gap_text))
+
     return Table(
-        f"Rows 0 to {len(one) - 1}{f', {plain(title(one))}' if several else ''}",
+        _with_output(f"Rows 0 to {len(output) - 1}", output, several=several),
         ("row", "largest values", "base value", "prediction", "gap"),
         tuple(rows),
         left=2,
@@ -224,85 +247,81 @@ def _row_table(one: Explanation, *, several: bool) -> Table:
     )
 
 
-def _step_told(step: Step, places: int | None) -> str:
-    return plain(
-        f"{step.label} {step.detail} {written(step.size, places, sign=True)}".replace("  ", " ")
-    )
+def _step_text(step: views.Step, places: int | None) -> str:
+    number = format_number(step.size, places, sign=True)
+    words = [step.name, cell_detail(step.cell), number]
+    return plain(" ".join(word for word in words if word))
 
 
-# What it means, and how it was made
+# What the numbers mean, and how they were made
 
 
-def _reading(parts: list[Explanation], result: Result) -> Section:
-    sure = (
-        "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are "
-        "smooth enough, the "
-        "exact Shapley value, of this model, row and background, lies within the interval; for a "
-        "model that jumps, in "
-        "fewer. How well they hold is in the documentation, under “Error bars”. They say nothing "
-        "of whether the model "
-        "is right."
-        if any(margins(one) is not None for one in parts)
-        else f"**Sureness.** {_sureness(parts)}"
-    )
-    return Section(
-        "reading",
-        "What the numbers mean",
-        (
-            "**Base value.** What the model returns with every feature absent, that is replaced "
-            "by the background: "
-            f"{result.background}.",
-            "**Value.** A feature's Shapley value is its share of the way from the base value to "
-            "the row's prediction, "
-            "in the units of the prediction: what it adds when it comes in, averaged over all "
-            "orders in which the "
-            "features can come in. A row's values add up to prediction less base value; the gap "
-            "is what they miss.",
-            sure,
-            "**Background.** Another background gives other values. A feature that is as in the "
-            "background has little "
-            "to explain, however much the model makes of it elsewhere.",
-            "**Mixed rows.** The model is asked about rows that are part row, part background. "
-            "Where features go "
-            "together, some of these are rows that never occur, and the values tell what the "
-            "model makes of them, too.",
-            "**No causes.** The values say what the model did with its inputs, not what would "
-            "happen in the world if a "
-            "feature were changed.",
-        ),
-    )
-
-
-def _making(result: Result) -> Section:
-    one = result.explanation
-    gap = np.abs(one.gap).max()
-    spent = f"{one.evaluations:,} model evaluations"
-    if one.row_evaluations is not None:
-        spent = f"{one.row_evaluations.mean():,.0f} model evaluations on average, {one.evaluations:,} at most,"
+def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
     text = (
-        f"`{one.method}` spent {spent} on each row, base value and prediction included. The "
-        "largest gap of a row is "
-        f"{gap:.2g}.",
-        "The same command gives the same values: the seed decides every random choice. All "
-        "numbers, with standard "
-        "errors, are in the file beside this page, and the facts above in its metadata where it "
-        "is Parquet.",
+        "**Base value.** What the model returns with every feature absent, that is replaced by "
+        f"the background: {result.background}.",
+        "**Value.** A feature's Shapley value is its part of the way from the base value to the "
+        "row's prediction, in the units of the prediction: what it adds when it comes in, averaged "
+        "over all orders in which the features can come in. A row's values add up to prediction "
+        "less base value; the gap is what they miss.",
+        _interval_text(outputs),
+        "**Background.** Another background gives other values. A feature that is as in the "
+        "background has little to explain, however much the model makes of it elsewhere.",
+        "**Mixed rows.** The model is asked about rows that are part row, part background. Where "
+        "features go together, some of these are rows that never occur, and the values tell what "
+        "the model makes of them, too.",
+        "**No causes.** The values say what the model did with its inputs, not what would happen "
+        "in the world if a feature were changed.",
     )
-    missed = one.converged is not None and int((~one.converged).sum())
-    more = f"{missed} of {len(one):,} rows did not come below the standard error asked for within their budget."
-    return Section("making", "How it was made", (*text, more) if missed else text)
+    return Section("reading", "What the numbers mean", text)
+
+
+def _interval_text(outputs: Sequence[Explanation]) -> str:
+    if not _any_intervals(outputs):
+        return f"**Sureness.** {_sureness(outputs)}"
+    return (
+        "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are "
+        "smooth enough, the exact Shapley value, of this model, row and background, lies within "
+        "the interval; for a model that jumps, in fewer. How well they hold is in the "
+        "documentation, under “Error bars”. They say nothing of whether the model is right."
+    )
+
+
+def _making_section(explanation: Explanation) -> Section:
+    spent = f"{explanation.evaluations:,} model evaluations"
+    if explanation.row_evaluations is not None:
+        mean = explanation.row_evaluations.mean()
+        spent = f"{mean:,.0f} model evaluations on average, {explanation.evaluations:,} at most,"
+    gap = np.abs(explanation.gap).max()
+    text = [
+        f"`{explanation.method}` spent {spent} on each row, base value and prediction included. "
+        f"The largest gap of a row is {gap:.2g}.",
+        "The same command gives the same values: the seed decides every random choice. All "
+        "numbers, with standard errors, are in the file beside this page, and the facts above in "
+        "its metadata where it is Parquet.",
+    ]
+    if explanation.converged is not None and not explanation.converged.all():
+        missed = int((~explanation.converged).sum())
+        text.append(
+            f"{missed} of {len(explanation):,} rows did not come below the standard error asked "
+            "for within their budget."
+        )
+    return Section("making", "How it was made", tuple(text))
 
 
 def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the lines at the top of the page, without those that would be empty."""
+    outputs = ", ".join(facts["outputs"])
     scale = facts["scale"] or "what the model returns"
-    told = {
+    cost = f"{facts['evaluations']:,} evaluations a row at most"
+    lines = {
         "Command": f"`{facts['command']}`",
         "Model": plain(result.model),
         "Rows": plain(f"{facts['rows']:,} of {facts['data']}"),
         "Background": plain(result.background),
-        "Outputs": plain(f"{', '.join(facts['outputs'])}; scale: {scale}"),
+        "Outputs": plain(f"{outputs}; scale: {scale}"),
         "Not used": plain(", ".join(result.aside)),
-        "Method": f"{facts['method']}, {facts['evaluations']:,} evaluations a row at most, seed {facts['seed']}",
+        "Method": f"{facts['method']}, {cost}, seed {facts['seed']}",
         "Version": f"shearshap {facts['version']}",
     }
-    return tuple((name, value) for name, value in told.items() if value)
+    return tuple((name, line) for name, line in lines.items() if line)

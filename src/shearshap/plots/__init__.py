@@ -1,8 +1,9 @@
-"""Plots of explanations, each a function of an `Explanation` of one output, on `ax` or on a figure
-of its own.
+"""Plots of explanations: each is a function of an `Explanation` of one output.
 
-None of them shows a window or changes matplotlib's settings; each returns the Axes, for titles and
-files: `plots.waterfall(explanation).figure.savefig("row.png")`.
+It draws on `ax`, or on a new figure. None of them shows a window or changes matplotlib's settings.
+Each returns the Axes, for titles and files:
+
+    plots.waterfall(explanation).figure.savefig("row.png")
 """
 
 try:
@@ -13,6 +14,7 @@ except ImportError as error:
 from shearshap.plots.bars import bar, waterfall
 from shearshap.plots.budgets import convergence
 from shearshap.plots.network import cooperators
-from shearshap.plots.points import beeswarm, dependence
+from shearshap.plots.scatter import dependence
+from shearshap.plots.swarms import beeswarm
 
 __all__ = ["bar", "beeswarm", "convergence", "cooperators", "dependence", "waterfall"]

@@ -1,54 +1,36 @@
-"""Bars: one row from its base value to its prediction, and the size of shares over many rows."""
+"""Plots of bars: a row from its base value to its prediction, and the sizes of values over rows."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap.digits import decimals, least, written
-from shearshap.explanation import Explanation, Floats
+from shearshap import views
+from shearshap.colours import GREY, INK
+from shearshap.explanation import Explanation
+from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
-    GREY,
-    INK,
-    VALUE,
-    about,
     axes_of,
-    checked_count,
-    checked_row,
-    column,
-    largest,
-    lines,
-    margins,
-    one_output,
-    shorten,
-    shown_value,
-    sign_colours,
+    axis_label,
+    label_lines,
+    player_label,
     tidy,
-    with_margin,
+    write_numbers,
 )
 
-_WHISKER = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """The bars of a waterfall, from the top down."""
-
-    labels: list[str]
-    sizes: Floats  #: (n,)
-    margins: Floats  #: (n,) half the length of the interval, 0 where there is none
-    colours: list[str]
+THICKNESS = 0.62  #: of a bar, relative to the distance between two
+WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
 
 
 def waterfall(
     explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how the players' values lead from a row's base value to its prediction, the largest
-    first.
+    """Draw how the players' values lead from a row's base value to its prediction.
 
-    The players beyond `max_players` are summed as "n others". Whiskers and ± are 95 % intervals of
-    the single values; a sum has none, as how its parts err together is not known. What the values
-    miss of the prediction, if anything, is a bar of its own, the gap.
+    The largest come first. The players beyond `max_players` are summed as "n others". Whiskers and
+    ± are 95 % intervals of the single values. A sum has none, as it is not known how the errors of
+    its parts go together. What the values miss of the prediction, if anything, is a bar of its
+    own, the gap.
 
     Parameters
     ----------
@@ -61,36 +43,51 @@ def waterfall(
     ax
         Where to draw; None: a new figure.
     """
-    one = one_output(explanation, "waterfall")
-    one = one[checked_row(one, row)]
-    steps = _steps(one, checked_count("max_players", max_players))
-    base, prediction = float(one.base_values[0]), float(one.predictions[0])
-    ax = axes_of(ax, 6.4, 1.2 + 0.3 * (len(steps.sizes) + 2))
+    explanation = single_output(explanation, "waterfall")
+    row = row_number(explanation, row)
+    most = positive_count("max_players", max_players)
+    view = views.waterfall(explanation, row, most)
+
+    ax = axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
     ax.use_sticky_edges = False
-    starts = base + np.concatenate(([0.0], np.cumsum(steps.sizes)))
-    _draw_steps(ax, steps, starts)
-    ax.plot([base, prediction], [0, len(starts)], "D", color=INK, markersize=4, zorder=3)
-    lines(ax, ["base value", *steps.labels, "prediction"])
-    places = decimals(steps.sizes)
-    shares = [
-        with_margin(*pair, places)
-        for pair in zip(steps.sizes.tolist(), steps.margins.tolist(), strict=True)
-    ]
-    column(ax, [written(base, places), *shares, written(prediction, places)])
-    ax.set_xlabel(
-        about(one, "from base value to prediction", intervals=bool((steps.margins > 0).any()))
-    )
+    _draw_steps(ax, view)
+
+    steps = [player_label(step.name, step.cell) for step in view.steps]
+    label_lines(ax, ["base value", *steps, "prediction"])
+    write_numbers(ax, view.numbers)
+
+    intervals = any(step.margin > 0 for step in view.steps)
+    label = axis_label(explanation, "from base value to prediction", intervals=intervals)
+    ax.set_xlabel(label)
     tidy(ax, "x")
     return ax
 
 
-def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
-    """Draw the mean size of every player's value over the rows, the largest first; of a single row,
-    the values.
+def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
+    """Draw the steps on lines 1, 2, ..., between the base value on line 0 and the prediction."""
+    lines = np.arange(1, len(view.steps) + 1)
+    last = len(view.steps) + 1
+    step_colours = [step.colour for step in view.steps]
+    ax.barh(lines, view.sizes, left=view.starts, height=THICKNESS, color=step_colours, zorder=2)
 
-    Whiskers are 95 % intervals of the estimate for these rows. For a mean they are the mean of the
-    rows' intervals: what holds even if all rows err together, as rows that share their coalitions
-    may. They do not say how the mean would differ for other rows.
+    # a thin line leads from the end of each step to the start of the next
+    ends = np.array([view.base, *view.ends])
+    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), color=GREY, linewidth=0.8, zorder=1)
+
+    margins = np.array([step.margin for step in view.steps])
+    known = margins > 0
+    if known.any():
+        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], zorder=3, **WHISKER)
+
+    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
+
+
+def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
+    """Draw the mean size of every player's value over the rows; for a single row, the values.
+
+    The largest come first. Whiskers are 95 % intervals of the estimate for these rows. For a mean
+    they are the mean of the rows' intervals: what holds even if all rows err together, as rows
+    with the same coalitions may. They do not say how the mean would differ for other rows.
 
     Parameters
     ----------
@@ -101,77 +98,38 @@ def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = No
     ax
         Where to draw; None: a new figure.
     """
-    one = one_output(explanation, "bar")
-    single = len(one) == 1
-    sizes = one.values[0] if single else np.abs(one.values).mean(axis=0)
-    kept = largest(sizes, checked_count("max_players", max_players))
-    ax = axes_of(ax, 6.4, 1.2 + 0.3 * len(kept))
+    explanation = single_output(explanation, "bar")
+    most = positive_count("max_players", max_players)
+    single = len(explanation) == 1
+    bars = views.bars(explanation, row=0 if single else None)
+    left_out = len(bars[most:])
+    bars = bars[:most]
+
+    ax = axes_of(ax, 6.4, 1.2 + 0.3 * len(bars))
     ax.use_sticky_edges = not single
-    ax.barh(
-        range(len(kept)),
-        sizes[kept],
-        height=0.62,
-        color=sign_colours(sizes[kept]) if single else GREY,
-    )
-    spread = margins(one)
-    if spread is not None:
-        margin = spread.mean(axis=0)[kept]
-        down = margin if single else np.minimum(margin, sizes[kept])  # a mean size is not below 0
-        ax.errorbar(sizes[kept], range(len(kept)), xerr=np.stack((down, margin)), **_WHISKER)  # type: ignore[arg-type]
-    ax.axvline(0, color=GREY, linewidth=0.8)
-    lines(
-        ax,
-        [_label(one, player) if single else shorten(one.feature_names[player]) for player in kept],
-    )
-    places = decimals(sizes)
-    column(ax, [written(size, places, sign=single) for size in sizes[kept].tolist()])
-    what = "Shapley value" if single else f"mean |Shapley value| of {len(one):,} rows"
-    ax.set_xlabel(about(one, what, len(sizes) - len(kept), intervals=spread is not None))
+    _draw_bars(ax, bars)
+
+    label_lines(ax, [player_label(bar.name, bar.cell) for bar in bars])
+    write_numbers(ax, [bar.number for bar in bars])
+
+    what = "Shapley value" if single else f"mean |Shapley value| of {len(explanation):,} rows"
+    intervals = views.has_intervals(explanation)
+    ax.set_xlabel(axis_label(explanation, what, left_out=left_out, intervals=intervals))
     tidy(ax, "x")
     return ax
 
 
-def _steps(one: Explanation, max_players: int) -> _Steps:
-    """Return the bars of one row's waterfall: the largest players, the others as one, and the gap."""
-    values, spread = one.values[0], margins(one)
-    kept = largest(values, max_players + (len(values) == max_players + 1))
-    labels = [_label(one, player) for player in kept]
-    sizes, colours = values[kept].tolist(), sign_colours(values[kept])
-    sure = np.zeros(len(kept)) if spread is None else spread[0, kept]
-    if len(kept) < len(values):
-        rest = float(values.sum() - values[kept].sum())
-        labels.append(f"{len(values) - len(kept)} others")
-        sizes.append(rest)
-        colours += sign_colours(np.array([rest]))
-    gap = float(one.gap[0])
-    steps = np.array([*sizes, gap])
-    if abs(gap) >= least(np.abs(steps).max(), decimals(steps)):
-        labels.append("gap (not shared out)")
-        sizes.append(gap)
-        colours.append(GREY)
-    return _Steps(labels, np.array(sizes), np.pad(sure, (0, len(sizes) - len(sure))), colours)
+def _draw_bars(ax: Axes, bars: list[views.Bar]) -> None:
+    """Draw bars on lines 0, 1, ..., with whiskers where they have an interval."""
+    sizes = [bar.size for bar in bars]
+    bar_colours = [bar.colour for bar in bars]
+    ax.barh(range(len(bars)), sizes, height=THICKNESS, color=bar_colours)
 
+    known = [(line, bar.size, bar.interval) for line, bar in enumerate(bars) if bar.interval]
+    if known:
+        lines, middles, intervals = zip(*known, strict=True)
+        lows, highs = np.array(intervals).T
+        ends = (np.array(middles) - lows, highs - np.array(middles))
+        ax.errorbar(middles, lines, xerr=ends, **WHISKER)
 
-def _draw_steps(ax: Axes, steps: _Steps, starts: Floats) -> None:
-    """Draw every bar from where the one before it ends, (n + 1,) with the last end, and whiskers at
-    their ends.
-    """
-    line = np.arange(1, len(starts))
-    ax.barh(line, steps.sizes, left=starts[:-1], height=0.62, color=steps.colours, zorder=2)
-    ax.vlines(
-        starts,
-        np.append(0, line),
-        np.append(line, len(starts)),
-        color=GREY,
-        linewidth=0.8,
-        zorder=1,
-    )
-    sure = steps.margins > 0
-    if sure.any():
-        ax.errorbar(starts[1:][sure], line[sure], xerr=steps.margins[sure], zorder=3, **_WHISKER)  # type: ignore[arg-type]
-
-
-def _label(one: Explanation, player: int) -> str:
-    """Return a player's name with its value in the first row, where that is known."""
-    name, value = shorten(one.feature_names[player]), shown_value(one, player)
-    return f"{name} = {shorten(value, VALUE)}" if value else name
+    ax.axvline(0, color=GREY, linewidth=0.8)

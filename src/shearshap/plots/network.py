@@ -1,7 +1,4 @@
-"""The network of players: who acts together, and how strongly."""
-
-from dataclasses import dataclass
-from typing import Literal
+"""The plot of players that act together, as a network on a circle."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,55 +6,22 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
-from shearshap.digits import decimals, written
+from shearshap import views
+from shearshap.colours import GREY, INK, LOWERS, RAISES, sign_colour
+from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
-from shearshap.plots.canvas import (
-    GREY,
-    INK,
-    LOWERS,
-    RAISES,
-    SMALL,
-    Ints,
-    axes_of,
-    checked_count,
-    checked_row,
-    largest,
-    one_output,
-    shorten,
-    sign_colours,
-)
+from shearshap.plots.arguments import positive_count, row_number, single_output
+from shearshap.plots.canvas import SMALL, axes_of, shorten
+from shearshap.views import Edges, Ints, Strengths
 
-Edges = Literal["cross-contribution", "interactions"]
-
-_WIDEST, _LARGEST = 7.0, 900.0  #: points of the strongest edge; square points of the largest node
-_AROUND = 600.0  #: points around the circle that all nodes together may take
-_CLEAR = 4.0  #: points between a node and its name
-_CROWDED = 14  #: players from which on names are written along the radius
-
-
-@dataclass(frozen=True, eq=False)
-class Strengths:
-    """How strongly players act together."""
-
-    kind: str  #: what it is called
-    strength: Floats  #: (r, p, p)
-    signed: bool  #: whether its sign says something
-
-
-def strengths(one: Explanation, edges: Edges | None = None) -> Strengths | None:
-    """Return the cross-contribution or interactions of an explanation, the first that it has, or
-    None.
-    """
-    if edges not in (None, "cross-contribution", "interactions"):
-        raise InputError(
-            f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}"
-        )
-    if one.cross_contribution is not None and edges != "interactions":
-        return Strengths("cross-contribution", one.cross_contribution, signed=False)
-    if one.interactions is not None and edges != "cross-contribution":
-        return Strengths("interaction", one.interactions, signed=True)
-    return None
+WIDEST = 7.0  #: points: the width of the strongest edge
+LARGEST = 900.0  #: square points: the area of the largest node
+SMALLEST = 6.0  #: square points: the area of a node with value 0
+AROUND = 600.0  #: points around the circle that all nodes together may take
+CLEAR = 4.0  #: points between a node and its name
+CROWDED = 14  #: beyond this many players, names are written along the radius
+NODE_LETTERS = 18  #: letters of a node's name, at most
 
 
 def cooperators(
@@ -90,40 +54,53 @@ def cooperators(
     ax
         Where to draw; None: a new figure.
     """
-    one = one_output(explanation, "cooperators")
-    one = one if row is None else one[checked_row(one, row)]
-    count, found = checked_count("max_edges", max_edges), strengths(one, edges)
-    if found is None:
-        raise InputError(
-            f"cooperators: this explanation has no {edges or 'interactions'}; explain with "
-            "interactions=True"
-        )
-    sizes, means = np.abs(one.values).mean(axis=0), one.values.mean(axis=0)
-    # in the players' own order, so that two rows' networks can be compared
-    kept = np.sort(largest(sizes, checked_count("max_players", max_players)))
+    explanation = single_output(explanation, "cooperators")
+    if row is not None:
+        explanation = explanation[row_number(explanation, row)]
+    strengths = _strengths(explanation, edges)
+    most_edges = positive_count("max_edges", max_edges)
+    players = _shown_players(explanation, max_players)
+
     ax = _whole_figure() if ax is None else ax
-    place = _circle(len(kept))
-    strongest = _draw_edges(ax, place, found, kept, count)
-    biggest = min(_LARGEST, (_AROUND / len(kept)) ** 2)
-    area = biggest * sizes[kept] / (sizes.max() or 1.0)
-    ax.scatter(
-        place[:, 0],
-        place[:, 1],
-        np.maximum(area, 6),
-        sign_colours(means[kept]),
-        edgecolors="white",
-        zorder=3,
+    place = _circle(len(players))
+    strongest = _draw_edges(ax, place, strengths, players, most_edges)
+    radii = _draw_nodes(ax, place, explanation, players)
+
+    texts = _write_names(
+        ax, place, [explanation.feature_names[player] for player in players], radii
     )
-    texts = _names(ax, place, [one.feature_names[player] for player in kept], np.sqrt(area) / 2)
-    marks = _marks(found, strongest, float(sizes.max()))
+    largest = float(views.mean_sizes(explanation).max())
+    marks = _legend_marks(strengths, strongest, largest)
     ax.legend(handles=marks, loc="lower center", frameon=False, fontsize=SMALL, labelcolor=INK)
-    _fit(ax, place, texts, np.sqrt(area) / 2, below=(1 + len(marks)) * 1.5 * SMALL)
+    legend_height = (1 + len(marks)) * 1.5 * SMALL
+    _set_limits(ax, place, texts, radii, legend_height)
     ax.axis("off")
     return ax
 
 
+def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
+    """Return how strongly players act together; raise where the explanation does not say."""
+    if edges not in (None, "cross-contribution", "interactions"):
+        raise InputError(
+            f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}"
+        )
+    strengths = views.strengths(explanation, edges)
+    if strengths is None:
+        raise InputError(
+            f"cooperators: this explanation has no {edges or 'interactions'}; explain with "
+            "interactions=True"
+        )
+    return strengths
+
+
+def _shown_players(explanation: Explanation, max_players: int) -> Ints:
+    """Return the largest players in their own order, so that two rows' networks can be compared."""
+    most = positive_count("max_players", max_players)
+    return np.sort(views.largest(views.mean_sizes(explanation), most))
+
+
 def _whole_figure() -> Axes:
-    """Return the axes of a new figure, all of it: names and legend find their place inside."""
+    """Return axes that fill a new figure: names and legend find their place inside them."""
     ax = axes_of(None, 5.6, 5.2)
     ax.set_position((0.02, 0.02, 0.96, 0.96))
     return ax
@@ -135,44 +112,99 @@ def _circle(count: int) -> Floats:
     return np.column_stack((np.cos(angle), np.sin(angle)))
 
 
-def _draw_edges(ax: Axes, place: Floats, found: Strengths, kept: Ints, count: int) -> float:
+# Nodes and edges
+
+
+def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints, most: int) -> float:
     """Draw the strongest edges, the strongest last, and return how strong that is."""
-    among = found.strength[:, kept[:, None], kept]
-    i, j = np.triu_indices(len(kept), 1)
-    size, mean = np.abs(among).mean(axis=0)[i, j], among.mean(axis=0)[i, j]
-    order = largest(size, count)[::-1]
-    order = order[size[order] > 0]
-    strongest = float(size.max(initial=0.0))
-    widths = _WIDEST * size[order] / (strongest or 1.0)
-    colours = sign_colours(mean[order]) if found.signed else INK
-    shade = np.clip(0.25 + 0.6 * widths / _WIDEST, 0, 1)
+    among = strengths.values[:, players[:, None], players]
+    i, j = np.triu_indices(len(players), 1)
+    sizes = np.abs(among).mean(axis=0)[i, j]
+    means = among.mean(axis=0)[i, j]
+    strongest = float(sizes.max(initial=0.0))
+
+    order = views.largest(sizes, most)[::-1]
+    order = order[sizes[order] > 0]
+    if not len(order):
+        return strongest
+
     ends = np.stack((place[i[order]], place[j[order]]), axis=1)
-    if len(order):
-        ax.add_collection(
-            LineCollection(list(ends), linewidths=widths, colors=colours, alpha=shade, zorder=2)
-        )
+    widths = WIDEST * sizes[order] / strongest
+    hues = [sign_colour(mean) for mean in means[order]] if strengths.signed else INK
+    opacity = 0.25 + 0.6 * widths / WIDEST
+    ax.add_collection(
+        LineCollection(list(ends), linewidths=widths, colors=hues, alpha=opacity, zorder=2)
+    )
     return strongest
 
 
-def _names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> list[Annotation]:
-    """Write each name outside the circle, clear of its node; where there are many, along the
-    radius.
-    """
-    crowded, texts = len(names) > _CROWDED, []
+def _draw_nodes(ax: Axes, place: Floats, explanation: Explanation, players: Ints) -> Floats:
+    """Draw the players' nodes, and return their radii in points, (n,)."""
+    sizes = views.mean_sizes(explanation)
+    means = explanation.values.mean(axis=0)
+
+    biggest = min(LARGEST, (AROUND / len(players)) ** 2)
+    area = biggest * sizes[players] / (sizes.max() or 1.0)
+    hues = [sign_colour(mean) for mean in means[players]]
+    x, y = place.T
+    ax.scatter(x, y, np.maximum(area, SMALLEST), hues, edgecolors="white", zorder=3)
+    return np.asarray(np.sqrt(area) / 2)
+
+
+# Names, legend and limits
+
+
+def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> list[Annotation]:
+    """Write each name outside the circle, clear of its node; many names along the radius."""
+    crowded = len(names) > CROWDED
+    texts = []
     for (x, y), name, radius in zip(place.tolist(), names, radii.tolist(), strict=True):
-        away, angle = radius + _CLEAR, np.degrees(np.arctan2(y, x))
-        side = "center" if abs(x) < 0.1 and not crowded else "left" if x >= -1e-9 else "right"
+        away = radius + CLEAR
+        horizontal, vertical = _alignment(x, y, crowded=crowded)
         text = ax.annotate(
-            shorten(name, 18), (x, y), (away * x, away * y), textcoords="offset points", ha=side,
-            va="center" if abs(y) < 0.9 or crowded else "bottom" if y > 0 else "top", color=INK, size=SMALL,
-            rotation=(angle if x >= -1e-9 else angle - 180) if crowded else 0, rotation_mode="anchor",
-        )  # fmt: skip
+            shorten(name, NODE_LETTERS),
+            xy=(x, y),
+            xytext=(away * x, away * y),
+            textcoords="offset points",
+            ha=horizontal,
+            va=vertical,
+            color=INK,
+            size=SMALL,
+            rotation=_radial_angle(x, y) if crowded else 0,
+            rotation_mode="anchor",
+        )
         texts.append(text)
     return texts
 
 
-def _fit(ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, *, below: float) -> None:
-    """Set limits so that all names, and the legend `below` in points, lie inside the axes.
+def _alignment(x: float, y: float, *, crowded: bool) -> tuple[str, str]:
+    """Return the horizontal and vertical alignment that keeps a name outside the circle."""
+    horizontal = "left" if _is_right(x) else "right"
+    vertical = "center"
+    if not crowded:
+        # names above and below the circle stand in the middle over and under their nodes
+        if abs(x) < 0.1:
+            horizontal = "center"
+        if abs(y) >= 0.9:
+            vertical = "bottom" if y > 0 else "top"
+    return horizontal, vertical
+
+
+def _radial_angle(x: float, y: float) -> float:
+    """Return the angle of a radius in degrees, turned so that text on it is not upside down."""
+    angle = float(np.degrees(np.arctan2(y, x)))
+    return angle if _is_right(x) else angle - 180
+
+
+def _is_right(x: float) -> bool:
+    """Return whether a point is on the right half of the circle; its top and bottom are."""
+    return x >= -1e-9
+
+
+def _set_limits(
+    ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, legend_height: float
+) -> None:
+    """Set limits so that all names, and below them the legend (in points), lie inside the axes.
 
     With S points to a unit, a name that needs n points beyond its node at x fits in W points if S
     |x| + n <= W / 2.
@@ -180,39 +212,35 @@ def _fit(ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, *, bel
     inches = 72 / ax.figure.dpi
     boxes = [text.get_window_extent() for text in texts]
     sizes = np.array([(box.width, box.height) for box in boxes]) * inches
-    needs = sizes + radii[:, None] + _CLEAR
-    room = np.array([ax.bbox.width, ax.bbox.height]) * inches - (0, below)
+    needs = sizes + radii[:, None] + CLEAR
+
+    room = np.array([ax.bbox.width, ax.bbox.height]) * inches - (0, legend_height)
     scale = ((room / 2 - needs) / np.maximum(np.abs(place), 0.1)).min()
-    half_x, half_y = (
-        room / 2 / max(scale, room.min() / 8)
-    )  # in a tiny plot names may leave, but something is drawn
-    ax.set(
-        aspect="equal",
-        xlim=(-half_x, half_x),
-        ylim=(-half_y - below * 2 * half_y / room[1], half_y),
-    )
+    scale = max(scale, room.min() / 8)  # names may leave a tiny plot, but something is drawn
+
+    half_x, half_y = room / 2 / scale
+    below = legend_height * 2 * half_y / room[1]
+    ax.set(aspect="equal", xlim=(-half_x, half_x), ylim=(-half_y - below, half_y))
 
 
-def _marks(found: Strengths, strongest: float, largest: float) -> list[Line2D]:
-    """Return what a legend says of nodes and edges, with the largest of each as a measure."""
-    size, strength = (
-        written(number, decimals(np.array([number]))) for number in (largest, strongest)
-    )
+def _legend_marks(strengths: Strengths, strongest: float, largest: float) -> list[Line2D]:
+    """Return the legend's entries for nodes and edges, with the largest of each as a measure."""
+    size = format_number(largest, decimals(largest))
+    strength = format_number(strongest, decimals(strongest))
+    what = f"{strengths.kind} (strongest {strength})"
 
-    def dot(colour: str, label: str) -> Line2D:
-        return Line2D([], [], marker="o", linestyle="", color=colour, label=label)
-
-    def edge(colour: str, label: str) -> Line2D:
-        return Line2D([], [], color=colour, linewidth=3, label=label)
-
-    what = f"{found.kind} (strongest {strength})"
-    edges = (
-        [edge(RAISES, f"positive {what}"), edge(LOWERS, "negative")]
-        if found.signed
-        else [edge(GREY, what)]
-    )
-    return [
-        dot(RAISES, f"raises the output (largest |Shapley value| {size})"),
-        dot(LOWERS, "lowers it"),
-        *edges,
+    nodes = [
+        _node_mark(RAISES, f"raises the output (largest |Shapley value| {size})"),
+        _node_mark(LOWERS, "lowers it"),
     ]
+    if not strengths.signed:
+        return [*nodes, _edge_mark(GREY, what)]
+    return [*nodes, _edge_mark(RAISES, f"positive {what}"), _edge_mark(LOWERS, "negative")]
+
+
+def _node_mark(colour: str, label: str) -> Line2D:
+    return Line2D([], [], marker="o", linestyle="", color=colour, label=label)
+
+
+def _edge_mark(colour: str, label: str) -> Line2D:
+    return Line2D([], [], color=colour, linewidth=3, label=label)

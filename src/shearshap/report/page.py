@@ -1,7 +1,7 @@
-"""A page as data, and the one HTML file made of it.
+"""A page as data, and the HTML file made of it.
 
-Text is plain: `code`, **bold**, [words](https://address) and [words](#section) are marked up,
-everything else is shown as it stands. Titles are shown as they stand, throughout.
+Text is plain. `code`, **bold**, [words](https://address) and [words](#section) are marked up, and
+everything else is shown as it stands. Titles are always shown as they stand.
 """
 
 import base64
@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shearshap import colours
 from shearshap.engine.store import written_whole
 
 if TYPE_CHECKING:
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MARKUP = re.compile(
-    r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
+    r"`(?P<code>[^`]+)`"
+    r"|\*\*(?P<bold>.+?)\*\*"
+    r"|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
 )
 OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
+
+#: matplotlib's letter -> the shape in a key, around (15, 6)
 MARKERS = {
     "": "",
     "o": "M15 2.5a3.5 3.5 0 1 0 .01 0z",
@@ -34,14 +39,17 @@ MARKERS = {
     "<": "M11 6l7.5-4v8z",
     ">": "M19 6l-7.5-4v8z",
     "P": "M13.5 2h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z",
-    "X": "M12.5 2l2.5 2.5 2.5-2.5 1.5 1.5-2.5 2.5 2.5 2.5-1.5 1.5-2.5-2.5-2.5 2.5-1.5-1.5 2.5-2.5-2.5-2.5z",
+    "X": (
+        "M12.5 2l2.5 2.5 2.5-2.5 1.5 1.5-2.5 2.5 2.5 2.5-1.5 1.5-2.5-2.5-2.5 2.5-1.5-1.5 "
+        "2.5-2.5-2.5-2.5z"
+    ),
     "*": "M15 .8l1.3 3.5 3.8.1-3 2.4 1 3.7-3.1-2.1-3.1 2.1 1-3.7-3-2.4 3.8-.1z",
-}  #: matplotlib's letter -> the shape in a key, around (15, 6)
+}
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of the figures: what it is called, and how it looks in their keys."""
+    """A line of the figures: its name, and its look in their keys."""
 
     name: str  #: artists whose gid is "series-<name>" belong to it
     label: str
@@ -52,18 +60,18 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture of a figure."""
+    """A picture of a figure."""
 
     title: str
-    svg: str  #: trusted markup, which names its own content, as `inline` and `chart` make it
+    svg: str  #: trusted markup with its own text alternative, from `inline` or `chart`
 
 
 @dataclass(frozen=True)
 class Figure:
     """Pictures that belong together: side by side where there is room, else one below the other.
 
-    With `pick`, one is shown at a time, chosen from a list that is labelled so; without a script,
-    all.
+    With `pick`, a list with this label chooses the picture that is shown; without a script, all
+    are shown.
     """
 
     title: str
@@ -75,18 +83,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; one that is not open is folded away on a screen, and printed whole."""
+    """Rows of cells; a table that is not open is folded away on a screen, and printed whole."""
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
-    left: int = (
-        1  #: how many columns of text come first; those after them are numbers, and stand right
-    )
-    emphasis: frozenset[tuple[int, int]] = (
-        frozenset()
-    )  #: (row, column) of cells in bold, such as the best of a column
+    left: int = 1  #: how many columns of text come first; columns of numbers follow them
+    emphasis: frozenset[tuple[int, int]] = frozenset()  #: (row, column) of cells in bold
     open: bool = True
 
 
@@ -94,7 +98,7 @@ class Table:
 class Section:
     """A heading and what stands below it, in this order."""
 
-    id: str  #: how links call it
+    id: str  #: its name in links
     title: str
     text: tuple[str, ...]
     figures: tuple[Figure, ...] = ()
@@ -104,19 +108,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All that one file shows."""
+    """All that a file shows."""
 
     title: str
     lead: tuple[str, ...]
-    facts: tuple[
-        tuple[str, str], ...
-    ]  #: name and value: the machine, versions, seeds, the command in `backquotes`
+    facts: tuple[tuple[str, str], ...]  #: name and value, such as versions and the command
     sections: tuple[Section, ...]
     series: tuple[Series, ...] = ()
 
 
 def write(page: Page, path: Path) -> Path:
-    """Write the page as one HTML file, whole or not at all, and return its path."""
+    """Write the page as an HTML file, whole or not at all, and return its path."""
     html = render(page)
     with written_whole(path) as partial:
         partial.write_text(html, encoding="utf-8")
@@ -126,31 +128,51 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
     _check(page)
-    template, script = _template(), _resource("page.js")
-    html = template.render(
-        page=page, style=_resource("page.css"), script=script, digest=_digest(script)
+    script = _resource("page.js")
+    html = _template().render(
+        page=page,
+        colours=colours.PAGE,
+        style=_resource("page.css"),
+        script=script,
+        digest=_digest(script),
     )
-    repeated = [
-        name for name, times in Counter(re.findall(r'\sid="([^"]*)"', html)).items() if times > 1
-    ]
-    if repeated:
-        raise ValueError(
-            f"every id of a page must be its own, got {repeated} more than once; give each figure "
-            "a salt"
-        )
+    _check_ids(html)
     return html
 
 
+# What the template needs
+
+
+def _template() -> "Template":
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install jinja2") from error
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "across": across,
+        "key_entries": key_entries,
+        "marked": marked,
+        "widest": widest,
+    }
+    environment.globals |= {"markers": MARKERS}
+    return environment.from_string(_resource("page.html.j2"))
+
+
 def across(figure: Figure) -> int:
-    """Return how many panels stand side by side at most: rows as even as can be, of three or fewer."""
+    """Return how many panels stand side by side at most.
+
+    Two panels make one row, and four make two even rows; otherwise rows have three.
+    """
     panels = 1 if figure.pick else len(figure.panels)
     return {1: 1, 2: 2, 4: 2}.get(panels, 3)
 
 
 def widest(figure: Figure) -> str:
-    """Return the width, as in CSS, beyond which no panel grows: that of the widest, where its SVG
-    tells.
-    """
+    """Return the width, as in CSS, beyond which no panel grows: that of its widest SVG."""
     widths = [
         float(width)
         for panel in figure.panels
@@ -159,16 +181,16 @@ def widest(figure: Figure) -> str:
     return f"{max(widths):g}pt" if widths else "100vw"
 
 
-def keyed(figure: Figure, series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """Return the series that the figure's key lists: those drawn in its panels, in the page's
-    order.
-    """
+def key_entries(figure: Figure, series: tuple[Series, ...]) -> tuple[Series, ...]:
+    """Return the series in the figure's key: those drawn in its panels, in the page's order."""
+    if not figure.key:
+        return ()
     drawn = {
         name
         for panel in figure.panels
         for name in re.findall(r'class="series series-([\w-]+)"', panel.svg)
     }
-    return tuple(one for one in series if figure.key and one.name in drawn)
+    return tuple(entry for entry in series if entry.name in drawn)
 
 
 def marked(text: str) -> "Markup":
@@ -181,25 +203,11 @@ def marked(text: str) -> "Markup":
 def _tagged(match: re.Match[str]) -> str:
     if match["code"]:
         # browsers break lines after a hyphen, even after the first of --out
-        return (
-            "<code>" + OPTION.sub(r'<span class="option">\g<0></span>', match["code"]) + "</code>"
-        )
+        code = OPTION.sub(r'<span class="option">\g<0></span>', match["code"])
+        return f"<code>{code}</code>"
     if match["bold"]:
         return f"<strong>{match['bold']}</strong>"
     return f'<a href="{match["to"]}">{match["words"]}</a>'
-
-
-def _template() -> "Template":
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise ImportError("the report needs jinja2: pip install jinja2") from error
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"across": across, "keyed": keyed, "marked": marked, "widest": widest}
-    environment.globals |= {"markers": MARKERS}
-    return environment.from_string(_resource("page.html.j2"))
 
 
 def _resource(name: str) -> str:
@@ -208,20 +216,17 @@ def _resource(name: str) -> str:
 
 def _digest(script: str) -> str:
     """Return the script's hash in the form of a content security policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digest = hashlib.sha256(script.encode()).digest()
+    return "sha256-" + base64.b64encode(digest).decode()
+
+
+# Checks
 
 
 def _check(page: Page) -> None:
+    """Raise where parts of a page do not fit together."""
     for series in page.series:
-        if not re.fullmatch(r"[\w-]+", series.name):
-            raise ValueError(
-                f"a series' name is made of letters, digits, - and _, got {series.name!r}"
-            )
-        if series.marker not in MARKERS:
-            raise ValueError(
-                f"a series' marker is one of {', '.join(filter(None, MARKERS))}, got "
-                f"{series.marker!r}"
-            )
+        _check_series(series)
     for section in page.sections:
         if not re.fullmatch(r"[A-Za-z][\w-]*", section.id):
             raise ValueError(
@@ -229,6 +234,14 @@ def _check(page: Page) -> None:
             )
         for table in section.tables:
             _check_table(table)
+
+
+def _check_series(series: Series) -> None:
+    if not re.fullmatch(r"[\w-]+", series.name):
+        raise ValueError(f"a series' name is made of letters, digits, - and _, got {series.name!r}")
+    if series.marker not in MARKERS:
+        known = ", ".join(marker for marker in MARKERS if marker)
+        raise ValueError(f"a series' marker is one of {known}, got {series.marker!r}")
 
 
 def _check_table(table: Table) -> None:
@@ -239,5 +252,17 @@ def _check_table(table: Table) -> None:
                 "columns"
             )
     cells = set(product(range(len(table.rows)), range(len(table.columns))))
-    if missing := sorted(table.emphasis - cells):
+    missing = sorted(table.emphasis - cells)
+    if missing:
         raise ValueError(f"{table.caption!r} has no cell {missing[0]} to print in bold")
+
+
+def _check_ids(html: str) -> None:
+    """Raise where two elements have the same id, as links and references would take the first."""
+    counts = Counter(re.findall(r'\sid="([^"]*)"', html))
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"every id of a page must be its own, got {repeated} more than once; give each figure "
+            "a salt"
+        )

@@ -1,5 +1,6 @@
-"""matplotlib figures as SVG that stands in an HTML page: text stays text, names do not clash,
-markers have tooltips.
+"""matplotlib figures as SVG inside an HTML page.
+
+Text stays text, ids of several figures do not clash, and markers have tooltips.
 """
 
 import io
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 
 #: the first is what matplotlib measures text with
 FONTS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
+
+#: the id in url(#id) and #id
 REFERENCE = re.compile(r"(?<=url\(#)[^)]+|(?<=^#).+")
 
 
 def inline(figure: "Figure", *, alt: str, titles: Mapping[str, Sequence[str]], salt: str) -> str:
-    """Return the figure as an <svg> element to put into a page: the same figure and salt, the same
-    text.
+    """Return the figure as an <svg> element for a page; the same figure and salt, the same text.
 
     Parameters
     ----------
@@ -46,10 +48,12 @@ def inline(figure: "Figure", *, alt: str, titles: Mapping[str, Sequence[str]], s
 
 
 def _drawn(figure: "Figure", salt: str) -> str:
+    """Return the figure as matplotlib's SVG, without the date."""
     try:
         from matplotlib import rc_context
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install 'shearshap[reproduce]'") from error
+
     buffer = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -57,14 +61,12 @@ def _drawn(figure: "Figure", salt: str) -> str:
 
 
 def _strip(root: Element) -> None:
-    """Leave out what HTML has no use for: namespaces, metadata, blank text, and a style for the
-    whole document.
-    """
+    """Remove what HTML has no use for: namespaces, metadata, blank text, document-wide styles."""
     for element in list(root.iter()):
         element.tag = _local(element.tag)
-        element.attrib = {
-            _local(name): _tidy(_local(name), value) for name, value in element.attrib.items()
-        }
+        attributes = {_local(name): value for name, value in element.attrib.items()}
+        element.attrib = {name: _tidy(name, value) for name, value in attributes.items()}
+
         element.tail = None
         if element.tag not in ("text", "tspan") or len(element):
             element.text = None
@@ -74,23 +76,26 @@ def _strip(root: Element) -> None:
 
 
 def _local(name: str) -> str:
+    """Return a name without its namespace, which ElementTree writes as {namespace}name."""
     return name.rpartition("}")[2]
 
 
 def _tidy(name: str, value: str) -> str:
+    """Return an attribute's value: paths on one line, and fonts that every reader has."""
     if name == "d":
         return " ".join(value.split())
-    return (
-        re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value)
-        if name == "style"
-        else value
-    )
+    if name == "style":
+        return re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value)
+    return value
 
 
 def _add_titles(root: Element, gid: str, texts: Sequence[str]) -> None:
-    drawn = [markers for group in _groups(root, gid) if (markers := list(group.iter("use")))]
+    """Give the markers of a series their tooltips."""
+    markers_of_groups = [list(group.iter("use")) for group in _groups(root, gid)]
+    drawn = [markers for markers in markers_of_groups if markers]
     if not drawn:
         raise ValueError(f"titles are for markers of {gid!r}, and the figure draws none")
+
     for markers in drawn:
         if len(markers) != len(texts):
             raise ValueError(f"{gid!r} draws {len(markers)} markers, got {len(texts)} titles")
@@ -103,32 +108,30 @@ def _groups(root: Element, gid: str) -> Iterator[Element]:
 
 
 def _classify(root: Element) -> None:
+    """Give the groups of a series its class: ids must differ, and classes need not."""
     for group in root.iter("g"):
-        if (gid := group.get("id", "")).startswith("series-"):
+        gid = group.get("id", "")
+        if gid.startswith("series-"):
             group.set("class", f"series {gid}")
 
 
 def _rename(root: Element, salt: str) -> None:
-    """Begin every id with the salt, in references too; an id that nothing refers to goes."""
-    used = {
-        name
-        for element in root.iter()
-        for value in element.attrib.values()
-        for name in REFERENCE.findall(value)
-    }
+    """Begin every id with the salt, in references too; remove ids that nothing refers to."""
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    used = {name for value in values for name in REFERENCE.findall(value)}
+
     for element in root.iter():
         if element.get("id") not in used:
             element.attrib.pop("id", None)
         for name, value in element.attrib.items():
-            renamed = (
-                f"{salt}-{value}"
-                if name == "id"
-                else REFERENCE.sub(lambda match: f"{salt}-{match[0]}", value)
-            )
-            element.set(name, renamed)
+            if name == "id":
+                element.set(name, f"{salt}-{value}")
+            else:
+                element.set(name, REFERENCE.sub(rf"{salt}-\g<0>", value))
 
 
 def _set_root(root: Element, alt: str) -> None:
+    """Let the figure be as wide as its panel up to its own width, and name its content."""
     width = root.attrib["width"]
     root.attrib = {
         "class": "plot",

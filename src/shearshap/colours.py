@@ -1,0 +1,55 @@
+"""The colours of all pictures, as hexadecimal texts.
+
+They come from the palette of Okabe and Ito, which most colour-blind people can tell apart.
+"""
+
+RAISES = "#D55E00"  #: vermilion: a value that raises the output
+LOWERS = "#0072B2"  #: blue: a value that lowers it
+
+INK = "#333333"  #: text and whiskers
+GREY = "#9E9E9E"  #: axes, sizes without a sign, and points without a number
+FAINT = "#DDDDDD"  #: the grid
+
+#: from the lowest number to the highest; the middle is light, so that both ends stand out
+LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)
+
+#: categories, or the lines of a chart
+KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")
+
+#: the custom properties of a page's style sheet: `ink` is var(--ink)
+PAGE = {
+    "paper": "#FFFFFF",
+    "ink": "#1C2128",
+    "soft": "#57606A",
+    "faint": "#8C959F",
+    "line": "#D8DEE4",
+    "tint": "#F6F8FA",
+    "link": "#0A58A8",
+}
+
+
+def sign_colour(value: float) -> str:
+    """Return the colour of a value: that of raising the output or that of lowering it."""
+    return LOWERS if value < 0 else RAISES
+
+
+def rank_colour(rank: float) -> str:
+    """Return the colour of a rank between 0 (low) and 1 (high); grey where it is NaN."""
+    if rank != rank:
+        return GREY
+    low, middle, high = LOW_TO_HIGH
+    if rank < 0.5:
+        return _mixture(low, middle, 2 * rank)
+    return _mixture(middle, high, 2 * rank - 1)
+
+
+def _mixture(start: str, end: str, weight: float) -> str:
+    """Return the colour on the straight way between two, at the start where the weight is 0."""
+    pairs = zip(_channels(start), _channels(end), strict=True)
+    mixed = [round(first + weight * (last - first)) for first, last in pairs]
+    return "#" + "".join(f"{channel:02X}" for channel in mixed)
+
+
+def _channels(colour: str) -> list[int]:
+    """Return the red, green and blue of "#RRGGBB", each from 0 to 255."""
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]

@@ -1,0 +1,57 @@
+"""The plot of all values, a swarm of points for each player."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from shearshap import views
+from shearshap.colours import GREY
+from shearshap.explanation import Explanation
+from shearshap.plots.arguments import positive_count, single_output
+from shearshap.plots.canvas import axes_of, axis_label, label_lines, shorten, tidy
+from shearshap.plots.points import HALF_SWARM, draw_colour_bar, draw_numbers, room
+
+
+def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
+    """Draw every row's values, a swarm of points for each player, the largest mean size first.
+
+    A point's colour is the rank of the player's `data` among the rows, from blue (low) to red
+    (high); it is grey where there is no number.
+
+    Parameters
+    ----------
+    explanation
+        Of one output; of several take `explanation.output(name)`.
+    max_players
+        How many players to show; the others are left out, and counted below.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = single_output(explanation, "beeswarm")
+    most = positive_count("max_players", max_players)
+    sizes = views.mean_sizes(explanation)
+    players = views.largest(sizes, most)
+
+    ax = axes_of(ax, 6.8, 1.4 + 0.38 * len(players))
+    label_lines(ax, [shorten(explanation.feature_names[player]) for player in players])
+    ax.axvline(0, color=GREY, linewidth=0.8, zorder=1)
+    tidy(ax, "both")
+
+    bins, across = room(ax, len(players), horizontal=True)
+    _draw_swarms(ax, views.swarms(explanation, players, bins=bins, across=across))
+
+    left_out = len(sizes) - len(players)
+    ax.set_xlabel(axis_label(explanation, "Shapley value", left_out=left_out))
+    return ax
+
+
+def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
+    """Draw swarms around the lines 0, 1, ..., with a bar of their colours if there are any."""
+    values = np.column_stack([swarm.values for swarm in swarms])  # (r, players)
+    offsets = np.column_stack([swarm.offsets for swarm in swarms])
+    ranks = np.column_stack([swarm.ranks for swarm in swarms])
+
+    lines = np.arange(len(swarms)) + HALF_SWARM * offsets
+    dots = draw_numbers(ax, values.reshape(-1), lines.reshape(-1), ranks.reshape(-1), (0, 1))
+    if not np.isnan(ranks).all():
+        bar = draw_colour_bar(ax, dots, "the player's value, by rank")
+        bar.set_ticks([0, 1], labels=["low", "high"])

@@ -1,0 +1,196 @@
+"""Charts as HTML: lines of words, marks on a common scale, and a number, as wide as there is room.
+
+    age = 39     |      ▐███████|——|        |   +0.21 ± 0.05
+    hours = 60   |           |——|██▌        |   −0.09 ± 0.04
+                 0         0.2        0.4
+
+Words are the page's own text, which wraps and is as large on a phone as on a desk. Marks are SVG,
+which is printed, too; their places are percentages of its width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING
+
+from shearshap.colours import GREY
+from shearshap.digits import true_minus
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+Interval = tuple[float, float]
+
+MARGIN = 0.04  #: of the scale's length, left free at either end
+LINE_HEIGHT = 18  #: CSS pixels
+SWARM_HEIGHT = 32  #: CSS pixels, of a line with dots
+RADIUS = 2.4  #: of a dot, in CSS pixels
+STEPS = (1, 2, 2.5, 5, 10)  #: distances between round numbers, times a power of ten
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One of many points of a line."""
+
+    at: float
+    offset: float  #: from -1 to 1: how far off the line's middle
+    colour: str
+    title: str  #: its tooltip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart; its marks are numbers on the chart's scale."""
+
+    label: str
+    detail: str = ""  #: after the label, in a softer colour
+    number: str = ""
+    bar: Interval | None = None
+    colour: str = GREY  #: of the bar
+    whisker: Interval | None = None
+    point: float | None = None
+    dots: tuple[Dot, ...] = ()
+
+    @property
+    def ends(self) -> list[float]:
+        """All numbers that the scale must hold."""
+        ends = [dot.at for dot in self.dots]
+        ends += self.bar or ()
+        ends += self.whisker or ()
+        if self.point is not None:
+            ends.append(self.point)
+        return ends
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The numbers at both ends of all lines."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, numbers: Sequence[float]) -> "Scale":
+        """Return the scale that holds some numbers, with a margin at either end."""
+        low = min(numbers, default=0.0)
+        high = max(numbers, default=1.0)
+        length = (high - low) or max(abs(high), 1.0)
+        return cls(low - MARGIN * length, high + MARGIN * length)
+
+    def percent(self, length: float) -> str:
+        """Return a length as a percentage of the scale's, as in CSS."""
+        return f"{100 * length / (self.high - self.low):.2f}%"
+
+    def place(self, number: float) -> str:
+        """Return where a number stands, as in CSS."""
+        return self.percent(number - self.low)
+
+    def ticks(self) -> list[float]:
+        """Return round numbers within the scale, as many as there is room for on a phone."""
+        rough = (self.high - self.low) / 5
+        power = 10.0 ** floor(log10(rough))
+        step = next(power * times for times in STEPS if power * times >= rough)
+
+        multiples = range(ceil(self.low / step), floor(self.high / step) + 1)
+        return [float(f"{multiple * step:.6g}") for multiple in multiples]
+
+
+def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.0) -> str:
+    """Return a chart as HTML for a panel.
+
+    Parameters
+    ----------
+    lines
+        From the top down.
+    alt
+        What the chart shows, for those who cannot see it.
+    unit
+        What the numbers of the scale are.
+    rule
+        Where a vertical line is drawn through all lines; None: nowhere.
+    """
+    from markupsafe import Markup
+
+    numbers = [end for line in lines for end in line.ends]
+    if rule is not None:
+        numbers.append(rule)
+    scale = Scale.around(numbers)
+
+    frame = Markup(
+        '<div class="chart" role="group" aria-label="{}">{}{}<p class="unit">{}</p></div>'
+    )
+    content = Markup("").join(_line(line, scale, rule) for line in lines)
+    return str(frame.format(alt, content, _tick_line(scale), unit))
+
+
+def _line(line: Line, scale: Scale, rule: float | None) -> "Markup":
+    from markupsafe import Markup
+
+    frame = Markup(
+        '<div class="line"><span class="name">{}{}</span>'
+        '<svg class="track" height="{}" aria-hidden="true">{}</svg>'
+        '<span class="amount">{}</span></div>'
+    )
+    detail = Markup(" <small>{}</small>").format(line.detail) if line.detail else ""
+    height = SWARM_HEIGHT if line.dots else LINE_HEIGHT
+    marks = Markup("".join(_marks(line, scale, rule, height)))
+    return frame.format(line.label, detail, height, marks, line.number)
+
+
+def _tick_line(scale: Scale) -> "Markup":
+    """Return the numbers below a chart."""
+    from markupsafe import Markup
+
+    tick = Markup('<span style="left: {}">{}</span>')
+    ticks = [tick.format(scale.place(at), true_minus(f"{at:g}")) for at in scale.ticks()]
+    frame = Markup('<div class="line scale" aria-hidden="true"><div class="ticks">{}</div></div>')
+    return frame.format(Markup("").join(ticks))
+
+
+# Marks, as SVG elements
+
+
+def _marks(line: Line, scale: Scale, rule: float | None, height: int) -> list[str]:
+    """Return the marks of a line, the last on top."""
+    marks = []
+    if rule is not None:
+        marks.append(_upright("rule", scale.place(rule), 0, height))
+    if line.bar is not None:
+        marks.append(_bar(line.bar, line.colour, scale, height))
+    if line.whisker is not None:
+        marks += _whisker(line.whisker, scale, height // 2)
+    if line.point is not None:
+        place = scale.place(line.point)
+        marks.append(f'<circle class="point" cx="{place}" cy="{height // 2}" r="4"/>')
+    return marks + [_dot(dot, scale, height // 2) for dot in line.dots]
+
+
+def _upright(kind: str, x: str, top: int, bottom: int) -> str:
+    return f'<line class="{kind}" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>'
+
+
+def _bar(bar: Interval, colour: str, scale: Scale, height: int) -> str:
+    left, right = sorted(bar)
+    x = scale.place(left)
+    width = scale.percent(right - left)
+    return f'<rect x="{x}" width="{width}" y="2" height="{height - 4}" fill="{colour}"/>'
+
+
+def _whisker(interval: Interval, scale: Scale, middle: int) -> list[str]:
+    """Return a horizontal line with a cap at either end."""
+    low = scale.place(interval[0])
+    high = scale.place(interval[1])
+    return [
+        f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>',
+        _upright("whisker", low, middle - 3, middle + 3),
+        _upright("whisker", high, middle - 3, middle + 3),
+    ]
+
+
+def _dot(dot: Dot, scale: Scale, middle: int) -> str:
+    from markupsafe import escape
+
+    x = scale.place(dot.at)
+    y = middle + dot.offset * (middle - 3)
+    title = f"<title>{escape(dot.title)}</title>"
+    return f'<circle cx="{x}" cy="{y:.1f}" r="{RADIUS}" fill="{dot.colour}">{title}</circle>'
