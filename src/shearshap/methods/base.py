@@ -75,6 +75,8 @@ class Method(ABC):
         0  #: how many of the first rows' values its design's `fit` wants to see
     )
 
+    enumerates: ClassVar[bool] = True  #: whether a budget for all coalitions lists them all
+
     @property
     def stops(self) -> bool:
         """Whether its designs have standard errors and a `first`, so that a row can stop once it is

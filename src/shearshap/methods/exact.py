@@ -34,6 +34,10 @@ class Exact(Method):
         """Return 2^p."""
         return 1 << game.players
 
+    def ample(self, game: Game) -> int:
+        """Return 2^p: with fewer coalitions there is no answer."""
+        return 1 << game.players
+
     def design(self, game: Game, _budget: int, _rng: np.random.Generator) -> "Enumeration":
         """Return the design of all coalitions."""
         return enumeration(game)

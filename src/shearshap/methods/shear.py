@@ -71,6 +71,14 @@ class Shear(Method):
         """
         return self._looks(game) + 2 + 4 * game.players
 
+    def full(self, game: Game) -> int:
+        """Return the coalitions at which every other player is a cooperator: N = 2^p for each."""
+        return self._looks(game) + 2 + (game.players << game.players)
+
+    def ample(self, game: Game) -> int:
+        """Return the coalitions of N = 16, three cooperators, and of second differences."""
+        return self._looks(game) + 2 + 16 * game.players
+
     def _looks(self, game: Game) -> int:
         """Return the coalitions that the selection asks for."""
         looks = self.selection == "cross-contribution" and takes_evaluations(game, self.interaction)
