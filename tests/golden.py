@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from games import smooth_table, table_game
 from shearshap import METHODS, BudgetError, Explainer, Explanation, MethodError, explain_game
+from shearshap.paper.baselines import BASELINES
 
 FILE = Path(__file__).with_name("golden.npz")
 TOLERANCE = 1e-12
@@ -63,7 +64,7 @@ def _cases() -> Iterator[tuple[str, Explanation]]:
 
 def methods() -> dict[str, Any]:
     """Return the methods of the library and the paper's, by name."""
-    return {**METHODS, "auto": "auto"}
+    return {**METHODS, **BASELINES, "auto": "auto"}
 
 
 def _questions(name: str) -> Iterator[tuple[str, Any]]:

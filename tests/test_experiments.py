@@ -23,6 +23,7 @@ from shearshap import METHODS, explain
 from shearshap.cli import app
 from shearshap.engine.store import Store
 from shearshap.paper import theory
+from shearshap.paper.baselines import BASELINES
 from shearshap.paper.data import load
 from shearshap.paper.experiments import (
     ABLATIONS,
@@ -456,7 +457,7 @@ def test_a_disk_that_refuses_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 def test_every_method_of_the_library_is_measured() -> None:
-    assert set(SPEC.methods) >= set(METHODS) - {"exact"}
+    assert set(SPEC.methods) >= {*METHODS, *BASELINES} - {"exact", "auto"}
 
 
 def test_what_is_printed_is_in_the_records(out: Path) -> None:

@@ -30,6 +30,7 @@ from shearshap.engine.store import Store
 from shearshap.errors import InputError
 from shearshap.explanation import Floats
 from shearshap.methods import METHODS, Shear
+from shearshap.paper.baselines import BASELINES
 from shearshap.paper.experiments import figures
 from shearshap.paper.experiments import findings as statements
 from shearshap.paper.experiments import paper_tables as tables
@@ -406,9 +407,8 @@ def test_derivatives_by_columns_are_not_asked_of_embeddings(dataset: str) -> Non
 
 def test_protocols_cover_every_method() -> None:
     assert {method for names in PROTOCOLS.values() for method in names} <= set(CANDIDATES)
-    read_in_two_ways = {name for name in METHODS if name.endswith(("-paper", "-authors"))}
-    assert {*FAIR, "exact"} == set(METHODS) - read_in_two_ways
-    assert ({*PAPER, *AUTHORS} - set(FAIR)) == read_in_two_ways | {"shear-authors"}
+    assert {*FAIR, "exact"} == set(METHODS) - {"auto"}
+    assert ({*PAPER, *AUTHORS} - set(FAIR)) == {*BASELINES, "shear-authors"}
     assert {name for name in PAPER if name.endswith("-authors")} == set()
     assert {name for name in AUTHORS if name.endswith("-paper")} == set()
     assert all("shear" in names and len(set(names)) == len(names) for names in PROTOCOLS.values())

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from itertools import combinations, pairwise
 from math import comb
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -48,6 +47,12 @@ from shearshap.methods.differences import Differences
 from shearshap.methods.exact import shapley_transform
 from shearshap.methods.permutation import prefixes
 from shearshap.methods.shear import join, most_cooperators, subset_weights
+from shearshap.paper.baselines import (
+    AppendixKernel,
+    AppendixPermutation,
+    AuthorsKernel,
+    AuthorsPermutation,
+)
 
 few = settings(max_examples=20, deadline=None)
 
@@ -169,28 +174,32 @@ def test_a_permutation_is_its_chain_of_prefixes() -> None:
     assert [set(np.flatnonzero(row)) for row in chains] == [{2}, {0, 2}, {0}, {0, 1}]
 
 
-@pytest.mark.parametrize("protocol", ["fair", "authors"])
 @pytest.mark.parametrize("antithetic", [False, True])
+@pytest.mark.parametrize("kind", [Permutation, AuthorsPermutation])
 def test_permutations_average_what_each_player_adds_on_joining(
-    antithetic: bool, protocol: Literal["fair", "authors"]
+    antithetic: bool, kind: type[Permutation | AuthorsPermutation]
 ) -> None:
     table, players, budget = random_table(5, 9), 5, 26
-    method = Permutation(antithetic=antithetic, protocol=protocol)
+    method = kind(antithetic=antithetic)
     answer = explain_game(table_game(table), players=players, budget=budget, method=method, seed=2)
     inner = coalitions_of(method, players, budget, seed=2)[2:].reshape(-1, players - 1, players)
-    shares = np.zeros(players)
+    phi = np.zeros(players)
     for chain in inner:
         path = [0, *(int(z @ (1 << np.arange(players))) for z in chain), (1 << players) - 1]
         for before, after in pairwise(path):
-            shares[(before ^ after).bit_length() - 1] += (table[after] - table[before]) / len(inner)
-    np.testing.assert_allclose(answer.values[0], shares, atol=1e-12)
-    if antithetic and protocol == "fair":
-        half = len(inner) // 2
-        assert all((inner[n] == ~inner[n + half, ::-1]).all() for n in range(half))
+            phi[(before ^ after).bit_length() - 1] += (table[after] - table[before]) / len(inner)
+    np.testing.assert_allclose(answer.values[0], phi, atol=1e-12)
+
+
+def test_antithetic_orders_are_followed_by_their_reverses() -> None:
+    inner = coalitions_of(Permutation(antithetic=True), 5, 26, seed=2)[2:].reshape(-1, 4, 5)
+    assert len(inner) == 6
+    for order, reverse in zip(inner[:3], inner[3:], strict=True):
+        assert (order == ~reverse[::-1]).all()
 
 
 def test_papers_antithetic_sampling_pairs_complements_of_the_others() -> None:
-    inner = coalitions_of(Permutation(antithetic=True, protocol="paper"), 5, 2 + 8 * 5)[2:]
+    inner = coalitions_of(AppendixPermutation(antithetic=True), 5, 2 + 8 * 5)[2:]
     without = inner.reshape(5, 4, 2, 5)[:, :, 0]
     for player in range(5):
         others = np.delete(without[player], player, axis=1)
@@ -202,9 +211,7 @@ def test_papers_antithetic_sampling_pairs_complements_of_the_others() -> None:
 def test_authors_permutations_are_as_many_as_evaluations_a_player(
     each: int, spare: int, orders: int
 ) -> None:
-    inner = coalitions_of(Permutation(protocol="authors"), 5, 2 + each * 5 + spare)[2:].reshape(
-        -1, 4, 5
-    )
+    inner = coalitions_of(AuthorsPermutation(), 5, 2 + each * 5 + spare)[2:].reshape(-1, 4, 5)
     rng = np.random.default_rng(0)
     slow = rng.permuted(np.tile(np.arange(5), (orders, 1)), axis=1)
     assert len(inner) == orders
@@ -217,9 +224,9 @@ def test_authors_permutations_are_as_many_as_evaluations_a_player(
 @pytest.mark.parametrize(("each", "pairs"), [(2, 0), (3, 0), (4, 1), (5, 1), (16, 7), (64, 31)])
 def test_authors_antithetic_sampling_leaves_two_orders_alone(each: int, pairs: int) -> None:
     """N permutations, rounded down to an even number: N/2 - 1 orders, each with its reverse, and two without."""
-    inner = coalitions_of(Permutation(antithetic=True, protocol="authors"), 9, 2 + each * 9)[
-        2:
-    ].reshape(-1, 8, 9)
+    inner = coalitions_of(AuthorsPermutation(antithetic=True), 9, 2 + each * 9)[2:].reshape(
+        -1, 8, 9
+    )
     assert len(inner) == 2 * pairs + 2 == each - each % 2
     chains = [chain.tobytes() for chain in inner]
     reverses = [(~chain[::-1]).tobytes() for chain in inner]
@@ -232,14 +239,14 @@ def test_authors_antithetic_sampling_leaves_two_orders_alone(each: int, pairs: i
 def test_authors_antithetic_sampling_is_not_exact_on_pairwise_games() -> None:
     errors = []
     value, worth = pairwise_game(7, 0)
-    for method in ("permutation-antithetic", "permutation-antithetic-authors"):
+    for method in (Permutation(antithetic=True), AuthorsPermutation(antithetic=True)):
         answer = explain_game(value, players=7, budget=2 + 8 * 7, method=method)
         errors.append(abs(answer.values[0] - worth).max())
     assert errors[0] < 1e-12 < 0.01 < errors[1]
 
 
-@pytest.mark.parametrize("method", ["permutation-authors", "permutation-antithetic-authors"])
-def test_authors_permutations_never_list_all_coalitions(method: str) -> None:
+@pytest.mark.parametrize("method", [AuthorsPermutation(), AuthorsPermutation(antithetic=True)])
+def test_authors_permutations_never_list_all_coalitions(method: Method) -> None:
     answer = explain_game(
         table_game(random_table(3, 1)), players=3, budget=2 + 30 * 3, method=method
     )
@@ -302,7 +309,7 @@ def test_welford_is_the_running_mean_of_the_appendix() -> None:
 def test_papers_kernel_averages_one_regression_for_each_player(paired: bool) -> None:
     players, table = 5, random_table(5, 6)
     value, budget = table_game(table), 2 + 40 * 5
-    method = Kernel(paired=paired, protocol="paper")
+    method = AppendixKernel(paired=paired)
     answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
     fits = []
     for A in coalitions_of(method, players, budget)[2:].astype(float).reshape(players, 40, players):
@@ -318,7 +325,7 @@ def test_papers_kernel_averages_one_regression_for_each_player(paired: bool) -> 
 def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(paired: bool) -> None:
     players, table = 5, random_table(5, 6)
     value, budget = table_game(table), 2 + 40 * 5
-    method = Kernel(paired=paired, protocol="authors")
+    method = AuthorsKernel(paired=paired)
     answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
     inner = coalitions_of(method, players, budget)[2:].reshape(players, 40, players)
     assert not paired or (inner[:, :20] == ~inner[:, 20:]).all()
@@ -330,7 +337,7 @@ def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(pa
 
 
 def test_the_authors_kernel_draws_sizes_by_their_kernel_mass() -> None:
-    size = coalitions_of(Kernel(protocol="authors"), 6, 2 + 6 * 4000)[2:].sum(axis=1)
+    size = coalitions_of(AuthorsKernel(), 6, 2 + 6 * 4000)[2:].sum(axis=1)
     mass = np.array([1 / (s * (6 - s)) for s in range(1, 6)])
     found = np.bincount(size, minlength=6)[1:] / len(size)
     np.testing.assert_allclose(found, mass / mass.sum(), atol=0.02)
@@ -342,7 +349,7 @@ def test_a_singular_regression_warns_and_stays_finite() -> None:
         ShearWarning,
         match=r"a regression on 4 coalitions has rank \d of 8: its least-norm solution",
     ):
-        answer = explain_game(value, players=8, budget=2 + 4 * 8, method="kernel-paper")
+        answer = explain_game(value, players=8, budget=2 + 4 * 8, method=AppendixKernel())
     assert np.isfinite(answer.values).all()
     assert abs(answer.values).max() < 10
     assert abs(answer.values).min() > 0
@@ -404,7 +411,7 @@ def test_welford_draws_sizes_by_kernel_mass() -> None:
 
 
 def test_papers_kernel_draws_sets_uniformly() -> None:
-    inner = coalitions_of(Kernel(protocol="paper"), 5, 2 + 5 * 4_000)[2:]
+    inner = coalitions_of(AppendixKernel(), 5, 2 + 5 * 4_000)[2:]
     counts = np.bincount(inner @ (1 << np.arange(5)), minlength=32)
     assert counts[0] == counts[31] == 0
     np.testing.assert_allclose(counts[1:31] / len(inner), 1 / 30, atol=0.006)
@@ -420,9 +427,6 @@ def test_random_cooperators_differ_from_player_to_player() -> None:
 WRONG: list[tuple[type[Method], dict[str, str]]] = [
     (Shear, {"selection": "rnd"}),
     (Shear, {"interaction": "hesian"}),
-    (Kernel, {"protocol": "Paper"}),
-    (Permutation, {"protocol": "Paper"}),
-    (Permutation, {"protocol": "author"}),
 ]
 
 

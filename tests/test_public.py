@@ -2,7 +2,11 @@
 
 import inspect
 
+import numpy as np
+import pytest
+
 import shearshap
+from shearshap.paper.baselines import BASELINES
 
 
 def test_the_public_names() -> None:
@@ -48,6 +52,11 @@ def test_the_methods_and_what_they_promise() -> None:
         "permutation-antithetic": ["efficiency", "null-player", "pairwise", "unbiased"],
         "leverage": ["efficiency", "pairwise"],
         "kriging": ["efficiency", "pairwise"],
+    }
+
+
+def test_the_papers_baselines_and_what_they_promise() -> None:
+    assert {name: sorted(method.promises) for name, method in BASELINES.items()} == {
         "kernel-paper": [],
         "kernel-paired-paper": [],
         "permutation-paper": ["null-player", "unbiased"],
@@ -59,7 +68,19 @@ def test_the_methods_and_what_they_promise() -> None:
     }
 
 
+def test_a_baseline_is_used_as_an_instance_and_not_by_name() -> None:
+    weights = np.arange(5.0)
+    answer = shearshap.explain_game(
+        lambda z: z @ weights, players=5, budget=700, method=BASELINES["permutation-paper"]
+    )
+    np.testing.assert_allclose(answer.values[0], weights)
+    with pytest.raises(shearshap.MethodError, match="there is no method 'permutation-paper'"):
+        shearshap.explain_game(
+            lambda z: z @ weights, players=5, budget=700, method="permutation-paper"
+        )
+
+
 def test_every_method_is_documented_and_frozen() -> None:
-    for method in shearshap.METHODS.values():
+    for method in (*shearshap.METHODS.values(), *BASELINES.values()):
         assert type(method).__doc__
         assert type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]

@@ -24,19 +24,10 @@ METHODS: dict[str, Method] = {
     "permutation-antithetic": Permutation(antithetic=True),
     "leverage": Leverage(),
     "kriging": Kriging(),
-    "kernel-paper": Kernel(protocol="paper"),
-    "kernel-paired-paper": Kernel(paired=True, protocol="paper"),
-    "permutation-paper": Permutation(protocol="paper"),
-    "permutation-antithetic-paper": Permutation(antithetic=True, protocol="paper"),
-    "kernel-authors": Kernel(protocol="authors"),
-    "kernel-paired-authors": Kernel(paired=True, protocol="authors"),
-    "permutation-authors": Permutation(protocol="authors"),
-    "permutation-antithetic-authors": Permutation(antithetic=True, protocol="authors"),
 }
-"""The fair protocol under the plain names; the paper's, where it differs, under names that end in
--paper.
+"""The methods by name.
 
-Names that end in -authors are the baselines as the authors' released results were made.
+The paper's own protocols of the baselines are in `shearshap.paper.baselines`.
 """
 
 

@@ -95,6 +95,8 @@ class Method(ABC):
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
     enumerates: ClassVar[bool] = True  #: whether it lists all coalitions where the budget holds them
 
+    enumerates: ClassVar[bool] = True  #: whether a budget for all coalitions lists them all
+
     @property
     def stops(self) -> bool:
         """Whether a row can stop once it is precise enough: designs have errors and a `first`."""

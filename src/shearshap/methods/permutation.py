@@ -1,20 +1,24 @@
-"""Permutation sampling: a player's share is what it adds on joining, averaged over orders of
-joining.
+"""Permutation sampling: a player's value is what it adds on joining, averaged over joining orders.
+
+The coalitions of an order are its prefixes, each evaluated once and used for two players. Two
+orders of three players, (2, 0, 1) and its reverse:
+
+    column       0      1     2     3       4     5
+    coalition    empty  full  {2}   {0, 2}  {1}   {0, 1}
+                              order 2 0 1   order 1 0 2
 """
 
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.game import Game
-from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, check_option
+from shearshap.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
 from shearshap.methods.coalitions import EMPTY, FULL, Bools, as_tensor, with_ends
-from shearshap.methods.differences import Differences
 from shearshap.methods.exact import enumeration
 from shearshap.methods.spread import FEWEST, sample_deviation
 
@@ -23,197 +27,135 @@ from shearshap.methods.spread import FEWEST, sample_deviation
 class Permutation(Method):
     """Permutation sampling (Castro et al. 2009; antithetic: Mitchell et al. 2022).
 
+    Whole permutations, each prefix evaluated once and used for two players. With a budget for all
+    coalitions, all coalitions.
+
     Parameters
     ----------
     antithetic
-        Follow every random draw by its opposite: the reversed order, which visits the complements.
-    protocol
-        "fair": whole permutations, each prefix evaluated once and used for two players; with a
-        budget for all coalitions, all coalitions. "paper": as the paper's appendix describes PS and
-        APS, N evaluations for each player apart: N/2 random sets S of the others, and v(S + i) -
-        v(S). "authors": as the authors' released results were made, N whole permutations for N
-        evaluations a player; antithetic, an off-by-one leaves two of them unpaired, so N/2 - 1
-        orders are followed by their reverses and two stand alone.
+        Follow every order by its reverse, which visits the complements.
     """
 
     antithetic: bool = False
-    protocol: Literal["fair", "paper", "authors"] = "fair"
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check_option("protocol", self.protocol, ("fair", "paper", "authors"))
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Fair: all but `pairwise`, which takes antithetic draws; paper: not efficient; authors:
-        never `pairwise`.
-        """
-        always: set[Promise] = {"unbiased", "null-player"}
-        efficient: set[Promise] = set() if self.protocol == "paper" else {"efficiency"}
-        pairwise: set[Promise] = (
-            {"pairwise"} if self.antithetic and self.protocol != "authors" else set()
-        )
-        return frozenset(always | efficient | pairwise)
+        """All of them; exact on pairwise games only where antithetic."""
+        always: set[Promise] = {"efficiency", "unbiased", "null-player"}
+        pairwise: set[Promise] = {"pairwise"} if self.antithetic else set()
+        return frozenset(always | pairwise)
 
     @property
     def stops(self) -> bool:
-        """Whether a row can stop: after fewer permutations, in the fair protocol."""
-        return self.protocol == "fair"
+        """Whether a row can stop: yes, after fewer permutations."""
+        return True
 
-    def minimum(self, game: Game) -> int:
-        """Return the coalitions of one permutation, or of one and its reverse; in the paper's way,
-        one difference.
+    def minimum(self, game: GameInfo) -> int:
+        """Return the coalitions of one permutation, with its reverse where antithetic."""
+        return min(2 + self._coalitions_per_draw(game.players), 1 << game.players)
 
-        The authors' way counts a permutation as p evaluations, though its last prefix is the full
-        coalition.
-        """
-        players, copies = game.players, 2 if self.antithetic else 1
-        if self.protocol == "fair":
-            return min(2 + copies * (players - 1), 1 << players)
-        return 2 + copies * players * (2 if self.protocol == "paper" else 1)
-
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> Design:
-        """Return the design of as many whole draws as the budget holds."""
-        if self.protocol == "paper":
-            return self._differences(game, budget, rng)
-        if self.protocol == "fair" and budget >= 1 << game.players:
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
+        """Return the design of all whole permutations that the budget holds."""
+        if budget >= 1 << game.players:
             return enumeration(game)
-        draws, paired = self._draws(game.players, budget)
-        orders = rng.permuted(np.tile(np.arange(game.players), (draws, 1)), axis=1)
-        orders = np.concatenate((orders, orders[:paired, ::-1]))
-        return Orders(
-            with_ends(as_tensor(prefixes(orders), game)[None]), as_tensor(orders, game), paired
-        )
-
-    def _draws(self, players: int, budget: int) -> tuple[int, int]:
-        """Return how many orders to draw, and how many of them, the first, to follow by their
-        reverses.
-        """
-        if self.protocol == "authors":
-            orders = (budget - 2) // players
-            return (orders // 2 + 1, orders // 2 - 1) if self.antithetic else (orders, 0)
-        copies = 2 if self.antithetic else 1
-        draws = (budget - 2) // (copies * (players - 1))
-        return draws, draws if self.antithetic else 0
-
-    def _differences(self, game: Game, budget: int, rng: np.random.Generator) -> "Sampled":
-        """Return N/2 differences for each player; a random order's predecessors of i are the set S."""
-        players, copies = game.players, 2 if self.antithetic else 1
-        draws = (budget - 2) // (2 * copies * players)
-        turn = rng.random((players, draws, players))
-        others = turn < np.einsum("ini->in", turn)[:, :, None]
+        draws = (budget - 2) // self._coalitions_per_draw(game.players)
+        orders = random_orders(game.players, draws, rng)
         if self.antithetic:
-            others = np.concatenate((others, ~others), axis=1)
-        weights = torch.full(
-            (others.shape[1],), 1 / others.shape[1], dtype=torch.float64, device=game.device
-        )
-        design = Paired if self.antithetic else Sampled
-        return design.of(as_tensor(others, game)[None], weights)
+            orders = np.concatenate((orders, orders[:, ::-1]))
+        return JoiningOrders(chains(orders, game), as_tensor(orders, game), self.antithetic)
+
+    def _coalitions_per_draw(self, players: int) -> int:
+        copies = 2 if self.antithetic else 1
+        return copies * (players - 1)
 
 
 @dataclass(frozen=True)
-class Orders(Design):
-    """Orders of joining, laid out (empty, full, the prefixes of every order); the first ones'
-    reverses come last.
+class JoiningOrders(Design):
+    """Joining orders, laid out (empty, full, the prefixes of every order).
 
-    With gains g_n of a player in n orders, q of them paired, and u_n the mean gain of an order and
-    its reverse,
+    With reverses, the second half of the orders are the reverses of the first half. The gain of one
+    draw is then the mean of an order's and its reverse's. With d independent draws,
 
-        phi = (sum g_n) / n,   var(phi) = (4 q var(u) + (n - 2 q) var(g)) / n^2,
-
-    and sample variances over the orders that were drawn, of which reverses are none.
+        phi = mean of the draws,   var(phi) = var(draws) / d.
     """
 
-    coalitions: Tensor  #: (1, 2 + n (p-1), p)
-    orders: Tensor  #: (n, p) which player joins at each turn
-    paired: int = 0  #: q, how many of the first orders have their reverse at the end
+    coalitions: Tensor  #: (1, 2 + n (p - 1), p)
+    orders: Tensor  #: (n, p) the player that joins at each turn
+    with_reverses: bool = False  #: whether the second half are the reverses of the first
 
     def estimate(self, values: Tensor) -> Estimate:
-        """Return each player's mean gain on joining, and its standard error where there are draws
-        enough to tell it.
-        """
-        gains = self._gains(values)
-        return Estimate(gains.mean(dim=1), *self._errors(gains))
+        """Return each player's mean gain on joining, and its standard error."""
+        gains = self.gains(values)
+        errors, freedom = self.errors(gains)
+        return Estimate(gains.mean(dim=1), errors, freedom)
 
     def first(self, coalitions: int) -> Stage:
-        """Return the design of the first orders, each with its reverse where it has one."""
-        count, inner = len(self.orders), self.coalitions.shape[-1] - 1
-        kept = torch.arange(
-            (coalitions - 2) // inner // (2 if self.paired else 1), device=self.orders.device
-        )
-        if self.paired:
-            kept = torch.cat((kept, kept + count - self.paired))
-        columns = 2 + kept[:, None] * inner + torch.arange(inner, device=kept.device)
-        columns = torch.cat((torch.arange(2, device=kept.device), columns.flatten()))
-        design = Orders(
-            self.coalitions[:, columns], self.orders[kept], len(kept) // 2 if self.paired else 0
+        """Return the design of the first orders, with their reverses where there are any."""
+        inner = self.coalitions.shape[-1] - 1
+        copies = 2 if self.with_reverses else 1
+        count = (coalitions - 2) // (copies * inner)
+        numbers = torch.arange(count, device=self.orders.device)
+        if self.with_reverses:
+            numbers = torch.cat((numbers, numbers + len(self.orders) // 2))
+
+        columns = self._columns(numbers)
+        design = JoiningOrders(
+            self.coalitions[:, columns], self.orders[numbers], self.with_reverses
         )
         return Stage(columns, design)
 
-    def _gains(self, values: Tensor) -> Tensor:
-        """Return what every player adds on joining, (r, n, p, k), of values (r, c, k)."""
+    def _columns(self, numbers: Tensor) -> Tensor:
+        """Return the columns of the two ends and of the orders of these numbers."""
+        inner = self.coalitions.shape[-1] - 1
+        prefix = torch.arange(inner, device=numbers.device)
+        columns = 2 + numbers[:, None] * inner + prefix
+        ends = torch.tensor([EMPTY, FULL], device=numbers.device)
+        return torch.cat((ends, columns.flatten()))
+
+    def gains(self, values: Tensor) -> Tensor:
+        """Return what every player adds on joining, (r, n, p, k), from values (r, c, k)."""
         count, players = self.orders.shape
-        inner = 2 + torch.arange(count * (players - 1), device=values.device).reshape(
-            count, players - 1
-        )
-        ends = torch.tensor([[EMPTY, FULL]], device=values.device).expand(count, 2)
-        chain = torch.cat((ends[:, :1], inner, ends[:, 1:]), dim=1)
-        turn = self.orders.argsort(dim=1)
-        before, after = (
-            values.index_select(1, chain.gather(1, place).flatten()) for place in (turn, turn + 1)
-        )
+        device = values.device
+
+        # the columns of each order's chain, from the empty to the full coalition: (n, p + 1)
+        inner = 2 + torch.arange(count * (players - 1), device=device)
+        empty = torch.full((count, 1), EMPTY, device=device)
+        full = torch.full((count, 1), FULL, device=device)
+        chain = torch.cat((empty, inner.reshape(count, players - 1), full), dim=1)
+
+        turn = self.orders.argsort(dim=1)  # (n, p) when each player joins
+        before = values.index_select(1, chain.gather(1, turn).flatten())
+        after = values.index_select(1, chain.gather(1, turn + 1).flatten())
         gains: Tensor = (after - before).unflatten(1, (count, players))
         return gains
 
-    def _errors(self, gains: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors (r, p, k) of gains (r, n, p, k), and their degrees of freedom."""
-        count, paired = len(self.orders), self.paired
-        draws = count - paired
-        if draws < FEWEST or 0 < paired < 2:
+    def errors(self, gains: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors (r, p, k) of gains (r, n, p, k), and their degrees of freedom.
+
+        Too few draws have none.
+        """
+        draws = gains
+        if self.with_reverses:
+            half = gains.shape[1] // 2
+            draws = (gains[:, :half] + gains[:, half:]) / 2
+        count = draws.shape[1]
+        if count < FEWEST:
             return None, inf
-        alone = (
-            sample_deviation(gains[:, :draws], 1)
-            if draws > paired
-            else torch.zeros_like(gains[:, 0])
-        )
-        pairs = (
-            sample_deviation((gains[:, :paired] + gains[:, draws:]) / 2, 1)
-            if paired
-            else torch.zeros_like(alone)
-        )
-        return torch.hypot(
-            sqrt(draws - paired) * alone, 2 * sqrt(paired) * pairs
-        ) / count, draws - 1
+        return sample_deviation(draws, 1) / sqrt(count), count - 1
 
 
-@dataclass(frozen=True)
-class Sampled(Differences):
-    """Independent differences of every player, all weighed alike."""
-
-    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
-        """Return sqrt(var / n) over a player's own n differences (r, p, n, k), and n - 1."""
-        count = differences.shape[2]
-        return (
-            (sample_deviation(differences, 2) / sqrt(count), count - 1)
-            if count >= FEWEST
-            else (None, inf)
-        )
+def random_orders(players: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw joining orders independently, (draws, p)."""
+    return rng.permuted(np.tile(np.arange(players), (draws, 1)), axis=1)
 
 
-@dataclass(frozen=True)
-class Paired(Sampled):
-    """Differences of which the second half are at the complements of the first: the pairs are
-    independent.
-    """
-
-    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors of the pairs' means."""
-        half = differences.shape[2] // 2
-        return super().errors((differences[:, :, :half] + differences[:, :, half:]) / 2)
+def chains(orders: NDArray[np.int64], game: GameInfo) -> Tensor:
+    """Return the ends and the prefixes of every order (n, p): (1, 2 + n (p - 1), p)."""
+    return with_ends(as_tensor(prefixes(orders), game)[None])
 
 
 def prefixes(orders: NDArray[np.int64]) -> Bools:
-    """Return the coalitions of the first 1..p-1 players of every order (m, p): (m (p-1), p)."""
+    """Return the first 1, 2, ..., p - 1 players of every order (n, p): (n (p - 1), p)."""
     draws, players = orders.shape
     turn = np.argsort(orders, axis=1)
     joined = turn[:, None, :] < np.arange(1, players)[:, None]

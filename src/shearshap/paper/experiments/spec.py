@@ -7,6 +7,7 @@ from typing import Literal, cast, get_args
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
+from shearshap.paper.baselines import BASELINES
 from shearshap.paper.data import criteo, uci
 
 Protocol = Literal["paper", "authors", "fair"]
@@ -55,9 +56,12 @@ without either.
 
 ABLATED = 16  #: evaluations a feature at which the paper ablates, selects and illustrates
 
-CANDIDATES: dict[str, Method] = (
-    METHODS | ABLATIONS | {"shear-authors": Shear(interaction="block-maximum")}
-)
+CANDIDATES: dict[str, Method] = {
+    **METHODS,
+    **BASELINES,
+    **ABLATIONS,
+    "shear-authors": Shear(interaction="block-maximum"),
+}
 """Every method that is measured, by name."""
 
 DATASETS = ("census", "bank", "german", "criteo")

@@ -1,0 +1,83 @@
+"""How modules may depend on each other, read from their source."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import shearshap
+
+ROOT = Path(shearshap.__file__).parent
+
+COMPOSES = {"shearshap.cli"}  # the command line puts the library and the paper together
+
+# networks of the paper are still read there; to be removed together with that import
+KNOWN = {"shearshap.jobs.models"}
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+TREES = {_module(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(statements: Iterator[ast.AST]) -> set[str]:
+    """The modules of this package that import statements name."""
+    found = set()
+    for node in statements:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            # each name is a module, or something in one
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = names & TREES.keys()
+            found |= modules
+            if names - modules:
+                found.add(str(node.module))
+    return {name for name in found if name.split(".")[0] == "shearshap"}
+
+
+def when_imported(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements that run when a module is imported: not those in functions or for types only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from when_imported(child)
+
+
+def of_the_paper(module: str) -> bool:
+    return module == "shearshap.paper" or module.startswith("shearshap.paper.")
+
+
+@pytest.mark.parametrize("module", [name for name in TREES if not of_the_paper(name)])
+def test_the_core_knows_nothing_of_the_paper(module: str) -> None:
+    paper = {name for name in imported(ast.walk(TREES[module])) if of_the_paper(name)}
+    assert not paper or module in COMPOSES | KNOWN
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    graph = {module: imported(when_imported(tree)) for module, tree in TREES.items()}
+    assert sum(map(len, graph.values())) > 100
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_every_import_is_of_a_module_that_exists() -> None:
+    for module, tree in TREES.items():
+        assert imported(ast.walk(tree)) <= TREES.keys(), module
+
+
+def test_no_two_modules_share_a_file_name() -> None:
+    names = Counter(path.name for path in ROOT.rglob("*.py") if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
