@@ -19,7 +19,8 @@ import torch
 from setting import machine, table
 from shearshap.adapters import Outputs, Predictor
 from shearshap.adapters.modules import module
-from shearshap.game import Batch, ModelGame
+from shearshap.batches import Batch
+from shearshap.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper import data
 from shearshap.paper import networks as models

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from games import Floats, network, predictor
 from shearshap import MethodError, Shear, ShearWarning, explain
 from shearshap.adapters import AdaptedModel, Predictor
-from shearshap.game import Batch, ModelGame
+from shearshap.batches import Batch
+from shearshap.game import ModelGame
 from shearshap.interactions.cross import (
     CrossKind,
     block_maximum,

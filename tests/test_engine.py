@@ -172,7 +172,7 @@ def test_parts_of_a_job_under_auto_with_a_tolerance_agree_with_the_whole(budget:
     rows = rng.normal(size=(30, 14))
 
     def vote(x: Floats) -> Floats:
-        return ((np.abs(x) * weights).sum(axis=1) >= 0.4 * weights.sum()) * 1.0
+        return np.asarray(((np.abs(x) * weights).sum(axis=1) >= 0.4 * weights.sum()) * 1.0)
 
     def explained(part: Floats, calibration: object = None) -> Explanation:
         explainer = Explainer(vote, np.zeros(14), method=Auto(calibration=calibration))

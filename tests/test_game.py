@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from games import Bools, Floats, all_coalitions, network, predictor
 from shearshap import METHODS, ModelError, explain, explain_game
 from shearshap.adapters import AdaptedModel, Predictor
-from shearshap.game import Batch, FunctionGame, ModelGame
+from shearshap.batches import Batch
+from shearshap.game import FunctionGame, ModelGame
 
 CPU = torch.device("cpu")
 GROUPS = np.array([[0, 1], [1, 2], [2, 0]])

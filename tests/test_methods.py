@@ -33,9 +33,7 @@ from shearshap import (
     explain,
     explain_game,
 )
-from shearshap.game import FunctionGame
-from shearshap.methods.base import Method
-from shearshap.methods.coalitions import (
+from shearshap.coalitions import (
     allocate,
     distinct_pairs,
     distinct_sets,
@@ -43,10 +41,12 @@ from shearshap.methods.coalitions import (
     pair_caps,
     subsets,
 )
+from shearshap.game import FunctionGame
+from shearshap.methods.base import Method
 from shearshap.methods.differences import Differences
 from shearshap.methods.exact import shapley_transform
 from shearshap.methods.permutation import prefixes
-from shearshap.methods.shear import join, most_cooperators, subset_weights
+from shearshap.methods.shear import join, most_cooperators, ranked_cooperators, subset_weights
 from shearshap.paper.baselines import (
     AppendixKernel,
     AppendixPermutation,
@@ -96,17 +96,17 @@ def test_the_papers_example_of_antithetical_sampling() -> None:
         def random(self, shape: tuple[int, ...]) -> Floats:
             return np.concatenate((draws, np.full((6, shape[1] - 2, 6), np.nan)), axis=1)
 
-    backgrounds = Shear()._backgrounds(np.full((6, 4), 0.5), 6, Script())  # type: ignore[arg-type]
+    outsiders = Shear()._outsiders(np.full((6, 4), 0.5), 6, Script())  # type: ignore[arg-type]
     others = {4, 5, 6}
-    assert [set(np.flatnonzero(row) + 1) & others for row in backgrounds[0]] == [
+    assert [set(np.flatnonzero(row) + 1) & others for row in outsiders[0]] == [
         {5},
         {5, 6},
         {4},
         {4, 6},
     ]
     cooperators = torch.tensor([[[1, 2]] * 6])
-    joined = join(torch.from_numpy(backgrounds), cooperators, torch.from_numpy(chosen))
-    design = Differences.of(joined, torch.from_numpy(subset_weights(chosen)), shared=False)
+    joined = join(torch.from_numpy(outsiders), cooperators, torch.from_numpy(chosen))
+    design = Differences.of(joined, torch.from_numpy(subset_weights(chosen)))
     asked = [set((np.flatnonzero(row) + 1).tolist()) for row in design.coalitions[0, 2:10].numpy()]
     assert asked == [
         {5},
@@ -418,8 +418,8 @@ def test_papers_kernel_draws_sets_uniformly() -> None:
 
 
 def test_random_cooperators_differ_from_player_to_player() -> None:
-    game = FunctionGame(lambda z: z[:, 0] * 1.0, 12)
-    ranked = Shear(selection="random")._ranked(game, np.random.default_rng(0))[0].numpy()
+    eta = torch.from_numpy(np.random.default_rng(0).random((1, 12, 12)))
+    ranked = ranked_cooperators(eta)[0].numpy()
     assert all(player not in row and len(set(row)) == 11 for player, row in enumerate(ranked))
     assert len({tuple(row[:3]) for row in ranked}) > 6
 

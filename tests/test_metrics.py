@@ -24,7 +24,8 @@ from games import (
     table_game,
 )
 from shearshap import InputError, explain, explain_game
-from shearshap.game import Batch, FunctionGame, Game, ModelGame
+from shearshap.batches import Batch
+from shearshap.game import FunctionGame, Game, ModelGame
 from shearshap.paper.metrics import (
     Summary,
     absolute_error,

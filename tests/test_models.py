@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from games import predictor
 from shearshap import InputError, explain
-from shearshap.game import Batch, ModelGame
+from shearshap.batches import Batch
+from shearshap.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper.data import Dataset, criteo, load
 from shearshap.paper.networks import MLP, Config, DeepFM, Trained, build, config_for, train

@@ -7,9 +7,9 @@ import pytest
 from torch import Tensor
 
 from laws import LAWS, Law, laws_of
-from shearshap.game import Game
-from shearshap.methods.base import Design, Estimate, Method, Promise
-from shearshap.methods.coalitions import Bools, as_tensor, with_ends
+from shearshap.coalitions import Bools, with_ends
+from shearshap.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, as_tensor
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class MonteCarlo(Method):
     def promises(self) -> frozenset[Promise]:
         return frozenset({"unbiased", "null-player"})
 
-    def minimum(self, game: Game) -> int:
+    def minimum(self, game: GameInfo) -> int:
         return 2 + 2 * game.players
 
-    def full(self, _game: Game) -> int | None:
+    def full(self, _game: GameInfo) -> int | None:
         return None
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> "Gains":
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Gains":
         draws = (budget - 2) // (2 * game.players)
         players = range(game.players)
         without = np.stack([_others(player, len(players), draws, rng) for player in players])
@@ -68,7 +68,7 @@ def test_a_new_method_keeps_the_laws(law: Law) -> None:
 class Wrong(MonteCarlo):
     """The same with a sum over the draws in place of their mean."""
 
-    def design(self, game: Game, budget: int, rng: np.random.Generator) -> "Gains":
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Gains":
         return Summed(super().design(game, budget, rng).coalitions)
 
 
@@ -87,7 +87,7 @@ class Boastful(MonteCarlo):
     def promises(self) -> frozenset[Promise]:
         return frozenset({"efficiency", "pairwise", "unbiased", "null-player"})
 
-    def full(self, game: Game) -> int:
+    def full(self, game: GameInfo) -> int:
         return 2 + (game.players << game.players)
 
 

@@ -12,6 +12,7 @@ for one forward pass is cut in half along its first axis that can be cut, again 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -63,8 +64,7 @@ class Box:
     @property
     def size(self) -> int:
         """The number of evaluations in the box."""
-        rows, coalitions, background = (part.stop - part.start for part in self.slices)
-        return rows * coalitions * background
+        return prod(part.stop - part.start for part in self.slices)
 
     def halves(self) -> tuple["Box", "Box"]:
         """Return the box cut in two along its first axis that is longer than 1."""

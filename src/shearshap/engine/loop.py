@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from shearshap.axes import declared
+from shearshap.coalitions import EMPTY, FULL, codes
 from shearshap.engine.clock import Clock
 from shearshap.engine.memory import FIRST_BLOCK, most_rows
 from shearshap.engine.run import Run
@@ -37,10 +38,8 @@ from shearshap.explanation import Explanation
 from shearshap.game import Ends, Game
 from shearshap.interactions.cross import derivative_contribution, second_differences
 from shearshap.interactions.fields import Slopes, check_pairs, interaction_fields, slopes
-from shearshap.interactions.pairwise import codes
 from shearshap.methods import name_of
 from shearshap.methods.base import Design, Estimate, Look
-from shearshap.methods.coalitions import EMPTY, FULL
 
 LEAST_FREEDOM = 7
 """Degrees of freedom at which a row may stop: of fewer draws, the luckiest rows would stop."""

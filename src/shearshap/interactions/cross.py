@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from shearshap.errors import MethodError, ShearWarning, level_of_caller
-from shearshap.game import Game, ModelGame
+from shearshap.game import Game, GameInfo, ModelGame
 from shearshap.interactions.derivatives import (
     WITHOUT_DERIVATIVES,
     floating_type,
@@ -59,7 +59,7 @@ def cross_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
     return derivative_contribution(game, kind)
 
 
-def takes_evaluations(game: Game, kind: CrossKind) -> bool:
+def takes_evaluations(game: GameInfo, kind: CrossKind) -> bool:
     """Return whether this kind takes evaluations from the budget, as second differences do."""
     return kind == "second-differences" or (kind == "auto" and not game.differentiable)
 

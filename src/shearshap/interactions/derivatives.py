@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.errors import ModelError, ShearError
 from shearshap.batches import out_of_memory
+from shearshap.errors import ModelError, ShearError
 from shearshap.game import ModelGame
 
 WITHOUT_DERIVATIVES = "Shear(interaction='second-differences')"

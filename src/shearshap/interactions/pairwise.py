@@ -19,10 +19,10 @@ cross-contribution (`cross`) of a model without derivatives, at no evaluations o
 Letters: r rows, c coalitions, m complement pairs, p players, k outputs.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import codes
 from shearshap.errors import MethodError
 from shearshap.gaussian import Calibration, OddEven
 from shearshap.gaussian.kernels import CHUNK_ENTRIES
@@ -160,19 +160,3 @@ def _complements(sets: Tensor) -> tuple[Tensor, Tensor]:
     distinct = order[is_first]
     place = torch.searchsorted(sorted_codes[is_first], codes(~sets[distinct]))
     return distinct, distinct[place.clamp_max(len(distinct) - 1)]
-
-
-def codes(sets: Tensor) -> Tensor:
-    """Return a number for each set of (c, p), (c,); equal sets have equal numbers.
-
-    It is the sum of its members' bits or, of 63 players and more, of random numbers.
-    """
-    players = sets.shape[1]
-    if players < 63:
-        bits = 1 << torch.arange(players, device=sets.device)
-    else:
-        drawn = np.random.default_rng(0).integers(1 << 62, size=players)
-        bits = torch.from_numpy(drawn).to(sets.device)
-
-    # In chunks, as the products take eight times the memory of the sets.
-    return torch.cat([(chunk * bits).sum(1) for chunk in sets.split(1 << 16)])

@@ -16,16 +16,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.coalitions import codes
 from shearshap.errors import MethodError
 from shearshap.game import GameInfo
 from shearshap.interactions.cross import CrossKind
-from shearshap.interactions.pairwise import codes
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
 
@@ -95,7 +96,6 @@ class Method(ABC):
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
     enumerates: ClassVar[bool] = True  #: whether it lists all coalitions where the budget holds them
 
-    enumerates: ClassVar[bool] = True  #: whether a budget for all coalitions lists them all
 
     @property
     def stops(self) -> bool:
@@ -213,3 +213,8 @@ def check_option(name: str, given: object, known: Sequence[str]) -> None:
     """Raise unless an option of a method is one of those known."""
     if given not in known:
         raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {given!r}")
+
+
+def as_tensor(array: NDArray[Any], game: GameInfo) -> Tensor:
+    """Return an array as a tensor on the game's device."""
+    return torch.from_numpy(array).to(game.device)

@@ -7,8 +7,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import with_ends
 from shearshap.methods.base import Design, Estimate
-from shearshap.methods.coalitions import with_ends
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import subsets
 from shearshap.errors import BudgetError
 from shearshap.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise
-from shearshap.methods.coalitions import subsets
 
 MOST_PLAYERS = 30
 

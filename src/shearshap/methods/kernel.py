@@ -35,10 +35,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.errors import ShearWarning, level_of_caller
-from shearshap.game import GameInfo
-from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
-from shearshap.methods.coalitions import (
+from shearshap.coalitions import (
     EMPTY,
     FULL,
     Bools,
@@ -50,6 +47,9 @@ from shearshap.methods.coalitions import (
     pair_caps,
     with_ends,
 )
+from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
 from shearshap.methods.spread import normalised
 
 _LEAST_FREE = 1e-6

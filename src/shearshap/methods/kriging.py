@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.coalitions import EMPTY, FULL, Bools, allocate, distinct_pairs, pair_caps, with_ends
 from shearshap.errors import MethodError
 from shearshap.game import GameInfo
 from shearshap.gaussian import (
@@ -21,17 +22,7 @@ from shearshap.gaussian import (
     krige,
 )
 from shearshap.gaussian.kernels import odd_even_kernels, shapley_of_kernel, shapley_of_white
-from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
-from shearshap.methods.coalitions import (
-    EMPTY,
-    FULL,
-    Bools,
-    allocate,
-    as_tensor,
-    distinct_pairs,
-    pair_caps,
-    with_ends,
-)
+from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 
 CANDIDATES = 8  #: pairs to choose each one from

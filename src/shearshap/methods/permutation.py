@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.coalitions import EMPTY, FULL, Bools, with_ends
 from shearshap.game import GameInfo
-from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
-from shearshap.methods.coalitions import EMPTY, FULL, Bools, as_tensor, with_ends
+from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 from shearshap.methods.spread import FEWEST, sample_deviation
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import Bools, Floats, subsets
 from shearshap.game import GameInfo
 from shearshap.interactions.cross import (
     CrossKind,
@@ -25,8 +26,7 @@ from shearshap.interactions.cross import (
     second_difference_evaluations,
     takes_evaluations,
 )
-from shearshap.methods.base import Look, Method, Promise, check_option
-from shearshap.methods.coalitions import Bools, Floats, as_tensor, subsets
+from shearshap.methods.base import Look, Method, Promise, as_tensor, check_option
 from shearshap.methods.differences import Differences
 from shearshap.methods.spread import normalised
 

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import FULL, Bools, Floats, with_ends
 from shearshap.game import GameInfo
-from shearshap.methods.base import Design, Estimate, Method, Promise
-from shearshap.methods.coalitions import FULL, Bools, Floats, as_tensor, with_ends
+from shearshap.methods.base import Design, Estimate, Method, Promise, as_tensor
 from shearshap.methods.differences import Differences
 from shearshap.methods.kernel import (
     constrained_regression,

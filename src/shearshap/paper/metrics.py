@@ -18,10 +18,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from shearshap.coalitions import Bools, Floats
 from shearshap.errors import InputError
 from shearshap.game import Game
 from shearshap.inputs.background import numeric
-from shearshap.methods.coalitions import Bools, Floats
 
 Numbers: TypeAlias = ArrayLike | Tensor
 

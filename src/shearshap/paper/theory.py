@@ -38,8 +38,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import subsets
 from shearshap.errors import InputError
-from shearshap.methods.coalitions import subsets
 from shearshap.methods.exact import shapley_transform
 
 Surface = Callable[[Tensor], Tensor]  #: (n, p) -> (n,), each row on its own

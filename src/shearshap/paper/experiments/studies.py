@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap import __version__
+from shearshap.coalitions import subsets
 from shearshap.errors import ShearWarning
 from shearshap.explanation import Floats
 from shearshap.game import ModelGame
 from shearshap.interactions.cross import cross_contribution
 from shearshap.methods import METHODS
-from shearshap.methods.coalitions import subsets
 from shearshap.methods.shear import subset_weights
 from shearshap.paper import theory
 from shearshap.paper.experiments.records import joined, table

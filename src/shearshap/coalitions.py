@@ -6,14 +6,11 @@ Letters: c coalitions, m complement pairs, p players.
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-from shearshap.game import GameInfo
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -31,11 +28,6 @@ def with_ends(coalitions: Tensor) -> Tensor:
     )
     ends[:, FULL] = True
     return torch.cat((ends, coalitions), dim=1)
-
-
-def as_tensor(array: NDArray[Any], game: GameInfo) -> Tensor:
-    """Return an array as a tensor on the game's device."""
-    return torch.from_numpy(array).to(game.device)
 
 
 # Sizes and sets
@@ -133,3 +125,22 @@ def subsets(size: int) -> Bools:
     for member in range(size):  # one at a time: all at once they take eight times the memory
         found[:, member] = number >> member & 1
     return found
+
+
+# Numbers for sets
+
+
+def codes(sets: Tensor) -> Tensor:
+    """Return a number for each set of (c, p), (c,); equal sets have equal numbers.
+
+    It is the sum of its members' bits or, of 63 players and more, of random numbers.
+    """
+    players = sets.shape[1]
+    if players < 63:
+        bits = 1 << torch.arange(players, device=sets.device)
+    else:
+        drawn = np.random.default_rng(0).integers(1 << 62, size=players)
+        bits = torch.from_numpy(drawn).to(sets.device)
+
+    # In chunks, as the products take eight times the memory of the sets.
+    return torch.cat([(chunk * bits).sum(1) for chunk in sets.split(1 << 16)])
