@@ -26,9 +26,7 @@ from shearshap.engine.progress import progress_bar
 from shearshap.errors import BudgetError, InputError
 from shearshap.explanation import Explanation
 from shearshap.game import Batch, FunctionGame, ModelGame, automatic_batch
-from shearshap.inputs.background import Reference
-from shearshap.inputs.encoding import Inputs, encode
-from shearshap.inputs.players import Groups
+from shearshap.inputs import Background, Groups, Inputs, encode
 from shearshap.methods.base import Method
 
 EVALUATIONS_A_PLAYER = 16
@@ -86,7 +84,7 @@ class Explainer:
     """
 
     model: Any
-    background: Reference | None = None
+    background: Background | None = None
     _: KW_ONLY
     method: str | Method = "auto"
     groups: Groups | str = None
@@ -217,7 +215,7 @@ def explain(
     model: Any,
     rows: Any,
     *,
-    reference: Reference,
+    reference: Background,
     budget: int,
     method: str | Method = "auto",
     groups: Groups = None,
@@ -248,7 +246,7 @@ def model_game(
     model: Any,
     rows: Any,
     *,
-    reference: Reference,
+    reference: Background,
     groups: Groups = None,
     output: Output = None,
     scale: Scale | None = None,

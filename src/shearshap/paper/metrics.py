@@ -20,7 +20,7 @@ from torch import Tensor
 
 from shearshap.errors import InputError
 from shearshap.game import Game
-from shearshap.inputs.background import numeric
+from shearshap.inputs.arrays import numeric
 from shearshap.methods.coalitions import Bools, Floats
 
 Numbers: TypeAlias = ArrayLike | Tensor
