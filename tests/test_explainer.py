@@ -299,9 +299,9 @@ def at_both(net: nn.Module, indices: Any, numbers: Any) -> Floats:
     ("rows", "background", "message"),
     [
         ((np.ones((2, 3)), np.ones((3, 2))), (ZEROS[:3], ZEROS[:2]), "need as many rows each, got [2, 3]"),
-        ((np.ones((2, 3)), np.ones((2, 2))), ZEROS, "the rows are a tuple of 2 inputs; give a tuple of as many references"),
+        ((np.ones((2, 3)), np.ones((2, 2))), ZEROS, "the rows are a tuple of 2 inputs; pass a tuple of as many backgrounds"),
         ((np.ones((2, 3)), np.ones((2, 2))), (ZEROS, ZEROS, ZEROS), "wanted 2 parts, one for each input, got 3"),
-        ((np.ones((2, 3), dtype=int), np.ones((2, 2))), (np.full(3, 0.5), ZEROS[:2]), "integer inputs need an integer reference"),
+        ((np.ones((2, 3), dtype=int), np.ones((2, 2))), (np.full(3, 0.5), ZEROS[:2]), "integer rows need an integer background"),
         ((np.ones((2, 3)), np.ones((2, 2))), (np.zeros((4, 3)), np.zeros((5, 2))), "the parts need as many background rows each, got [4, 5]"),
     ],
 )  # fmt: skip

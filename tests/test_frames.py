@@ -18,6 +18,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from games import Floats, network
 from shearshap import Explainer, InputError
+from shearshap.adapters import AdaptedModel
+from shearshap.inputs import display, encode
+from shearshap.inputs.background import STATISTICS
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 every_library = pytest.mark.parametrize("library", LIBRARIES)
@@ -136,6 +139,25 @@ def test_statistics_of_frames(library: str, statistic: str) -> None:
             assert same.sum() == commonest[name]
 
 
+@every_library
+@pytest.mark.parametrize("groups", [None, {"both": ["city", "height"]}])
+def test_a_new_statistic_is_one_line_for_frames(
+    library: str, groups: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STATISTICS, "maximum", lambda rows, _owner: np.nanmax(rows, axis=0))
+    frame = like(library, people())
+    model = Recorder()
+    Explainer(model, ("maximum", frame), groups=groups)(some(frame, 0, 2))
+
+    age, city, kind, height, member = cells(model.given[0])[0]
+    pandas = people()
+    assert age == pandas["age"].max()
+    assert height == pandas["height"].max()
+    for name, value in (("city", city), ("kind", kind), ("member", member)):
+        same = pandas[name].isna() if value is None else pandas[name] == value
+        assert same.sum() == pandas[name].value_counts(dropna=False).max()
+
+
 def test_the_mode_takes_a_groups_columns_together() -> None:
     frame = pl.DataFrame(
         {"a": ["x"] * 4 + ["y"] * 3 + ["z"] * 3, "b": ["p", "q", "r", "s"] + ["p"] * 6}
@@ -166,6 +188,116 @@ def test_frames_of_one_hot_columns_show_the_column_that_is_on() -> None:
     assert answer.feature_names == ["city", "age"]
     assert answer.display_data is not None
     assert answer.display_data.tolist() == [["city_Rome", 30.0], ["city_Oslo", 40.0]]
+
+
+def test_words_of_a_frame_are_made_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def recorded(name: str, function: Any) -> Any:
+        def wrapped(frame: Any) -> Any:
+            read.append(name)
+            return function(frame)
+
+        return wrapped
+
+    for name in ("cell_numbers", "cell_words"):
+        monkeypatch.setattr(display, name, recorded(name, getattr(display, name)))
+    inputs = encode(people(), people()[:1], None, AdaptedModel(lambda x: x))
+    assert read == []
+    assert inputs.data.shape == (60, 5)
+    assert read == ["cell_numbers"]
+    assert inputs.display_data is inputs.display_data is not None
+    assert read == ["cell_numbers", "cell_words"]
+
+
+# Labels
+
+
+def test_a_pandas_index_labels_the_rows() -> None:
+    model = AdaptedModel(lambda x: x)
+    frame = people(3).set_index(pd.Index(["x", "y", "z"], name="key"))
+    inputs = encode(frame, frame[:1], None, model)
+    assert inputs.index.tolist() == ["x", "y", "z"]
+    assert inputs.index_name == "key"
+
+    pairs = [("a", 1), ("a", 2), ("b", 1)]
+    levels = pd.MultiIndex.from_tuples(pairs, names=["shop", "day"])
+    inputs = encode(frame.set_index(levels), frame[:1], None, model)
+    assert inputs.index.dtype == object
+    assert inputs.index.tolist() == pairs
+    assert inputs.index_name == "shop, day"
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_without_an_index_are_numbered(library: str) -> None:
+    frame = like(library, people(3))
+    inputs = encode(frame, some(frame, 0, 1), None, AdaptedModel(lambda x: x))
+    assert inputs.index.tolist() == [0, 1, 2]
+    assert inputs.index_name is None
+
+
+@every_library
+@pytest.mark.parametrize("background", ["with ids", "without ids", "mean"])
+def test_a_column_of_ids_labels_the_rows_and_stays_away_from_the_model(
+    library: str, background: str
+) -> None:
+    ids = [f"id {row}" for row in range(60)]
+    frame = like(library, people().assign(id=ids))
+    plain = like(library, people())
+    absent: Any = {
+        "with ids": some(frame, 0, 2),
+        "without ids": some(plain, 0, 2),
+        "mean": ("mean", frame),
+    }[background]
+
+    inputs = encode(frame, absent, None, AdaptedModel(lambda x: x), index="id")
+    assert inputs.index.tolist() == ids
+    assert inputs.index_name == "id"
+    assert inputs.names == ["age", "city", "kind", "height", "member"]
+    assert list(nw.from_native(inputs.decode(inputs.rows)).columns) == inputs.names
+
+
+def test_a_column_of_ids_for_a_model_of_numbers() -> None:
+    numbers = people()[["age", "member"]].assign(id=np.arange(60) + 100)
+    model = AdaptedModel(lambda x: x, takes_frames=False)
+    inputs = encode(numbers, ("mean", numbers), None, model, index="id")
+    assert inputs.index.tolist() == list(range(100, 160))
+    assert inputs.rows.shape == (60, 2)
+
+
+def test_labels_of_a_frames_rows() -> None:
+    model = AdaptedModel(lambda x: x)
+    labels = pd.Series(["a", "b"], name="key")
+    inputs = encode(people(2), people(1), None, model, index=labels)
+    assert inputs.index.tolist() == ["a", "b"]
+    assert inputs.index_name == "key"
+    with pytest.raises(
+        InputError, match=r"index: there is no column 'key'; the rows have age, city"
+    ):
+        encode(people(2), people(1), None, model, index="key")
+    with pytest.raises(
+        InputError, match=r"index: wanted 2 labels, one for each row, got shape \(3,\)"
+    ):
+        encode(people(2), people(1), None, model, index=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("argument", ["background", "reference"])
+@pytest.mark.parametrize(
+    ("background", "message"),
+    [
+        (people().drop(columns="age"), ": column 'age' is missing"),
+        (people()[:0], ": there are no rows in the frame"),
+        (np.zeros(3), ": wanted a frame with the rows' columns"),
+        ({"age": 3}, ": 'city' is missing"),
+        ({**people().iloc[0], "age": "old"}, ": column 'age' is String, and Int64 in the rows"),
+        (("mean", people().assign(height=np.nan)), ": all values of column 'height' are missing"),
+    ],
+)
+def test_errors_call_the_background_what_the_user_calls_it(
+    background: Any, message: str, argument: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(argument + message)):
+        encode(people(), background, None, AdaptedModel(lambda x: x), argument=argument)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +334,13 @@ def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
         (people(), np.zeros(3), "background: wanted a frame with the rows' columns, a row by name, or an array of shape (b, 5)"),
         (people(), [[1, 2], [3]], "or an array of shape (b, 5), got list of another shape"),
         (people(), {"age": 3}, "background: 'city' is missing; wanted age, city, kind, height, member"),
-        (people(), ("mean", people(), 1), "reference: wanted a pair such as ('mean', background), got 3 things"),
+        (people(), ("mean", people(), 1), "background: wanted a pair such as ('mean', rows), got a tuple of 3"),
         (people().assign(age="old"), people(), "rows: column 'age' is String, and Int64 in the background; give both the same type"),
         (people().assign(member="no"), people(), "rows: column 'member' is String, and Boolean in the background"),
         (people(), ("mean", people().assign(height=np.nan)), "background: all values of column 'height' are missing, so it has no mean"),
         (people().rename(columns={"age": 7}), people(), "rows: column names must be strings, got 7"),
-        (people()[:1], "mean", "there is only one, which would be its own reference"),
-        (people(), ("average", people()), "reference: wanted one of mean, median, mode"),
+        (people()[:1], "mean", "there is only one, which would be its own background; pass background=('mean', rows)"),
+        (people(), ("average", people()), "background: wanted one of mean, median, mode"),
     ],
 )  # fmt: skip
 def test_bad_frames_are_refused_before_any_work(rows: Any, background: Any, message: str) -> None:

@@ -20,6 +20,9 @@ from shearshap import (
     explain_game,
     model_game,
 )
+from shearshap.adapters import AdaptedModel
+from shearshap.inputs import display, encode
+from shearshap.inputs.background import STATISTICS
 
 ROWS = np.random.default_rng(0).normal(size=(5, 4))
 ZEROS = np.zeros(4)
@@ -52,13 +55,13 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"rows": ROWS[:0]}, InputError, "rows: there is nothing to explain in an array of shape (0, 4)"),
         ({"rows": [["a", "b", "c", "d"]]}, InputError, "rows: wanted numbers, got an array of <U1"),
         ({"rows": [[1.0, 2.0], [3.0]]}, InputError, "rows: wanted a numeric array, got ragged lists"),
-        ({"rows": ROWS[:, :3]}, InputError, "reference: wanted one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),
-        ({"reference": np.zeros(5)}, InputError, "reference: wanted one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
-        ({"reference": np.zeros((0, 4))}, InputError, "reference: wanted one row of shape (4,)"),
-        ({"reference": np.full(4, np.nan)}, InputError, "reference: row 0 is nan at column 0"),
-        ({"reference": "average"}, InputError, "reference: wanted one of mean, median, mode, a row or background rows; got 'average'"),
-        ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "mean: wanted one row of shape (4,)"),
-        ({"reference": "mean", "rows": ROWS[:1]}, InputError, "there is only one, which would be its own reference; pass reference=('mean', background)"),
+        ({"rows": ROWS[:, :3]}, InputError, "ARGUMENT: wanted one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),
+        ({"reference": np.zeros(5)}, InputError, "ARGUMENT: wanted one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
+        ({"reference": np.zeros((0, 4))}, InputError, "ARGUMENT: wanted one row of shape (4,)"),
+        ({"reference": np.full(4, np.nan)}, InputError, "ARGUMENT: row 0 is nan at column 0"),
+        ({"reference": "average"}, InputError, "ARGUMENT: wanted one of mean, median, mode, a row or background rows; got 'average'"),
+        ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "ARGUMENT: wanted one row of shape (4,)"),
+        ({"reference": "mean", "rows": ROWS[:1]}, InputError, "there is only one, which would be its own background; pass ARGUMENT=('mean', rows)"),
         ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups of players [0, 1]"),
         ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
@@ -96,7 +99,9 @@ def test_bad_input_is_refused_before_any_work(
 ) -> None:
     spy = Spy()
     arguments = {"rows": ROWS, "reference": ZEROS, "budget": 16, **options}
-    with pytest.raises(error, match=re.escape(message)) as caught:
+    # `explain` calls it reference, the Explainer background
+    pattern = re.escape(message).replace("ARGUMENT", "(background|reference)")
+    with pytest.raises(error, match=pattern) as caught:
         explain(spy, arguments.pop("rows"), **arguments)
     assert isinstance(caught.value, ShearError)
     assert spy.asked == 0
@@ -289,10 +294,10 @@ def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:
         explain(net, np.array([[1, 2], [2, 4]]), reference=np.array([0, 0]), budget=4)
 
 
-def test_integer_tensors_need_an_integer_reference() -> None:
+def test_integer_tensors_need_an_integer_background() -> None:
     net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
     with pytest.raises(
-        InputError, match=r"integer rows need an integer reference; try \('mode', background\)"
+        InputError, match=r"integer rows need an integer background; try \('mode', rows\)"
     ):
         explain(net, torch.tensor([[1, 2], [2, 4]]), reference="mean", budget=4)
 
@@ -350,3 +355,170 @@ def test_a_models_game_answers_coalitions_of_ones_own() -> None:
     torch.testing.assert_close(values[:, 0], wanted[:5])
     torch.testing.assert_close(values[:, 1], wanted[5:].expand(5, -1))
     assert (game.rows, game.players, game.usage.evaluations, sum(told)) == (5, 3, 2, 10)
+
+
+# A statistic is one line
+
+
+def maximum(rows: Any, _owner: Any) -> Any:
+    return np.nanmax(rows, axis=0)
+
+
+def test_a_new_statistic_is_one_line_for_arrays_and_several_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(STATISTICS, "maximum", maximum)
+    model = AdaptedModel(lambda x: x)
+    for background in ("maximum", ("maximum", ROWS)):
+        inputs = encode(ROWS, background, None, model)
+        np.testing.assert_array_equal(inputs.background[0], ROWS.max(axis=0))
+
+    ids = np.arange(10).reshape(5, 2)
+    several: Any
+    for several in ("maximum", ("maximum", (ROWS, ids))):
+        inputs = encode((ROWS, ids), several, None, model)
+        numbers, largest = inputs.decode(inputs.background)
+        np.testing.assert_array_equal(numbers[0], ROWS.max(axis=0))
+        np.testing.assert_array_equal(largest[0], [8, 9])
+
+
+# Several inputs
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int16, torch.uint8, torch.uint64, torch.bool])
+def test_integers_of_every_type_are_mixed_exactly_beside_floats(kind: torch.dtype) -> None:
+    """Doubles cannot tell 2^53 from 2^53 + 1; a row's number can."""
+    large = 1 if kind == torch.bool else torch.iinfo(kind).max
+    ids = torch.tensor([[large, large - 1], [large - 1, 1]], dtype=kind)
+    numbers = torch.tensor([[0.5], [1.5]], dtype=torch.bfloat16)
+    absent: Any = (torch.zeros(1), torch.zeros(2, dtype=kind))
+    model = AdaptedModel(lambda x: x, takes_tensors=True)
+
+    inputs = encode((numbers, ids), absent, None, model)
+    assert not inputs.smooth
+    present = torch.tensor([[True, True, False], [False, True, True]])
+    mixed = torch.where(present, inputs.rows, inputs.background)
+    kept_numbers, kept_ids = inputs.decode(mixed)
+    assert kept_ids.dtype == kind
+    assert kept_ids.tolist() == [[ids[0, 0].item(), 0], ids[1].tolist()]
+    assert kept_numbers.dtype == torch.bfloat16
+    assert kept_numbers.tolist() == [[0.5], [0.0]]
+
+
+def test_large_ids_do_not_collapse() -> None:
+    first = (1 << 53) + 1
+
+    def model(ids: Any, numbers: Any) -> Floats:
+        return np.asarray((ids[:, 0] == first) * numbers[:, 0])
+
+    rows = (np.array([[first], [first - 1]]), np.ones((2, 1)))
+    background: Any = (np.array([0]), np.zeros(1))
+    values = explain(model, rows, reference=background, budget=4).values
+    np.testing.assert_allclose(values, [[0.5, 0.5], [0.0, 0.0]])
+
+
+def test_several_floating_inputs_are_differentiated() -> None:
+    net = network(4)
+    whole = explain(net, ROWS, reference=ZEROS, budget=18, method="shear")
+    derivatives: list[bool] = []
+
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, left: torch.Tensor, right: torch.Tensor) -> Any:
+            derivatives.append(left.requires_grad)
+            return self.net(torch.cat((left, right), dim=1))
+
+    parts = (ROWS[:, :1], ROWS[:, 1:])
+    background: Any = (ZEROS[:1], ZEROS[1:])
+    several = explain(Joined(), parts, reference=background, budget=18, method="shear")
+    np.testing.assert_allclose(several.values, whole.values, atol=1e-12)
+    assert several.derivative_passes == whole.derivative_passes > 0
+    assert any(derivatives)
+
+
+# Labels
+
+
+def test_the_rows_of_an_array_are_numbered() -> None:
+    model = AdaptedModel(lambda x: x)
+    for rows, background in ((ROWS, ZEROS), ((ROWS, ROWS), (ZEROS, ZEROS))):
+        inputs = encode(rows, background, None, model)
+        assert inputs.index.tolist() == [0, 1, 2, 3, 4]
+        assert inputs.index_name is None
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [list("abcde"), np.arange(5) * 10, [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]],
+)
+def test_labels_of_rows(labels: Any) -> None:
+    inputs = encode(ROWS, ZEROS, None, AdaptedModel(lambda x: x), index=labels)
+    assert inputs.index.shape == (5,)
+    assert inputs.index.tolist() == list(labels)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ("id", "index: the rows are no frame with a column 'id'; pass a label for each row"),
+        ([1, 2, 3], "index: wanted 5 labels, one for each row, got shape (3,)"),
+        (np.zeros((5, 2)), "index: wanted 5 labels, one for each row, got shape (5, 2)"),
+        (3, "index: wanted a column's name or a label for each row, got 3"),
+    ],
+)
+def test_bad_labels_are_refused(index: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        encode(ROWS, ZEROS, None, AdaptedModel(lambda x: x), index=index)
+
+
+# Names of arguments
+
+
+@pytest.mark.parametrize("argument", ["background", "reference"])
+@pytest.mark.parametrize(
+    ("rows", "background", "message"),
+    [
+        (ROWS, np.zeros(5), ": wanted one row of shape (4,)"),
+        (ROWS, np.full(4, np.nan), ": row 0 is nan"),
+        (ROWS, "average", ": wanted one of mean, median, mode"),
+        (ROWS, ("mean",), ": wanted a pair such as ('mean', rows), got a tuple of 1"),
+        (ROWS[:1], "mean", "='mean' alone is the mean of the rows to explain"),
+        (torch.ones(2, 2, dtype=torch.int64), np.full(2, 0.5), ": integer rows need an integer"),
+        ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of as many"),
+        ((ROWS, ROWS), (ZEROS,) * 3, ": wanted 2 parts, one for each input, got 3"),
+        ((ROWS, ROWS), (ZEROS, ROWS), ": the parts need as many background rows each, got [1, 5]"),
+    ],
+)
+def test_errors_call_the_background_what_the_user_calls_it(
+    rows: Any, background: Any, message: str, argument: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(argument + message)):
+        encode(rows, background, None, AdaptedModel(lambda x: x), argument=argument)
+
+
+def test_an_empty_tuple_is_refused() -> None:
+    with pytest.raises(InputError, match="rows: there are no inputs in an empty tuple"):
+        encode((), (), None, AdaptedModel(lambda x: x))
+
+
+# Display
+
+
+def test_what_people_read_is_computed_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    block_numbers = display._block_numbers
+
+    def counted(*arguments: Any) -> Any:
+        computed.append(1)
+        return block_numbers(*arguments)
+
+    monkeypatch.setattr(display, "_block_numbers", counted)
+    inputs = encode(ROWS, ZEROS, [[0, 1], [2, 3]], AdaptedModel(lambda x: x))
+    assert not computed
+    np.testing.assert_allclose(inputs.data, ROWS.reshape(5, 2, 2).mean(axis=2))
+    assert inputs.data is inputs.data
+    assert inputs.display_data is None
+    assert len(computed) == 1

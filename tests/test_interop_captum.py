@@ -1,4 +1,4 @@
-"""`shearshap.interop.captum.Shear` against captum's own Shapley values, through captum's own tools."""
+"""`shearshap.interop.captum.Shapley` against captum's own Shapley values, through captum's own tools."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ captum = pytest.importorskip("captum", reason="the peers extra is not installed"
 from captum.attr import NoiseTunnel, ShapleyValues  # noqa: E402
 from captum.metrics import infidelity, sensitivity_max  # noqa: E402
 
-from shearshap.interop.captum import Shear  # noqa: E402
+from shearshap.interop.captum import Shapley  # noqa: E402
 
 GAPS = "ignore:Feature mask is missing some integers:UserWarning"
 
@@ -80,23 +80,23 @@ class TwoInputs(nn.Module):
 )
 def test_exact_values_of_every_kind_of_target_are_captums(target: Any) -> None:
     net, x = network(4), rows(3, 4)
-    assert_same(Shear(net).attribute(x, target=target), theirs(net, x, target=target))
+    assert_same(Shapley(net).attribute(x, target=target), theirs(net, x, target=target))
 
 
 def test_targets_of_several_axes() -> None:
     net, x = nn.Sequential(network(4, outputs=6), nn.Unflatten(1, (2, 3))), rows(3, 4)
     targets: list[Any] = [(1, 2), [(0, 1), (1, 1), (0, 0)]]
     for target in targets:
-        assert_same(Shear(net).attribute(x, target=target), theirs(net, x, target=target))
+        assert_same(Shapley(net).attribute(x, target=target), theirs(net, x, target=target))
 
 
 def test_without_a_target_every_output_is_explained() -> None:
     net, x = network(4, outputs=3), rows(2, 4)
-    ours = Shear(net).attribute(x)
+    ours = Shapley(net).attribute(x)
     assert ours.shape == (2, 3, 4)
     assert_same(ours, theirs(net, x))
     assert_same(
-        Shear(network(4, outputs=1)).attribute(x), theirs(network(4, outputs=1), x, target=0)
+        Shapley(network(4, outputs=1)).attribute(x), theirs(network(4, outputs=1), x, target=0)
     )
 
 
@@ -115,7 +115,8 @@ def test_without_a_target_every_output_is_explained() -> None:
 def test_baselines_are_captums(baselines: Any) -> None:
     net, x = network(4), rows(3, 4)
     assert_same(
-        Shear(net).attribute(x, baselines, target=1), theirs(net, x, baselines=baselines, target=1)
+        Shapley(net).attribute(x, baselines, target=1),
+        theirs(net, x, baselines=baselines, target=1),
     )
 
 
@@ -134,14 +135,14 @@ def test_baselines_are_captums(baselines: Any) -> None:
 def test_feature_masks_are_captums(mask: Tensor) -> None:
     net, x = nn.Sequential(nn.Flatten(), network(6)), rows(2, 2, 3)
     assert_same(
-        Shear(net).attribute(x, feature_mask=mask, target=0),
+        Shapley(net).attribute(x, feature_mask=mask, target=0),
         theirs(net, x, feature_mask=mask, target=0),
     )
 
 
 def test_several_inputs_of_several_types() -> None:
     net, x, tokens = TwoInputs(), rows(3, 2), torch.tensor([[1, 2], [3, 6], [0, 5]])
-    assert_same(Shear(net).attribute((x, tokens), target=1), theirs(net, (x, tokens), target=1))
+    assert_same(Shapley(net).attribute((x, tokens), target=1), theirs(net, (x, tokens), target=1))
     shared = (torch.tensor([[0, 1]]), torch.tensor([[1, 3]]))
     options: dict[str, Any] = {
         "feature_mask": shared,
@@ -150,7 +151,7 @@ def test_several_inputs_of_several_types() -> None:
     }
     with pytest.warns(UserWarning, match="missing some integers"):
         expected = theirs(net, (x, tokens), **options)
-    ours = Shear(net).attribute((x, tokens), **options)
+    ours = Shapley(net).attribute((x, tokens), **options)
     assert_same(ours, expected)
     assert ours[0].dtype == torch.float64
     assert ours[1].dtype == torch.float32
@@ -166,7 +167,7 @@ def test_integers_stay_exact_beside_floats() -> None:
         return numbers[:, 0] * (keys[:, 0] == large)
 
     given = (torch.tensor([[2.0]]), torch.tensor([[large]]))
-    number, key = Shear(forward).attribute(given)
+    number, key = Shapley(forward).attribute(given)
     assert number.item() == key.item() == 1
 
 
@@ -177,10 +178,10 @@ def test_integers_alone() -> None:
         answer: Tensor = net(torch.ones(len(tokens), 2, dtype=torch.float64), tokens)
         return answer
 
-    assert_same(Shear(forward).attribute(tokens, target=0), theirs(forward, tokens, target=0))
+    assert_same(Shapley(forward).attribute(tokens, target=0), theirs(forward, tokens, target=0))
     for method in ("shear", "permutation"):
-        answer = Shear(forward, method).attribute(tokens, target=0, n_samples=64)
-        torch.testing.assert_close(answer, Shear(forward).attribute(tokens, target=0))
+        answer = Shapley(forward, method).attribute(tokens, target=0, n_samples=64)
+        torch.testing.assert_close(answer, Shapley(forward).attribute(tokens, target=0))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_integers_alone() -> None:
 )
 def test_additional_arguments_go_with_their_rows(arguments: Any) -> None:
     net, inputs = TwoInputs(), (rows(3, 2), torch.tensor([[1, 2], [3, 6], [0, 5]]))
-    ours = Shear(net).attribute(inputs, target=1, additional_forward_args=arguments)
+    ours = Shapley(net).attribute(inputs, target=1, additional_forward_args=arguments)
     one_by_one = [
         theirs(
             net,
@@ -208,36 +209,36 @@ def test_additional_arguments_go_with_their_rows(arguments: Any) -> None:
 @pytest.mark.filterwarnings("ignore:a regression on:shearshap.ShearWarning")
 @pytest.mark.parametrize("method", [*METHODS, Kriging()], ids=str)
 def test_every_method_gives_the_numbers_of_explain(method: Any) -> None:
-    """The same seed, budget and reference: the same design, so the same numbers."""
+    """The same seed, budget and background: the same design, so the same numbers."""
     net, x, budget = network(8), rows(3, 8), 256 if method == "exact" else 120
-    ours = Shear(net, method).attribute(x, 0.25, target=1, n_samples=budget)
+    ours = Shapley(net, method).attribute(x, 0.25, target=1, n_samples=budget)
     there = explain(net, x, reference=np.full(8, 0.25), budget=budget, method=method, output=1)
     np.testing.assert_allclose(ours.numpy(), there.values, atol=1e-12)
 
 
 def test_a_budget_is_the_evaluations_of_a_row_and_batches_are_bounded() -> None:
     net, x = Counted(network(8)), rows(5, 8)
-    Shear(net).attribute(x, target=0, n_samples=40, perturbations_per_eval=3)
+    Shapley(net).attribute(x, target=0, n_samples=40, perturbations_per_eval=3)
     assert 5 * 30 < net.count <= 5 * 40
     assert 5 < net.largest <= 3 * 5
 
 
 def test_rows_go_through_the_model_together() -> None:
     net, x = Counted(network(4)), rows(5, 4)
-    Shear(net).attribute(x, target=torch.tensor([0, 1, 0, 1, 1]))
+    Shapley(net).attribute(x, target=torch.tensor([0, 1, 0, 1, 1]))
     assert net.largest == net.count == 5 * 16
 
 
 def test_rows_of_the_same_baseline_go_together() -> None:
     net, x = Counted(network(4)), rows(4, 4)
-    Shear(net).attribute(x, rows(2, 4, seed=1)[[0, 1, 1, 0]], target=0)
+    Shapley(net).attribute(x, rows(2, 4, seed=1)[[0, 1, 1, 0]], target=0)
     assert net.largest == 2 * 16
 
 
 def test_a_seed_is_a_seed() -> None:
     net, x = network(8), rows(2, 8)
     first, again, other = (
-        Shear(net, seed=seed).attribute(x, target=0, n_samples=30) for seed in (1, 1, 2)
+        Shapley(net, seed=seed).attribute(x, target=0, n_samples=30) for seed in (1, 1, 2)
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -252,7 +253,7 @@ def test_a_model_keeps_its_mode_and_gradients_reach_a_forward_function() -> None
         answer: Tensor = net(x)
         return answer
 
-    answer = Shear(forward, "shear").attribute(x, target=0, n_samples=6 * 8 + 2)
+    answer = Shapley(forward, "shear").attribute(x, target=0, n_samples=6 * 8 + 2)
     assert {training for training, _ in modes} == {True}
     assert any(differentiated for _, differentiated in modes)
     assert net.training
@@ -261,14 +262,14 @@ def test_a_model_keeps_its_mode_and_gradients_reach_a_forward_function() -> None
 
 def test_half_precision_is_answered_in_single() -> None:
     x = torch.ones(2, 3, dtype=torch.bfloat16)
-    answer = Shear(lambda x: x.sum(dim=1)).attribute(x, rows(2, 3).bfloat16())
+    answer = Shapley(lambda x: x.sum(dim=1)).attribute(x, rows(2, 3).bfloat16())
     assert answer.dtype == torch.float32
 
 
 def test_infidelity_of_exact_values_of_an_additive_model_is_zero() -> None:
     weight, x = torch.tensor([1.0, -2.0, 0.5]), rows(4, 3).float()
     baseline = torch.full((1, 3), 0.25)
-    attributions = Shear(lambda x: x @ weight).attribute(x, baseline)
+    attributions = Shapley(lambda x: x @ weight).attribute(x, baseline)
 
     def perturb(inputs: Tensor, baselines: Tensor) -> tuple[Tensor, Tensor]:
         gone = torch.rand(inputs.shape, generator=torch.Generator().manual_seed(0)) < 0.5
@@ -314,7 +315,7 @@ def test_sensitivity_is_that_of_captums_values() -> None:
                 target=torch.tensor([0, 1, 1]),
                 baselines=baselines,
             )
-            for one in (Shear(net), ShapleyValues(net))
+            for one in (Shapley(net), ShapleyValues(net))
         )
         torch.testing.assert_close(ours.float(), other.float(), atol=1e-4, rtol=1e-4)
 
@@ -329,7 +330,7 @@ def test_a_noise_tunnel_smooths_it(kind: str) -> None:
         "target": torch.tensor([1, 0]),
     }
     answers = []
-    for one in (Shear(net), ShapleyValues(net)):
+    for one in (Shapley(net), ShapleyValues(net)):
         torch.manual_seed(0)
         answers.append(NoiseTunnel(one).attribute(x, baselines=rows(2, 4, seed=1), **options))
     assert_same(*answers)
@@ -337,36 +338,36 @@ def test_a_noise_tunnel_smooths_it(kind: str) -> None:
 
 def test_a_noise_tunnel_passes_the_delta_on() -> None:
     net, x = network(4), rows(2, 4)
-    answer, delta = NoiseTunnel(Shear(net)).attribute(
+    answer, delta = NoiseTunnel(Shapley(net)).attribute(
         x, nt_samples=3, target=0, return_convergence_delta=True
     )
     assert answer.shape == (2, 4)
     torch.testing.assert_close(delta, torch.zeros(6, dtype=torch.float64), atol=1e-9, rtol=0)
 
 
-def test_the_delta_is_what_shares_miss_and_counts_a_player_once() -> None:
+def test_the_delta_is_what_values_miss_and_counts_a_player_once() -> None:
     net, x, baselines = network(6), rows(3, 6), rows(3, 6, seed=1)
     mask = torch.tensor([[0, 0, 1, 3, 3, 3], [0, 0, 0, 1, 2, 3], [5, 4, 3, 2, 1, 0]])
-    attribution = Shear(net)
+    attribution = Shapley(net)
     assert attribution.has_convergence_delta()
-    shares, delta = attribution.attribute(
+    values, delta = attribution.attribute(
         x, baselines, 1, feature_mask=mask, return_convergence_delta=True
     )
     torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
     change = (net(x) - net(baselines))[:, 1].detach()
     delta = attribution.compute_convergence_delta(
-        2 * shares, baselines, x, target=1, feature_mask=mask
+        2 * values, baselines, x, target=1, feature_mask=mask
     )
     torch.testing.assert_close(delta, change, atol=1e-9, rtol=0)
 
 
 def test_the_delta_of_several_outputs_and_inputs() -> None:
     net, inputs = TwoInputs(), (rows(3, 2).float(), torch.tensor([[1, 2], [3, 6], [0, 5]]))
-    _, delta = Shear(lambda x, t: net(x.double(), t)).attribute(
+    _, delta = Shapley(lambda x, t: net(x.double(), t)).attribute(
         inputs, return_convergence_delta=True
     )
     torch.testing.assert_close(delta, torch.zeros(3, 2, dtype=torch.float64), atol=1e-5, rtol=0)
-    attribution = Shear(lambda x, t: net(x.double(), t))
+    attribution = Shapley(lambda x, t: net(x.double(), t))
     _, delta = attribution.attribute(inputs, target=[0, 1, 0], return_convergence_delta=True)
     torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
 
@@ -390,14 +391,14 @@ def test_the_delta_of_several_outputs_and_inputs() -> None:
 )  # fmt: skip
 def test_what_is_wrong_is_said(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Shear(network(4)).attribute(**{"inputs": rows(3, 4), "target": 0} | options)
+        Shapley(network(4)).attribute(**{"inputs": rows(3, 4), "target": 0} | options)
 
 
 def test_integers_need_whole_baselines() -> None:
     with pytest.raises(
         InputError, match=r"baselines: inputs of torch.int64 need whole numbers, got torch.float32"
     ):
-        Shear(lambda x: x.sum(1)).attribute(torch.ones(2, 3, dtype=torch.int64), 0.5)
+        Shapley(lambda x: x.sum(1)).attribute(torch.ones(2, 3, dtype=torch.int64), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -408,11 +409,13 @@ def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any], came
         ModelError,
         match=f"forward_func: wanted a tensor with an output for each of 48 rows, got {came}",
     ):
-        Shear(answer).attribute(rows(3, 4), n_samples=16)
+        Shapley(answer).attribute(rows(3, 4), n_samples=16)
 
 
 def test_without_captum_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     monkeypatch.delitem(sys.modules, "shearshap.interop.captum")
-    with pytest.raises(ImportError, match=r"shearshap\.captum needs captum: pip install captum"):
+    with pytest.raises(
+        ImportError, match=r"shearshap\.interop\.captum needs captum: pip install captum"
+    ):
         importlib.import_module("shearshap.interop.captum")

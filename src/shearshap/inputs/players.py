@@ -18,105 +18,154 @@ Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | N
 def players(
     groups: Groups, shape: tuple[int, ...], columns: Sequence[str]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the player that owns each input, and the players' names, as far as they are known
-    (else none).
+    """Return the player that owns each input, (d,), and the players' names, empty where unknown.
 
-    `columns` are the inputs' names, or none. Lists may hold names; what a mapping leaves out is a
-    player of its own.
+    `columns` are the inputs' names, or empty. Lists may hold names. Each input that a mapping
+    leaves out is a player of its own.
     """
-    inputs = int(np.prod(shape))
     if isinstance(groups, Mapping):
-        groups = _completed(
-            {key: _numbered(own, columns, inputs) for key, own in groups.items()}, shape, columns
-        )
-        return owners(groups, shape), [str(key) for key in groups]
-    if isinstance(groups, Sequence) and any(
-        isinstance(one, str) for own in groups for one in _listed(own)
-    ):
-        groups = [_numbered(own, columns, inputs) for own in groups]
-    owner = owners(groups, shape)
-    if not columns:
-        return owner, []
-    owned = [
-        [columns[int(at)] for at in np.flatnonzero(owner == player)]
-        for player in range(int(owner.max()) + 1)
-    ]
-    return owner, [_named(names) for names in owned]
+        inputs = int(np.prod(shape))
+        numbered = {name: _numbered(group, columns, inputs) for name, group in groups.items()}
+        complete = _completed(numbered, inputs, columns)
+        return owners(complete, shape), [str(name) for name in complete]
 
-
-def _listed(own: Any) -> Any:
-    return [own] if isinstance(own, str) else own if isinstance(own, Iterable) else ()
-
-
-def _numbered(own: Any, columns: Sequence[str], inputs: int) -> Any:
-    """Return a player's columns as numbers, where they are given as names."""
-    if isinstance(own, slice):
-        return list(range(*own.indices(inputs)))
-    wanted = [own] if isinstance(own, str | int | np.integer) else own
-    if not isinstance(wanted, Iterable):
-        raise InputError(f"groups: a player's columns are a list of numbers or names, got {own!r}")
-    unknown = [one for one in _listed(wanted) if isinstance(one, str) and one not in columns]
-    if unknown:
-        among = (
-            f"the rows have {', '.join(columns)}"
-            if columns
-            else "the rows' columns have no names; use numbers"
-        )
-        raise InputError(f"groups: there is no column {unknown[0]!r}; {among}")
-    return [columns.index(one) if isinstance(one, str) else one for one in wanted]
-
-
-def _completed(
-    groups: dict[Any, Any], shape: tuple[int, ...], columns: Sequence[str]
-) -> dict[Any, Any]:
-    """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
-    claimed = {int(one) for own in groups.values() for one in np.ravel(own)}
-    left = [at for at in range(int(np.prod(shape))) if at not in claimed]
-    alone = {columns[at] if columns else f"x{at}": [at] for at in left}
-    doubled = next((name for name in alone if name in groups), None)
-    if doubled is not None:
-        raise InputError(
-            f"groups: player {doubled!r} leaves out the column of its own name; add it, or rename "
-            "the player"
-        )
-    return {**groups, **alone}
-
-
-def _named(names: list[str]) -> str:
-    return " + ".join(names) if len(names) <= 2 else f"{names[0]} + {len(names) - 1} more"
+    owner = owners(_numbered_lists(groups, shape, columns), shape)
+    return owner, _names(owner, columns)
 
 
 def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the player that owns each input, (d,) in the flattened order of the input's `shape`.
+    """Return the player that owns each input, (d,), in the flattened order of the input's `shape`.
 
-    `groups` is None (every input is a player), lists of flat input columns per player (a mapping's
-    values are its lists), or an integer mask of the input's shape that holds the player's number at
-    each input.
+    `groups` is None (every input is a player), lists of flat input columns per player (or a mapping
+    of such lists), or an integer mask of the input's shape with the number of each input's player.
     """
     inputs = int(np.prod(shape))
     if groups is None:
         return np.arange(inputs)
+
     if not isinstance(groups, Iterable):
         raise InputError(
             f"groups: wanted lists of columns or an integer mask of shape {shape}, got {groups!r}"
         )
+    if isinstance(groups, Mapping):
+        groups = groups.values()
     if not hasattr(groups, "shape"):
-        groups = list(groups.values() if isinstance(groups, Mapping) else groups)
-    if (
-        hasattr(groups, "shape")
-        or all(np.ndim(group) == 0 for group in groups)
-        or _is_mask(groups, shape)
-    ):
+        groups = list(groups)
+
+    if _is_mask(groups, shape):
         return _from_mask(np.asarray(groups), shape)
     return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)
 
 
+# Names
+
+
+def _numbered_lists(groups: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
+    """Return lists of columns as numbers, where they hold names; anything else as it is."""
+    if not isinstance(groups, Sequence):
+        return groups
+    if not any(isinstance(column, str) for group in groups for column in _listed(group)):
+        return groups
+    inputs = int(np.prod(shape))
+    return [_numbered(group, columns, inputs) for group in groups]
+
+
+def _listed(group: Any) -> Any:
+    if isinstance(group, str):
+        return [group]
+    return group if isinstance(group, Iterable) else ()
+
+
+def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
+    """Return a player's columns as numbers, where they are names or a slice."""
+    if isinstance(group, slice):
+        return list(range(*group.indices(inputs)))
+
+    members = [group] if isinstance(group, str | int | np.integer) else group
+    if not isinstance(members, Iterable):
+        raise InputError(
+            f"groups: a player's columns are a list of numbers or names, got {group!r}"
+        )
+    return [
+        _column_number(member, columns) if isinstance(member, str) else member for member in members
+    ]
+
+
+def _column_number(name: str, columns: Sequence[str]) -> int:
+    if name in columns:
+        return columns.index(name)
+    if columns:
+        known = f"the rows have {', '.join(columns)}"
+    else:
+        known = "the rows' columns have no names; use numbers"
+    raise InputError(f"groups: there is no column {name!r}; {known}")
+
+
+def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> dict[Any, Any]:
+    """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
+    owned = {int(column) for group in groups.values() for column in np.ravel(group)}
+    complete = dict(groups)
+    for column in range(inputs):
+        if column in owned:
+            continue
+        name = columns[column] if columns else f"x{column}"
+        if name in groups:
+            raise InputError(
+                f"groups: player {name!r} leaves out the column of its own name; add it, or rename "
+                "the player"
+            )
+        complete[name] = [column]
+    return complete
+
+
+def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
+    """Return a name for each player, made of its columns' names; none where those are unknown."""
+    if not columns:
+        return []
+    names = []
+    for player in range(int(owner.max()) + 1):
+        own = [columns[int(column)] for column in np.flatnonzero(owner == player)]
+        names.append(" + ".join(own) if len(own) <= 2 else f"{own[0]} + {len(own) - 1} more")
+    return names
+
+
+# Masks
+
+
 def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether nested lists have the shape of an input of several dimensions."""
+    """Return whether groups are a mask: an array, a flat list of numbers, or nested lists of the
+    input's shape.
+    """
+    if hasattr(groups, "shape"):
+        return True
+    if all(np.ndim(group) == 0 for group in groups):
+        return True
     try:
         return len(shape) > 1 and np.shape(groups) == shape
-    except ValueError:
+    except ValueError:  # lists of several lengths
         return False
+
+
+def _from_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if mask.shape == (1, *shape):  # as captum's masks are
+        mask = mask[0]
+    if mask.shape != shape or not np.issubdtype(mask.dtype, np.integer):
+        raise InputError(
+            f"groups: wanted lists of columns or an integer mask of shape {shape}, "
+            f"got an array of {mask.dtype} of shape {mask.shape}"
+        )
+
+    owner = mask.reshape(-1).astype(np.int64)
+    missing = np.setdiff1d(np.arange(owner.max() + 1), owner).tolist()
+    if owner.min() < 0 or missing:
+        raise InputError(
+            "groups: a mask numbers its players 0, 1, 2, ... without gaps; "
+            f"got {owner.min()} to {owner.max()} with {_shortened(missing)} missing"
+        )
+    return owner
+
+
+# Lists
 
 
 def _columns(player: int, group: Sequence[int]) -> NDArray[np.int64]:
@@ -136,45 +185,32 @@ def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64
             f"groups: there is no input column {outside[0]}; the rows have columns 0 to "
             f"{inputs - 1}"
         )
+
     claims = np.bincount(columns, minlength=inputs)
     if (claims > 1).any():
-        column = int(claims.argmax())
-        rivals = [player for player, owned in enumerate(lists) if column in owned]
-        where = (
-            f"in the groups of players {rivals}"
-            if len(rivals) > 1
-            else f"twice in the group of player {rivals[0]}"
-        )
-        raise InputError(f"groups overlap: input column {column} is {where}")
+        raise _overlap(lists, int(claims.argmax()))
     if (claims == 0).any():
         missing = np.flatnonzero(claims == 0).tolist()
         raise InputError(
-            f"groups are incomplete: input columns {_shorten(missing)} belong to no player; "
+            f"groups are incomplete: input columns {_shortened(missing)} belong to no player; "
             "every column needs one (a player of its own will do)"
         )
+
     owner = np.empty(inputs, np.int64)
-    owner[columns] = np.repeat(np.arange(len(lists)), [len(owned) for owned in lists])
+    for player, own in enumerate(lists):
+        owner[own] = player
     return owner
 
 
-def _from_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    if mask.shape == (1, *shape):  # as captum's masks are
-        mask = mask[0]
-    if mask.shape != shape or not np.issubdtype(mask.dtype, np.integer):
-        raise InputError(
-            f"groups: wanted lists of columns or an integer mask of shape {shape}, "
-            f"got an array of {mask.dtype} of shape {mask.shape}"
-        )
-    owner = mask.reshape(-1).astype(np.int64)
-    players = int(owner.max()) + 1
-    absent = np.setdiff1d(np.arange(players), owner).tolist()
-    if owner.min() < 0 or absent:
-        raise InputError(
-            "groups: a mask numbers its players 0, 1, 2, ... without gaps; "
-            f"got {owner.min()} to {owner.max()} with {_shorten(absent)} missing"
-        )
-    return owner
+def _overlap(lists: list[NDArray[np.int64]], column: int) -> InputError:
+    """Return the error for a column that is listed twice."""
+    players = [player for player, own in enumerate(lists) if column in own]
+    if len(players) > 1:
+        where = f"in the groups of players {players}"
+    else:
+        where = f"twice in the group of player {players[0]}"
+    return InputError(f"groups overlap: input column {column} is {where}")
 
 
-def _shorten(numbers: list[int]) -> str:
+def _shortened(numbers: list[int]) -> str:
     return str(numbers) if len(numbers) <= 8 else f"{numbers[:8]} and {len(numbers) - 8} more"

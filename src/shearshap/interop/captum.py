@@ -1,17 +1,15 @@
 """Every method as a captum attribution: captum's arguments in, attributions of the inputs' shape
 out.
 
-    from shearshap.interop.captum import Shear
-    attributions = Shear(model).attribute(inputs, baselines=0, target=1, n_samples=512)
+    from shearshap.interop.captum import Shapley
+    attributions = Shapley(model).attribute(inputs, baselines=0, target=1, n_samples=512)
 
-Letters as everywhere: r rows, p players, k outputs, and d inputs of a row: its tensors, flat, one
-after the other.
+Letters as everywhere: r rows, p players, k outputs, and d inputs of a row, which are the numbers of
+its tensors, flat, one after the other.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from torch import Tensor, nn
 
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import explain
+from shearshap.inputs.several import Layout
 from shearshap.methods.base import Method
 
 try:
@@ -34,15 +33,15 @@ Index = tuple[int, ...]
 Target = int | Index | Tensor | list[int] | list[Index] | None
 
 
-class Shear(PerturbationAttribution):  # type: ignore[misc]
+class Shapley(PerturbationAttribution):  # type: ignore[misc]
     """Shapley values by any of this package's methods, for captum.
 
     Parameters
     ----------
     forward_func
         A module or a function of tensors, with an output for every row: (n,), (n, k), or more axes
-        for `target` to choose from. As always in captum, a module is asked in the mode it is in:
-        call `model.eval()` first.
+        for `target` to choose from. As always in captum, a module is evaluated in the mode it is
+        in: call `model.eval()` first.
     method
         A name in `shearshap.METHODS`, an instance such as `shearshap.Kriging()`, or "auto".
     seed
@@ -72,10 +71,9 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
         """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple, each of
         its input's shape.
 
-        All inputs of a player get the player's share, as in captum's KernelShap. Without `target`,
-        k > 1 outputs make attributions (r, k, *shape). Rows are explained all at once; only rows
-        that differ in baseline, mask or tensors among `additional_forward_args` are explained
-        apart.
+        All inputs of a player get the player's value, as in captum's KernelShap. Without `target`,
+        k > 1 outputs make attributions (r, k, *shape). Rows are explained all at once, apart from
+        those that differ in baseline, mask or tensors among `additional_forward_args`.
 
         Parameters
         ----------
@@ -96,57 +94,47 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
             every input is a player.
         n_samples
             Model evaluations for one row, all of them; None: 2 p + 2048, or the 2^p of all
-            coalitions where fewer.
+            coalitions where those are fewer.
         perturbations_per_eval
-            Perturbations of every row in one forward, which so takes r times as many; None: as
-            memory allows.
+            Perturbations of every row in one forward, which then takes r times as many rows; None:
+            as memory allows.
         show_progress
             Whether to show a progress bar.
         return_convergence_delta
             Whether to return (attributions, delta), delta as of `compute_convergence_delta`.
         """
-        tensors = _tuple(inputs, "inputs")
-        layout = _layout(tensors)
-        rows = _Rows(
-            layout.join(tensors),
-            layout.join(_baselines(baselines, tensors)),
-            _mask(feature_mask, tensors),
-            _arguments(additional_forward_args, len(tensors[0])),
-            _targets(target, len(tensors[0])),
-        )
-        batch_size = (
-            None if perturbations_per_eval is None else perturbations_per_eval * len(tensors[0])
-        )
-        groups = rows.alike()
-        parts = [
-            self._shares(rows.take(group), layout, n_samples, batch_size, show_progress)
-            for group in groups
+        rows = _rows(inputs, baselines, target, additional_forward_args, feature_mask)
+        batch_size = None
+        if perturbations_per_eval is not None:
+            batch_size = perturbations_per_eval * rows.count
+
+        blocks = rows.alike()
+        phi = [
+            self._values(rows.take(block), n_samples, batch_size, show_progress) for block in blocks
         ]
-        shares = layout.shaped(torch.cat(parts)[torch.cat(groups).argsort()])
-        attributions = shares if isinstance(inputs, tuple) else shares[0]
+        in_order = torch.cat(phi)[torch.cat(blocks).argsort()]
+
+        shaped = _attributions(in_order, rows)
+        attributions = shaped if isinstance(inputs, tuple) else shaped[0]
         if not return_convergence_delta:
             return attributions
-        return attributions, self.compute_convergence_delta(
+        delta = self.compute_convergence_delta(
             attributions, baselines, inputs, target, additional_forward_args, feature_mask
         )
+        return attributions, delta
 
-    def _shares(
-        self,
-        rows: "_Rows",
-        layout: "_Layout",
-        budget: int | None,
-        batch_size: int | None,
-        progress: bool,
+    def _values(
+        self, rows: "_Rows", budget: int | None, batch_size: int | None, progress: bool
     ) -> Tensor:
-        """Return the share of every input's player, (r, d) or (r, k, d), of rows that are alike but
-        for the inputs.
+        """Return the value of every input's player, (r, d) or (r, k, d), of rows that share
+        baseline, mask and arguments.
         """
         players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
         targets = sorted(set(rows.targets))
-        answer = explain(
-            _FlatModule(self.forward_func, layout, rows, targets),
-            rows.inputs,
-            reference=rows.baseline[0],
+        explanation = explain(
+            _Forward(self.forward_func, rows, targets),
+            tuple(part.reshape(rows.count, -1) for part in rows.inputs),
+            reference=tuple(part[:1].reshape(1, -1) for part in rows.baselines),
             groups=owner,
             budget=_default_budget(len(players)) if budget is None else budget,
             method=self.method,
@@ -154,11 +142,11 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
             seed=self.seed,
             progress=progress,
         )
-        shares = torch.from_numpy(answer.values[:, owner]).movedim(1, -1)
-        return _own(shares, rows.targets, targets)
+        phi = torch.from_numpy(explanation.values[:, owner]).movedim(1, -1)
+        return _own(phi, rows.targets, targets)
 
     def has_convergence_delta(self) -> bool:
-        """Return True: what the shares and the output's change differ by is known."""
+        """Return True: `compute_convergence_delta` works."""
         return True
 
     @log_usage()  # type: ignore[untyped-decorator]
@@ -171,267 +159,97 @@ class Shear(PerturbationAttribution):  # type: ignore[misc]
         additional_forward_args: Any = None,
         feature_mask: Tensors | None = None,
     ) -> Tensor:
-        """Return by how much the shares exceed F(end_point) - F(start_point): (r,), or (r, k)
+        """Return by how much the values exceed F(end_point) - F(start_point): (r,), or (r, k)
         without `target`.
 
-        `start_point` are the baselines, `end_point` the inputs. A player's share counts once,
-        however many inputs it has, so pass the `feature_mask` of the attributions. 0 up to rounding
-        where the method promises efficiency.
+        `start_point` are the baselines, `end_point` the inputs. A player's value counts once,
+        however many inputs it has, so pass the `feature_mask` of the attributions. The result is 0
+        up to rounding where the method promises efficiency.
         """
-        tensors = _tuple(end_point, "end_point")
-        count = len(tensors[0])
-        arguments, targets = _arguments(additional_forward_args, count), _targets(target, count)
-        distinct = sorted(set(targets))
+        rows = _rows(end_point, start_point, target, additional_forward_args, feature_mask)
+        change = self._outputs(rows.inputs, rows) - self._outputs(rows.baselines, rows)
+
+        phi = rows.layout.join(_as_tuple(attributions, "attributions")).detach().double()
+        weights = _once(rows.mask).to(phi.device)
+        total = torch.einsum("r...d,rd->r...", phi, weights)
+        return total - change.reshape(total.shape)
+
+    def _outputs(self, points: tuple[Tensor, ...], rows: "_Rows") -> Tensor:
+        """Return the forward function's output at points, of every row's own target."""
+        targets = sorted(set(rows.targets))
         with torch.no_grad():
-            present, absent = (
-                _own(
-                    _chosen(self.forward_func(*points, *arguments), distinct, count),
-                    targets,
-                    distinct,
-                ).double()
-                for points in (tensors, _baselines(start_point, tensors))
-            )
-        shares = _layout(tensors).flat(_tuple(attributions, "attributions")).double()
-        total = torch.einsum(
-            "r...d,rd->r...", shares, _once(_mask(feature_mask, tensors)).to(shares.device)
-        )
-        return total - (present - absent).reshape(total.shape)
+            answer = self.forward_func(*points, *rows.arguments)
+        outputs = _chosen(answer, targets, rows.count)
+        return _own(outputs, rows.targets, targets).double()
+
+
+# Rows
 
 
 @dataclass(frozen=True)
 class _Rows:
     """r rows, and all else that the forward function's answer for a row depends on."""
 
-    inputs: Tensor  #: (r, d)
-    baseline: Tensor  #: (r, d)
+    inputs: tuple[Tensor, ...]  #: (r, *shape) each
+    baselines: tuple[Tensor, ...]  #: (r, *shape) each
     mask: Tensor  #: (r, d) the number of each input's player
     arguments: tuple[Any, ...]  #: tensors among them are (r, ...)
     targets: list[Index]  #: of every row; () is all outputs
 
+    @property
+    def count(self) -> int:
+        """The number of rows r."""
+        return len(self.inputs[0])
+
+    @property
+    def layout(self) -> Layout:
+        """Where each tensor lies in a flat row."""
+        return _layout(self.inputs)
+
     def take(self, which: Tensor) -> "_Rows":
         """Return some of the rows."""
-        place = which.to(self.inputs.device)
-        arguments = tuple(
-            part[which.to(part.device)] if _by_row(part) else part for part in self.arguments
+        return _Rows(
+            tuple(_selected(part, which) for part in self.inputs),
+            tuple(_selected(part, which) for part in self.baselines),
+            self.mask[which],
+            tuple(_selected(argument, which) for argument in self.arguments),
+            [self.targets[row] for row in which.tolist()],
         )
-        targets = [self.targets[row] for row in which.tolist()]
-        return _Rows(self.inputs[place], self.baseline[place], self.mask[which], arguments, targets)
 
     def alike(self) -> list[Tensor]:
-        """Return the numbers of the rows in groups that share baseline, mask and arguments."""
-        settings = (self.baseline, self.mask, *filter(_by_row, self.arguments))
+        """Return the numbers of the rows in blocks that share baseline, mask and arguments."""
+        settings = (*self.baselines, self.mask, *filter(_by_row, self.arguments))
         labels = torch.stack([_label(setting) for setting in settings], dim=1)
-        group = torch.unique(labels, dim=0, return_inverse=True)[1]
-        return [(group == number).nonzero()[:, 0] for number in range(int(group.max()) + 1)]
+        block = torch.unique(labels, dim=0, return_inverse=True)[1]
+        return [(block == number).nonzero()[:, 0] for number in range(int(block.max()) + 1)]
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How a row's tensors lie in one flat row, in a type that holds all their numbers exactly."""
-
-    shapes: list[tuple[int, ...]]  #: of each tensor, without the axis of rows
-    dtypes: list[torch.dtype]
-    device: torch.device
-
-    @property
-    def mixed(self) -> bool:
-        """Whether there are both floats and integers; then the flat row holds their bits, as
-        integers.
-        """
-        return len({dtype.is_floating_point for dtype in self.dtypes}) > 1
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the flat row."""
-        return torch.int64 if self.mixed else reduce(torch.promote_types, self.dtypes)
-
-    def join(self, tensors: tuple[Tensor, ...]) -> Tensor:
-        """Return tensors (r, *shape) as flat rows (r, d)."""
-        parts = [_bits(part) if self.mixed else part for part in tensors]
-        return torch.cat(
-            [part.detach().to(self.dtype).reshape(len(part), -1) for part in parts], dim=1
-        )
-
-    def split(self, flat: Tensor) -> tuple[Tensor, ...]:
-        """Return flat rows (n, d) as the tensors (n, *shape) that they were joined of."""
-        parts = []
-        for part, shape, dtype in zip(self._columns(flat), self.shapes, self.dtypes, strict=True):
-            numbers = part.view(torch.float64) if self.mixed and dtype.is_floating_point else part
-            parts.append(numbers.to(dtype).reshape(-1, *shape))
-        return tuple(parts)
-
-    def shaped(self, shares: Tensor) -> tuple[Tensor, ...]:
-        """Return shares (r, d) or (r, k, d) in the tensors' shapes, as floats of at least single
-        precision.
-        """
-        return tuple(
-            part.reshape(*shares.shape[:-1], *shape).to(
-                self.device, torch.promote_types(dtype, torch.float32)
-            )
-            for part, shape, dtype in zip(
-                self._columns(shares), self.shapes, self.dtypes, strict=True
-            )
-        )
-
-    def flat(self, attributions: tuple[Tensor, ...]) -> Tensor:
-        """Return attributions as shares (r, d) or (r, k, d): the way back from `shaped`."""
-        leading = attributions[0].ndim - len(self.shapes[0])
-        return torch.cat(
-            [part.detach().reshape(*part.shape[:leading], -1) for part in attributions], dim=-1
-        )
-
-    def _columns(self, flat: Tensor) -> tuple[Tensor, ...]:
-        return torch.split(flat, [prod(shape) for shape in self.shapes], dim=-1)
-
-
-def _bits(numbers: Tensor) -> Tensor:
-    """Return integers as they are, and floats as the integers whose bits are those of a double."""
-    return numbers.detach().double().view(torch.int64) if numbers.is_floating_point() else numbers
-
-
-def _layout(tensors: tuple[Tensor, ...]) -> _Layout:
-    shapes = [tuple(part.shape[1:]) for part in tensors]
-    return _Layout(shapes, [part.dtype for part in tensors], tensors[0].device)
-
-
-class _FlatModule(nn.Module):
-    """A forward function of several tensors as a module of flat rows, which is what `explain`
-    takes.
-    """
-
-    def __init__(
-        self, forward: Callable[..., Any], layout: _Layout, rows: _Rows, targets: list[Index]
-    ) -> None:
-        super().__init__()
-        # not as submodules: captum leaves a model's mode and place to its owner
-        self._held = (
-            forward,
-            layout,
-            [part[:1] if _by_row(part) else part for part in rows.arguments],
-            targets,
-        )
-        dtype = layout.dtype if layout.dtype.is_floating_point else None
-        self.register_buffer("_place", torch.empty(0, device=layout.device, dtype=dtype))
-
-    def forward(self, flat: Tensor) -> Tensor:
-        """Map flat rows (n, d) to the outputs of the targets, (n,) or (n, k)."""
-        forward, layout, arguments, targets = self._held
-        own = [
-            part.expand(len(flat), *part.shape[1:]) if _by_row(part) else part for part in arguments
-        ]
-        return _chosen(forward(*layout.split(flat), *own), targets, len(flat))
-
-
-def _default_budget(players: int) -> int:
-    """Return 2 p + 2048, enough for every method on a few players and for "auto" on many, or 2^p
-    where fewer.
-    """
-    return min(2 * players + 2048, 1 << players)
-
-
-def _tuple(given: Tensors, what: str) -> tuple[Tensor, ...]:
-    """Return one or several tensors as a tuple, all of as many rows."""
-    tensors = given if isinstance(given, tuple) else (given,)
-    if not tensors or not all(isinstance(part, Tensor) and part.ndim for part in tensors):
-        kinds = ", ".join(type(part).__name__ for part in tensors)
-        raise InputError(
-            f"{what}: wanted a tensor (r, ...) or a tuple of them, got {kinds or 'an empty tuple'}"
-        )
-    if not len(tensors[0]):
-        raise InputError(
-            f"{what}: there are no rows in a tensor of shape {tuple(tensors[0].shape)}"
-        )
-    if len({len(part) for part in tensors}) > 1:
-        shapes = ", ".join(str(tuple(part.shape)) for part in tensors)
-        raise InputError(f"{what}: wanted tensors of as many rows each, got shapes {shapes}")
-    return tensors
-
-
-def _matched(given: Any, tensors: tuple[Tensor, ...], what: str) -> tuple[Any, ...]:
-    """Return what was given for each of the inputs' tensors."""
-    parts = given if isinstance(given, tuple) else (given,) * (len(tensors) if given is None else 1)
-    if len(parts) != len(tensors):
-        raise InputError(
-            f"{what}: wanted one for each of the {len(tensors)} tensors in inputs, got {len(parts)}"
-        )
-    return parts
-
-
-def _baselines(given: Baselines, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the baseline of every row, like the inputs."""
-    parts = _matched(given, tensors, "baselines")
-    return tuple(_baseline(part, rows) for part, rows in zip(parts, tensors, strict=True))
-
-
-def _baseline(given: Tensor | float | None, rows: Tensor) -> Tensor:
-    plain = torch.as_tensor(0 if given is None else given, device=rows.device)
-    if plain.ndim and (plain.shape[1:] != rows.shape[1:] or len(plain) not in (1, len(rows))):
-        raise InputError(
-            f"baselines: wanted a number, or a tensor of shape {tuple(rows.shape)} or "
-            f"{(1, *rows.shape[1:])}, "
-            f"got shape {tuple(plain.shape)}"
-        )
-    typed = plain.detach().to(rows.dtype)
-    if not rows.is_floating_point() and not torch.equal(typed.to(plain.dtype), plain):
-        raise InputError(
-            f"baselines: inputs of {rows.dtype} need whole numbers, got {plain.dtype} with "
-            "fractions"
-        )
-    return typed.expand_as(rows)
-
-
-def _mask(given: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
-    """Return the number of the player that owns each input of each row, (r, d), on the CPU."""
+def _rows(
+    inputs: Tensors, baselines: Baselines, target: Target, arguments: Any, mask: Tensors | None
+) -> _Rows:
+    """Check captum's arguments, and bring them into one form."""
+    tensors = _as_tuple(inputs, "inputs")
     count = len(tensors[0])
-    if given is None:
-        inputs = sum(part[0].numel() for part in tensors)
-        return torch.arange(inputs).expand(count, inputs)
-    parts = _matched(given, tensors, "feature_mask")
-    masks = [_numbers(part, rows) for part, rows in zip(parts, tensors, strict=True)]
-    return torch.cat([mask.reshape(count, -1) for mask in masks], dim=1)
+    return _Rows(
+        tensors,
+        _baselines(baselines, tensors),
+        _mask(mask, tensors),
+        _arguments(arguments, count),
+        _targets(target, count),
+    )
 
 
-def _numbers(mask: Tensor, rows: Tensor) -> Tensor:
-    """Return a mask like the rows; axes it lacks come first, as captum has it."""
-    whole = isinstance(mask, Tensor) and not mask.is_floating_point()
-    shape = (1,) * (rows.ndim - mask.ndim) + tuple(mask.shape) if whole else ()
-    if len(shape) != rows.ndim or any(
-        size not in (1, full) for size, full in zip(shape, rows.shape, strict=True)
-    ):
-        came = (
-            f"{mask.dtype} of shape {tuple(mask.shape)}"
-            if isinstance(mask, Tensor)
-            else type(mask).__name__
-        )
-        raise InputError(
-            f"feature_mask: wanted integers of shape {(1, *rows.shape[1:])} or "
-            f"{tuple(rows.shape)}, got {came}"
-        )
-    return mask.cpu().long().expand_as(rows)
+def _layout(tensors: tuple[Tensor, ...]) -> Layout:
+    return Layout(tuple(tuple(part.shape[1:]) for part in tensors))
 
 
-def _once(mask: Tensor) -> Tensor:
-    """Return weights (r, d) that count every player once: one over the number of its inputs."""
-    weights = []
-    for row in mask.numpy():
-        _, owner, sizes = np.unique(row, return_inverse=True, return_counts=True)
-        weights.append(1 / sizes[owner])
-    return torch.from_numpy(np.stack(weights))
-
-
-def _arguments(given: Any, count: int) -> tuple[Any, ...]:
-    """Return the additional arguments, tensors with an entry for every row."""
-    parts = () if given is None else given if isinstance(given, tuple) else (given,)
-    for part in filter(_by_row, parts):
-        if len(part) not in (1, count):
-            raise InputError(
-                f"additional_forward_args: wanted tensors with an entry for each of {count} rows, "
-                f"got shape {tuple(part.shape)}"
-            )
-    return tuple(part.expand(count, *part.shape[1:]) if _by_row(part) else part for part in parts)
+def _selected(argument: Any, which: Tensor) -> Any:
+    """Return some rows of a tensor (r, ...); anything else as it is."""
+    return argument[which.to(argument.device)] if _by_row(argument) else argument
 
 
 def _by_row(argument: Any) -> bool:
+    """Return whether an argument is a tensor with an entry for every row."""
     return isinstance(argument, Tensor) and argument.ndim > 0
 
 
@@ -444,32 +262,85 @@ def _label(setting: Tensor) -> Tensor:
     return labels.cpu()
 
 
-def _targets(given: Target, count: int) -> list[Index]:
-    """Return the indices of every row's output; () is all of them."""
-    if isinstance(given, Tensor):
-        given = given.item() if given.numel() == 1 else given.tolist()  # type: ignore[assignment]
-    several: list[Any] = (
-        given if isinstance(given, list) else [() if given is None else given] * count
+def _attributions(phi: Tensor, rows: _Rows) -> tuple[Tensor, ...]:
+    """Return values (r, d) or (r, k, d) in the inputs' shapes, as floats of at least single
+    precision.
+    """
+    device = rows.inputs[0].device
+    return tuple(
+        part.to(device, torch.promote_types(own.dtype, torch.float32))
+        for part, own in zip(rows.layout.split(phi), rows.inputs, strict=True)
     )
-    targets = [index if isinstance(index, tuple) else (index,) for index in several]
-    whole = all(isinstance(number, int | np.integer) for index in targets for number in index)
-    if not whole or len(targets) != count:
-        raise InputError(
-            f"target: wanted None, an index, a tuple of indices, or a list or tensor of {count}, "
-            "one for each row; "
-            f"got {given!r}"
+
+
+def _default_budget(players: int) -> int:
+    """Return 2 p + 2048, or 2^p where those are fewer.
+
+    That is enough for every method on a few players, and for "auto" on many.
+    """
+    return min(2 * players + 2048, 1 << players)
+
+
+# The forward function
+
+
+class _Forward(nn.Module):
+    """A forward function as a module of flat tensors, one for each input: what `explain` takes."""
+
+    def __init__(self, forward: Callable[..., Any], rows: _Rows, targets: list[Index]) -> None:
+        super().__init__()
+        self.call = _Call(
+            forward,
+            rows.layout,
+            tuple(argument[:1] if _by_row(argument) else argument for argument in rows.arguments),
+            targets,
         )
-    return targets
+        # it says where to compute; an integer, so that every input keeps its own floating type
+        place = torch.empty(0, dtype=torch.int64, device=rows.inputs[0].device)
+        self.register_buffer("place", place)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Map inputs (n, size) each to the outputs of the targets, (n,) or (n, k)."""
+        return self.call(inputs)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How to call a forward function.
+
+    The module above holds it through this class, and not as a submodule of its own, since captum
+    leaves a model's mode and device to its owner.
+    """
+
+    forward: Callable[..., Any]
+    layout: Layout
+    arguments: tuple[Any, ...]  #: tensors among them are (1, ...), for all rows
+    targets: list[Index]
+
+    def __call__(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Map inputs (n, size) each to the outputs of the targets, (n,) or (n, k)."""
+        count = len(inputs[0])
+        shaped = [
+            part.reshape(count, *shape)
+            for part, shape in zip(inputs, self.layout.shapes, strict=True)
+        ]
+        arguments = [_repeated(argument, count) for argument in self.arguments]
+        return _chosen(self.forward(*shaped, *arguments), self.targets, count)
+
+
+def _repeated(argument: Any, count: int) -> Any:
+    """Return a tensor of one row or of `count` rows (count, ...); anything else as it is."""
+    return argument.expand(count, *argument.shape[1:]) if _by_row(argument) else argument
 
 
 def _chosen(answer: Any, targets: list[Index], count: int) -> Tensor:
     """Return the outputs of the targets, (n,) or (n, k), of what a forward function returned."""
     if not isinstance(answer, Tensor) or answer.ndim == 0 or len(answer) != count:
-        came = (
-            f"shape {tuple(answer.shape)}" if isinstance(answer, Tensor) else type(answer).__name__
-        )
+        shown = type(answer).__name__
+        if isinstance(answer, Tensor):
+            shown = f"shape {tuple(answer.shape)}"
         raise ModelError(
-            f"forward_func: wanted a tensor with an output for each of {count} rows, got {came}"
+            f"forward_func: wanted a tensor with an output for each of {count} rows, got {shown}"
         )
     try:
         outputs = [_at(answer, index) for index in targets]
@@ -481,13 +352,137 @@ def _chosen(answer: Any, targets: list[Index], count: int) -> Tensor:
 
 
 def _at(answer: Tensor, index: Index) -> Tensor:
-    every: tuple[Any, ...] = (slice(None), *index)
-    return answer[every]
+    every_row: tuple[Any, ...] = (slice(None), *index)
+    return answer[every_row]
 
 
 def _own(outputs: Tensor, targets: list[Index], distinct: list[Index]) -> Tensor:
-    """Return of (r, k, ...), one output for each distinct target, every row's own: (r, ...)."""
+    """Return every row's own output, (r, ...), of one for each distinct target, (r, k, ...)."""
     if len(distinct) == 1:
         return outputs
     which = torch.tensor([distinct.index(index) for index in targets], device=outputs.device)
     return outputs[torch.arange(len(outputs), device=outputs.device), which]
+
+
+# captum's arguments
+
+
+def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
+    """Return one or several tensors as a tuple, all with the same number of rows."""
+    several = tensors if isinstance(tensors, tuple) else (tensors,)
+    if not several or not all(_by_row(part) for part in several):
+        kinds = ", ".join(type(part).__name__ for part in several) or "an empty tuple"
+        raise InputError(f"{argument}: wanted a tensor (r, ...) or a tuple of them, got {kinds}")
+    if len(several[0]) == 0:
+        raise InputError(
+            f"{argument}: there are no rows in a tensor of shape {tuple(several[0].shape)}"
+        )
+    if len({len(part) for part in several}) > 1:
+        shapes = ", ".join(str(tuple(part.shape)) for part in several)
+        raise InputError(f"{argument}: wanted tensors of as many rows each, got shapes {shapes}")
+    return several
+
+
+def _matched(parts: Any, tensors: tuple[Tensor, ...], argument: str) -> tuple[Any, ...]:
+    """Return the part of an argument that belongs to each of the inputs' tensors."""
+    if parts is None:
+        return (None,) * len(tensors)
+    several = parts if isinstance(parts, tuple) else (parts,)
+    if len(several) != len(tensors):
+        raise InputError(
+            f"{argument}: wanted one for each of the {len(tensors)} tensors in inputs, got "
+            f"{len(several)}"
+        )
+    return several
+
+
+def _baselines(baselines: Baselines, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the baseline of every row, like the inputs."""
+    parts = _matched(baselines, tensors, "baselines")
+    return tuple(_baseline(part, rows) for part, rows in zip(parts, tensors, strict=True))
+
+
+def _baseline(baseline: Tensor | float | None, rows: Tensor) -> Tensor:
+    """Return one input's baseline of every row, (r, *shape)."""
+    plain = torch.as_tensor(0 if baseline is None else baseline, device=rows.device)
+    if plain.ndim and tuple(plain.shape) not in (tuple(rows.shape), (1, *rows.shape[1:])):
+        raise InputError(
+            f"baselines: wanted a number, or a tensor of shape {tuple(rows.shape)} or "
+            f"{(1, *rows.shape[1:])}, got shape {tuple(plain.shape)}"
+        )
+    typed = plain.detach().to(rows.dtype)
+    if not rows.is_floating_point() and not torch.equal(typed.to(plain.dtype), plain):
+        raise InputError(
+            f"baselines: inputs of {rows.dtype} need whole numbers, got {plain.dtype} with "
+            "fractions"
+        )
+    return typed.expand_as(rows)
+
+
+def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
+    """Return the number of the player that owns each input of each row, (r, d), on the CPU."""
+    count = len(tensors[0])
+    layout = _layout(tensors)
+    if mask is None:
+        return torch.arange(layout.width).expand(count, layout.width)
+    parts = _matched(mask, tensors, "feature_mask")
+    return layout.join(
+        tuple(_player_numbers(part, rows) for part, rows in zip(parts, tensors, strict=True))
+    )
+
+
+def _player_numbers(mask: Any, rows: Tensor) -> Tensor:
+    """Return a mask in the shape of the rows; missing axes come first, as in captum."""
+    shown = type(mask).__name__
+    if isinstance(mask, Tensor):
+        shown = f"{mask.dtype} of shape {tuple(mask.shape)}"
+        if not mask.is_floating_point():
+            try:
+                return mask.cpu().long().expand_as(rows)
+            except RuntimeError:  # it has another shape
+                pass
+    raise InputError(
+        f"feature_mask: wanted integers of shape {(1, *rows.shape[1:])} or {tuple(rows.shape)}, "
+        f"got {shown}"
+    )
+
+
+def _once(mask: Tensor) -> Tensor:
+    """Return weights (r, d) that count every player once: one over the number of its inputs."""
+    weights = []
+    for row in mask.numpy():
+        _, owner, sizes = np.unique(row, return_inverse=True, return_counts=True)
+        weights.append(1 / sizes[owner])
+    return torch.from_numpy(np.stack(weights))
+
+
+def _arguments(arguments: Any, count: int) -> tuple[Any, ...]:
+    """Return the additional arguments, tensors with an entry for every row."""
+    if arguments is None:
+        return ()
+    several = arguments if isinstance(arguments, tuple) else (arguments,)
+    for argument in several:
+        if _by_row(argument) and len(argument) not in (1, count):
+            raise InputError(
+                f"additional_forward_args: wanted tensors with an entry for each of {count} rows, "
+                f"got shape {tuple(argument.shape)}"
+            )
+    return tuple(_repeated(argument, count) for argument in several)
+
+
+def _targets(target: Any, count: int) -> list[Index]:
+    """Return the indices of every row's output; () is all of them."""
+    if isinstance(target, Tensor):
+        target = target.item() if target.numel() == 1 else target.tolist()
+    if target is None:
+        return [()] * count
+
+    several = target if isinstance(target, list) else [target] * count
+    targets = [index if isinstance(index, tuple) else (index,) for index in several]
+    whole = all(isinstance(number, int | np.integer) for index in targets for number in index)
+    if not whole or len(targets) != count:
+        raise InputError(
+            f"target: wanted None, an index, a tuple of indices, or a list or tensor of {count}, "
+            f"one for each row; got {target!r}"
+        )
+    return targets

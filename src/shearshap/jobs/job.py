@@ -16,7 +16,8 @@ from shearshap.errors import InputError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
 from shearshap.inputs.background import STATISTICS
-from shearshap.inputs.frames import as_frame, numbers_and_words
+from shearshap.inputs.display import numbers_and_words
+from shearshap.inputs.frames import as_frame
 from shearshap.jobs import tables
 from shearshap.jobs.models import Opened, importing, open_model
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from shearshap.coalitions import Bools, Floats
 from shearshap.errors import InputError
 from shearshap.game import Game
-from shearshap.inputs.background import numeric
+from shearshap.inputs.arrays import numeric
 
 Numbers: TypeAlias = ArrayLike | Tensor
 

@@ -81,7 +81,14 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
             checked=task.output_names is not None,
         )
         outputs.check()
-        inputs = encode(task.rows, task.background, task.groups, adapted)
+        inputs = encode(
+            task.rows,
+            task.background,
+            task.groups,
+            adapted,
+            index=task.index,
+            argument=task.background_word,
+        )
         _check_names(task.feature_names, inputs.players)
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)

@@ -1,0 +1,55 @@
+"""One column of a frame of any library, as Python values, codes or numbers."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+Column = nw.Series[Any]
+
+
+def values_of(column: Column) -> list[Any]:
+    """Return a column's values; a missing one is None, whatever its library calls it."""
+    values = column.to_list()
+    missing = np.array(column.is_null().to_numpy(), dtype=np.bool_)
+    if column.dtype.is_float():
+        missing |= np.isnan(numbers_of(column))
+    elif column.dtype == nw.Object():
+        missing |= np.array([isinstance(value, float) and value != value for value in values])
+
+    for row in np.flatnonzero(missing):
+        values[row] = None
+    return values
+
+
+def hashable_values(column: Column) -> list[Any]:
+    """Return a column's values; lists and dicts, which have no hash, as they print."""
+    values = values_of(column)
+    try:
+        set(values)
+    except TypeError:
+        return [None if value is None else repr(value) for value in values]
+    return values
+
+
+def codes_of(column: Column) -> NDArray[np.int64]:
+    """Return the place of each value among the column's distinct values, sorted: (n,).
+
+    A missing value comes last.
+    """
+    values = hashable_values(column)
+    present = set(values) - {None}
+    try:
+        distinct = sorted(present)
+    except TypeError:  # values of several types have no order of their own
+        distinct = sorted(present, key=str)
+
+    code = {value: place for place, value in enumerate(distinct)}
+    code[None] = len(distinct)
+    return np.array([code[value] for value in values], dtype=np.int64)
+
+
+def numbers_of(column: Column) -> NDArray[np.float64]:
+    """Return a column of numbers in double precision, (n,); a missing one is NaN."""
+    return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)

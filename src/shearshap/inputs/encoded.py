@@ -1,0 +1,44 @@
+"""What rows of every kind become: tensors to mix, and the way back to what the model takes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.inputs.display import Display
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Rows and background as tensors of one type, their players, and how people read them."""
+
+    rows: Tensor  #: (r, d)
+    background: Tensor  #: (b, d)
+    shape: tuple[int, ...]  #: of one row, as `decode` takes it
+    owner: NDArray[np.int64]  #: (d,) the player that owns each input
+    names: list[str]  #: of the players; empty where they are not known
+    decode: Callable[[Tensor], Any]  #: inputs (n, *shape) to what the model takes
+    display: Display  #: what the players' inputs are, for people
+    index: NDArray[Any]  #: (r,) the rows' labels
+    index_name: str | None = None
+    smooth: bool = True  #: whether there are points between a row and its background
+
+    @property
+    def players(self) -> int:
+        """The number of players p."""
+        return int(self.owner.max()) + 1
+
+    @property
+    def data(self) -> NDArray[np.float64]:
+        """A number for each player of each row, (r, p); computed when first read."""
+        return self.display.data
+
+    @property
+    def display_data(self) -> NDArray[np.object_] | None:
+        """The words for each player of each row, (r, p), where they say more than the numbers;
+        computed when first read.
+        """
+        return self.display.words

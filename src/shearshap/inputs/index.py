@@ -1,0 +1,80 @@
+"""The rows' labels: a frame's own index, a column of ids, or labels that the user passes."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+from shearshap.inputs.display import Frame
+from shearshap.inputs.frames import as_frame
+
+Index = str | Iterable[Any] | None
+"""What a user may pass: a column's name, labels, or nothing."""
+
+
+def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[Any], str | None]:
+    """Return a label for each row, (r,), and the labels' name, if there is one.
+
+    `frame` holds the rows, where they are a frame. Without an `index` the labels are those of a
+    pandas frame, else 0, 1, 2, ...
+    """
+    if isinstance(index, str):
+        check_column(frame, index)
+        return _array(frame[index]), index  # type: ignore[index]
+    if index is not None:
+        return _checked_labels(index, rows), _name(index)
+
+    own = None if frame is None else nw.maybe_get_index(frame)
+    if own is None:
+        return np.arange(rows), None
+    return _array(own), _name(own)
+
+
+def without_column(rows: Any, name: str, argument: str) -> Any:
+    """Return rows without a column, where they are a frame that has it; anything else as it is."""
+    frame = as_frame(rows, argument)
+    if frame is None or name not in frame.columns:
+        return rows
+    return frame.drop(name).to_native()
+
+
+def check_column(frame: Frame | None, name: str) -> None:
+    """Raise where the rows are no frame, or have no such column."""
+    if frame is None:
+        raise InputError(
+            f"index: the rows are no frame with a column {name!r}; pass a label for each row"
+        )
+    if name not in frame.columns:
+        known = ", ".join(frame.columns)
+        raise InputError(f"index: there is no column {name!r}; the rows have {known}")
+
+
+def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
+    if not isinstance(index, Iterable):
+        raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
+    labels = _array(index)
+    if labels.shape != (rows,):
+        raise InputError(f"index: wanted {rows} labels, one for each row, got shape {labels.shape}")
+    return labels
+
+
+def _array(labels: Any) -> NDArray[Any]:
+    """Return labels as an array (r,), in which a tuple is one label."""
+    if hasattr(labels, "to_numpy"):  # of pandas, polars and pyarrow
+        return np.asarray(labels.to_numpy())
+    if isinstance(labels, np.ndarray):
+        return labels
+    listed = list(labels)
+    if any(isinstance(label, tuple) for label in listed):
+        return np.fromiter(listed, dtype=object, count=len(listed))
+    return np.asarray(listed)
+
+
+def _name(labels: Any) -> str | None:
+    """Return the name of labels of pandas or polars; of several levels, all their names."""
+    names = getattr(labels, "names", [getattr(labels, "name", None)])
+    known = [str(name) for name in names if name is not None]
+    return ", ".join(known) or None

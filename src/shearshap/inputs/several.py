@@ -1,0 +1,238 @@
+"""Rows that are a tuple of inputs, for a model of several: they lie side by side in one tensor.
+
+A floating number stands for itself. An integer is known by the row of a pool that it stands in, as
+a frame's cells are, so that it is exact however large it is. The pool holds the rows to explain
+and, after them, the background:
+
+    pool   numbers (n, 2)   ids (n, 1)             flat (n, 3)
+       0   0.5  1.5         9007199254740993       0.5  1.5  0     row 0
+       1   2.5  3.5         7                      2.5  3.5  1     row 1
+       2   0.0  0.0         0                      0.0  0.0  2     background
+
+Row 1 without its second number is (2.5, 0.0, 1), which is decoded as ([2.5, 0.0], [7]). Row 0
+without its id is (0.5, 1.5, 2), decoded as ([0.5, 1.5], [0]).
+
+Where all inputs are floating, points between a row and its background have a meaning, and the model
+can be differentiated there. Between two rows of a pool there is nothing.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.adapters import AdaptedModel
+from shearshap.errors import InputError
+from shearshap.inputs.arrays import (
+    as_numpy,
+    background_rows,
+    check_range,
+    check_whole,
+    checked_rows,
+)
+from shearshap.inputs.background import parse_background, starts_with_name
+from shearshap.inputs.display import NumberDisplay
+from shearshap.inputs.encoded import Inputs
+from shearshap.inputs.players import players
+
+EXACT_IN_SINGLE = 1 << 24
+"""Whole numbers up to this one are exact in single precision."""
+
+
+def encode_several(
+    rows: tuple[Any, ...], background: Any, groups: Any, model: AdaptedModel, argument: str
+) -> Inputs:
+    """Encode a tuple of arrays (r, *shape), one for each of the model's inputs."""
+    tables = _tables(rows)
+    layout = Layout(tuple(tuple(table.shape[1:]) for table in tables))
+    owner, names = players(_joined_masks(groups, layout), (layout.width,), ())
+    absent = _backgrounds(background, tables, argument)
+
+    pools = Pools(layout, _pools(tables, absent, model))
+    flat = pools.flat()
+    check_range(flat, argument)
+
+    def decode(mixed: Tensor) -> tuple[Any, ...]:
+        inputs = pools.decode(mixed)
+        return inputs if model.takes_tensors else tuple(map(as_numpy, inputs))
+
+    count = len(tables[0])
+    numbers = layout.join(tuple(table.cpu().double() for table in tables))
+    return Inputs(
+        rows=flat[:count],
+        background=flat[count:],
+        shape=(layout.width,),
+        owner=owner,
+        names=names,
+        decode=decode,
+        display=NumberDisplay(numbers, numbers, owner),
+        index=np.arange(count),
+        smooth=all(table.is_floating_point() for table in tables),
+    )
+
+
+# The layout
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each of several inputs lies in a flat row."""
+
+    shapes: tuple[tuple[int, ...], ...]  #: of one row of each input
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The numbers in one row of each input."""
+        return [prod(shape) for shape in self.shapes]
+
+    @property
+    def width(self) -> int:
+        """The numbers d in a flat row."""
+        return sum(self.sizes)
+
+    def join(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Return inputs (..., *shape) side by side, (..., d)."""
+        leading = inputs[0].ndim - len(self.shapes[0])
+        flat = [
+            part.reshape(*part.shape[:leading], size)
+            for part, size in zip(inputs, self.sizes, strict=True)
+        ]
+        return torch.cat(flat, dim=-1)
+
+    def split(self, flat: Tensor) -> tuple[Tensor, ...]:
+        """Return flat rows (..., d) as inputs (..., *shape): the way back from `join`."""
+        parts = flat.split(self.sizes, dim=-1)
+        return tuple(
+            part.reshape(*part.shape[:-1], *shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The rows whose inputs are mixed, each input in the type that the model takes."""
+
+    layout: Layout
+    inputs: tuple[Tensor, ...]  #: (n, *shape) each
+
+    def flat(self) -> Tensor:
+        """Return all rows as they are mixed, (n, d)."""
+        dtype = self._flat_type()
+        return self.layout.join(tuple(_mixable(pool).to(dtype) for pool in self.inputs))
+
+    def decode(self, mixed: Tensor) -> tuple[Tensor, ...]:
+        """Return mixes of the flat rows, (m, d), as inputs (m, *shape) in the model's types."""
+        parts = self.layout.split(mixed)
+        return tuple(_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
+
+    def _flat_type(self) -> torch.dtype:
+        """Return a floating type that holds every floating input and the number of every row."""
+        floating = [pool.dtype for pool in self.inputs if pool.is_floating_point()]
+        widest = reduce(torch.promote_types, floating, torch.float32)
+        numbers_rows = len(floating) < len(self.inputs)
+        if numbers_rows and len(self.inputs[0]) > EXACT_IN_SINGLE:
+            return torch.float64
+        return widest
+
+
+def _mixable(pool: Tensor) -> Tensor:
+    """Return an input's rows (n, *shape) as they are mixed: integers by their row in the pool."""
+    if pool.is_floating_point():
+        return pool
+    rows = torch.arange(len(pool), device=pool.device)
+    return rows.reshape(-1, *(1 for _ in pool.shape[1:])).expand(pool.shape)
+
+
+def _taken(part: Tensor, pool: Tensor) -> Tensor:
+    """Return a mixed input (m, *shape) in the pool's type: integers from their rows (n, *shape)."""
+    if pool.is_floating_point():
+        return part.to(pool.dtype)
+    flat = pool.flatten(1)
+    columns = torch.arange(flat.shape[1], device=pool.device).reshape(pool.shape[1:])
+    return flat[part.long(), columns]
+
+
+# What the user passed
+
+
+def _tables(rows: tuple[Any, ...]) -> list[Tensor]:
+    """Return each input of the rows as a tensor (r, *shape)."""
+    if not rows:
+        raise InputError("rows: there are no inputs in an empty tuple")
+    tables = [checked_rows(part, f"rows[{place}]") for place, part in enumerate(rows)]
+    counts = {len(table) for table in tables}
+    if len(counts) > 1:
+        raise InputError(
+            f"rows: the inputs of a tuple need as many rows each, got {sorted(counts)}"
+        )
+    return tables
+
+
+def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[Tensor]:
+    """Return the background of every input, (b, *shape) each."""
+    parts = _background_parts(background, len(tables), argument)
+    backgrounds = []
+    for table, part in zip(tables, parts, strict=True):
+        own_players = np.arange(table[0].numel())
+        absent = background_rows(parse_background(part, argument), table, own_players)
+        if not table.is_floating_point():
+            check_whole(absent, table.dtype, argument)
+        backgrounds.append(absent.reshape(-1, *table.shape[1:]))
+
+    counts = [len(absent) for absent in backgrounds]
+    if len(set(counts)) > 1:
+        raise InputError(f"{argument}: the parts need as many background rows each, got {counts}")
+    return backgrounds
+
+
+def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any, ...]:
+    """Return the background of each input, as the user passed it."""
+    if isinstance(background, str):
+        return (background,) * inputs
+
+    if not isinstance(background, tuple) or not background:
+        raise InputError(
+            f"{argument}: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
+            "backgrounds"
+        )
+    if starts_with_name(background) and len(background) == 2 and isinstance(background[1], tuple):
+        name, rows = background
+        parts = tuple((name, part) for part in rows)
+    else:
+        parts = background
+    if len(parts) != inputs:
+        raise InputError(f"{argument}: wanted {inputs} parts, one for each input, got {len(parts)}")
+    return parts
+
+
+def _pools(
+    tables: list[Tensor], backgrounds: list[Tensor], model: AdaptedModel
+) -> tuple[Tensor, ...]:
+    """Return rows and background of each input, (r + b, *shape), in the type the model takes."""
+    pools = []
+    for table, absent in zip(tables, backgrounds, strict=True):
+        dtype = table.dtype
+        if table.is_floating_point() and model.dtype is not None:
+            dtype = model.dtype
+        placed = [part.to(model.device, dtype) for part in (table, absent)]
+        pools.append(torch.cat(placed))
+    return tuple(pools)
+
+
+def _joined_masks(groups: Any, layout: Layout) -> Any:
+    """Return one mask for all inputs side by side, made of one for each; anything else as it is."""
+    if not isinstance(groups, tuple) or len(groups) != len(layout.shapes):
+        return groups
+
+    masks = [np.asarray(mask) for mask in groups]
+    for mask, shape in zip(masks, layout.shapes, strict=True):
+        if mask.shape not in (shape, (1, *shape)):
+            raise InputError(
+                f"groups: wanted integer masks of the inputs' shapes {list(layout.shapes)}, got "
+                f"one of shape {mask.shape}"
+            )
+    return np.concatenate([mask.reshape(-1) for mask in masks])
