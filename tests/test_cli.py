@@ -11,6 +11,7 @@ from shearshap import __version__
 from shearshap.cli import app
 from shearshap.paper import networks as models
 from shearshap.paper.data import NAMES, criteo, load
+from shearshap.paper.networks.architectures import ACTIVATIONS
 
 
 def shear(*words: object) -> Result:
@@ -64,6 +65,18 @@ def test_every_command_has_help_with_examples(command: str) -> None:
     assert "Examples:\n" in text
     assert text.count(f"      shear {command}") >= 2
     assert f"  {command}  " in done("--help")
+
+
+def test_the_command_starts_without_the_papers_modules() -> None:
+    script = "import sys, shearshap.cli; print(*(name for name in sys.modules if name.startswith('shearshap.paper')))"
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.split() == ["shearshap.paper", "shearshap.paper.commands"]
+
+
+def test_help_names_every_activation() -> None:
+    assert f"One of {', '.join(ACTIVATIONS)}." in " ".join(done("train", "--help").split())
 
 
 # data
@@ -148,7 +161,7 @@ def test_truth_is_computed_once_and_summarised(folder: Path, tmp_path: Path) -> 
         "rows      3 of 6513 test rows, 13 features each\n",
         "values    exact\n",
         "cost      8192 evaluations a row\n",
-        "|share|   0.",
+        "|value|   0.",
         f"kept in   {kept}\n",
     ):
         assert part in text
@@ -200,6 +213,17 @@ def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
     assert failed("truth", folder, "--tolerance", 0).startswith(
         "error: tolerance: wanted a positive fraction"
     )
+
+
+@pytest.mark.parametrize("command", ["train", "truth", "reproduce"])
+def test_a_missing_extra_is_named_before_any_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    assert failed(command, "german", "--out", tmp_path / "out") == (
+        f"error: shear {command} needs safetensors: pip install 'shearshap[paper]'\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:

@@ -20,11 +20,10 @@ from typer.testing import CliRunner, Result
 from shearshap import Explainer, Explanation, __version__
 from shearshap.cli import app
 from shearshap.errors import InputError
-from shearshap.jobs import tables
+from shearshap.jobs import Job, tables
 from shearshap.jobs.models import importing, open_model
 from shearshap.paper import networks as models
-from shearshap.paper.data import criteo, load
-from shearshap.paper.networks.raw_rows import network
+from shearshap.paper.data import load
 
 SCORE = """
 import numpy as np
@@ -246,28 +245,51 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models.save(models.train(load("german"), steps=6), made)
 
 
-def test_a_network_of_ours_takes_rows_as_people_read_them(here: Path, folder: Path) -> None:
-    dataset = load("german")
-    dataset.write(here / "german.csv")
-    lines = (here / "german.csv").read_text().splitlines(keepends=True)
-    (here / "few.csv").write_text("".join(lines[:8]))
+def few_rows(path: Path, rows: int = 7) -> Any:
+    """Write the first rows of German Credit as CSV, and return them as they are read from there."""
+    load("german").write(path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: rows + 1]))
+    return pd.read_csv(path)[load("german").feature_names]
+
+
+def test_a_network_of_ours_is_explained_like_any_classifier(here: Path, folder: Path) -> None:
+    rows = few_rows(here / "few.csv")
     text = done(folder, "few.csv", "--budget", 90, "--output", "good")
-    explainer = Explainer(
-        models.load(folder).network,
-        dataset.reference,
-        groups=dataset.groups,
-        output=1,
-        output_names=dataset.classes,
-    )
-    check_same(written(), explainer(dataset.inputs[:7], budget=90))
-    assert "background  the mean training row of german\n" in text
+    classifier = models.open_folder(folder)
+    assert classifier is not None
+    explainer = Explainer(classifier, classifier.background_, output="good")
+    check_same(written(), explainer(rows, budget=90))
+    np.testing.assert_allclose(written()["prediction"], classifier.predict_proba(rows)[:, 1])
+    assert "background  the model's own, from its training rows\n" in text
     assert "not used    class, split\n" in text
     assert "note" not in text
     assert written()["data.checking"][0] == "below 0 DM"
 
 
+@pytest.mark.parametrize("scale", ["logit", "margin"])
+def test_logits_of_a_network_of_ours(here: Path, folder: Path, scale: str) -> None:
+    rows = few_rows(here / "few.csv")
+    done(folder, "few.csv", "--budget", 90, "--scale", scale)
+    classifier = models.open_folder(folder)
+    assert classifier is not None
+    logits = classifier.decision_function(rows)
+    np.testing.assert_allclose(written()["prediction.bad"], logits[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(written()["prediction.good"], logits[:, 1], rtol=1e-6)
+
+
+def test_a_background_that_is_named_takes_the_place_of_the_models_own(
+    here: Path, folder: Path
+) -> None:
+    rows = few_rows(here / "few.csv")
+    text = done(folder, "few.csv", "--budget", 90, "--background", "mode", "--output", 1)
+    assert "background  mode of the rows explained\n" in text
+    explainer = Explainer(models.open_folder(folder), "mode", output=1)
+    check_same(written(), explainer(rows, budget=90))
+
+
 @pytest.mark.usefixtures("here")
-def test_what_training_never_saw_is_told(folder: Path) -> None:
+def test_categories_that_training_never_saw_are_noted(folder: Path) -> None:
     frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
     frame.loc[1, "purpose"] = "a boat"
     frame.to_parquet("few.parquet")
@@ -294,23 +316,90 @@ def test_what_training_never_saw_is_told(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["census", "bank", "german", "criteo-synthetic"])
-def test_raw_columns_become_the_inputs_of_the_data_set(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = criteo.synthetic(0, rows=600) if name == "criteo-synthetic" else load(name)
-    monkeypatch.setattr(criteo, "synthetic", lambda _seed: made)
-    own = models.Trained(
-        models.build(models.config_for(made)), models.config_for(made), name, 0, 0, 0.0, 0.0, 0.0
+def test_a_network_trained_on_criteo_needs_the_file_again(here: Path) -> None:
+    lines = [
+        "\t".join((str(n % 2), str(n), "", *["3"] * 11, *[f"{n % 4:08x}"] * 26)) + "\n"
+        for n in range(60)
+    ]
+    (here / "train.txt").write_text("".join(lines))
+    dataset = load("criteo", path="train.txt")
+    models.save(models.train(dataset, steps=1), "net")
+    dataset.write("rows.csv")
+    text = done("net", "rows.csv", "--path", "train.txt", "--budget", 100)
+    assert "background  the model's own, from its training rows\n" in text
+    assert "rows        60 of rows.csv, 39 features each\n" in text
+    assert failed("net", "rows.csv").startswith("criteo: no file was given.")
+    (here / "train.txt").write_text("".join(lines[:15]))
+    assert failed("net", "rows.csv", "--path", "train.txt") == (
+        "path: the network in net was trained on other data of criteo; pass the file that it was trained on"
     )
-    opened = network(models.save(own, tmp_path / "net"), None)
-    made.write(tmp_path / "rows.csv")
-    table = (
-        tables.read(tmp_path / "rows.csv", "data", text=opened.text)
-        .slice(0, 400)
-        .select(list(opened.features))
+
+
+def test_folders_are_opened_by_the_first_that_knows_them(here: Path) -> None:
+    (here / "folder").mkdir()
+    asked = []
+
+    def unknown(folder: Path) -> None:
+        asked.append(folder)
+
+    opened = open_model("folder", folder_openers=[unknown, lambda _folder: np.sum, unknown])
+    assert opened.model is np.sum
+    assert asked == [Path("folder")]
+    with pytest.raises(InputError, match="model: folder is a folder without a model; wanted a"):
+        open_model("folder", folder_openers=[unknown])
+
+
+# Jobs in Python
+
+
+def test_a_job_runs_without_the_command(here: Path) -> None:
+    job = Job(
+        model="score.py:predict",
+        data=here / "rows.csv",
+        out=here / "values.parquet",
+        background="absent.csv",
+        report=True,
     )
-    np.testing.assert_allclose(opened.encode(tables.cells(table)), made.inputs[:400], rtol=1e-6)
+    outcome = job.run()
+    np.testing.assert_allclose(outcome.explanation.values[:, 0], [2, 4, 6])
+    check_same(written(), outcome.explanation)
+    assert outcome.out == here / "values.parquet"
+    assert outcome.report == here / "values.html"
+    assert "<!DOCTYPE html>" in outcome.report.read_text()
+    assert f"report      {outcome.report}, for a browser" in outcome.summary
+    assert outcome.result.background == "the row of absent.csv"
+
+
+def test_a_job_without_a_report_writes_none(here: Path) -> None:
+    outcome = Job(model="score.py:predict", data=here / "rows.csv", out=here / "v.csv").run()
+    assert outcome.report is None
+    assert "\nreport" not in outcome.summary
+    assert not (here / "v.html").exists()
+
+
+def test_the_background_of_a_model_is_used_where_none_is_named(here: Path) -> None:
+    (here / "own.py").write_text("""
+class Model:
+    background_ = {"a": 1.0, "code": "7"}
+    text_columns_ = ("code",)
+    feature_names_in_ = ["a", "code"]
+
+    def predict(self, rows):
+        return rows["a"] + 10 * (rows["code"] == "07")
+
+    def unseen(self, rows):
+        return [f"there are {len(rows)} rows"]
+
+model = Model()
+""")
+    (here / "codes.csv").write_text("code,a\n07,3\n7,4\n")
+    text = done("own.py:model", "codes.csv")
+    assert "background  the model's own, from its training rows\n" in text
+    assert "note        there are 2 rows\n" in text
+    assert written()["value.a"].tolist() == [2, 3]
+    assert written()["value.code"].tolist() == [10, 0]
+    text = done("own.py:model", "codes.csv", "--background", "mean")
+    assert written()["value.a"].tolist() == [-0.5, 0.5]
 
 
 # Models of other libraries
@@ -456,10 +545,8 @@ def test_an_onnx_file(here: Path) -> None:
         "the model takes 2 columns, and rows.csv has 3: a, b, s; leave out what is no input with --drop COLUMN"
     )
     (here / "holes.csv").write_text("a,b\n1,2\n3,NA\n")
-    assert failed("model.onnx", "holes.csv") == (
-        "column 'b' of holes.csv is missing in row 1 (1 of 2 rows), and this model takes no missing values; fill them "
-        "in or drop the rows"
-    )
+    told = failed("model.onnx", "holes.csv")
+    assert told.startswith("data: holes.csv: row 1 is nan at column b (1 of 2 rows ")
 
 
 # Functions
@@ -626,7 +713,7 @@ def test_whole_numbers_meet_decimals(here: Path, rows: str, absent: str, statist
 def test_a_column_all_missing_has_no_mean(here: Path) -> None:
     (here / "x.csv").write_text("a,b,s\n1,,x\n2,,y\n")
     told = failed("score.py:predict", "x.csv")
-    assert told == "background: all values of column 'b' are missing, so it has no mean"
+    assert told == "background: x.csv: all values of column 'b' are missing, so it has no mean"
 
 
 @pytest.mark.usefixtures("here")
@@ -704,12 +791,12 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
         ("nowhere:f", (), "model: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, both, failing, hollow"),
         ("score.py:word", (), "model: wanted a torch.nn.Module, "),
-        (".", (), "there is no file model.json; wanted a folder made by 'shear train'"),
+        (".", (), "model: . is a folder without a model; wanted a folder made by 'shear train', .onnx"),
         ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; it has a, b, s"),
         ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (12, 2): KeyError: 'a' (first on row 0 with"),
         ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
-        ("score.py:predict", ("--background", "b.csv"), "column 'b' is missing from b.csv (2 of 3 are: b, s); the model"),
+        ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
         ("score.py:predict", ("--background", ""), "background: wanted mean, median or mode, a file, or mean:FILE; got ''"),
         ("score.py:predict", ("--background", "mean:"), "background: wanted mean, median or mode, a file, or mean:FILE; got 'mean:'"),
         ("score.py:predict", ("--method", "magic"), "there is no method 'magic'"),
@@ -750,7 +837,7 @@ def test_mistakes_are_one_line_each(
         (
             "x.csv",
             "a,b,s\n1,2,x\n",
-            "background: x.csv has one row, which cannot be its own background; give --background",
+            "background: x.csv: ",
         ),
     ],
 )
@@ -834,8 +921,8 @@ def test_what_is_read_is_not_overwritten(
 @pytest.mark.usefixtures("here")
 def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
     people().drop(columns="city").to_csv("people.csv", index=False)
-    assert failed(pipeline, "people.csv", "--trust") == (
-        "column 'city' is missing from people.csv; the model takes age, city, income"
+    assert failed(pipeline, "people.csv", "--trust").startswith(
+        "data: people.csv: column 'city' is missing"
     )
     people().to_csv("people.csv", index=False)
     assert failed(pipeline, "people.csv", "--trust", "--drop", "city") == (
@@ -845,10 +932,10 @@ def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
 
 def test_a_background_too_large_to_average_over_needs_a_budget(here: Path) -> None:
     (here / "large.csv").write_text(ROWS + "1,4,x\n" * 1000)
-    assert failed("score.py:predict", "rows.csv", "--background", "large.csv") == (
-        "background: each of the 1,003 rows of large.csv would be asked for every coalition; give fewer, or "
-        "--background mean:large.csv, or a --budget that allows for them"
-    )
+    told = failed("score.py:predict", "rows.csv", "--background", "large.csv")
+    assert told.startswith("background: large.csv: each of the 1,003 background rows is asked for")
+    assert "mean:FILE" in told
+    assert "budget" in told
     done("score.py:predict", "rows.csv", "--background", "large.csv", "--budget", 8 * 1003)
     assert written()["evaluations"].tolist() == [8 * 1003] * 3
 
@@ -858,7 +945,7 @@ def test_an_interrupted_run_writes_nothing(here: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (
         130,
         "",
-        "stopped; nothing is written\n",
+        "stopped; no file is left half written\n",
     )
     assert not (here / "values.parquet").exists()
 

@@ -411,7 +411,7 @@ def test_mistakes_are_told_before_any_work(words: list[str], message: str, tmp_p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("missing", ["pyarrow", "matplotlib", "jinja2"])
+@pytest.mark.parametrize("missing", ["pyarrow", "matplotlib", "jinja2", "safetensors"])
 def test_a_missing_extra_is_told_before_any_work(missing: str, tmp_path: Path) -> None:
     script = f"""
 import sys
@@ -426,7 +426,7 @@ app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == f"error: shear reproduce needs {missing}: pip install 'shearshap[reproduce]'\n"
+        == f"error: shear reproduce needs {missing}: pip install 'shearshap[paper]'\n"
     )
     assert not (tmp_path / "out").exists()
 

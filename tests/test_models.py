@@ -3,12 +3,16 @@
 import hashlib
 import json
 import re
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
@@ -20,7 +24,17 @@ from shearshap.batches import Batch
 from shearshap.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper.data import Dataset, criteo, load
-from shearshap.paper.networks import MLP, Config, DeepFM, Trained, build, config_for, train
+from shearshap.paper.networks import (
+    MLP,
+    Config,
+    DeepFM,
+    NetworkClassifier,
+    Trained,
+    build,
+    config_for,
+    open_folder,
+    train,
+)
 from shearshap.paper.networks import load as load_model
 from shearshap.paper.networks import save as save_model
 
@@ -265,13 +279,162 @@ def test_a_missing_file_is_named(small: Trained, tmp_path: Path, name: str) -> N
     )
 
 
+def test_networks_say_what_they_need_installed(
+    small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(small, tmp_path)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    message = "kept as safetensors, which is not installed: pip install 'shearshap[paper]'"
+    with pytest.raises(InputError, match=re.escape(message)):
+        save_model(small, tmp_path)
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_model(tmp_path)
+
+
+# Classifiers of raw rows
+
+
+@pytest.fixture(scope="module", params=["census", "bank", "german", "criteo-synthetic"])
+def classifier(request: pytest.FixtureRequest, made: Dataset) -> NetworkClassifier:
+    """A network that was not trained, for each data set."""
+    dataset = made if request.param == "criteo-synthetic" else load(request.param)
+    torch.manual_seed(0)
+    config = config_for(dataset)
+    network = build(config).eval()
+    return NetworkClassifier(Trained(network, config, dataset.name, 0, 0, 0.0, 0.0, 0.0), dataset)
+
+
+def raw_rows(dataset: Dataset, path: Path, library: str, rows: int = 300) -> Any:
+    """The first rows of a data set as its CSV file is read by a library."""
+    text = list(dataset.encoder.categories)
+    replace(
+        dataset,
+        display=dataset.display[:rows],
+        labels=dataset.labels[:rows],
+        train=np.arange(rows),
+        validation=np.arange(0),
+        test=np.arange(0),
+    ).write(path)
+    if library == "polars":
+        schema = dict.fromkeys(text, polars.String)
+        return polars.read_csv(path, schema_overrides=schema, infer_schema_length=None)
+    frame = pandas.read_csv(path, dtype=dict.fromkeys(text, str))
+    return pyarrow.Table.from_pandas(frame) if library == "pyarrow" else frame
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_raw_rows_become_the_inputs_of_the_data_set(
+    classifier: NetworkClassifier, tmp_path: Path, library: str
+) -> None:
+    dataset = classifier.dataset
+    frame = raw_rows(dataset, tmp_path / "rows.csv", library)
+    np.testing.assert_allclose(classifier.encode(frame), dataset.inputs[:300], rtol=1e-5, atol=1e-6)
+
+
+def test_a_classifier_has_scikit_learns_habits(
+    classifier: NetworkClassifier, tmp_path: Path
+) -> None:
+    dataset = classifier.dataset
+    frame = raw_rows(dataset, tmp_path / "rows.csv", "pandas")
+    with torch.no_grad():
+        logits = classifier.trained.network(torch.from_numpy(dataset.inputs[:300]))
+    np.testing.assert_allclose(classifier.decision_function(frame), logits, rtol=1e-4, atol=1e-5)
+    chances = classifier.predict_proba(frame)
+    np.testing.assert_allclose(chances, logits.softmax(dim=1), rtol=1e-4)
+    assert classifier.classes_.tolist() == list(dataset.classes)
+    assert classifier.predict(frame).tolist() == [
+        dataset.classes[int(at)] for at in chances.argmax(axis=1)
+    ]
+    assert classifier.feature_names_in_.tolist() == dataset.feature_names
+    assert classifier.unseen(frame) == [] or dataset.name == "census"
+
+
+def test_codes_and_words_with_blanks_around_them_are_read(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    words = pandas.DataFrame(german.display[:2], columns=german.feature_names)
+    assert words["checking"][0] == "below 0 DM"
+    others = words.assign(checking=["A11", f" {words['checking'][1]} "])
+    np.testing.assert_array_equal(classifier.encode(others), classifier.encode(words))
+
+
+def test_the_background_row_is_the_training_mean_and_mode(classifier: NetworkClassifier) -> None:
+    dataset = classifier.dataset
+    assert list(classifier.background_) == dataset.feature_names
+    encoded = classifier.encode(pandas.DataFrame([classifier.background_]))[0]
+    training = dataset.inputs[dataset.train]
+    for at, name in enumerate(dataset.feature_names):
+        columns = dataset.groups[name]
+        if name in dataset.encoder.numeric:
+            np.testing.assert_allclose(
+                encoded[columns], training[:, columns].mean(axis=0), atol=2e-4
+            )
+        else:
+            words, counts = np.unique(
+                dataset.display[dataset.train, at].astype(str), return_counts=True
+            )
+            assert counts[words == classifier.background_[name]] == counts.max()
+
+
+def test_categories_that_training_did_not_have_are_noted(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    assert classifier.unseen(frame) == []
+    assert classifier.unseen(frame.assign(purpose=["a boat", "new car", None])) == [
+        "purpose: 2 of 3 cells hold a category that training did not have, such as 'a boat'"
+    ]
+    with pytest.raises(InputError, match="column 'amount' is missing in row 1"):
+        classifier.unseen(frame.assign(amount=["3", "", "4"]))
+
+
+def test_rows_that_cannot_be_read_are_refused(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    with pytest.raises(InputError, match="rows: wanted a frame of pandas, polars or pyarrow, got"):
+        classifier.predict(german.inputs[:2])
+    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    with pytest.raises(InputError, match="rows: column 'amount' is missing; german has checking,"):
+        classifier.predict(frame.drop(columns="amount"))
+    with pytest.raises(InputError, match="column 'amount' must hold numbers: "):
+        classifier.predict(frame.assign(amount="much"))
+
+
+def test_a_folder_is_opened_as_a_classifier(
+    german: Dataset, small: Trained, tmp_path: Path
+) -> None:
+    assert open_folder(tmp_path) is None
+    opened = open_folder(save_model(small, tmp_path))
+    assert opened is not None
+    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    wanted = NetworkClassifier(small, german).predict_proba(frame)
+    np.testing.assert_array_equal(opened.predict_proba(frame), wanted)
+    with pytest.raises(InputError, match="path: only criteo reads a file of yours"):
+        open_folder(tmp_path, data="x.txt")
+    (tmp_path / "model.json").unlink()
+    with pytest.raises(InputError, match="there is no file"):
+        open_folder(tmp_path)
+
+
+def test_a_classifier_is_explained_on_raw_rows(german: Dataset, small: Trained) -> None:
+    """The background of one raw row is the same one, encoded, of the network itself."""
+    classifier = NetworkClassifier(small, german)
+    frame = pandas.DataFrame(german.display[:4], columns=german.feature_names)
+    background = classifier.encode(pandas.DataFrame([classifier.background_]))[0]
+    options: dict[str, Any] = {"budget": 120, "method": "leverage"}
+    numbers = frame.astype(dict.fromkeys(german.encoder.numeric, float))
+    raw = explain(classifier, numbers, reference=classifier.background_, scale="logit", **options)
+    encoded = explain(
+        small.network, german.inputs[:4], reference=background, groups=german.groups, **options
+    )
+    np.testing.assert_allclose(raw.values, encoded.values, atol=1e-5)
+
+
 # Explaining DeepFM
 
 
 def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
     rows = made.inputs[made.test[:4]]
     for method in ("leverage", "shear"):
-        shares = explain(
+        explanation = explain(
             deepfm.network,
             rows,
             reference=made.reference,
@@ -280,13 +443,13 @@ def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
             method=method,
             output=1,
         )
-        assert shares.values.shape == (4, 39)
+        assert explanation.values.shape == (4, 39)
         if method == "leverage":
-            np.testing.assert_allclose(shares.gap, 0, atol=1e-5)
+            np.testing.assert_allclose(explanation.gap, 0, atol=1e-5)
         else:
-            assert shares.derivative_passes > 0
+            assert explanation.derivative_passes > 0
     logits = deepfm.network(torch.from_numpy(rows))[:, 1].detach()
-    np.testing.assert_allclose(shares.predictions, logits, rtol=1e-5)
+    np.testing.assert_allclose(explanation.predictions, logits, rtol=1e-5)
 
 
 def test_derivatives_by_embeddings_rank_as_second_differences_do(

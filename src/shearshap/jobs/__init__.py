@@ -1,11 +1,11 @@
-"""`shear explain`: models and tables in files to explanations in files, and a report of them.
+"""Models and tables in files to explanations in files: what `shear explain` does, from Python.
 
-`explain_file` does a `Job`, `write` keeps its `Result`, `summary` tells of it and `report` shows
-it.
+outcome = Job(model="model.onnx", data=Path("rows.csv"), out=Path("values.parquet")).run()
+print(outcome.summary)
 """
 
-from shearshap.jobs.explained_page import report
-from shearshap.jobs.job import Job, Result, explain_file, facts, summary
-from shearshap.jobs.tables import write
+from shearshap.jobs.job import Job, Outcome
+from shearshap.jobs.models import FolderOpener
+from shearshap.jobs.result import Result
 
-__all__ = ["Job", "Result", "explain_file", "facts", "report", "summary", "write"]
+__all__ = ["FolderOpener", "Job", "Outcome", "Result"]

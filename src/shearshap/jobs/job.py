@@ -1,54 +1,108 @@
-"""`shear explain`: a model's file and a table's file to an explanation's file."""
+"""A job of `shear explain`: from the files of a model and a table to a file of Shapley values.
 
+model ──┐
+        ├── explain ── Result ──┬── --out      values.parquet
+data  ──┤                       ├── --report   values.html
+        │                       └── summary
+background
+"""
+
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
-from shearshap import __version__
-from shearshap.adapters import Scale, checked_scale
-from shearshap.errors import InputError, ShearWarning
+from shearshap.adapters import Scale
+from shearshap.errors import BudgetError, InputError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
-from shearshap.inputs.background import STATISTICS
-from shearshap.inputs.display import numbers_and_words
-from shearshap.inputs.frames import as_frame
 from shearshap.jobs import tables
-from shearshap.jobs.models import Opened, importing, open_model
+from shearshap.jobs.background_option import (
+    Background,
+    BackgroundOption,
+    background_from_file,
+    background_without_file,
+)
+from shearshap.jobs.models import FolderOpener, LoadedModel, importing, open_model
+from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-AVERAGED = 1_000
-"""Background rows beyond which a budget must be given: every coalition costs an evaluation for each
-of them.
-"""
-OUTPUTS = 4  #: shown in summary and report; the file has all
+__all__ = ["OUTPUTS", "Job", "Outcome", "Result", "counted"]
+
+PAIR = re.compile(r"\('(mean|median|mode)', \w+\)")
+"""A background as it is given in Python, ('mean', rows); on the command line it is mean:FILE."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a job has done."""
+
+    result: Result
+    out: Path  #: the file of values
+    report: Path | None  #: the page, if one was asked for
+    summary: str  #: for people, a line for each fact
+
+    @property
+    def explanation(self) -> Explanation:
+        """The explanation of the rows."""
+        return self.result.explanation
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
-    """What to explain, as the command line says it."""
+    """A model's file, a table's file and how to explain the model's predictions for its rows.
+
+    `run` does it. The options are those of `Explainer` and of its call, where not said otherwise.
+
+    Parameters
+    ----------
+    model
+        A folder, a file, or a place in code; see `shearshap.jobs.models.ACCEPTED`.
+    data
+        The rows to explain: CSV or Parquet.
+    out
+        Where to write the values: .parquet or .csv.
+    background
+        A file of rows, "mean", "median" or "mode" of the rows explained, or of a file: "mean:FILE".
+        None: the background row that the model brings along, else the mean of the rows explained.
+    outputs
+        Names or numbers of the outputs to explain; none: all.
+    drop
+        Columns that are no input of the model.
+    trust
+        Whether to open pickles, which run whatever code is in them.
+    report
+        Whether to write a page for a browser beside `out`.
+    command
+        How the job was started, to be kept in the file of values.
+    folder_openers
+        How to open a folder as a model; the first that does not return None has its way.
+    also_read
+        Other files that are read, by what they are in words, which must not be overwritten.
+    """
 
     model: str
     data: Path
     out: Path
-    background: str | None = None  #: a file, "mean", "median", "mode", or "mean:file"
+    background: str | None = None
     budget: int | None = None
     method: str = "auto"
-    outputs: tuple[str, ...] = ()  #: names or numbers; none: all
+    outputs: tuple[str, ...] = ()
     scale: str | None = None
     drop: tuple[str, ...] = ()
     seed: int = 0
     tol: float | None = None
     trust: bool = False
-    path: Path | None = None  #: the user's copy of Criteo's file
     report: bool = False
+    command: str = "shearshap.jobs.Job.run"
+    folder_openers: Sequence[FolderOpener] = ()
+    also_read: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def page(self) -> Path:
@@ -56,321 +110,198 @@ class Job:
         return self.out.with_suffix(".html")
 
     @property
-    def inputs(self) -> dict[str, Path]:
-        """The files that are read, each by what it is in words."""
-        model = Path(self.model)
-        if not model.exists():
-            model = Path(self.model.rpartition(":")[0])  # of path/to/file.py:function
-        files = {
-            "the data explained": self.data,
-            "the background": background_parts(self.background)[1],
-        }
-        files |= {"the model": model, "Criteo's file": self.path}
-        return {told: file for told, file in files.items() if file is not None}
+    def background_option(self) -> BackgroundOption:
+        """The background that was asked for."""
+        return BackgroundOption.parse(self.background)
+
+    def run(self) -> Outcome:
+        """Explain the rows, write the values and the report, and return what was done.
+
+        Nothing is written unless all rows could be explained.
+        """
+        _check(self)
+        with importing(self.model):
+            result = _explained(self)
+
+        known = facts(self, result)
+        tables.write(result.explanation, result.data, known, self.out)
+        page = None
+        if self.report:
+            # not at the top: the page is made of what this module defines
+            from shearshap.jobs.explained_page import report
+
+            page = report(self, result, known)
+        return Outcome(result, self.out, page, summary(self, result))
 
 
-def background_parts(given: str | None) -> tuple[str | None, Path | None]:
-    """Return the statistic and the file that a background names, None for what it does not."""
-    name, colon, after = (given or "").partition(":")
-    statistic = name if name in STATISTICS else None
-    file = after if statistic else given
-    if given is not None and not file and (colon or not statistic):
-        raise InputError(
-            f"background: wanted mean, median or mode, a file, or mean:FILE; got {given!r}"
-        )
-    return statistic, Path(file) if file else None
+# Before any work
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """An explanation of a file's rows, and what else is worth telling."""
-
-    explanation: Explanation
-    data: "pa.Table"  #: all columns of the file, also those that the model was not given
-    model: str  #: in words
-    background: str  #: in words
-    columns: tuple[str, ...]  #: that the model was given
-    notes: tuple[str, ...] = ()
-
-    @property
-    def aside(self) -> list[str]:
-        """The columns of the file that the model was not given."""
-        return [name for name in self.data.column_names if name not in self.columns]
-
-
-@dataclass(frozen=True, eq=False)
-class _Background:
-    """What stands for absent players: a statistic, of a file's rows or of those explained, or rows
-    themselves.
-    """
-
-    told: str  #: in words
-    statistic: str | None = None
-    rows: "pa.Table | None" = None  #: of a file
-    encoded: Any = None  #: one row, ready for the model
-
-    def reference(self, rows: Any) -> Any:
-        """Return what an `Explainer` takes, given the file's rows as the model takes them."""
-        if rows is None:
-            return self.statistic if self.encoded is None else self.encoded
-        return rows if self.statistic is None else (self.statistic, rows)
-
-
-def explain_file(job: Job) -> Result:
-    """Explain the rows of a file; nothing is written yet."""
-    scale = _checked(job)
-    with importing(job.model):
-        return _explained(job, scale)
-
-
-def _checked(job: Job) -> Scale | None:
-    """Return the scale asked for; raise where something shows before any work that it cannot be
-    done.
-    """
-    for library in ("pyarrow", "pandas", *(("jinja2",) if job.report else ())):
-        if find_spec(library) is None:
-            what = "--report" if library == "jinja2" else "shear explain"
-            raise InputError(f"{what} needs {library}: pip install 'shearshap[explain]'")
-    tables.check_out(job.out, job.inputs)
+def _check(job: Job) -> None:
+    """Raise where it shows before any work that the job cannot be done."""
+    _check_libraries(job)
+    files_read = _files_read(job)
+    tables.check_out(job.out, files_read)
     if job.report:
-        tables.check_place(job.page, "report", job.inputs)
+        tables.check_place(job.page, "report", files_read)
+
     tables.check_in(job.data, "data")
-    background = background_parts(job.background)[1]
-    if background is not None:
-        tables.check_in(background, "background")
-    return checked_scale(job.scale, None)
+    background_file = job.background_option.file
+    if background_file is not None:
+        tables.check_in(background_file, "background")
 
 
-def _explained(job: Job, scale: Scale | None) -> Result:
-    opened = open_model(job.model, trust=job.trust, scale=scale, path=job.path)
-    read = _read(job.data, "data", opened)
-    data = tables.without_index(read)
-    columns = _columns(opened, data, job)
-    rows = _chosen(data, columns, job.data, opened)
-    background = _background(job, columns, opened, len(rows))
-    given, absent = _prepared(rows, background.rows, opened)
-    index = (
-        f"the first column of {job.data} has no name, as pandas' index has none, and is left out"
+def _check_libraries(job: Job) -> None:
+    needed = {"pyarrow": "shear explain", "pandas": "shear explain"}
+    if job.report:
+        needed["jinja2"] = "--report"
+    for library, what in needed.items():
+        if find_spec(library) is None:
+            raise InputError(f"{what} needs {library}: pip install 'shearshap[explain]'")
+
+
+def _files_read(job: Job) -> dict[str, Path]:
+    """Return the files that are read, by what each is in words."""
+    model = Path(job.model)
+    if not model.exists():
+        model = Path(job.model.rpartition(":")[0])  # path/to/file.py:function
+    files = {"the data explained": job.data, "the model": model, **job.also_read}
+    background_file = job.background_option.file
+    if background_file is not None:
+        files["the background"] = background_file
+    return files
+
+
+# The work
+
+
+def _explained(job: Job) -> Result:
+    """Explain the rows of the job's file; nothing is written yet."""
+    model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
+    table = tables.read(job.data, "data", text=model.text_columns)
+    data = tables.without_index(table)
+    columns = _columns(model, data, job)
+    rows, background = _rows_and_background(job, model, data, columns)
+
+    notes = []
+    if data is not table:
+        notes.append(
+            f"the first column of {job.data} has no name, as pandas' index has none, and is left "
+            "out"
+        )
+    notes += model.notes(rows)
+    with _our_warnings_as(notes), _errors_with_files(job, background):
+        explanation = _explainer(job, model, background)(rows, budget=job.budget, tol=job.tol)
+
+    return Result(
+        explanation=explanation,
+        data=data,
+        model=model.name,
+        background=background.description,
+        columns=tuple(columns),
+        notes=tuple(notes),
     )
-    notes = [*([] if data is read else [index]), *_unseen(rows, opened)]
-    with _noted(notes):
-        found = _explainer(job, opened, scale, background.reference(absent))(
-            given, budget=job.budget, tol=job.tol
-        )
-    shown = _readable(found, rows, opened)
-    return Result(shown, data, opened.name, background.told, tuple(columns), tuple(notes))
 
 
-def facts(job: Job, result: Result, command: str) -> dict[str, Any]:
-    """Return all that is to be known of an explanation beside its numbers, for JSON."""
-    found = result.explanation
-    return {
-        "version": __version__,
-        "command": command,
-        "model": job.model,
-        "data": str(job.data),
-        "background": result.background,
-        "method": found.method,
-        "budget": job.budget,
-        "tol": job.tol,
-        "seed": found.seed,
-        "scale": job.scale,
-        "evaluations": found.evaluations,
-        "derivative_passes": found.derivative_passes,
-        "degrees_of_freedom": found.degrees_of_freedom
-        if np.isfinite(found.degrees_of_freedom)
-        else None,
-        "rows": len(found),
-        "players": found.feature_names,
-        "outputs": found.output_names,
-    }
+def _columns(model: LoadedModel, data: "pa.Table", job: Job) -> list[str]:
+    """Return the columns to give to the model.
 
-
-def _read(path: Path, what: str, opened: Opened) -> "pa.Table":
-    return tables.read(path, what, text=opened.network.text if opened.network else ())
-
-
-def _columns(opened: Opened, data: "pa.Table", job: Job) -> list[str]:
-    """Return the columns to give to the model: those that it was trained with, else all that are
-    not dropped.
+    They are those that it was trained with, else all that are not dropped.
     """
-    there = data.column_names
-    unknown = [name for name in job.drop if name not in there]
-    if unknown:
+    names = data.column_names
+    for name in job.drop:
+        if name not in names:
+            raise InputError(
+                f"drop: there is no column {name!r} in {job.data}; it has {', '.join(names)}"
+            )
+        if name in model.columns:
+            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
+    if model.columns:
+        return tables.matching_columns(data, model.columns, f"data: {job.data}")
+
+    columns = [name for name in names if name not in job.drop]
+    if model.width not in (None, len(columns)):
         raise InputError(
-            f"drop: there is no column {unknown[0]!r} in {job.data}; it has {', '.join(there)}"
+            f"the model takes {model.width} columns, and {job.data} has {len(columns)}: "
+            f"{', '.join(columns)}; leave out what is no input with --drop COLUMN"
         )
-    kept = [name for name in there if name not in job.drop]
-    needed = [name for name in job.drop if name in opened.columns]
-    if needed:
-        raise InputError(f"drop: the model takes column {needed[0]!r}, which cannot be dropped")
-    if opened.width not in (None, len(kept)) and not opened.columns:
-        raise InputError(
-            f"the model takes {opened.width} columns, and {job.data} has {len(kept)}: "
-            f"{', '.join(kept)}; leave out "
-            "what is no input with --drop COLUMN"
-        )
-    return list(opened.columns) or kept
+    return columns
 
 
-def _chosen(table: "pa.Table", columns: Sequence[str], path: Path, opened: Opened) -> "pa.Table":
-    """Return the columns that the model takes, full where it takes no missing values."""
-    found = tables.chosen(table, columns, path)
-    if not opened.takes_missing:
-        tables.check_full(found, path)
-    return found
+def _rows_and_background(
+    job: Job, model: LoadedModel, data: "pa.Table", columns: Sequence[str]
+) -> tuple[Any, Background]:
+    """Return the rows as a frame of pandas, and the background."""
+    chosen = tables.chosen(data, columns, job.data)
+    option = job.background_option
+    if option.file is None:
+        (rows,) = tables.frames([chosen], categories=model.categories)
+        return rows, background_without_file(option, model.background, job.data)
+
+    table = tables.read(option.file, "background", text=model.text_columns)
+    columns = tables.matching_columns(table, columns, f"background: {option.file}")
+    absent = tables.chosen(table, columns, option.file)
+    # both at once, so that every column has one type
+    rows, background_rows = tables.frames([chosen, absent], categories=model.categories)
+    return rows, background_from_file(option, background_rows)
 
 
-def _background(job: Job, columns: Sequence[str], opened: Opened, rows: int) -> _Background:
-    """Return what absent players are replaced with.
-
-    Where nothing is said: a network's own reference, from its training rows; else the mean of the
-    rows explained.
-    """
-    if job.background is None and opened.network is not None:
-        dataset = opened.network.dataset
-        return _Background(f"the mean training row of {dataset.name}", encoded=dataset.reference)
-    statistic, file = background_parts(job.background)
-    if file is not None:
-        return _background_file(job, statistic, file, columns, opened)
-    statistic = statistic or "mean"
-    if rows < 2:
-        raise InputError(
-            f"background: {job.data} has one row, which cannot be its own background; "
-            f"give --background {statistic}:FILE"
-        )
-    return _Background(f"{statistic} of the rows explained", statistic)
-
-
-def _background_file(
-    job: Job, statistic: str | None, file: Path, columns: Sequence[str], opened: Opened
-) -> _Background:
-    """Return the rows of a file, or a statistic of them."""
-    found = _chosen(_read(file, "background", opened), columns, file, opened)
-    if statistic is None and job.budget is None and len(found) > AVERAGED:
-        raise InputError(
-            f"background: each of the {len(found):,} rows of {file} would be asked for every "
-            "coalition; give fewer, or "
-            f"--background mean:{file}, or a --budget that allows for them"
-        )
-    rows = f"the {len(found):,} rows of {file}" if len(found) > 1 else f"the row of {file}"
-    return _Background(f"{statistic} of {rows}" if statistic else rows, statistic, found)
-
-
-def _prepared(rows: "pa.Table", absent: "pa.Table | None", opened: Opened) -> tuple[Any, Any]:
-    """Return rows and background as the model takes them: encoded for a network of ours, else
-    frames.
-    """
-    parts = [rows] if absent is None else [rows, absent]
-    if opened.network is not None:
-        made: list[Any] = [opened.network.encode(tables.cells(part)) for part in parts]
-    else:
-        made = tables.frames(parts, categories=opened.categories)
-    return made[0], made[1] if len(made) > 1 else None
-
-
-def _explainer(job: Job, opened: Opened, scale: Scale | None, reference: Any) -> Explainer:
+def _explainer(job: Job, model: LoadedModel, background: Background) -> Explainer:
     return Explainer(
-        opened.model,
-        reference,
+        model.model,
+        background.value,
         method=job.method,
-        groups=opened.network.dataset.groups if opened.network else None,
-        output=_output(job.outputs, opened.outputs),
-        scale=scale,
-        output_names=opened.outputs or None,
+        output=_output(job.outputs, model.outputs),
+        scale=cast(Scale | None, job.scale),  # the explainer checks it
         seed=job.seed,
     )
 
 
-def _output(wanted: tuple[str, ...], names: Sequence[str]) -> Any:
-    """Return the outputs asked for: names where there are such names, else numbers."""
-    found = [
-        int(one) if one not in names and one.removeprefix("-").isdecimal() else one
-        for one in wanted
-    ]
-    return None if not found else found[0] if len(found) == 1 else found
+def _output(wanted: Sequence[str], names: Sequence[str]) -> Any:
+    """Return the outputs to explain as an `Explainer` takes them."""
+    outputs = [_name_or_number(text, names) for text in wanted]
+    if not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _readable(found: Explanation, rows: "pa.Table", opened: Opened) -> Explanation:
-    """Return an explanation with the raw cells beside its values, where the model was given encoded
-    ones.
-    """
-    frame = as_frame(rows, "data") if opened.network else None
-    if frame is None:
-        return found
-    numbers, words = numbers_and_words(frame)
-    return replace(found, data=numbers, display_data=words)
-
-
-def _unseen(rows: "pa.Table", opened: Opened) -> Iterator[str]:
-    """Yield a note for each column with categories that a network's training did not have."""
-    unseen = opened.network.unseen(tables.cells(rows)) if opened.network else {}
-    for name, (count, example) in unseen.items():
-        yield f"{name}: {count} of {len(rows):,} cells hold a category that training did not have, such as {example!r}"
+def _name_or_number(text: str, names: Sequence[str]) -> str | int:
+    """Return an output's name where there is such a name, else its number."""
+    is_number = text.removeprefix("-").isdecimal()
+    return int(text) if is_number and text not in names else text
 
 
 @contextmanager
-def _noted(notes: list[str]) -> Iterator[None]:
-    """Add our own warnings to the notes; those of others are theirs to give."""
+def _our_warnings_as(notes: list[str]) -> Iterator[None]:
+    """Add our own warnings to the notes; those of other libraries are given again."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShearWarning)
         yield
-    for one in caught:
-        told = " ".join(str(one.message).split())
-        if issubclass(one.category, ShearWarning):
-            notes += [] if told in notes else [told]
-        else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    for warning in caught:
+        if not issubclass(warning.category, ShearWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+            continue
+        note = " ".join(str(warning.message).split())
+        if note not in notes:
+            notes.append(note)
 
 
-def summary(job: Job, result: Result) -> str:
-    """Return what came out, a line for each fact."""
-    found = result.explanation
-    cost = f"{_spent(found)} evaluations a row, seed {found.seed}"
-    lines = [
-        (
-            "rows",
-            f"{len(found):,} of {job.data}, {counted(len(found.feature_names), 'feature')} each",
-        ),
-        ("model", result.model),
-        ("background", result.background),
-        ("outputs", ", ".join(found.output_names) if job.outputs else ""),
-        ("not used", ", ".join(result.aside)),
-        *(("note", note) for note in result.notes),
-        ("method", f"{found.method}, {cost}"),
-        ("gap", f"at most {np.abs(found.gap).max():.3g} of a row's prediction is not shared out"),
-        *(("|value|", line) for line in _largest(found)),
-        ("written to", str(job.out)),
-    ]
-    return "\n".join(f"{name:<12}{told}" for name, told in lines if told)
-
-
-def _spent(found: Explanation) -> str:
-    if found.row_evaluations is None:
-        return f"{found.evaluations:,}"
-    return f"{found.row_evaluations.mean():,.0f} (at most {found.evaluations:,})"
-
-
-def _largest(found: Explanation, count: int = 5) -> list[str]:
-    """Return the mean size of the largest players' values, a line for each of the first outputs."""
-    several, names = found.values.ndim == 3, found.output_names
-    lines = []
-    for number in range(min(OUTPUTS, len(names))):
-        sizes = np.abs(found.output(number).values).mean(axis=0)
-        top = [
-            player
-            for player in np.argsort(-sizes, kind="stable")[:count]
-            if sizes[player] > 1e-9 * sizes.max()
-        ]
-        told = (
-            ", ".join(f"{found.feature_names[player]} {sizes[player]:.3g}" for player in top)
-            or "all 0"
+@contextmanager
+def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
+    """Name the file in errors about rows or background, which the explainer finds."""
+    try:
+        yield
+    except (InputError, BudgetError) as error:
+        message = PAIR.sub(r"\1:FILE", str(error))
+        about_background = (
+            message.startswith(("background", "reference")) or "background rows" in message
         )
-        lines.append(f"{names[number]}: {told}" if several else told)
-    left_out = len(names) - len(lines)
-    return [*lines, f"{counted(left_out, 'output')} more in the file"] if left_out else lines
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things in words."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+        if message.startswith("rows:"):
+            reason = message.removeprefix("rows: ")
+            message = f"data: {job.data}: {reason}"
+        elif about_background and background.source is not None:
+            reason = message.removeprefix("background: ").removeprefix("reference: ")
+            message = f"background: {background.source}: {reason}"
+        raise type(error)(message) from error

@@ -3,83 +3,107 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from shearshap.adapters import Scale, adapt
+from shearshap.adapters import adapt
 from shearshap.errors import InputError
-from shearshap.paper.networks.raw_rows import Network, network
 
 ACCEPTED = (
     "a folder made by 'shear train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
-    "(CatBoost), .joblib, .pkl "
-    "or .pickle (with --trust), module:function, or path/to/file.py:function"
+    "(CatBoost), .joblib, .pkl or .pickle (with --trust), module:function, or "
+    "path/to/file.py:function"
 )
 PICKLES = (".joblib", ".pkl", ".pickle")
+BOOSTERS = (".json", ".ubj", ".txt")  #: whose text columns are categories of the frame's library
+
+FolderOpener = Callable[[Path], Any]
+"""Opens a folder as a model, or returns None where the folder is of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """A model, and what it says of the rows that it takes."""
+class LoadedModel:
+    """A model, and what is known of the rows that it takes.
+
+    A model object may bring along, by scikit-learn's habit of a trailing underscore:
+    `background_`, one raw row as a mapping, which is the background where the user names none;
+    `text_columns_`, the columns to read as text whatever they look like; and `unseen(frame)`, which
+    returns notes on cells that the model was not trained for.
+    """
 
     model: Any
     name: str  #: for people
-    columns: tuple[str, ...] = ()  #: that it takes, by name; none: it does not say
-    width: int | None = None  #: how many columns it takes, where it says no more
+    columns: tuple[str, ...] = ()  #: that it takes, by name; none: they are not known
+    width: int | None = None  #: how many columns it takes, where no more is known
     outputs: tuple[str, ...] = ()  #: names of all its outputs
-    takes_missing: bool = True
-    categories: bool = False  #: whether it takes text as categories of the frame's library only
-    network: Network | None = None  #: of our own, with the encoder of its data set
+    categories: bool = False  #: whether it takes text only as categories of the frame's library
+
+    @property
+    def background(self) -> Mapping[str, Any] | None:
+        """The background row that the model brings along."""
+        return getattr(self.model, "background_", None)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that hold text, whatever it looks like."""
+        return tuple(getattr(self.model, "text_columns_", ()))
+
+    def notes(self, frame: Any) -> list[str]:
+        """Return what the model has to say of rows that it is about to be asked for."""
+        unseen = getattr(self.model, "unseen", None)
+        return [] if unseen is None else list(unseen(frame))
 
 
 def open_model(
-    given: str, *, trust: bool = False, scale: Scale | None = None, path: Path | None = None
-) -> Opened:
+    place: str, *, trust: bool = False, folder_openers: Sequence[FolderOpener] = ()
+) -> LoadedModel:
     """Open the model that the command line names, or raise with what is wrong.
 
     Code of the user's own finds its modules within `importing`, for as long as the model is asked.
 
     Parameters
     ----------
-    given
+    place
         A folder or file, or a place in a module; see `ACCEPTED`.
     trust
         Whether to open pickles, which run whatever code is in them.
-    scale
-        As in `Explainer`; what does not go with this model is refused here.
-    path
-        The user's copy of Criteo's file, where a folder's network was trained on it.
+    folder_openers
+        How to open folders; the first that does not return None has its way.
     """
-    file = Path(given)
-    if file.is_dir():
-        own = network(file, path)
-        return Opened(
-            own.module, f"{file} ({own.told})", own.features, outputs=own.classes, network=own
-        )
+    file = Path(place)
     suffix = file.suffix.lower()
+    if file.is_dir():
+        return _described(_opened_folder(file, folder_openers), place, "")
     if suffix in LOADERS or suffix in PICKLES:
-        return _described(_loaded(file, suffix, trust=trust), given, scale, suffix)
-    if ":" in given:
-        return _described(_imported(given), given, scale, suffix)
-    raise InputError(f"model: cannot tell what {given!r} is; wanted {ACCEPTED}")
+        return _described(_loaded(file, suffix, trust=trust), place, suffix)
+    if ":" in place:
+        return _described(_imported(place), place, "")
+    raise InputError(f"model: cannot tell what {place!r} is; wanted {ACCEPTED}")
 
 
-def _described(model: Any, name: str, scale: Scale | None, suffix: str) -> Opened:
-    """Return the model with what its adapter tells of it."""
-    with adapt(model, scale, None) as adapted:
-        return Opened(
+def _described(model: Any, place: str, suffix: str) -> LoadedModel:
+    """Return the model with what its adapter knows of it."""
+    with adapt(model, None, None) as adapted:
+        return LoadedModel(
             model,
-            name,
-            tuple(adapted.feature_names),
-            _width(model) if suffix == ".onnx" else None,
-            tuple(adapted.output_names),
-            adapted.takes_frames or adapted.takes_missing,
-            categories=suffix in (".json", ".ubj", ".txt"),
+            place,
+            columns=tuple(adapted.feature_names),
+            width=_width(model) if suffix == ".onnx" else None,
+            outputs=tuple(adapted.output_names),
+            categories=suffix in BOOSTERS,
         )
+
+
+def _opened_folder(folder: Path, openers: Sequence[FolderOpener]) -> Any:
+    for opener in openers:
+        model = opener(folder)
+        if model is not None:
+            return model
+    raise InputError(f"model: {folder} is a folder without a model; wanted {ACCEPTED}")
 
 
 def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
@@ -88,8 +112,8 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
     if suffix in PICKLES and not trust:
         raise InputError(
             f"model: {file} is a pickle, and opening one runs whatever code is in it; if you know "
-            "who made it, add "
-            "--trust, else ask for the model as .onnx or in its library's own format"
+            "who made it, add --trust, else ask for the model as .onnx or in its library's own "
+            "format"
         )
     load = LOADERS.get(suffix, _unpickled)
     try:
@@ -142,21 +166,42 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     ".txt": _lightgbm,
     ".cbm": _catboost,
 }
-_PACKAGES = {"sklearn": "scikit-learn"}  #: where a package's name is not its module's
+_PACKAGES = {"sklearn": "scikit-learn"}  #: module -> package, where the names differ
 
 
 def _width(session: Any) -> int | None:
-    """Return how many columns a session of one input takes, where it says so."""
+    """Return how many columns an ONNX session of one input takes, where that is fixed."""
     first, *others = session.get_inputs()
-    fixed = not others and len(first.shape) == 2 and isinstance(first.shape[1], int)
-    return first.shape[1] if fixed else None
+    if others or len(first.shape) != 2:
+        return None
+    columns = first.shape[1]
+    return columns if isinstance(columns, int) else None
 
 
-def _imported(given: str) -> Any:
+# Code of the user's own
+
+
+def _imported(place: str) -> Any:
     """Return what stands at module:name, or path/to/file.py:name."""
-    place, _, name = given.rpartition(":")
+    module_place, _, name = place.rpartition(":")
+    module = _module(module_place)
     try:
-        module = (
+        return reduce(getattr, name.split("."), module)
+    except AttributeError as error:
+        functions = [
+            own
+            for own, value in vars(module).items()
+            if callable(value) and not own.startswith("_")
+        ]
+        raise InputError(
+            f"model: there is no {name!r} in {module_place}; it has {', '.join(functions[:12])}"
+        ) from error
+
+
+def _module(place: str) -> Any:
+    """Import a module by its name, or by its file."""
+    try:
+        return (
             _file_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         )
     except InputError:
@@ -164,17 +209,6 @@ def _imported(given: str) -> Any:
     except Exception as error:  # whatever the module raises
         raise InputError(
             f"model: {place} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    try:
-        return reduce(getattr, name.split("."), module)
-    except AttributeError as error:
-        there = [
-            own
-            for own in vars(module)
-            if callable(getattr(module, own)) and not own.startswith("_")
-        ]
-        raise InputError(
-            f"model: there is no {name!r} in {place}; it has {', '.join(there[:12])}"
         ) from error
 
 
@@ -186,7 +220,8 @@ def _file_module(file: Path) -> Any:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None  # the name ends in .py
     assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -196,16 +231,18 @@ def _file_module(file: Path) -> Any:
 
 
 def _free_name(file: Path) -> str:
-    """Return the name of a file's module, another one where a module of that name is there already."""
-    there = sys.modules.get(file.stem)
-    own = there is None or getattr(there, "__file__", None) == str(file.absolute())
-    return file.stem if own else f"shear_{file.stem}"
+    """Return the name of a file's module, another one where it would hide a module."""
+    known = sys.modules.get(file.stem)
+    is_this_file = getattr(known, "__file__", None) == str(file.absolute())
+    if known is None or is_this_file:
+        return file.stem
+    return f"shear_{file.stem}"
 
 
 @contextmanager
-def importing(given: str) -> Iterator[None]:
+def importing(place: str) -> Iterator[None]:
     """Let the code of a model that is code find the modules beside it."""
-    folder = _code_folder(given)
+    folder = _code_folder(place)
     if folder is None:
         yield
         return
@@ -217,13 +254,18 @@ def importing(given: str) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def _code_folder(given: str) -> str | None:
-    """Return the folder of a file of code, or that of the command for a module or a pickle; else
-    None.
+def _code_folder(place: str) -> str | None:
+    """Return the folder whose modules a model may import; None for a model that is no code.
+
+    That is the folder of a file of code, and the current one for a module or a pickle.
     """
-    file, place = Path(given), given.rpartition(":")[0]
-    if file.is_dir() or file.suffix.lower() in LOADERS:
+    file = Path(place)
+    suffix = file.suffix.lower()
+    module_place = place.rpartition(":")[0]
+    if file.is_dir() or suffix in LOADERS:
         return None
-    if place.endswith(".py"):
-        return str(Path(place).resolve().parent)
-    return str(Path.cwd()) if place or file.suffix.lower() in PICKLES else None
+    if module_place.endswith(".py"):
+        return str(Path(module_place).resolve().parent)
+    if module_place or suffix in PICKLES:
+        return str(Path.cwd())
+    return None

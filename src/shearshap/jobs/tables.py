@@ -6,30 +6,30 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation
+from shearshap.inputs.frames import as_frame, trained_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READ, WRITTEN = (".csv", ".parquet", ".pq"), (".parquet", ".pq", ".csv")
+READ = (".csv", ".parquet", ".pq")
+WRITTEN = (".parquet", ".pq", ".csv")
 METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
 MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-"""What stands in a CSV file for a missing value: the same words as in pandas, by which most models'
-data were read.
+"""What stands in a CSV file for a missing value.
+
+They are the words of pandas, by which most models' data were read.
 """
-SEPARATORS = {
-    ";": "semicolons",
-    "\t": "tabs",
-    "|": "bars",
-}  #: of files that are called CSV all the same
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What files that are called CSV have between their columns instead of commas."""
+
+
+# Reading
 
 
 def check_in(path: Path, what: str) -> None:
@@ -41,19 +41,20 @@ def check_in(path: Path, what: str) -> None:
 
 
 def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
-    """Read a table from a CSV or Parquet file; `text` are the columns that hold text, whatever it
-    looks like.
+    """Read a table from a CSV or Parquet file that `check_in` has let through.
+
+    `what` it is begins every error; `text` are the columns of a CSV file that hold text, whatever
+    it looks like.
     """
-    check_in(path, what)
     import pyarrow as pa
 
+    is_csv = path.suffix.lower() == ".csv"
     try:
-        table = (
-            _read_csv(path, what, text) if path.suffix.lower() == ".csv" else _read_parquet(path)
-        )
+        table = _read_csv(path, what, text) if is_csv else _read_parquet(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{what}: {path} cannot be read: {error}") from error
-    return _checked(table, path, what)
+    _check_table(table, path, what)
+    return table
 
 
 def _read_parquet(path: Path) -> "pa.Table":
@@ -62,44 +63,48 @@ def _read_parquet(path: Path) -> "pa.Table":
 
     with ParquetFile(path) as file:
         table = file.read().replace_schema_metadata(None)
-    kept = [
+    # by number, since a name may stand twice
+    columns = [
         at for at, name in enumerate(table.column_names) if not name.startswith("__index_level_")
     ]
-    return table.select(kept)
+    return table.select(columns)
 
 
 def _read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
-    """Read a CSV file: whole and other numbers, True and False, and text; a date is text, as it
-    stands there.
-    """
-    import pyarrow as pa
-    from pyarrow import csv
-
-    def table(words: Collection[str]) -> "pa.Table":
-        convert = csv.ConvertOptions(
-            null_values=list(MISSING),
-            strings_can_be_null=True,
-            column_types=dict.fromkeys(words, pa.string()),
-        )
-        return csv.read_csv(
-            path, parse_options=csv.ParseOptions(newlines_in_values=True), convert_options=convert
-        )
+    """Read a CSV file of numbers, truth values and text; a date is text, as it stands there."""
+    from pyarrow import types
 
     _check_header(path, what)
-    found = table(())
-    for field in found.schema:
-        if pa.types.is_binary(field.type):
+    table = _parsed_csv(path, text=())
+    for field in table.schema:
+        if types.is_binary(field.type):
             raise InputError(
                 f"{what}: column {field.name!r} of {path} is not UTF-8 text; save the file as UTF-8"
             )
-    words = {*text, *(field.name for field in found.schema if pa.types.is_temporal(field.type))}
-    return table(words) if words else found
+
+    dates = {field.name for field in table.schema if types.is_temporal(field.type)}
+    all_text = {*text, *dates}
+    # read again, since the cells as they stood there cannot be had from the values
+    return _parsed_csv(path, text=all_text) if all_text else table
+
+
+def _parsed_csv(path: Path, *, text: Collection[str]) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import csv
+
+    return csv.read_csv(
+        path,
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            null_values=list(MISSING),
+            strings_can_be_null=True,
+            column_types=dict.fromkeys(text, pa.string()),
+        ),
+    )
 
 
 def _check_header(path: Path, what: str) -> None:
-    """Raise where the first line shows that a file is in another encoding, or separated by other
-    marks.
-    """
+    """Raise where the first line shows another encoding, or other marks than commas."""
     with path.open("rb") as file:
         line = file.readline()
     try:
@@ -108,49 +113,52 @@ def _check_header(path: Path, what: str) -> None:
         raise InputError(
             f"{what}: the header of {path} is not UTF-8 text; save the file as UTF-8"
         ) from error
-    other = next((told for mark, told in SEPARATORS.items() if mark in header), None)
-    if other and "," not in header:
+
+    marks = [name for mark, name in SEPARATORS.items() if mark in header]
+    if marks and "," not in header:
         raise InputError(
-            f"{what}: the header of {path} is one column with {other} in its name; save the file "
-            "with commas between "
-            "the columns, or as Parquet"
+            f"{what}: the header of {path} is one column with {marks[0]} in its name; save the "
+            "file with commas between the columns, or as Parquet"
         )
 
 
-def _checked(table: "pa.Table", path: Path, what: str) -> "pa.Table":
+def _check_table(table: "pa.Table", path: Path, what: str) -> None:
     names = table.column_names
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise InputError(f"{what}: column {doubled!r} stands twice in {path}")
     if not names or not len(table):
         raise InputError(f"{what}: there are no rows in {path}")
-    return table
+
+
+# Columns
 
 
 def without_index(table: "pa.Table") -> "pa.Table":
-    """Return a table without its first column where that has no name, as an index written by pandas
-    has none.
-    """
+    """Return a table without a first column that has no name, as an index written by pandas."""
     first, *others = table.column_names
     return table.select(others) if others and not first else table
 
 
-def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
-    """Return the columns named, in that order, decimals as floating numbers; raise where one is
-    missing or nested.
+def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
+    """Return the columns of a table that a model's names stand for, in the model's order.
+
+    Other columns are left out. `what` begins the error where a column is missing.
     """
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        more = (
-            f" ({len(missing)} of {len(columns)} are: {', '.join(missing[:8])})"
-            if len(missing) > 1
-            else ""
-        )
-        raise InputError(
-            f"column {missing[0]!r} is missing from {path}{more}; the model takes "
-            f"{', '.join(columns[:12])}"
-            f"{', ...' if len(columns) > 12 else ''}"
-        )
+    wanted = {_without_spaces(name) for name in names}
+    known = [name for name in table.column_names if _without_spaces(name) in wanted]
+    frame = as_frame(table.select(known), what)
+    assert frame is not None
+    return trained_order(frame, names, what)
+
+
+def _without_spaces(name: str) -> str:
+    """Return a column's name as LightGBM keeps it."""
+    return name.replace(" ", "_")
+
+
+def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
+    """Return the columns named, in that order, with decimals as floating numbers."""
     import pyarrow as pa
 
     return pa.table({name: _plain(table[name], name, path) for name in columns})
@@ -166,22 +174,12 @@ def _plain(column: "pa.ChunkedArray", name: str, path: Path) -> "pa.ChunkedArray
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise InputError(
             f"column {name!r} of {path} holds {kind}, and a feature is one number or one text in "
-            "each row; make "
-            f"columns of it, or leave it out with --drop {name}"
+            f"each row; make columns of it, or leave it out with --drop {name}"
         )
     return column
 
 
-def check_full(table: "pa.Table", path: Path) -> None:
-    """Raise where a value is missing, and say where."""
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if column.null_count:
-            row = column.is_null().to_pylist().index(True)
-            raise InputError(
-                f"column {name!r} of {path} is missing in row {row} ({column.null_count} of "
-                f"{len(table)} rows), and "
-                "this model takes no missing values; fill them in or drop the rows"
-            )
+# Frames
 
 
 def frames(tables: Sequence["pa.Table"], *, categories: bool) -> list[Any]:
@@ -193,48 +191,58 @@ def frames(tables: Sequence["pa.Table"], *, categories: bool) -> list[Any]:
     import pandas as pd
     import pyarrow as pa
 
-    joined = {
-        name: _joined([table[name] for table in tables], name) for name in tables[0].column_names
-    }
-    frame = pa.table(joined).unify_dictionaries().to_pandas()
-    for name in frame.columns:
-        partly = _partly_categories([table[name] for table in tables])
-        if partly or (categories and pd.api.types.is_string_dtype(frame[name])):
-            frame[name] = pd.Categorical(frame[name], categories=sorted(set(frame[name].dropna())))
-    ends = np.cumsum([len(table) for table in tables])
-    return [
-        frame[end - len(table) : end].reset_index(drop=True)
-        for table, end in zip(tables, ends, strict=True)
-    ]
+    names = tables[0].column_names
+    columns = {name: [table[name] for table in tables] for name in names}
+    joined = pa.table({name: _joined(parts, name) for name, parts in columns.items()})
+    frame = joined.unify_dictionaries().to_pandas()
+    for name, parts in columns.items():
+        is_text = categories and pd.api.types.is_string_dtype(frame[name])
+        if is_text or _partly_categories(parts):
+            kinds = sorted(set(frame[name].dropna()))
+            frame[name] = pd.Categorical(frame[name], categories=kinds)
+    return _separated(frame, [len(table) for table in tables])
+
+
+def _separated(frame: Any, sizes: Sequence[int]) -> list[Any]:
+    """Return consecutive pieces of a frame, each with an index from 0 on."""
+    pieces = []
+    start = 0
+    for size in sizes:
+        pieces.append(frame[start : start + size].reset_index(drop=True))
+        start += size
+    return pieces
 
 
 def _joined(columns: Sequence["pa.ChunkedArray"], name: str) -> "pa.ChunkedArray":
-    """Return columns one after the other, in a type that holds them all: whole numbers may become
-    floating ones.
+    """Return columns one after the other, in a type that holds them all.
 
-    One whose values are all missing takes any type, and floating numbers where all are so, as in
-    pandas.
+    Whole numbers may become floating ones. A column whose values are all missing takes any type;
+    where all columns are so, they are floating numbers, as in pandas.
     """
     import pyarrow as pa
 
     if _partly_categories(columns):
         columns = [_decoded(column) for column in columns]
-    kinds = [column.type for column in columns if column.null_count < len(column)] or [
-        columns[0].type
-    ]
     try:
-        schemas = [pa.schema([(name, kind)]) for kind in kinds]
-        kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-        kind = pa.float64() if pa.types.is_null(kind) else kind
-        return pa.chunked_array(
-            [chunk for column in columns for chunk in column.cast(kind).chunks], kind
-        )
+        kind = _common_type(columns)
+        chunks = [chunk for column in columns for chunk in column.cast(kind).chunks]
+        return pa.chunked_array(chunks, kind)
     except pa.ArrowException as error:
-        data, background = map(_values_told, columns)
+        data, background = (_example(column) for column in columns)
         raise InputError(
             f"column {name!r} holds {data} in the data, and {background} in the background; give "
             "both the same type"
         ) from error
+
+
+def _common_type(columns: Sequence["pa.ChunkedArray"]) -> "pa.DataType":
+    """Return a type that holds the values of all columns; raise pyarrow's error if none does."""
+    import pyarrow as pa
+
+    known = [column.type for column in columns if column.null_count < len(column)]
+    schemas = [pa.schema([("", kind)]) for kind in known or [columns[0].type]]
+    common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    return pa.float64() if pa.types.is_null(common) else common
 
 
 def _partly_categories(columns: Sequence["pa.ChunkedArray"]) -> bool:
@@ -249,13 +257,11 @@ def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
-def _values_told(column: "pa.ChunkedArray") -> str:
+def _example(column: "pa.ChunkedArray") -> str:
     """Return the type of a column and one of its values, of text one that is no number."""
     values = column.drop_null().to_pylist()
-    example = next(
-        (value for value in values if isinstance(value, str) and not _is_number(value)), values[0]
-    )
-    return f"{column.type} such as {example!r}"
+    words = (value for value in values if isinstance(value, str) and not _is_number(value))
+    return f"{column.type} such as {next(words, values[0])!r}"
 
 
 def _is_number(text: str) -> bool:
@@ -264,17 +270,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def cells(table: "pa.Table") -> dict[str, NDArray[np.str_]]:
-    """Return the columns as text without blanks around it, "" for what is missing."""
-    import pyarrow as pa
-
-    told = {name: table[name].cast(pa.string()).to_pylist() for name in table.column_names}
-    return {
-        name: np.array([(cell or "").strip() for cell in column], dtype=np.str_)
-        for name, column in told.items()
-    }
 
 
 # Explanations

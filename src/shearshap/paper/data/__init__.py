@@ -5,7 +5,8 @@ from pathlib import Path
 
 from shearshap.errors import InputError
 from shearshap.paper.data import criteo, uci
-from shearshap.paper.data.dataset import Dataset, Encoder
+from shearshap.paper.data.dataset import Dataset
+from shearshap.paper.data.encoder import Encoder
 
 NAMES = (*uci.SOURCES, "criteo", "criteo-synthetic")
 
@@ -27,10 +28,10 @@ def load(name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset
         return criteo.load(path, seed)
     if name == "criteo-synthetic":
         return criteo.synthetic(seed)
-    near = get_close_matches(str(name), NAMES, n=1, cutoff=0)[0]
-    raise InputError(
-        f"there is no data set {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}"
-    )
+
+    (nearest,) = get_close_matches(str(name), NAMES, n=1, cutoff=0)
+    names = ", ".join(NAMES)
+    raise InputError(f"there is no data set {name!r}; did you mean {nearest!r}? There are: {names}")
 
 
 __all__ = ["NAMES", "Dataset", "Encoder", "load"]

@@ -1,6 +1,7 @@
-"""The paper's networks: built, trained, saved and loaded."""
+"""The paper's networks: built, trained, saved, loaded, and opened as classifiers of raw rows."""
 
 from shearshap.paper.networks.architectures import MLP, Config, DeepFM, build, config_for
+from shearshap.paper.networks.classifier import NetworkClassifier, open_folder
 from shearshap.paper.networks.saved import load, save
 from shearshap.paper.networks.training import Trained, accuracy, train
 
@@ -8,11 +9,13 @@ __all__ = [
     "MLP",
     "Config",
     "DeepFM",
+    "NetworkClassifier",
     "Trained",
     "accuracy",
     "build",
     "config_for",
     "load",
+    "open_folder",
     "save",
     "train",
 ]

@@ -1,6 +1,5 @@
-"""The paper's networks: a 3-layer MLP for tables of one-hot blocks, DeepFM for indexed categories."""
+"""The paper's networks: a 3-layer MLP for one-hot blocks, and DeepFM for indexed categories."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,9 +26,8 @@ class Config:
     outputs: int = 2
     hidden: int = 64
     activation: str = "softplus"
-    vocabularies: tuple[
-        int, ...
-    ] = ()  #: DeepFM: embedding rows of each categorical input, after the numeric ones
+    #: DeepFM: embedding rows of each categorical input; those come after the numeric ones
+    vocabularies: tuple[int, ...] = ()
     factors: int = 8  #: DeepFM: the size of an embedding
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,13 +55,17 @@ class MLP(nn.Module):
 
 
 class DeepFM(nn.Module):
-    """DeepFM (Guo et al. 2017): first-order, factorisation-machine and deep parts over shared
-    embeddings.
+    """DeepFM (Guo et al. 2017): three parts over shared embeddings.
 
-    An input's embedding holds its first-order weight and its factors. A number's is a learnt vector
-    times the number; a category's is a row of a table, found by its index, which is held in the
-    input as a float. The three parts add up to the log-odds of class 1; the two logits are minus
-    and plus half of them.
+    An input's embedding holds its first-order weight and its factors. That of a number is a learnt
+    vector times the number. That of a category is a row of a table, found by the category's index,
+    which the input holds as a float:
+
+        input        numbers [0.3, -1.2]   categories [2., 0.], of 3 and 4 kinds
+        embedding    0.3 * weights[0], -1.2 * weights[1], table[0 + 2], table[3 + 0]
+
+    The first-order, the factorisation-machine and the deep part add up to the log-odds of class 1;
+    the two logits are minus and plus half of them.
     """
 
     def __init__(self, config: Config) -> None:
@@ -74,12 +76,9 @@ class DeepFM(nn.Module):
         self.weights = nn.Parameter(torch.randn(self.numbers, width) * 0.1)
         self.table = nn.Embedding(sum(config.vocabularies), width)
         nn.init.normal_(self.table.weight, std=0.1)
-        starts = (
-            torch.tensor([0, *config.vocabularies[:-1]]).cumsum(0)
-            if config.vocabularies
-            else torch.zeros(0)
-        )
-        self.register_buffer("starts", starts.long())
+        # the first row in the table of each categorical input
+        sizes = torch.tensor(config.vocabularies, dtype=torch.long)
+        self.register_buffer("starts", sizes.cumsum(0) - sizes)
         self.deep = _three_layers(config.inputs * config.factors, 1, config)
         self.bias = nn.Parameter(torch.zeros(1))
 
@@ -88,19 +87,23 @@ class DeepFM(nn.Module):
         return self.from_embeddings(self.embed(inputs))
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """Return the embedding of each input, (n, d, 1 + factors): numbers first, then categories."""
-        numbers, indices = inputs[:, : self.numbers], inputs[:, self.numbers :]
-        rows = indices.long() + self.get_buffer("starts")
-        return torch.cat((numbers[..., None] * self.weights, self.table(rows)), dim=1)
+        """Return the embedding of each input, (n, d, 1 + factors): numbers, then categories."""
+        numbers = inputs[:, : self.numbers]
+        indices = inputs[:, self.numbers :].long()
+        embedded_numbers = numbers[..., None] * self.weights
+        embedded_categories = self.table(indices + self.get_buffer("starts"))
+        return torch.cat((embedded_numbers, embedded_categories), dim=1)
 
     def from_embeddings(self, embedded: Tensor) -> Tensor:
         """Map embeddings (n, d, 1 + factors) to logits (n, 2).
 
         The pairwise part is sum_{i<j} <e_i, e_j> = (|sum_i e_i|^2 - sum_i |e_i|^2) / 2.
         """
-        first, factors = embedded[..., 0].sum(dim=1), embedded[..., 1:]
+        first = embedded[..., 0].sum(dim=1)
+        factors = embedded[..., 1:]
         pairs = (factors.sum(dim=1).square() - factors.square().sum(dim=1)).sum(dim=1) / 2
-        odds = self.bias + first + pairs + self.deep(factors.flatten(1))[:, 0]
+        deep = self.deep(factors.flatten(1))[:, 0]
+        odds = self.bias + first + pairs + deep
         return torch.stack((-odds, odds), dim=1) / 2
 
 
@@ -113,24 +116,28 @@ def build(config: Config) -> MLP | DeepFM:
 
 
 def config_for(dataset: Dataset, activation: str = "softplus") -> Config:
-    """Return the paper's network for a data set: an MLP of 64 hidden units, or DeepFM of 32 for
-    indexed categories.
+    """Return the paper's network for a data set.
+
+    That is an MLP of 64 hidden units, or DeepFM of 32 for indexed categories.
     """
-    encoder, inputs = dataset.encoder, dataset.inputs.shape[1]
+    inputs = dataset.inputs.shape[1]
+    encoder = dataset.encoder
     if encoder.style == "one-hot":
         return Config("mlp", inputs, activation=activation)
-    sizes: Sequence[int] = [1 + len(kinds) for kinds in encoder.categories.values()]
-    return Config("deepfm", inputs, hidden=32, activation=activation, vocabularies=tuple(sizes))
+    # index 0 is for rare and unseen categories
+    sizes = tuple(1 + len(kinds) for kinds in encoder.categories.values())
+    return Config("deepfm", inputs, hidden=32, activation=activation, vocabularies=sizes)
 
 
 def _three_layers(inputs: int, outputs: int, config: Config) -> nn.Sequential:
-    """Return inputs -> hidden -> hidden -> outputs, with the config's hidden size and activation."""
-    act, hidden = _activation(config.activation), config.hidden
+    """Return inputs -> hidden -> hidden -> outputs, of the config's hidden size and activation."""
+    activation = _activation(config.activation)
+    hidden = config.hidden
     return nn.Sequential(
         nn.Linear(inputs, hidden),
-        act(),
+        activation(),
         nn.Linear(hidden, hidden),
-        act(),
+        activation(),
         nn.Linear(hidden, outputs),
     )
 

@@ -6,37 +6,40 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
+from torch import Tensor
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.paper.networks.architectures import Config, build
 from shearshap.paper.networks.training import Trained
 
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+WEIGHTS = "model.safetensors"
+DESCRIPTION = "model.json"
 
 
 def save(trained: Trained, folder: Path | str) -> Path:
     """Write a trained network into a folder, and return the folder."""
+    safetensors = _safetensors()
     folder = Path(folder)
-    weights = save_tensors(
-        {name: value.contiguous() for name, value in trained.network.state_dict().items()}
-    )
-    facts = {
-        field.name: getattr(trained, field.name)
-        for field in fields(Trained)
-        if field.name != "network"
-    }
-    facts |= {"config": trained.config.to_dict(), "sha256": hashlib.sha256(weights).hexdigest()}
+    state = trained.network.state_dict()
+    weights = safetensors.save({name: value.contiguous() for name, value in state.items()})
+
+    facts = {name: getattr(trained, name) for name in _described_fields()}
+    facts["config"] = trained.config.to_dict()
+    facts["sha256"] = hashlib.sha256(weights).hexdigest()
+
     _write(folder / WEIGHTS, weights)
     _write(folder / DESCRIPTION, (json.dumps(facts, indent=2) + "\n").encode())
     return folder
 
 
+def is_saved(folder: Path | str) -> bool:
+    """Return whether a folder holds a network, or what is left of one."""
+    return any((Path(folder) / name).is_file() for name in (WEIGHTS, DESCRIPTION))
+
+
 def load(folder: Path | str) -> Trained:
-    """Read a trained network back, or raise where a file is missing, damaged or not the other's."""
+    """Read a trained network back; raise where a file is missing, damaged or not the other's."""
     folder = Path(folder)
     facts = _description(folder / DESCRIPTION)
     weights = _read(folder / WEIGHTS)
@@ -49,16 +52,45 @@ def load(folder: Path | str) -> Trained:
     config = _config(folder / DESCRIPTION, facts.pop("config"))
     network = build(config)
     try:
-        network.load_state_dict(load_tensors(weights))
-    except (RuntimeError, SafetensorError) as error:
+        network.load_state_dict(_tensors(weights))
+    except (RuntimeError, ValueError) as error:
         raise InputError(
             f"{folder / WEIGHTS} does not hold the weights of this {config.kind}: {error}"
         ) from error
     return Trained(network.eval(), config, **facts)
 
 
+def _tensors(weights: bytes) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, or raise a ValueError."""
+    safetensors = _safetensors()
+    from safetensors import SafetensorError
+
+    try:
+        tensors: dict[str, Tensor] = safetensors.load(weights)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return tensors
+
+
+def _safetensors() -> Any:
+    """Import safetensors, which only the paper's networks need."""
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise InputError(
+            "the paper's networks are kept as safetensors, which is not installed: "
+            "pip install 'shearshap[paper]'"
+        ) from error
+    return safetensors.torch
+
+
+def _described_fields() -> list[str]:
+    """Return the fields of `Trained` that are kept in the description, which are all but one."""
+    return [field.name for field in fields(Trained) if field.name != "network"]
+
+
 def _description(path: Path) -> dict[str, Any]:
-    wanted = {field.name for field in fields(Trained)} - {"network"} | {"sha256"}
+    wanted = {*_described_fields(), "sha256"}
     content = _read(path)
     try:
         facts: dict[str, Any] = json.loads(content)
@@ -73,14 +105,15 @@ def _description(path: Path) -> dict[str, Any]:
 
 def _config(path: Path, values: Any) -> Config:
     """Return the config in a description, if it has the fields and types of one."""
-    blank = json.loads(json.dumps(Config("", 0).to_dict()))
-    wanted = {name: type(value).__name__ for name, value in blank.items()}
-    if (
-        not isinstance(values, dict)
-        or {name: type(value).__name__ for name, value in values.items()} != wanted
-    ):
+    example = json.loads(json.dumps(Config("", 0).to_dict()))
+    wanted = _type_names(example)
+    if not isinstance(values, dict) or _type_names(values) != wanted:
         raise InputError(f"{path} does not describe a network of ours: wanted a config of {wanted}")
     return Config.from_dict(values)
+
+
+def _type_names(values: dict[str, Any]) -> dict[str, str]:
+    return {name: type(value).__name__ for name, value in values.items()}
 
 
 def _read(path: Path) -> bytes:
@@ -93,5 +126,5 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with written_whole(path) as name:
-        name.write_bytes(content)
+    with written_whole(path) as partial:
+        partial.write_bytes(content)

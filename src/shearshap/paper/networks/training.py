@@ -1,15 +1,15 @@
-"""Training: Adam on cross-entropy in batches of 256, stopped when the validation rows no longer
-gain.
-"""
+"""Training: Adam on cross-entropy, stopped when validation accuracy no longer rises."""
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from shearshap.engine.progress import progress_bar
 from shearshap.errors import InputError
@@ -28,10 +28,10 @@ class Trained:
     config: Config
     dataset: str
     seed: int
-    epochs: int  #: run until the validation rows no longer gained
+    epochs: int  #: run until validation accuracy no longer rose
     validation_accuracy: float
     test_accuracy: float
-    majority: float  #: the share of the larger class among the test rows
+    majority: float  #: the fraction of the test rows that are of the larger class
 
 
 def train(
@@ -46,8 +46,7 @@ def train(
     clip: float = 0.1,
     progress: bool | None = None,
 ) -> Trained:
-    """Train the paper's network for a data set, and keep the weights with the best validation
-    accuracy.
+    """Train the paper's network for a data set; keep the weights of the best validation accuracy.
 
     The same seed gives the same weights on the same machine. Gradients are clipped to a norm of
     0.1, as the paper's authors do. Training stops after `patience` steps without a gain, or `steps`
@@ -57,51 +56,74 @@ def train(
         raise InputError(f"steps: wanted a positive number of batches, got {steps}")
     config = config_for(dataset, activation)
     rate = RATES[config.kind] if learning_rate is None else learning_rate
-    with torch.random.fork_rng(devices=[]):
+
+    best = -1.0
+    epochs = 0
+    steps_since_best = 0
+    epoch_steps = math.ceil(len(dataset.train) / batch_size)
+    with (
+        torch.random.fork_rng(devices=[]),
+        progress_bar(progress, total=steps, unit=" steps") as bar,
+    ):
         torch.manual_seed(seed)
         network = build(config)
+        weights = copy.deepcopy(network.state_dict())
         optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        inputs, labels = torch.from_numpy(dataset.inputs), torch.from_numpy(dataset.labels)
-        best, weights, since, epoch = -1.0, copy.deepcopy(network.state_dict()), 0, 0
-        each = math.ceil(len(dataset.train) / batch_size)
-        with progress_bar(progress, total=steps, unit=" steps") as bar:
-            while since < patience and epoch * each < steps:
-                _epoch(network, optimiser, inputs, labels, dataset.train, batch_size, clip)
-                gained = accuracy(network, dataset, dataset.validation)
-                epoch, since = epoch + 1, 0 if gained > best else since + each
-                if since == 0:
-                    best, weights = gained, copy.deepcopy(network.state_dict())
-                bar.update(each)
-                bar.set_postfix(validation=f"{best:.4f}")
+        while steps_since_best < patience and epochs * epoch_steps < steps:
+            _epoch(network, optimiser, _batches(dataset, batch_size), clip)
+            epochs += 1
+            reached = accuracy(network, dataset, dataset.validation)
+            if reached > best:
+                best = reached
+                steps_since_best = 0
+                weights = copy.deepcopy(network.state_dict())
+            else:
+                steps_since_best += epoch_steps
+            bar.update(epoch_steps)
+            bar.set_postfix(validation=f"{best:.4f}")
+
     network.load_state_dict(weights)
     network.eval()
-    test = dataset.labels[dataset.test]
     return Trained(
-        network, config, dataset.name, seed, epoch, best, accuracy(network, dataset, dataset.test),
-        float(np.bincount(test).max() / len(test)),
-    )  # fmt: skip
+        network=network,
+        config=config,
+        dataset=dataset.name,
+        seed=seed,
+        epochs=epochs,
+        validation_accuracy=best,
+        test_accuracy=accuracy(network, dataset, dataset.test),
+        majority=_majority(dataset.labels[dataset.test]),
+    )
 
 
 def accuracy(network: nn.Module, dataset: Dataset, rows: NDArray[np.int64]) -> float:
-    """Return the share of rows whose larger logit is their label's."""
+    """Return the fraction of rows whose larger logit is that of their label."""
     network.eval()
     with torch.no_grad():
         guesses = network(torch.from_numpy(dataset.inputs[rows])).argmax(dim=1).numpy()
     return float((guesses == dataset.labels[rows]).mean())
 
 
+def _majority(labels: NDArray[np.int64]) -> float:
+    return float(np.bincount(labels).max() / len(labels))
+
+
+def _batches(dataset: Dataset, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield inputs and labels of the training rows, in a new random order."""
+    inputs = torch.from_numpy(dataset.inputs)
+    labels = torch.from_numpy(dataset.labels)
+    rows = torch.from_numpy(dataset.train)
+    shuffled = rows[torch.randperm(len(rows))]
+    for batch in shuffled.split(size):
+        yield inputs[batch], labels[batch]
+
+
 def _epoch(
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
-    rows: NDArray[np.int64],
-    batch_size: int,
-    clip: float,
+    network: nn.Module, optimiser: Any, batches: Iterator[tuple[Tensor, Tensor]], clip: float
 ) -> None:
     network.train()
-    for batch in torch.from_numpy(rows)[torch.randperm(len(rows))].split(batch_size):
+    for inputs, labels in batches:
         optimiser.zero_grad()
-        nn.functional.cross_entropy(network(inputs[batch]), labels[batch]).backward()
+        nn.functional.cross_entropy(network(inputs), labels).backward()
         nn.utils.clip_grad_norm_(network.parameters(), clip)
         optimiser.step()
