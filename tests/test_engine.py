@@ -37,7 +37,9 @@ ZEROS = np.zeros(6)
 def stepwise(rows: Floats) -> Floats:
     """A model of products of steps, which answers a row alike in any batch."""
     steps = (rows > 0.3) * 1.0
-    return np.asarray(steps[:, 0] * steps[:, 1] + steps[:, 2] * rows[:, 3] - steps[:, 4] * steps[:, 5])
+    return np.asarray(
+        steps[:, 0] * steps[:, 1] + steps[:, 2] * rows[:, 3] - steps[:, 4] * steps[:, 5]
+    )
 
 
 # Blocks

@@ -30,12 +30,12 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine.loop import _joined, solve
-from shearshap.engine.stages import BLOCK_BYTES, _Stage, found_of
-from shearshap.game import FunctionGame, ModelGame
-from shearshap.methods import automatic, name_of
-from shearshap.methods.base import Design, Estimate, Method, Stage
-from shearshap.methods.exact import enumeration
+from shearshap.engine.loop import estimate_fields, explained_blocks
+from shearshap.engine.memory import BLOCK_BYTES
+from shearshap.engine.run import Run
+from shearshap.game import FunctionGame, Game, ModelGame
+from shearshap.methods import Auto, name_of
+from shearshap.methods.base import Design, Estimate, Method
 from shearshap.methods.kernel import Fit, constrained_regression, interleaved
 from shearshap.paper.baselines import (
     BASELINES,
@@ -51,6 +51,15 @@ BIASED = ("shear", "kernel-paper", "kernel-paired-paper")  # their spread is not
 UNBIASED = [name for name in EVERY_METHOD if name not in BIASED]
 SAMPLED = [name for name in UNBIASED if name != "exact"]
 STOPPING = [name for name, method in METHODS.items() if method.stops]
+
+
+def solve(
+    game: Game, method: str | Method, budget: int, seed: int, *, tol: float | None = None
+) -> Explanation:
+    """Explain a game with a budget of evaluations a row."""
+    return Explanation.concat(
+        list(explained_blocks(game, Run.of(method, budget, tol=tol, seed=seed)))
+    )
 
 
 def many(table: Floats, method: Method, budget: int, seeds: int) -> list[Explanation]:
@@ -520,21 +529,20 @@ def test_exact_and_a_single_player_have_always_converged() -> None:
         assert answer.row_evaluations == [1 << game.players]
 
 
+def automatic(players: int, budget: int, *, stops: bool = False) -> str:
+    """The name of the method that "auto" takes."""
+    return name_of(Auto().chosen(players, budget, stops=stops))
+
+
 def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(13, 10_000) == "exact"
     assert automatic(13, 10_000, stops=True) == automatic(13, 200, stops=True) == "kriging"
-    assert automatic(13, 5_000, stops=True) == automatic(30, 10**6, stops=True) == "kriging"
-    assert (
-        automatic(13, 5_000)
-        == automatic(13, 20, stops=True)
-        == automatic(2500, 10**5, stops=True)
-        == "leverage"
-    )
-    assert [automatic(players, 100, stops=True) for players in (2, 3, 4)] == [
-        "exact",
-        "exact",
-        "kriging",
-    ]
+    assert automatic(13, 5_000, stops=True) == "KrigingThenLeverage()"
+    assert automatic(30, 10**6, stops=True) == "KrigingThenLeverage()"
+    assert automatic(13, 5_000) == automatic(13, 20, stops=True) == "leverage"
+    assert automatic(2500, 10**5, stops=True) == "leverage"
+    few = [automatic(players, 100, stops=True) for players in (2, 3, 4)]
+    assert few == ["exact", "exact", "kriging"]
 
 
 def test_several_outputs_stop_together(census: Case) -> None:
@@ -634,19 +642,6 @@ def test_a_network_of_random_weights_stops_by_block_as_in_one(
     assert len(set(whole.row_evaluations.tolist())) > 1
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    before, numbers = rng.choice(40, size=12, replace=False), rng.integers(0, 40, size=30)
-    stage = _Stage.after(
-        before, Stage(torch.from_numpy(numbers), enumeration(FunctionGame(_never, 3)))
-    )
-    asked = numbers[stage.fresh.numpy()]
-    assert len(set(asked)) == len(asked)
-    assert set(asked) == set(numbers) - set(before)
-    np.testing.assert_array_equal(np.concatenate((before, asked))[stage.source.numpy()], numbers)
-
-
 @pytest.mark.parametrize("name", ["auto", "permutation-antithetic"])
 def test_all_coalitions_are_listed_only_for_rows_that_need_them(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -692,7 +687,7 @@ def test_a_budget_too_large_to_hold_says_what_to_try(
 def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shearshap.engine.stages.MOST_KRIGED", 40)
+    monkeypatch.setattr("shearshap.methods.auto.MOST_KRIGED", 40)
     asked: list[Bools] = []
     table = random_table(9, 0)
 
@@ -702,7 +697,7 @@ def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(
 
     few = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
     assert few.evaluations == 40
-    monkeypatch.setattr("shearshap.engine.stages.WORTHWHILE", 4)
+    monkeypatch.setattr("shearshap.methods.auto.WORTHWHILE", 4)
     asked.clear()
     answer = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
     assert 260 < answer.evaluations == sum(len(z) for z in asked) <= 300
@@ -721,7 +716,7 @@ def test_rows_on_their_own_go_on_as_they_do_together(
     method = Kriging(census.solve("kriging", 300, None).calibration)
     together = census.solve(method, 8192, 2e-4)
     monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
-    monkeypatch.setattr("shearshap.engine.stages.PILOT_BYTES", 1)
+    monkeypatch.setattr("shearshap.engine.memory.PILOT_BYTES", 1)
     alone = census.solve(method, 8192, 2e-4)
     assert together.row_evaluations is not None
     assert len(set(together.row_evaluations.tolist())) > 2
@@ -738,7 +733,7 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
     """Thirty outputs, unknown before the model is asked: every block keeps to its memory, and counts add up."""
     memory, shapes = 1 << 20, list[tuple[int, int]]()
     monkeypatch.setitem(BLOCK_BYTES, "cpu", memory)
-    monkeypatch.setattr("shearshap.engine.stages.PILOT_BYTES", memory)
+    monkeypatch.setattr("shearshap.engine.memory.PILOT_BYTES", memory)
     ask = ModelGame.__call__
 
     def watched(game: ModelGame, coalitions: Tensor) -> Tensor:
@@ -776,14 +771,14 @@ def test_standard_errors_of_huge_and_tiny_games(name: str, size: float) -> None:
     np.testing.assert_allclose(scaled.standard_errors / size, plain.standard_errors, rtol=1e-3)
 
 
-def test_a_row_without_standard_errors_leaves_the_others_theirs() -> None:
-    """Unknown or overflown errors are infinite; with no others, there are none."""
-    shares, values = torch.ones(1, 3, 1), torch.ones(1, 4, 1)
+def test_unknown_and_overflown_standard_errors_are_infinite() -> None:
+    phi = torch.ones(1, 3, 1)
+    values = torch.ones(1, 4, 1)
     errors = torch.tensor([[[0.1], [torch.nan], [torch.inf]]])
-    found, none = (found_of(Estimate(shares, told), values) for told in (errors, None))
-    both = _joined([none, found], single=True)["standard_errors"]
-    np.testing.assert_allclose(both, [[inf, inf, inf], [0.1, inf, inf]])
-    assert _joined([none, none], single=True)["standard_errors"] is None
+    known = estimate_fields(Estimate(phi, errors), values)["standard_errors"]
+    none = estimate_fields(Estimate(phi), values)["standard_errors"]
+    assert known.flatten().tolist() == [0.1, inf, inf]
+    assert none.flatten().tolist() == [inf, inf, inf]
 
 
 def test_two_players_of_the_authors_regressions_are_too_few_to_tell() -> None:

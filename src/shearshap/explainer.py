@@ -1,10 +1,10 @@
 """The front door: model + rows + background + groups -> explanation.
 
-    Explainer(model, background)(rows)    all rows at once
-    Explainer(model, background).stream(rows)    block by block
-    explain(model, rows, background=...)    the same in one call
-    explain_game(value, players=...)    any cooperative game
-    model_game(model, rows, background=...)    the game itself, to ask coalitions of your own
+Explainer(model, background)(rows)    all rows at once
+Explainer(model, background).stream(rows)    block by block
+explain(model, rows, background=...)    the same in one call
+explain_game(value, players=...)    any cooperative game
+model_game(model, rows, background=...)    the game itself, to ask coalitions of your own
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -44,6 +44,7 @@ from shearshap.methods.base import Design, Estimate, Look
 LEAST_FREEDOM = 7
 """Degrees of freedom at which a row may stop: of fewer draws, the luckiest rows would stop."""
 
+
 def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
 
@@ -231,10 +232,8 @@ class _Block:
         rows = rows[done]
         if self.run.interactions:
             own = design.coalitions if len(design.coalitions) == 1 else design.coalitions[done]
-            known = None if self.slopes is None else tuple(part[rows] for part in self.slopes)
-            kept |= interaction_fields(
-                own, values[done], kept["values"], known, design.calibration  # type: ignore[arg-type]
-            )
+            known = None if self.slopes is None else self.slopes.take(rows)
+            kept |= interaction_fields(own, values[done], kept["values"], known, design.calibration)
         for name, part in kept.items():
             if name not in self.fields:
                 self.fields[name] = part.new_empty((self.game.rows, *part.shape[1:]))

@@ -1,5 +1,7 @@
 """Interactions for an explanation, from the values that the Shapley values were computed from."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,8 +12,17 @@ from shearshap.interactions.cross import by_derivatives
 from shearshap.interactions.pairwise import estimated_second_differences, has_pairs
 from shearshap.interactions.pairwise import interactions as pairwise_interactions
 
-Slopes = tuple[Tensor, Tensor]
-"""Cross-contribution by derivatives (r, p, p), and the rows of which it shows nothing (r,)."""
+
+@dataclass(frozen=True)
+class Slopes:
+    """Cross-contribution by derivatives, and the rows of which they show nothing."""
+
+    eta: Tensor  #: (r, p, p)
+    blind: Tensor  #: (r,) of bool
+
+    def take(self, rows: Tensor) -> "Slopes":
+        """Return those of some of the rows."""
+        return Slopes(self.eta[rows], self.blind[rows])
 
 
 def check_pairs(coalitions: Tensor) -> None:
@@ -29,7 +40,7 @@ def slopes(game: Game) -> Slopes | None:
     if not isinstance(game, ModelGame) or not game.differentiable:
         return None
     try:
-        return by_derivatives(game)
+        return Slopes(*by_derivatives(game))
     except ModelError:
         return None  # a model that fails on values too will say so when they are asked for
 
@@ -52,7 +63,8 @@ def interaction_fields(
     eta = torch.zeros_like(pairs[..., 0])
     blind = torch.ones_like(values[:, 0, 0], dtype=torch.bool)
     if known is not None:
-        eta, blind = known
+        eta = known.eta.clone()
+        blind = known.blind
     # a row whose values are all the same has no interactions to look for
     blind = blind & (values != values[:, :1]).flatten(1).any(dim=1)
     if blind.any():

@@ -31,7 +31,6 @@ The paper's own protocols of the baselines are in `shearshap.paper.baselines`.
 """
 
 
-
 def resolve(method: str | Method) -> Method:
     """Return the method that a name, or an instance, stands for."""
     if not isinstance(method, str):

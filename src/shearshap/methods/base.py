@@ -47,7 +47,9 @@ class Estimate:
 class Design(ABC):
     """Coalitions to ask for, and how their values add up to Shapley values."""
 
-    coalitions: Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
+    coalitions: (
+        Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
+    )
     calibration: object = None  #: what `fit` learnt, for the explanation to keep
     complete: bool = False  #: whether it asks for all coalitions there are
 
@@ -94,8 +96,9 @@ class Method(ABC):
     """A way to estimate Shapley values; an instance holds options only."""
 
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
-    enumerates: ClassVar[bool] = True  #: whether it lists all coalitions where the budget holds them
-
+    enumerates: ClassVar[bool] = (
+        True  #: whether it lists all coalitions where the budget holds them
+    )
 
     @property
     def stops(self) -> bool:
