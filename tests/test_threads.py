@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,6 +197,17 @@ def test_an_exported_module_beside_others() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_compiled_modules() -> None:
+    net = nn.Sequential(network(4), nn.Dropout(0.9)).train()
+    net[0].eval()
+    compiled: Any = torch.compile(net)
+    before = modes(net)
+    with evaluating(compiled, None):
+        assert not any(modes(net))
+    assert modes(net) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 def test_scripted_modules() -> None:
     net = nn.Sequential(network(4), nn.Dropout(0.9)).train()
     net[0].eval()
@@ -258,6 +270,24 @@ def test_without_a_device_a_module_is_used_where_another_call_moved_it() -> None
         assert devices(head) == {"meta"}
     assert devices(head) == {"cpu"}
     assert head.journeys == ["meta", "cpu"]
+
+
+def test_a_module_whose_tensors_only_its_own_to_knows() -> None:
+    class Unregistered(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tensors = [torch.zeros(3)]
+
+        def to(self, device: torch.device) -> "Unregistered":  # type: ignore[override]
+            self.tensors = [torch.zeros(3, device=device)]
+            return self
+
+    net = Unregistered()
+    with ExitStack() as outer:
+        with evaluating(net, "meta"):
+            outer.enter_context(evaluating(net, "meta"))
+        assert net.tensors[0].device.type == "meta"
+    assert net.tensors[0].device.type == "cpu"
 
 
 @pytest.mark.parametrize(
