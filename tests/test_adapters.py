@@ -21,7 +21,8 @@ from torch import nn
 
 from games import Floats
 from shearshap import Explainer, Explanation, InputError, ModelError
-from shearshap.adapters import KINDS
+from shearshap.adapters import KINDS, Outputs
+from shearshap.adapters.text import FramedClassifier, text_classifier
 
 NUMBERS, LABELS = make_classification(
     400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0
@@ -148,6 +149,50 @@ def test_missing_numbers_reach_models_that_take_them() -> None:
     )
     with pytest.raises(InputError, match="rows: row 0 is nan at column 1"):
         Explainer(nn.Linear(5, 1), np.zeros(5))(rows[:3])
+
+
+class SavedClassifier:
+    """No estimator of any library, but an object with the same methods and attributes."""
+
+    classes_ = np.array(["no", "yes"])
+    feature_names_in_ = np.array(list("abcde"))
+
+    def __init__(self) -> None:
+        self.columns: list[list[str]] = []
+
+    def decision_function(self, rows: Any) -> Floats:
+        self.columns.append(list(rows.columns))
+        return np.asarray(np.tanh(rows.to_numpy()).sum(axis=1))
+
+    def predict_proba(self, rows: Any) -> Floats:
+        second = 1 / (1 + np.exp(-self.decision_function(rows)))
+        return np.stack((1 - second, second), axis=1)
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_an_object_with_the_methods_of_a_classifier(kind: str) -> None:
+    frame = pd.DataFrame(NUMBERS, columns=list("abcde"))
+    rows = frame if kind == "frame" else NUMBERS
+    model = SavedClassifier()
+    probabilities = model.predict_proba(frame[10:15])
+    margins = model.decision_function(frame[10:15])
+
+    answer = explained(model, rows)
+    assert (answer.output_names, answer.feature_names) == (["no", "yes"], list("abcde"))
+    np.testing.assert_allclose(answer.predictions, probabilities)
+    for scale in ("margin", "logit"):
+        one = explained(model, rows, scale=scale)
+        assert one.output_names == ["yes"]
+        np.testing.assert_allclose(one.predictions, margins)
+        np.testing.assert_allclose(
+            explained(model, rows, scale=scale, output="yes").values, one.values
+        )
+    odds = explained(model, rows, scale="log-odds", output="yes")
+    np.testing.assert_allclose(odds.predictions, margins, atol=1e-9)
+    assert all(columns == list("abcde") for columns in model.columns)
 
 
 # Boosters
@@ -699,6 +744,92 @@ def test_bad_texts(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         Explainer(classifier, **options)(texts)
+
+
+def test_a_text_in_tokens_and_words(classifier: tuple[Any, Any]) -> None:
+    adapted = text_classifier(classifier)
+    assert adapted is not None
+    adapted.check()
+    (text,) = adapted.texts(["the film was badly"], "words")
+    assert text.tokens.tolist() == [2, 5, 6, 7, 9, 10, 3]
+    assert text.content.tolist() == [1, 2, 3, 4, 5]
+    assert text.row.tolist() == [5, 6, 7, 9, 10]
+    assert text.owners == [0, 1, 2, 3, 3]
+    assert text.names == ["the", "film", "was", "badly"]
+    (text,) = adapted.texts(["the film was badly"], "tokens")
+    assert text.names == ["the", "film", "was", "bad", "ly"]
+    assert (adapted.absent_token(None), adapted.absent_token("[PAD]")) == (4, 0)
+    assert adapted.output_names == ("negative", "positive")
+
+
+def test_a_framed_classifier_answers_by_tokens_as_by_embeddings(
+    classifier: tuple[Any, Any],
+) -> None:
+    adapted = text_classifier(classifier)
+    assert adapted is not None
+    framed = FramedClassifier(adapted.model, *adapted.texts(["the film was badly"], "tokens"))
+    content = torch.tensor([[5, 6, 7, 9, 10], [4, 6, 4, 9, 4]])
+    wanted = [logits(classifier, [2, *tokens, 3]) for tokens in content.tolist()]
+    np.testing.assert_allclose(framed(content).detach(), wanted, atol=1e-6)
+    embedded = framed.embed(content)
+    np.testing.assert_allclose(framed.from_embeddings(embedded).detach(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [nn.Linear(2, 1), (nn.Linear(2, 1), None), (1, 2, 3), None])
+def test_what_is_no_text_classifier(model: Any) -> None:
+    assert text_classifier(model) is None
+
+
+def test_a_text_classifier_whose_labels_have_no_names(classifier: tuple[Any, Any]) -> None:
+    class Bare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = classifier[0]
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask)
+
+        def get_input_embeddings(self) -> Any:
+            return self.inner.get_input_embeddings()
+
+    answer = Explainer((Bare(), classifier[1]))(["not bad"])
+    assert answer.output_names == ["output 0", "output 1"]
+    np.testing.assert_allclose(answer.values, Explainer(classifier)(["not bad"]).values)
+
+
+# Answers
+
+
+def reversed_columns(x: Floats) -> Floats:
+    return x[:, ::-1]
+
+
+def read_only(x: Floats) -> Floats:
+    answer = np.array(x)
+    answer.flags.writeable = False
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (reversed_columns, NUMBERS[10:15, ::-1]),
+        (read_only, NUMBERS[10:15]),
+        (np.asfortranarray, NUMBERS[10:15]),
+        (pd.DataFrame, NUMBERS[10:15]),
+        (lambda x: x.astype(">f8"), NUMBERS[10:15]),
+        (lambda x: np.broadcast_to(3.0, x.shape), np.full((5, 5), 3.0)),
+        (lambda x: np.ma.array(x[:, :2]), NUMBERS[10:15, :2]),
+        (lambda x: (x[:, 0] > 0).tolist(), NUMBERS[10:15, 0] > 0),
+    ],
+)
+def test_answers_in_memory_of_every_kind(model: Any, wanted: Any) -> None:
+    np.testing.assert_array_equal(explained(model, NUMBERS).predictions, wanted)
+
+
+def test_an_answer_is_not_copied_before_the_game_copies_it() -> None:
+    raw = np.ones((4, 3))
+    assert Outputs()(raw, 4).data_ptr() == raw.ctypes.data
 
 
 # All kinds

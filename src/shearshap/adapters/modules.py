@@ -145,11 +145,11 @@ class _InUse:
 
     def _release(self, use: _Use) -> None:
         self._uses = [other for other in self._uses if other is not use]
+        self._changed.notify_all()  # they go on when the lock is free
         try:
             self._restore_modes()
         finally:
             self._bring_home()
-            self._changed.notify_all()
 
     # Modes
 
@@ -212,7 +212,9 @@ class _InUse:
         return list(dict.fromkeys(homes)) or [torch.device("cpu")]
 
     def _move(self, network: nn.Module, home: torch.device, device: torch.device) -> None:
-        if all(tensor.device == device for tensor in _tensors(network)):
+        is_there = all(tensor.device == device for tensor in _tensors(network))
+        # a module may have tensors that only its own `to` knows
+        if is_there and (device == home or network in self._homes):
             return
         self._homes.setdefault(network, home)
         try:
@@ -225,9 +227,11 @@ class _InUse:
 
         A module with a part on another device could not be called, so it goes home as a whole.
         """
-        in_use = self._tensors_in_use()
+        tensors_in_use = self._tensors_in_use()
+        networks_in_use = {use.network for use in self._uses}
         for network in list(self._homes):
-            if in_use.isdisjoint(id(tensor) for tensor in _tensors(network)):
+            tensors = {id(tensor) for tensor in _tensors(network)}
+            if network not in networks_in_use and tensors.isdisjoint(tensors_in_use):
                 network.to(self._homes.pop(network))
 
     # Forks
