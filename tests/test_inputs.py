@@ -452,7 +452,12 @@ def test_the_rows_of_an_array_are_numbered() -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [list("abcde"), np.arange(5) * 10, [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]],
+    [
+        list("abcde"),
+        np.arange(5) * 10,
+        [1, "b", None, 2.5, "e"],
+        [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)],
+    ],
 )
 def test_labels_of_rows(labels: Any) -> None:
     inputs = encode(ROWS, ZEROS, None, AdaptedModel(lambda x: x), index=labels)
@@ -464,7 +469,7 @@ def test_labels_of_rows(labels: Any) -> None:
     ("index", "message"),
     [
         ("id", "index: the rows are no frame with a column 'id'; pass a label for each row"),
-        ([1, 2, 3], "index: wanted 5 labels, one for each row, got shape (3,)"),
+        ([1, 2, 3], "index: wanted 5 labels, one for each row, got 3"),
         (np.zeros((5, 2)), "index: wanted 5 labels, one for each row, got shape (5, 2)"),
         (3, "index: wanted a column's name or a label for each row, got 3"),
     ],

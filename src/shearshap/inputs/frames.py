@@ -12,11 +12,11 @@ rows to explain and, after them, the background:
 A mix of rows is a mix of those numbers. Row 1 without its city is (1, 2), which is decoded as
 (58, Bern), in the columns, the order and the types that the user passed.
 
-A statistic adds one row to the pool, for the columns of numbers. With ("mode", ...), or in a column
-of anything else, the background's cell is one that the pool holds already. So the cells of
-("mean", ...) of rows 0 to 2 are (3, 1), if Oslo is the most frequent city:
+A statistic of numbers stands in no row, so it adds one to the pool. Columns of anything else, and
+all columns with "mode", take a cell that the pool holds already. The "mean" of the rows 0 to 2 is
+(44.3, Bern): of equally frequent cities, the first in order.
 
-       3  44.3  Rome         background        3     1
+       3  44.3  ...          background        3     2
 """
 
 from collections.abc import Iterable, Sequence
@@ -158,6 +158,7 @@ def _background_cells(
 
     if background.statistic is None:
         return pool, _whole_rows(first, len(pool), len(owner))
+
     source = pool[first:]
     computed = _computed_columns(background.statistic, source)
     cells = first + _mode_rows(source, owner, computed)
@@ -217,7 +218,7 @@ def _statistic_numbers(
 
 
 def _with_row(pool: Frame, numbers: dict[str, float]) -> Frame:
-    """Return the pool with one row more that holds a number in each column named.
+    """Return the pool and, after it, a row that holds a number in each column named.
 
     Whole numbers become floating ones, since their mean need not be whole.
     """

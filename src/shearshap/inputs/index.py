@@ -57,7 +57,8 @@ def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
         raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
     labels = _array(index)
     if labels.shape != (rows,):
-        raise InputError(f"index: wanted {rows} labels, one for each row, got shape {labels.shape}")
+        shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
+        raise InputError(f"index: wanted {rows} labels, one for each row, got {shown}")
     return labels
 
 
@@ -68,9 +69,11 @@ def _array(labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ndarray):
         return labels
     listed = list(labels)
-    if any(isinstance(label, tuple) for label in listed):
-        return np.fromiter(listed, dtype=object, count=len(listed))
-    return np.asarray(listed)
+    types = {type(label) for label in listed}
+    if len(types) == 1 and tuple not in types:
+        return np.asarray(listed)
+    # numpy would make a table of tuples, and strings of numbers beside strings
+    return np.fromiter(listed, dtype=object, count=len(listed))
 
 
 def _name(labels: Any) -> str | None:

@@ -52,7 +52,7 @@ def encode_several(
     owner, names = players(_joined_masks(groups, layout), (layout.width,), ())
     absent = _backgrounds(background, tables, argument)
 
-    pools = Pools(layout, _pools(tables, absent, model))
+    pools = Pools(layout, _placed_pools(tables, absent, model))
     flat = pools.flat()
     check_range(flat, argument)
 
@@ -209,7 +209,7 @@ def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any,
     return parts
 
 
-def _pools(
+def _placed_pools(
     tables: list[Tensor], backgrounds: list[Tensor], model: AdaptedModel
 ) -> tuple[Tensor, ...]:
     """Return rows and background of each input, (r + b, *shape), in the type the model takes."""
