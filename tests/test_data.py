@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shearshap import InputError
 from shearshap.paper.data import NAMES, Dataset, Encoder, criteo, load, uci
 from shearshap.paper.data.dataset import split
+from shearshap.paper.data.encoder import from_log_scale, log_scale
 
 Frame = dict[str, NDArray[Any]]
 SIZES = {"census": (20838, 5210, 6513), "bank": (28934, 7234, 9043), "german": (640, 160, 200)}
@@ -171,6 +172,18 @@ def test_a_column_without_any_number_is_all_zero_where_filled() -> None:
     ]
 
 
+def test_numbers_on_a_log_scale() -> None:
+    counts = np.array([-9.0, 0.0, 99.0, 9999.0])
+    logs = np.array([-np.log(10), 0, np.log(100), np.log(10_000)])
+    table = frame_with("size", counts.tolist())
+    fitted = Encoder.fit(table, ("size", "weight"), logarithmic=True)
+    assert fitted.numeric["size"] == pytest.approx((logs.mean(), logs.std()))
+    encoded = fitted.encode(table)[:, 0]
+    np.testing.assert_allclose(encoded, (logs - logs.mean()) / logs.std(), atol=1e-6)
+    np.testing.assert_allclose(log_scale(counts), logs)
+    assert [from_log_scale(number) for number in logs] == pytest.approx(counts.tolist())
+
+
 def test_text_in_a_column_of_numbers_is_refused() -> None:
     with pytest.raises(
         InputError,
@@ -304,6 +317,15 @@ def test_criteo_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None
     assert dataset.inputs[5, 1] == 0
     assert not dataset.inputs[:, dataset.groups["C26"]].any()
     assert not dataset.synthetic
+
+
+def test_what_is_missing_is_written_as_an_empty_cell(tmp_path: Path) -> None:
+    dataset = load("criteo", path=write(tmp_path / "a.txt", [line(n) for n in range(20)]))
+    assert dataset.display[1, 1] == "missing"
+    _, *rows = dataset.write(tmp_path / "a.csv").read_text().splitlines()
+    assert rows[1].startswith("1,,,1,")
+    assert rows[2].startswith("2,7,,2,")
+    assert not any("missing" in row for row in rows)
 
 
 def test_criteo_sample_is_all_rows_when_there_are_no_more(tmp_path: Path) -> None:
