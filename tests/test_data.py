@@ -102,7 +102,7 @@ def test_preprocessing_never_sees_held_out_rows(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(uci.Source, "read", tampered)
     after = load("german")
     assert after.encoder == before.encoder
-    np.testing.assert_array_equal(after.reference, before.reference)
+    np.testing.assert_array_equal(after.background, before.background)
     np.testing.assert_array_equal(after.inputs[after.train], before.inputs[before.train])
     assert not after.inputs[after.test[0], after.groups["purpose"]].any()
 
@@ -225,13 +225,13 @@ def test_the_players_own_every_input_once(shipped: dict[str, Dataset]) -> None:
         assert dataset.display.shape == (len(dataset.inputs), len(dataset.feature_names))
 
 
-def test_the_reference_is_the_mean_of_the_training_rows(shipped: dict[str, Dataset]) -> None:
+def test_the_background_is_the_mean_of_the_training_rows(shipped: dict[str, Dataset]) -> None:
     census = shipped["census"]
     np.testing.assert_allclose(
-        census.reference, census.inputs[census.train].mean(axis=0), atol=1e-4
+        census.background, census.inputs[census.train].mean(axis=0), atol=1e-4
     )
     for name in census.encoder.categories:
-        assert census.reference[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
+        assert census.background[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_german_codes_are_read_as_words(shipped: dict[str, Dataset]) -> None:
@@ -433,12 +433,12 @@ def test_synthetic_data_are_reproducible_and_two_classed(made: Dataset) -> None:
     assert np.isfinite(made.inputs).all()
 
 
-def test_indexed_categories_have_their_mode_as_reference(made: Dataset) -> None:
+def test_indexed_categories_have_their_mode_as_background(made: Dataset) -> None:
     rows = made.inputs[made.train]
     for column in (made.groups[name][0] for name in made.encoder.categories):
         kinds, counts = np.unique(rows[:, column], return_counts=True)
-        assert made.reference[column] == kinds[counts.argmax()]
-    np.testing.assert_allclose(made.reference[:13], rows[:, :13].mean(axis=0), atol=1e-5)
+        assert made.background[column] == kinds[counts.argmax()]
+    np.testing.assert_allclose(made.background[:13], rows[:, :13].mean(axis=0), atol=1e-5)
 
 
 def test_planted_interactions_are_features_of_the_data(made: Dataset) -> None:

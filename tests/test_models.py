@@ -436,7 +436,7 @@ def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
         explanation = explain(
             deepfm.network,
             rows,
-            reference=made.reference,
+            reference=made.background,
             groups=made.groups,
             budget=400,
             method=method,
@@ -455,7 +455,7 @@ def test_derivatives_by_embeddings_rank_as_second_differences_do(
     made: Dataset, deepfm: Trained
 ) -> None:
     inputs = torch.from_numpy(made.inputs[made.test[:8]])
-    reference = torch.from_numpy(made.reference)[None]
+    reference = torch.from_numpy(made.background)[None]
     predict = predictor(deepfm.network, 1)
     game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
     by_derivatives, by_differences = hessian(game).numpy(), second_differences(game).numpy()

@@ -128,7 +128,7 @@ class _Question:
         return explain(
             self.trained.network,
             self.dataset.inputs[rows],
-            reference=self.dataset.reference,
+            reference=self.dataset.background,
             budget=budget,
             method=method,
             groups=self.dataset.groups,
@@ -149,7 +149,7 @@ class _Question:
         arrays = {
             name: value.cpu().numpy() for name, value in self.trained.network.state_dict().items()
         }
-        arrays |= {"rows": self.dataset.inputs[self.rows], "reference": self.dataset.reference}
+        arrays |= {"rows": self.dataset.inputs[self.rows], "reference": self.dataset.background}
         for name, array in arrays.items():
             digest.update(f"{name} {array.dtype} {array.shape} ".encode())
             digest.update(array.tobytes())

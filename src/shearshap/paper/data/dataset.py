@@ -30,7 +30,7 @@ class Dataset:
     train: Ints
     validation: Ints
     test: Ints
-    reference: NDArray[np.float32]  #: (d,) the background, from the training rows
+    background: NDArray[np.float32]  #: (d,) from the training rows
     source: str  #: attribution and licence
     meanings: Mapping[str, str] = field(default_factory=dict)  #: code -> how people read it
     synthetic: bool = False
