@@ -420,8 +420,7 @@ app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        done.stderr
-        == f"error: shear reproduce needs {missing}: pip install 'shearshap[paper]'\n"
+        done.stderr == f"error: shear reproduce needs {missing}: pip install 'shearshap[paper]'\n"
     )
     assert not (tmp_path / "out").exists()
 
