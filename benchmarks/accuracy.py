@@ -96,7 +96,7 @@ def table_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
     network = models.train(dataset, activation=kind, seed=seed).network
     groups, test = list(dataset.groups.values()), dataset.inputs[dataset.test[:rows]]
     return Setting(
-        f"{name} {kind} {seed}", network, test, dataset.reference, groups, 1, len(groups)
+        f"{name} {kind} {seed}", network, test, dataset.background, groups, 1, len(groups)
     )
 
 

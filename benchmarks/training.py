@@ -76,7 +76,7 @@ def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
     game = ModelGame(
         Predictor(module(trained.network, torch.device("cpu")), Outputs(1)),
         rows,
-        torch.from_numpy(dataset.reference)[None],
+        torch.from_numpy(dataset.background)[None],
         torch.arange(players),
         (players,),
         players,

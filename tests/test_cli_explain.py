@@ -522,6 +522,21 @@ def test_boosters_take_text_as_they_were_trained_with(kind: str) -> None:
     assert np.abs(written()["gap"]).max() < 1e-6
 
 
+@pytest.mark.usefixtures("here")
+def test_lightgbm_knows_columns_with_spaces_by_underscores() -> None:
+    import lightgbm
+
+    frame = people()[["age", "income"]].rename(columns={"age": "age in years"})
+    labels = (people()["bought"] == "yes").astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=3, min_child_samples=2, verbose=-1, n_jobs=1)
+    model.fit(frame, labels).booster_.save_model("model.txt")
+    frame.assign(id=range(len(frame))).to_csv("people.csv", index=False)
+    text = done("model.txt", "people.csv")
+    assert "not used    id\n" in text
+    np.testing.assert_allclose(written()["prediction"], model.predict_proba(frame)[:, 1])
+    assert "value.age in years" in written()
+
+
 def linear_onnx(path: Path) -> None:
     from onnx import TensorProto, helper, save
 
@@ -965,12 +980,18 @@ def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPa
         )
 
 
-def test_the_extra_brings_what_the_command_needs() -> None:
+def test_the_extras_bring_what_the_commands_need() -> None:
     project = tomllib.loads(
         (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     )["project"]
-    extra = {re.split(r"\W", one)[0] for one in project["optional-dependencies"]["explain"]}
-    assert extra == {"jinja2", "pandas", "pyarrow"}
+    extras = {
+        name: {re.split(r"[>=]", package)[0] for package in packages}
+        for name, packages in project["optional-dependencies"].items()
+    }
+    assert extras["explain"] == {"jinja2", "pandas", "pyarrow"}
+    assert extras["paper"] == {"jinja2", "matplotlib", "pyarrow", "safetensors"}
+    assert extras["reproduce"] == {"shearshap[paper]"}
+    assert "safetensors" not in " ".join(project["dependencies"])
 
 
 def test_a_file_of_another_kind_is_told(here: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shearshap import InputError
 from shearshap.paper.data import NAMES, Dataset, Encoder, criteo, load, uci
 from shearshap.paper.data.dataset import split
+from shearshap.paper.data.encoder import from_log_scale, log_scale
 
 Frame = dict[str, NDArray[Any]]
 SIZES = {"census": (20838, 5210, 6513), "bank": (28934, 7234, 9043), "german": (640, 160, 200)}
@@ -101,7 +102,7 @@ def test_preprocessing_never_sees_held_out_rows(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(uci.Source, "read", tampered)
     after = load("german")
     assert after.encoder == before.encoder
-    np.testing.assert_array_equal(after.reference, before.reference)
+    np.testing.assert_array_equal(after.background, before.background)
     np.testing.assert_array_equal(after.inputs[after.train], before.inputs[before.train])
     assert not after.inputs[after.test[0], after.groups["purpose"]].any()
 
@@ -171,6 +172,18 @@ def test_a_column_without_any_number_is_all_zero_where_filled() -> None:
     ]
 
 
+def test_numbers_on_a_log_scale() -> None:
+    counts = np.array([-9.0, 0.0, 99.0, 9999.0])
+    logs = np.array([-np.log(10), 0, np.log(100), np.log(10_000)])
+    table = frame_with("size", counts.tolist())
+    fitted = Encoder.fit(table, ("size", "weight"), logarithmic=True)
+    assert fitted.numeric["size"] == pytest.approx((logs.mean(), logs.std()))
+    encoded = fitted.encode(table)[:, 0]
+    np.testing.assert_allclose(encoded, (logs - logs.mean()) / logs.std(), atol=1e-6)
+    np.testing.assert_allclose(log_scale(counts), logs)
+    assert [from_log_scale(number) for number in logs] == pytest.approx(counts.tolist())
+
+
 def test_text_in_a_column_of_numbers_is_refused() -> None:
     with pytest.raises(
         InputError,
@@ -212,13 +225,13 @@ def test_the_players_own_every_input_once(shipped: dict[str, Dataset]) -> None:
         assert dataset.display.shape == (len(dataset.inputs), len(dataset.feature_names))
 
 
-def test_the_reference_is_the_mean_of_the_training_rows(shipped: dict[str, Dataset]) -> None:
+def test_the_background_is_the_mean_of_the_training_rows(shipped: dict[str, Dataset]) -> None:
     census = shipped["census"]
     np.testing.assert_allclose(
-        census.reference, census.inputs[census.train].mean(axis=0), atol=1e-4
+        census.background, census.inputs[census.train].mean(axis=0), atol=1e-4
     )
     for name in census.encoder.categories:
-        assert census.reference[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
+        assert census.background[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_german_codes_are_read_as_words(shipped: dict[str, Dataset]) -> None:
@@ -304,6 +317,15 @@ def test_criteo_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None
     assert dataset.inputs[5, 1] == 0
     assert not dataset.inputs[:, dataset.groups["C26"]].any()
     assert not dataset.synthetic
+
+
+def test_what_is_missing_is_written_as_an_empty_cell(tmp_path: Path) -> None:
+    dataset = load("criteo", path=write(tmp_path / "a.txt", [line(n) for n in range(20)]))
+    assert dataset.display[1, 1] == "missing"
+    _, *rows = dataset.write(tmp_path / "a.csv").read_text().splitlines()
+    assert rows[1].startswith("1,,,1,")
+    assert rows[2].startswith("2,7,,2,")
+    assert not any("missing" in row for row in rows)
 
 
 def test_criteo_sample_is_all_rows_when_there_are_no_more(tmp_path: Path) -> None:
@@ -411,12 +433,12 @@ def test_synthetic_data_are_reproducible_and_two_classed(made: Dataset) -> None:
     assert np.isfinite(made.inputs).all()
 
 
-def test_indexed_categories_have_their_mode_as_reference(made: Dataset) -> None:
+def test_indexed_categories_have_their_mode_as_background(made: Dataset) -> None:
     rows = made.inputs[made.train]
     for column in (made.groups[name][0] for name in made.encoder.categories):
         kinds, counts = np.unique(rows[:, column], return_counts=True)
-        assert made.reference[column] == kinds[counts.argmax()]
-    np.testing.assert_allclose(made.reference[:13], rows[:, :13].mean(axis=0), atol=1e-5)
+        assert made.background[column] == kinds[counts.argmax()]
+    np.testing.assert_allclose(made.background[:13], rows[:, :13].mean(axis=0), atol=1e-5)
 
 
 def test_planted_interactions_are_features_of_the_data(made: Dataset) -> None:

@@ -107,7 +107,7 @@ def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
     estimates = where(read(out / "records")["estimates"], method=method, n=16, round=1)
     dataset = subject.dataset
     answer = explain(
-        subject.trained.network, dataset.inputs[dataset.test[:6]], reference=dataset.reference, groups=dataset.groups,
+        subject.trained.network, dataset.inputs[dataset.test[:6]], reference=dataset.background, groups=dataset.groups,
         output=1, budget=16 * 13 + 2, method=method, seed=draws(0, 1),
     )  # fmt: skip
     truth = subject.truth.values
@@ -132,7 +132,7 @@ def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
 def _without(subject: Subject, row: int, player: int) -> float:
     inputs = subject.inputs[row].copy()
     columns = list(subject.dataset.groups.values())[player]
-    inputs[columns] = subject.dataset.reference[columns]
+    inputs[columns] = subject.dataset.background[columns]
     with torch.no_grad():
         return float(subject.trained.network(torch.from_numpy(inputs)[None])[0, 1])
 
@@ -425,8 +425,7 @@ app(["reproduce", "census", "--quick", "--out", {str(tmp_path / "out")!r}])
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        done.stderr
-        == f"error: shear reproduce needs {missing}: pip install 'shearshap[paper]'\n"
+        done.stderr == f"error: shear reproduce needs {missing}: pip install 'shearshap[paper]'\n"
     )
     assert not (tmp_path / "out").exists()
 

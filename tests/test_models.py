@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
-import polars
-import pyarrow
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
@@ -317,10 +317,10 @@ def raw_rows(dataset: Dataset, path: Path, library: str, rows: int = 300) -> Any
         test=np.arange(0),
     ).write(path)
     if library == "polars":
-        schema = dict.fromkeys(text, polars.String)
-        return polars.read_csv(path, schema_overrides=schema, infer_schema_length=None)
-    frame = pandas.read_csv(path, dtype=dict.fromkeys(text, str))
-    return pyarrow.Table.from_pandas(frame) if library == "pyarrow" else frame
+        schema = dict.fromkeys(text, pl.String)
+        return pl.read_csv(path, schema_overrides=schema, infer_schema_length=None)
+    frame = pd.read_csv(path, dtype=dict.fromkeys(text, str))
+    return pa.Table.from_pandas(frame) if library == "pyarrow" else frame
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -352,7 +352,7 @@ def test_a_classifier_has_scikit_learns_habits(
 
 def test_codes_and_words_with_blanks_around_them_are_read(german: Dataset, small: Trained) -> None:
     classifier = NetworkClassifier(small, german)
-    words = pandas.DataFrame(german.display[:2], columns=german.feature_names)
+    words = pd.DataFrame(german.display[:2], columns=german.feature_names)
     assert words["checking"][0] == "below 0 DM"
     others = words.assign(checking=["A11", f" {words['checking'][1]} "])
     np.testing.assert_array_equal(classifier.encode(others), classifier.encode(words))
@@ -361,7 +361,7 @@ def test_codes_and_words_with_blanks_around_them_are_read(german: Dataset, small
 def test_the_background_row_is_the_training_mean_and_mode(classifier: NetworkClassifier) -> None:
     dataset = classifier.dataset
     assert list(classifier.background_) == dataset.feature_names
-    encoded = classifier.encode(pandas.DataFrame([classifier.background_]))[0]
+    encoded = classifier.encode(pd.DataFrame([classifier.background_]))[0]
     training = dataset.inputs[dataset.train]
     for at, name in enumerate(dataset.feature_names):
         columns = dataset.groups[name]
@@ -378,7 +378,7 @@ def test_the_background_row_is_the_training_mean_and_mode(classifier: NetworkCla
 
 def test_categories_that_training_did_not_have_are_noted(german: Dataset, small: Trained) -> None:
     classifier = NetworkClassifier(small, german)
-    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     assert classifier.unseen(frame) == []
     assert classifier.unseen(frame.assign(purpose=["a boat", "new car", None])) == [
         "purpose: 2 of 3 cells hold a category that training did not have, such as 'a boat'"
@@ -391,7 +391,7 @@ def test_rows_that_cannot_be_read_are_refused(german: Dataset, small: Trained) -
     classifier = NetworkClassifier(small, german)
     with pytest.raises(InputError, match="rows: wanted a frame of pandas, polars or pyarrow, got"):
         classifier.predict(german.inputs[:2])
-    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     with pytest.raises(InputError, match="rows: column 'amount' is missing; german has checking,"):
         classifier.predict(frame.drop(columns="amount"))
     with pytest.raises(InputError, match="column 'amount' must hold numbers: "):
@@ -404,7 +404,7 @@ def test_a_folder_is_opened_as_a_classifier(
     assert open_folder(tmp_path) is None
     opened = open_folder(save_model(small, tmp_path))
     assert opened is not None
-    frame = pandas.DataFrame(german.display[:3], columns=german.feature_names)
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     wanted = NetworkClassifier(small, german).predict_proba(frame)
     np.testing.assert_array_equal(opened.predict_proba(frame), wanted)
     with pytest.raises(InputError, match="path: only criteo reads a file of yours"):
@@ -417,8 +417,8 @@ def test_a_folder_is_opened_as_a_classifier(
 def test_a_classifier_is_explained_on_raw_rows(german: Dataset, small: Trained) -> None:
     """The background of one raw row is the same one, encoded, of the network itself."""
     classifier = NetworkClassifier(small, german)
-    frame = pandas.DataFrame(german.display[:4], columns=german.feature_names)
-    background = classifier.encode(pandas.DataFrame([classifier.background_]))[0]
+    frame = pd.DataFrame(german.display[:4], columns=german.feature_names)
+    background = classifier.encode(pd.DataFrame([classifier.background_]))[0]
     options: dict[str, Any] = {"budget": 120, "method": "leverage"}
     numbers = frame.astype(dict.fromkeys(german.encoder.numeric, float))
     raw = explain(classifier, numbers, reference=classifier.background_, scale="logit", **options)
@@ -437,7 +437,7 @@ def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
         explanation = explain(
             deepfm.network,
             rows,
-            reference=made.reference,
+            reference=made.background,
             groups=made.groups,
             budget=400,
             method=method,
@@ -456,7 +456,7 @@ def test_derivatives_by_embeddings_rank_as_second_differences_do(
     made: Dataset, deepfm: Trained
 ) -> None:
     inputs = torch.from_numpy(made.inputs[made.test[:8]])
-    reference = torch.from_numpy(made.reference)[None]
+    reference = torch.from_numpy(made.background)[None]
     predict = predictor(deepfm.network, 1)
     game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
     by_derivatives = hessian(game).numpy()

@@ -355,9 +355,9 @@ def case(name: str, rows: int) -> Case:
     data = load(name)
     net, some = train(data, steps=600, learning_rate=1e-2).network, data.inputs[data.test[:rows]]
     exact = explain(
-        net, some, reference=data.reference, groups=data.groups, output=1, method="exact", budget=1 << len(data.groups)
+        net, some, reference=data.background, groups=data.groups, output=1, method="exact", budget=1 << len(data.groups)
     )  # fmt: skip
-    return Case(net, some, data.reference, data.groups, exact.values)
+    return Case(net, some, data.background, data.groups, exact.values)
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def same(one: Truth, other: Truth) -> None:
 def test_exact_values_are_those_of_explain(mlp: Trained, german: Dataset, tmp_path: Path) -> None:
     found = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
     wanted = explain(
-        mlp.network, german.inputs[german.test[:ROWS]], reference=german.reference, groups=german.groups,
+        mlp.network, german.inputs[german.test[:ROWS]], reference=german.background, groups=german.groups,
         budget=1 << PLAYERS, method="exact", output=1,
     )  # fmt: skip
     np.testing.assert_allclose(found.values, wanted.values, atol=1e-6)
@@ -214,7 +214,7 @@ def test_the_key_covers_all_that_the_values_depend_on(
         key(other_act),
         key(rows=3),
         key(dataset=replace(german, inputs=inputs)),
-        key(dataset=replace(german, reference=german.reference + 1)),
+        key(dataset=replace(german, background=german.background + 1)),
         key(dataset=replace(german, groups=regrouped)),
         key(output=0),
     ]

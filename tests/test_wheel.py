@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
-import shearshap, shearshap.paper.data
+sys.modules["safetensors"] = None  # of an extra: the core does without
+import shearshap, shearshap.cli, shearshap.jobs, shearshap.paper.data, shearshap.paper.networks
 from shearshap.report import Page, render
 from shearshap.paper.experiments.summaries import published_curve
 assert "<h1>" in render(Page("A page", (), (), ()))

@@ -123,7 +123,7 @@ class _Task:
         explanation = explain(
             self.trained.network,
             self.dataset.inputs[rows],
-            reference=self.dataset.reference,
+            reference=self.dataset.background,
             budget=budget,
             method=method,
             groups=self.dataset.groups,
@@ -146,7 +146,7 @@ class _Task:
         arrays = {name: weight.cpu().numpy() for name, weight in weights.items()}
         arrays["rows"] = self.dataset.inputs[self.rows]
         # Keys of earlier versions hold for as long as this word stays.
-        arrays["reference"] = self.dataset.reference
+        arrays["reference"] = self.dataset.background
 
         digest = hashlib.sha256(json.dumps(facts).encode())
         for name, array in arrays.items():

@@ -151,7 +151,7 @@ def _dataset(
         train=train,
         validation=validation,
         test=test,
-        reference=_background(inputs[train]),
+        background=_background(inputs[train]),
         source=source,
         meanings={"": MISSING},
         synthetic=bool(planted),

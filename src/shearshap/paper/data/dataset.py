@@ -30,7 +30,7 @@ class Dataset:
     train: Ints
     validation: Ints
     test: Ints
-    reference: NDArray[np.float32]  #: (d,) the background, from the training rows
+    background: NDArray[np.float32]  #: (d,) from the training rows
     source: str  #: attribution and licence
     meanings: Mapping[str, str] = field(default_factory=dict)  #: code -> how people read it
     synthetic: bool = False
@@ -94,7 +94,7 @@ def split(labels: Ints, validation: int, test: int, seed: int) -> tuple[Ints, In
     """Return the indices of train, validation and test rows, stratified by label to within a row.
 
     Each row gets a random rank within its label, divided by the label's count. Sorted by that, any
-    prefix of the rows holds each label in proportion:
+    prefix of the rows holds each label in proportion::
 
         label      a     b     a     a     b     a
         rank/count 1/8   1/4   3/8   5/8   3/4   7/8

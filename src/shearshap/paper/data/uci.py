@@ -94,7 +94,7 @@ def load(name: str, source: Source, seed: int) -> Dataset:
         train=train,
         validation=validation,
         test=test,
-        reference=mean.astype(np.float32),
+        background=mean.astype(np.float32),
         source=source.attribution,
         meanings=source.meanings,
     )

@@ -62,7 +62,7 @@ class Subject:
         return explain(
             self.trained.network,
             self.inputs[rows],
-            reference=self.dataset.reference,
+            reference=self.dataset.background,
             groups=self.dataset.groups,
             output=output,
             budget=budget,
@@ -76,7 +76,7 @@ class Subject:
         return model_game(
             self.trained.network,
             self.inputs[rows],
-            reference=self.dataset.reference,
+            reference=self.dataset.background,
             groups=self.dataset.groups,
             output=LOGIT,
         )

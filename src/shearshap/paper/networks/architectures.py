@@ -59,7 +59,7 @@ class DeepFM(nn.Module):
 
     An input's embedding holds its first-order weight and its factors. That of a number is a learnt
     vector times the number. That of a category is a row of a table, found by the category's index,
-    which the input holds as a float:
+    which the input holds as a float::
 
         input        numbers [0.3, -1.2]   categories [2., 0.], of 3 and 4 kinds
         embedding    0.3 * weights[0], -1.2 * weights[1], table[0 + 2], table[3 + 0]
