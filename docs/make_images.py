@@ -40,7 +40,7 @@ def census_explanation() -> Explanation:
     network = networks.train(census, steps=1_000, seed=0).network
     explainer = Explainer(
         network,
-        census.reference,
+        census.background,
         groups=census.groups,
         output=1,
         scale="probability",

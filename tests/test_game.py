@@ -155,7 +155,7 @@ def test_the_model_is_given_back_as_it_was_after_an_error() -> None:
     net = Broken().train()
     with pytest.raises(
         ModelError,
-        match=r"the model failed on inputs of shape \(16, 3\): ValueError: no \(first on row 0 with 0 of 3",
+        match=r"the model failed on inputs of shape \(4, 3\): ValueError: no \(first on row 0 with 0 of 3",
     ):
         explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
     assert net.training

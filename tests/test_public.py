@@ -1,6 +1,8 @@
 """The public names, pinned."""
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,37 +13,35 @@ from shearshap.paper.baselines import BASELINES
 
 def test_the_public_names() -> None:
     assert shearshap.__all__ == [
-        "METHODS", "BudgetError", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
+        "METHODS", "Auto", "BudgetError", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
         "model_game",
     ]  # fmt: skip
 
 
 def test_the_signatures_that_stay() -> None:
-    assert list(inspect.signature(shearshap.explain).parameters) == [
-        "model", "rows", "reference", "budget", "method", "groups", "output", "scale", "tol", "interactions", "batch_size",
-        "device", "seed", "progress",
+    def parameters(function: Callable[..., Any]) -> list[str]:
+        return list(inspect.signature(function).parameters)
+
+    assert parameters(shearshap.explain) == [
+        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "tol",
+        "interactions", "deadline", "batch_size", "device", "seed", "progress", "reference",
     ]  # fmt: skip
-    assert list(inspect.signature(shearshap.Explainer).parameters) == [
+    assert parameters(shearshap.Explainer) == [
         "model", "background", "method", "groups", "output", "scale", "feature_names", "output_names", "batch_size",
         "device", "seed",
     ]  # fmt: skip
-    assert list(inspect.signature(shearshap.Explainer.__call__).parameters) == [
-        "self", "rows", "budget", "tol", "interactions", "progress", "max_evals", "silent",
+    run = ["budget", "tol", "interactions", "deadline", "index", "progress"]
+    assert parameters(shearshap.Explainer.__call__) == ["self", "rows", *run, "max_evals", "silent"]
+    assert parameters(shearshap.Explainer.stream) == ["self", "rows", *run]
+    assert parameters(shearshap.explain_game) == [
+        "value", "players", "budget", "method", "tol", "interactions", "seed",
     ]  # fmt: skip
-    assert list(inspect.signature(shearshap.explain_game).parameters) == [
-        "value",
-        "players",
-        "budget",
-        "method",
-        "tol",
-        "interactions",
-        "seed",
-    ]
 
 
 def test_the_methods_and_what_they_promise() -> None:
     assert {name: sorted(method.promises) for name, method in shearshap.METHODS.items()} == {
+        "auto": ["efficiency", "pairwise"],
         "exact": ["efficiency", "null-player", "pairwise", "unbiased"],
         "shear": ["null-player", "pairwise"],
         "shear-unbiased": ["null-player", "pairwise", "unbiased"],

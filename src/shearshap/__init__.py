@@ -12,6 +12,7 @@ from shearshap.explainer import Explainer, explain, explain_game, model_game
 from shearshap.explanation import Explanation
 from shearshap.methods import (
     METHODS,
+    Auto,
     Exact,
     Kernel,
     Kriging,
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "Auto",
     "BudgetError",
     "Exact",
     "Explainer",
