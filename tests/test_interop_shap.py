@@ -47,7 +47,7 @@ def _seeded_and_closed() -> Iterator[None]:
 def explanation(
     *, outputs: tuple[int, ...] = (), errors: bool = True, words: bool = False, rows: int = ROWS
 ) -> Explanation:
-    """Shares of which those of "pay" are largest, then "sex", "age" and "job"."""
+    """Values that are largest for "pay", then "sex", "age" and "job"."""
     rng = np.random.default_rng(0)
     size = np.array([0.5, 0.1, 3.0, 1.0]).reshape(4, *[1] * len(outputs))
     values = rng.normal(size=(rows, 4, *outputs)) * size
@@ -93,8 +93,8 @@ def labels(axes: Any) -> list[str]:
     return [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
 
 
-def by_size(shares: Any) -> list[str]:
-    return [NAMES[player] for player in np.argsort(-np.abs(shares))]
+def by_size(values: Any) -> list[str]:
+    return [NAMES[player] for player in np.argsort(-np.abs(values))]
 
 
 def texts(figure: Any = None) -> str:

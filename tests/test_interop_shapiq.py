@@ -46,7 +46,7 @@ def _closed_figures() -> Iterator[None]:
     plt.close("all")
 
 
-def shares(values: Any) -> Floats:
+def values_of(values: Any) -> Floats:
     return np.array([values[(player,)] for player in range(values.n_players)])
 
 
@@ -62,7 +62,16 @@ def test_every_method_is_an_approximator_that_keeps_its_budget(name: str) -> Non
         there = explain_game(table_game(table), players=PLAYERS, budget=budget, method=name, seed=3)
         assert 0 < game.count <= budget
         assert answer.estimation_budget == game.count
-        np.testing.assert_allclose(shares(answer), there.values[0])
+        np.testing.assert_allclose(values_of(answer), there.values[0])
+
+
+def test_every_approximator_can_be_imported_by_its_name() -> None:
+    module = importlib.import_module("shearshap.interop.shapiq")
+    assert APPROXIMATORS.keys() == METHODS.keys()
+    for name, approximator in APPROXIMATORS.items():
+        assert approximator.__name__ == name.title().replace("-", "")
+        assert getattr(module, approximator.__name__) is approximator
+    assert not hasattr(module, "Nothing")
 
 
 def test_an_answer_says_what_it_is() -> None:
@@ -76,7 +85,7 @@ def test_an_answer_says_what_it_is() -> None:
     )
     assert answer.baseline_value == answer[()] == table[0]
     assert not answer.estimated
-    np.testing.assert_allclose(shares(answer), exact_shares(table), atol=1e-12)
+    np.testing.assert_allclose(values_of(answer), exact_shares(table), atol=1e-12)
     assert Leverage(n=PLAYERS)(30, table_game(table)).estimated
 
 
@@ -84,14 +93,14 @@ def test_methods_with_options_are_taken_as_instances() -> None:
     method, value = ShearMethod(unbiased=True), table_game(smooth_table(PLAYERS))
     answer = Shapley(n=PLAYERS, method=method, random_state=0).approximate(60, value)
     there = explain_game(value, players=PLAYERS, budget=60, method=method)
-    np.testing.assert_allclose(shares(answer), there.values[0])
+    np.testing.assert_allclose(values_of(answer), there.values[0])
 
 
 def test_a_random_state_is_kept_from_call_to_call_and_none_is_none() -> None:
     value = table_game(random_table(PLAYERS))
 
     def twice(approximator: Any) -> bool:
-        first, again = (shares(approximator.approximate(40, value)) for _ in range(2))
+        first, again = (values_of(approximator.approximate(40, value)) for _ in range(2))
         return bool(np.array_equal(first, again))
 
     assert twice(Leverage(n=PLAYERS, random_state=5))
@@ -105,7 +114,9 @@ def test_shapiq_games_are_games() -> None:
     game = shapiq.Game(n_players=PLAYERS, normalize=False)
     table = random_table(PLAYERS)
     game.value_function = table_game(table)
-    np.testing.assert_allclose(shares(Kriging(n=PLAYERS)(64, game)), exact_shares(table), atol=1e-9)
+    np.testing.assert_allclose(
+        values_of(Kriging(n=PLAYERS)(64, game)), exact_shares(table), atol=1e-9
+    )
 
 
 def test_a_budget_too_small_is_told() -> None:
@@ -137,13 +148,13 @@ def test_shapiqs_explainers_take_them(explainer: str) -> None:
             "theirs": "regression",
         }.items()
     }
-    exact = shares(explain_with["theirs"].explain(rows[0], budget=32))
+    exact = values_of(explain_with["theirs"].explain(rows[0], budget=32))
     np.testing.assert_allclose(
-        shares(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8
+        values_of(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8
     )
     answers = explain_with["ours"].explain_X(rows[:2], budget=5 * 32 + 18)
     assert [answer.index for answer in answers] == ["SV", "SV"]
-    np.testing.assert_allclose(shares(answers[0]), exact, atol=0.2)
+    np.testing.assert_allclose(values_of(answers[0]), exact, atol=0.2)
 
 
 def explanation(*, outputs: tuple[int, ...] = (), interactions: bool = False) -> Explanation:
@@ -176,7 +187,7 @@ def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> Non
         30,
     )
     assert there[()] == there.baseline_value == own.base_values[2]
-    np.testing.assert_array_equal(shares(there), own.values[2])
+    np.testing.assert_array_equal(values_of(there), own.values[2])
 
 
 @pytest.mark.parametrize("outputs", [(), (2,)])
@@ -249,7 +260,9 @@ def test_shapiqs_plots_of_many_rows(plot: str, interactions: bool) -> None:
 def test_without_shapiq_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shapiq.approximator.base", None)
     monkeypatch.delitem(sys.modules, "shearshap.interop.shapiq")
-    with pytest.raises(ImportError, match=r"shearshap\.interop\.shapiq needs shapiq: pip install shapiq"):
+    with pytest.raises(
+        ImportError, match=r"shearshap\.interop\.shapiq needs shapiq: pip install shapiq"
+    ):
         importlib.import_module("shearshap.interop.shapiq")
     monkeypatch.setitem(sys.modules, "shapiq", None)
     with pytest.raises(InputError, match="to_shapiq needs shapiq: pip install shapiq"):

@@ -145,13 +145,13 @@ def _whole_array(name: str, own: Axes, parts: Sequence["DataclassInstance"]) -> 
 
 
 def _padded(array: NDArray[Any], own: Axes, players: int) -> NDArray[Any]:
-    """Return an array with so many players, where it has fewer.
+    """Return an array extended to a number of players.
 
-    A part of 2 players beside one of 3, with axes "rp" and "rpp":
+    One row of 2 players, extended to 3; a dot is the fill:
 
-        a b    a b .        a b    a b .
-                            c d    c d .
-                                   . . .
+        "rp"    a b  ->  a b .        "rpp"   a b  ->  a b .
+                                              c d      c d .
+                                                       . . .
     """
     lengths = zip(own.letters, array.shape, strict=False)
     shape = tuple(players if letter == "p" else length for letter, length in lengths)

@@ -114,8 +114,8 @@ class Explanation:
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
-    #: what the labels are called
-    index_name: str | None = field(default=None, metadata=joined(_common))
+    #: what the labels are called; of labels with several levels, a tuple of names
+    index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: sentences about the result, such as warnings
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
 

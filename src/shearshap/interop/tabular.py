@@ -100,8 +100,8 @@ def wide(explanation: "Explanation", backend: str) -> Any:
     if backend == "pandas":
         return _table(columns, backend).set_axis(_pandas_index(explanation), axis="index")
 
-    name = explanation.index_name or "row"
-    if name in columns:
+    name = explanation.index_name
+    if not isinstance(name, str) or name in columns:
         name = "row"
     return _table({name: _labels(explanation)} | columns, backend)
 
@@ -196,8 +196,11 @@ def _pandas_index(explanation: "Explanation") -> Any:
     """Return the rows' labels as an index of pandas; tuples make one of several levels."""
     import pandas as pd
 
-    index = pd.Index(explanation.index)
-    return index.rename(explanation.index_name) if index.nlevels == 1 else index
+    labels = explanation.index
+    name = explanation.index_name
+    if not len(labels) or not all(isinstance(label, tuple) for label in labels):
+        return pd.Index(labels, name=name)
+    return pd.MultiIndex.from_tuples(labels, names=name if isinstance(name, tuple) else None)
 
 
 def _errors(explanation: "Explanation") -> NDArray[np.float64]:

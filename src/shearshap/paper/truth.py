@@ -95,10 +95,9 @@ def _check(trained: Trained, dataset: Dataset, rows: int, tolerance: float) -> N
     if trained.config != config_for(dataset, trained.config.activation):
         raise InputError(
             f"the network does not fit the data set: it was trained on {trained.dataset!r} (seed "
-            f"{trained.seed}), with "
-            f"{trained.config.inputs} inputs; {dataset.name!r} here has "
-            f"{dataset.inputs.shape[1]}, or other "
-            "categories; load the data set with the network's seed, and from the same file"
+            f"{trained.seed}), with {trained.config.inputs} inputs; {dataset.name!r} here has "
+            f"{dataset.inputs.shape[1]}, or other categories; load the data set with the network's "
+            "seed, and from the same file"
         )
 
 
