@@ -701,7 +701,8 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
         torch.tensor([[2, 5, 6, 7, 8, 3]])
     )
     np.testing.assert_allclose(bare.values[:, 1:5], pair.values, atol=1e-6)
-    np.testing.assert_allclose(bare.values[:, [0, 5]], 0, atol=1e-9)
+    # the ends are asked in a batch of their own, where single precision rounds otherwise
+    np.testing.assert_allclose(bare.values[:, [0, 5]], 0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def test_rows_are_explained_together_shap_217_835_2328_1897_4194() -> None:
     model = Counting()
     answer = Explainer(model, np.zeros(5))(ROWS, budget=32)
     assert answer.values.shape == (40, 5)
-    assert len(model.sizes) <= 3  # a first block, then all the rest: not one call a row
+    # a first block, then all the rest, the ends of each before the others: not one call a row
+    assert len(model.sizes) <= 4
     assert sum(model.sizes) == 40 * 32
 
 

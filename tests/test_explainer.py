@@ -465,7 +465,7 @@ def test_a_model_that_fails_only_on_large_batches_is_told_as_it_is() -> None:
             raise ValueError("one at a time")
         return np.asarray(x.sum(axis=1))
 
-    with pytest.raises(ModelError, match=r"inputs of shape \(96, 4\): ValueError: one at a time$"):
+    with pytest.raises(ModelError, match=r"inputs of shape \(12, 4\): ValueError: one at a time$"):
         Explainer(model, ZEROS)(ROWS, budget=16)
 
 

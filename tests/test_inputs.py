@@ -84,7 +84,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
             {"budget": 31, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError,
             "exact needs at least 48 evaluations a row for 4 players (16 coalitions of 3 background rows each), got 31",
         ),
-        ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: exact, shear,"),
+        ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: auto, exact, shear,"),
         ({"method": Shear}, MethodError, "method: wanted a name or an instance such as Shear(), got <class"),
         ({"method": 3}, MethodError, "method: wanted a name or an instance such as Shear(), got 3"),
         ({"output": 1.5}, InputError, "output: wanted a class's index or name, several, or a function of the model's output; got 1.5"),
@@ -110,14 +110,14 @@ def test_bad_input_is_refused_before_any_work(
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (lambda x: x[:, :, None], ModelError, "the model returned shape (80, 4, 1) for 80 rows; wanted (80,) or (80, k)"),
-        (lambda x: x.sum(), ModelError, "the model returned shape () for 80 rows"),
+        (lambda x: x[:, :, None], ModelError, "the model returned shape (10, 4, 1) for 10 rows; wanted (10,) or (10, k)"),
+        (lambda x: x.sum(), ModelError, "the model returned shape () for 10 rows"),
         (lambda x: (x[:, 0], x[:, 1]), ModelError, "the model returned a tuple, which is not an array of numbers"),
-        (lambda x: x[:3, 0], ModelError, "the model returned shape (3,) for 80 rows"),
+        (lambda x: x[:3, 0], ModelError, "the model returned shape (3,) for 10 rows"),
         (lambda _: "text", ModelError, "the model returned a str, which is not an array of numbers"),
         (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), ModelError, "the model returned nan for row 0 with 0 of 4 players present"),
         (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), ModelError, "with 3 of 4 players present"),
-        (lambda x: x @ np.ones(5), ModelError, "the model failed on inputs of shape (80, 4):"),
+        (lambda x: x @ np.ones(5), ModelError, "the model failed on inputs of shape (10, 4):"),
         ("model.pt", InputError, "model: wanted a torch.nn.Module, a scikit-learn estimator"),
         ("model.pt", InputError, "or a function of a numpy array or frame; got str 'model.pt'; load the file first"),
         (object(), InputError, "got object"),
@@ -141,7 +141,7 @@ def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
 
 
 def test_the_width_a_module_wants_is_named() -> None:
-    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(16, 3\)"):
+    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(4, 3\)"):
         explain(network(4), np.ones((2, 3)), reference=np.zeros(3), budget=8)
 
 
@@ -176,7 +176,7 @@ def test_output_out_of_range() -> None:
         ({"value": 3}, InputError, "value: wanted a function of coalitions (c, p), got int"),
         ({"players": 0}, InputError, "players: wanted a positive integer, got 0"),
         ({"value": lambda z: z}, None, ""),
-        ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 8 coalitions; wanted (8,) or (8, k)"),
+        ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 6 coalitions; wanted (6,) or (6, k)"),
         ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the model returned nan for row 0 with 0 of 3 players"),
     ],
 )  # fmt: skip
