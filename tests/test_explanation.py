@@ -20,7 +20,7 @@ from shearshap import Explanation, InputError, explain
 from shearshap.archive import decoded, encoded
 from shearshap.axes import axes, declared
 from shearshap.explanation import Floats
-from shearshap.gaussian.process import Calibration
+from shearshap.gaussian import Calibration
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
 
