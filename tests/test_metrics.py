@@ -338,31 +338,31 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         absolute_error,
         (np.ones((2, 3, 4)), TWO),
-        "shares: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
+        "values: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
     ),
     (ranking_accuracy, (TWO, np.ones(3)), "truth: wanted shape (r, p), got (3,); for a single row pass values[None]"),
-    (absolute_error, (np.float64(1), TWO), "shares: wanted shape (r, p), got (); pass explanation.values"),
-    (absolute_error, (np.ones((0, 3)), TWO), "shares: wanted shape (r, p), got (0, 3); pass explanation.values"),
+    (absolute_error, (np.float64(1), TWO), "values: wanted shape (r, p), got (); pass explanation.values"),
+    (absolute_error, (np.ones((0, 3)), TWO), "values: wanted shape (r, p), got (0, 3); pass explanation.values"),
     (
         ranking_accuracy,
         (TWO, np.ones((4, 3))),
-        "truth: wanted the shape of shares, (2, 3), got (4, 3); compare the same rows and players, in the same order",
+        "truth: wanted the shape of values, (2, 3), got (4, 3); compare the same rows and players, in the same order",
     ),
     (
         faithfulness,
         (TWO, np.ones((2, 4))),
-        "effects: wanted the shape of shares, (2, 3), got (2, 4); compare the same rows and players, in the same order",
+        "effects: wanted the shape of values, (2, 3), got (2, 4); compare the same rows and players, in the same order",
     ),
     (
         faithfulness,
         ([[1.0, 2.0], [3.0, math.inf]], [[1.0, 2.0], [3.0, 4.0]]),
-        "shares: wanted finite numbers, got inf at row 1, player 1; leave such rows out and say so",
+        "values: wanted finite numbers, got inf at row 1, player 1; leave such rows out and say so",
     ),
-    (absolute_error, ([["a", "b"]], TWO), "shares: wanted numbers, got an array of <U1"),
+    (absolute_error, ([["a", "b"]], TWO), "values: wanted numbers, got an array of <U1"),
     (
         monotonicity,
         (TWO, FunctionGame(lambda z: z[:, 0], 3)),
-        "game: wanted the 2 rows and 3 players of shares, got 1 rows and 3 players; "
+        "game: wanted the 2 rows and 3 players of values, got 1 rows and 3 players; "
         "take the rows that were explained: game.take(slice(...))",
     ),
     (
