@@ -5,7 +5,7 @@
 
 A seed decides the split, the first weights and the batches. For criteo-synthetic,
 cross-contribution at DeepFM's embeddings (the mean over 300 test rows) ranks all pairs of features;
-the AUC is the chance that a planted pair stands above a pair that shares no planted interaction.
+the AUC is the chance that a planted pair stands above a pair that no planted interaction joins.
 """
 
 import argparse

@@ -118,13 +118,16 @@ def median(estimates: pa.Table, metric: str, n: int) -> float:
 
 
 def speeds(timings: pa.Table) -> tuple[Ints, Floats]:
-    """Return n and rows a second of one method on one data set: the median over its timings."""
+    """Return n and rows a second of one method on one data set: the median over its timings.
+
+    Both are empty where it was not timed.
+    """
     n = column(timings, "n")
+    rows = column(timings, "rows")
     seconds = column(timings, "seconds")
-    rows = int(column(timings, "rows")[0])
     every_n = np.unique(n)
     medians = [float(np.median(seconds[n == each])) for each in every_n]
-    return every_n, np.array([throughput(rows, each) for each in medians])
+    return every_n, np.array([throughput(int(rows[0]), each) for each in medians])
 
 
 @dataclass(frozen=True)
