@@ -1,5 +1,4 @@
-"""Error against evaluations, every method in the fair protocol, on networks trained on bundled
-data.
+"""Error against evaluations of every method, on networks trained on bundled data.
 
     python benchmarks/accuracy.py            every network, two seeds of each
     python benchmarks/accuracy.py --quick    one seed, fewer rows
@@ -7,7 +6,7 @@ data.
 Networks are 64-64 with ReLU or GELU, trained on the package's census (13 players) and bank (16),
 and on scikit-learn's wine (13 players, its 13 columns) and digits (16 players, 2 x 2 patches of the
 8 x 8 image); the explained output is one logit. The truth is exact: all 2^p coalitions. Errors are
-means over rows of the mean absolute error of a row's shares. N evaluations a player are a budget of
+means over rows of the mean absolute error of a row's values. N evaluations a player are a budget of
 N p + 2, base value and prediction included, as in the paper.
 """
 
@@ -22,14 +21,13 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from setting import machine, table
-from shearshap import METHODS, Explanation, explain
+from setting import EVERY_METHOD, SAMPLING, machine, table
+from shearshap import Explanation, explain
 from shearshap.paper import networks as models
 from shearshap.paper.data import load
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
-FAIR = [name for name in METHODS if name != "exact" and not name.endswith(("-paper", "-authors"))]
 
 
 @dataclass(frozen=True)
@@ -39,17 +37,37 @@ class Setting:
     name: str
     network: nn.Module
     rows: Any
-    reference: Any
+    background: Any
     groups: Any
     output: int
     players: int
 
-    def explain(self, budget: int, method: str, seed: int = 0) -> Explanation:
+    def budget(self, each: int) -> int:
+        """Return the budget of so many evaluations a player."""
+        return 2 + each * self.players
+
+    def explain(
+        self,
+        budget: int,
+        method: str,
+        seed: int = 0,
+        *,
+        tol: float | None = None,
+        interactions: bool = False,
+    ) -> Explanation:
         """Return the rows' explanation."""
         return explain(
-            self.network, self.rows, reference=self.reference, groups=self.groups, output=self.output,
-            budget=budget, method=method, seed=seed,
-        )  # fmt: skip
+            self.network,
+            self.rows,
+            reference=self.background,
+            groups=self.groups,
+            output=self.output,
+            budget=budget,
+            method=EVERY_METHOD[method],
+            seed=seed,
+            tol=tol,
+            interactions=interactions,
+        )
 
 
 def data(name: str) -> tuple[Any, Any, Any, int]:
@@ -73,7 +91,8 @@ def train(inputs: Any, labels: Any, activation: type[nn.Module], seed: int) -> n
         nn.Linear(64, labels.max() + 1),
     )
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
-    x, y = torch.tensor(inputs, dtype=torch.float32), torch.tensor(labels)
+    x = torch.tensor(inputs, dtype=torch.float32)
+    y = torch.tensor(labels)
     for _ in range(200):
         for batch in torch.randperm(len(x)).split(64):
             optimiser.zero_grad()
@@ -83,20 +102,33 @@ def train(inputs: Any, labels: Any, activation: type[nn.Module], seed: int) -> n
 
 
 def settings(seeds: int, rows: int) -> list[Setting]:
-    kinds = [(kind, seed) for kind in ACTIVATIONS for seed in range(seeds)]
-    tables = [table_setting(name, *kind, rows) for name in ("census", "bank") for kind in kinds]
-    return tables + [
-        small_setting(name, *kind, rows) for name in ("wine", "digits") for kind in kinds
+    """Return every network to measure on."""
+    makers = {
+        "census": table_setting,
+        "bank": table_setting,
+        "wine": small_setting,
+        "digits": small_setting,
+    }
+    return [
+        make(name, kind, seed, rows)
+        for name, make in makers.items()
+        for kind in ACTIVATIONS
+        for seed in range(seeds)
     ]
 
 
 def table_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
     """Return the paper's network on one of its data sets."""
     dataset = load(name, seed=seed)
-    network = models.train(dataset, activation=kind, seed=seed).network
-    groups, test = list(dataset.groups.values()), dataset.inputs[dataset.test[:rows]]
+    groups = list(dataset.groups.values())
     return Setting(
-        f"{name} {kind} {seed}", network, test, dataset.background, groups, 1, len(groups)
+        name=f"{name} {kind} {seed}",
+        network=models.train(dataset, activation=kind, seed=seed).network,
+        rows=dataset.inputs[dataset.test[:rows]],
+        background=dataset.background,
+        groups=groups,
+        output=1,
+        players=len(groups),
     )
 
 
@@ -106,10 +138,14 @@ def small_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
     x, test, y, _ = train_test_split(
         inputs, labels, test_size=0.3, random_state=seed, stratify=labels
     )
-    players = inputs.shape[1] if groups is None else int(groups.max()) + 1
-    network = train(x, y, ACTIVATIONS[kind], seed)
     return Setting(
-        f"{name} {kind} {seed}", network, test[:rows], x.mean(axis=0), groups, output, players
+        name=f"{name} {kind} {seed}",
+        network=train(x, y, ACTIVATIONS[kind], seed),
+        rows=test[:rows],
+        background=x.mean(axis=0),
+        groups=groups,
+        output=output,
+        players=inputs.shape[1] if groups is None else int(groups.max()) + 1,
     )
 
 
@@ -128,22 +164,23 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one seed and 20 rows")
     quick = parser.parse_args().quick
     print(f"{machine()}\n")
-    tried = settings(seeds=1 if quick else 2, rows=20 if quick else 50)
-    truths = [setting.explain(1 << setting.players, "exact") for setting in tried]
+    measured = settings(seeds=1 if quick else 2, rows=20 if quick else 50)
+    truths = [setting.explain(1 << setting.players, "exact") for setting in measured]
     for each in EVALUATIONS_A_PLAYER:
         print(
             f"\n{each} evaluations a player: the mean absolute error over that of leverage, and "
             "leverage's own\n"
         )
-        cells = [row(setting, truth, each) for setting, truth in zip(tried, truths, strict=True)]
-        print(table(["", *FAIR, "leverage's error"], cells))
+        cells = [row(setting, truth, each) for setting, truth in zip(measured, truths, strict=True)]
+        print(table(["", *SAMPLING, "leverage's error"], cells))
 
 
 def row(setting: Setting, truth: Explanation, each: int) -> list[str]:
     """Return the cells of one network at so many evaluations a player."""
-    found = {name: error(setting, truth, name, each * setting.players + 2) for name in FAIR}
-    base = found["leverage"]
-    return [setting.name, *(f"{miss / base:.2f}" for miss in found.values()), f"{base:.1e}"]
+    errors = {name: error(setting, truth, name, setting.budget(each)) for name in SAMPLING}
+    base = errors["leverage"]
+    ratios = [f"{size / base:.2f}" for size in errors.values()]
+    return [setting.name, *ratios, f"{base:.1e}"]
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""Error of pairwise interactions against evaluations, beside shapiq's estimators, on networks
-trained on bundled data.
+"""Error of pairwise interactions against evaluations, beside shapiq's estimators.
 
     python benchmarks/interactions.py            census, bank, wine and digits
     python benchmarks/interactions.py --quick    wine alone, fewer rows
 
-The networks of accuracy.py. The index is k-SII of order 2; its truth is exact, from all 2^p
-coalitions. Errors are the mean absolute error over pairs of players. Every estimator gets the same
-budget, N evaluations a player and two, and shapiq's regressions their complement pairs.
+The networks are those of accuracy.py. The index is k-SII of order 2; its truth is exact, from all
+2^p coalitions. Errors are the mean absolute error over pairs of players. Every estimator gets the
+same budget, N evaluations a player and two, and shapiq's regressions their complement pairs.
 """
 
 import argparse
@@ -19,7 +18,7 @@ import torch
 
 from accuracy import EVALUATIONS_A_PLAYER, Setting, small_setting, table_setting
 from setting import machine, table
-from shearshap import explain, model_game
+from shearshap import model_game
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 OURS = ("kriging", "leverage")
@@ -27,10 +26,7 @@ OURS = ("kriging", "leverage")
 
 def ours(setting: Setting, method: str, budget: int) -> Floats:
     """Return the interactions (r, p, p) that one of our methods estimates."""
-    answer = explain(
-        setting.network, setting.rows, reference=setting.reference, groups=setting.groups, output=setting.output,
-        budget=budget, method=method, interactions=True,
-    )  # fmt: skip
+    answer = setting.explain(budget, method, interactions=True)
     assert answer.interactions is not None
     assert answer.evaluations <= budget
     return answer.interactions
@@ -41,63 +37,60 @@ def peers() -> dict[str, Callable[[int, int], Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import shapiq
-    told: dict[str, Any] = {"max_order": 2, "index": "k-SII"}
+    index: dict[str, Any] = {"max_order": 2, "index": "k-SII"}
+    paired: dict[str, Any] = {**index, "pairing_trick": True}
     return {
-        "KernelSHAPIQ": lambda n, seed: shapiq.KernelSHAPIQ(
-            n=n, pairing_trick=True, random_state=seed, **told
-        ),
+        "KernelSHAPIQ": lambda n, seed: shapiq.KernelSHAPIQ(n=n, random_state=seed, **paired),
         "InconsistentKernelSHAPIQ": lambda n, seed: shapiq.InconsistentKernelSHAPIQ(
-            n=n, pairing_trick=True, random_state=seed, **told
+            n=n, random_state=seed, **paired
         ),
         "PermutationSamplingSII": lambda n, seed: shapiq.PermutationSamplingSII(
-            n=n, random_state=seed, **told
+            n=n, random_state=seed, **index
         ),
     }
 
 
 def theirs(setting: Setting, make: Callable[[int, int], Any], budget: int) -> Floats:
     """Return the interactions (r, p, p) that one of shapiq's estimators finds, row by row."""
-    found = np.zeros((len(setting.rows), setting.players, setting.players))
+    estimated = np.zeros((len(setting.rows), setting.players, setting.players))
     options: Any = {
-        "reference": setting.reference,
+        "reference": setting.background,
         "groups": setting.groups,
         "output": setting.output,
     }
-    for at, row in enumerate(setting.rows):
+    for number, row in enumerate(setting.rows):
         with model_game(setting.network, row[None], **options) as game, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            told = make(setting.players, at).approximate(budget, _value(game))
-        for pair, number in told.dict_values.items():
-            if len(pair) == 2:
-                found[at, pair[0], pair[1]] = found[at, pair[1], pair[0]] = number
-    return found
+            answer = make(setting.players, number).approximate(budget, _value(game))
+        for members, size in answer.dict_values.items():
+            if len(members) == 2:
+                i, j = members
+                estimated[number, i, j] = size
+                estimated[number, j, i] = size
+    return estimated
 
 
 def _value(game: Any) -> Callable[[Any], Floats]:
     def value(coalitions: Any) -> Floats:
-        asked = torch.from_numpy(np.atleast_2d(coalitions).astype(bool))
-        return np.asarray(game(asked[None])[0, :, 0].numpy())
+        sets = torch.from_numpy(np.atleast_2d(coalitions).astype(bool))
+        return np.asarray(game(sets[None])[0, :, 0].numpy())
 
     return value
 
 
-def error(found: Floats, truth: Floats) -> float:
+def error(estimated: Floats, truth: Floats) -> float:
     """Return the mean absolute error over pairs."""
-    upper = np.triu_indices(truth.shape[1], 1)
-    return float(np.abs(found - truth)[:, upper[0], upper[1]].mean())
+    i, j = np.triu_indices(truth.shape[1], 1)
+    return float(np.abs(estimated - truth)[:, i, j].mean())
 
 
 def row(setting: Setting, truth: Floats, each: int) -> list[str]:
     """Return the cells of one network at so many evaluations a player."""
-    budget = each * setting.players + 2
-    misses = [error(ours(setting, method, budget), truth) for method in OURS]
-    misses += [error(theirs(setting, make, budget), truth) for make in peers().values()]
-    return [
-        setting.name,
-        str(each),
-        *(f"{miss:.1e}" for miss in misses),
-        f"{min(misses[2:]) / misses[0]:.1f}",
-    ]
+    budget = setting.budget(each)
+    own = [error(ours(setting, method, budget), truth) for method in OURS]
+    peer = [error(theirs(setting, make, budget), truth) for make in peers().values()]
+    errors = [f"{size:.1e}" for size in (*own, *peer)]
+    return [setting.name, str(each), *errors, f"{min(peer) / own[0]:.1f}"]
 
 
 def main() -> None:
@@ -107,19 +100,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="wine alone, and 4 rows")
     quick = parser.parse_args().quick
     rows = 4 if quick else 10
-    tried = [small_setting("wine", "relu", 0, rows)]
-    if not quick:
-        tables = [
-            table_setting(name, kind, 0, rows)
-            for name in ("census", "bank")
-            for kind in ("relu", "gelu")
-        ]
-        tried = [*tables, *tried, small_setting("digits", "relu", 0, rows)]
     print(f"{rows} rows; {machine()}\n")
-    truths = [ours(setting, "exact", 1 << setting.players) for setting in tried]
-    cells = [row(setting, truth, each) for setting, truth in zip(tried, truths, strict=True)
-             for each in EVALUATIONS_A_PLAYER]  # fmt: skip
+    cells = []
+    for setting in settings(rows, quick=quick):
+        truth = ours(setting, "exact", 1 << setting.players)
+        cells += [row(setting, truth, each) for each in EVALUATIONS_A_PLAYER]
     print(table(["", "N", *OURS, *peers(), "best of shapiq over kriging"], cells))
+
+
+def settings(rows: int, *, quick: bool) -> list[Setting]:
+    """Return the networks to measure on."""
+    wine = small_setting("wine", "relu", 0, rows)
+    if quick:
+        return [wine]
+    tables = [
+        table_setting(name, kind, 0, rows)
+        for name in ("census", "bank")
+        for kind in ("relu", "gelu")
+    ]
+    return [*tables, wine, small_setting("digits", "relu", 0, rows)]
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ EVALUATIONS = (8, 16, 32, 64, 128)
 
 def microseconds(method: str, rows: int, each: int) -> str:
     """Return the time of one evaluation of one row, everything included."""
-    net, inputs, reference = census_like()
+    net, inputs, background = census_like()
     budget = each * PLAYERS + 2
 
     def run() -> object:
         return explain(
             net,
             inputs[:rows],
-            reference=reference,
+            reference=background,
             budget=budget,
             groups=GROUPS,
             output=1,
@@ -35,15 +35,14 @@ def main() -> None:
         f"Microseconds for each evaluation of each row: level where cost is linear. {machine()}\n"
     )
     print("Rows, at 16 evaluations a player:\n")
-    print(
-        table(
-            ["", *map(str, ROWS)],
-            [[m, *(microseconds(m, rows, 16) for rows in ROWS)] for m in METHODS],
-        )
-    )
+    by_rows = [[name, *(microseconds(name, rows, 16) for rows in ROWS)] for name in METHODS]
+    print(table(["", *map(str, ROWS)], by_rows))
+
     print("\nEvaluations a player, at 1000 rows:\n")
-    few = [[m, *(microseconds(m, 1000, each) for each in EVALUATIONS)] for m in METHODS]
-    print(table(["", *map(str, EVALUATIONS)], few))
+    by_budget = [
+        [name, *(microseconds(name, 1000, each) for each in EVALUATIONS)] for name in METHODS
+    ]
+    print(table(["", *map(str, EVALUATIONS)], by_budget))
 
 
 if __name__ == "__main__":

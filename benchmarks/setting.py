@@ -1,27 +1,36 @@
-"""What the benchmarks share: the Census-like network, timing and tables."""
+"""What the benchmarks have in common: methods, the Census-like network, timing and tables."""
 
 import os
 import platform
 import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-INPUTS, PLAYERS, BUDGET = 107, 13, 208
+from shearshap import METHODS
+from shearshap.methods.base import Method
+from shearshap.paper.baselines import BASELINES
+
+EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
+SAMPLING = [name for name in METHODS if name not in ("exact", "auto")]
+
+# the Census-like network
+INPUTS = 107
+PLAYERS = 13
+BUDGET = 208
 GROUPS = [[i] for i in range(5)] + [
     block.tolist() for block in np.array_split(np.arange(5, INPUTS), 8)
 ]
 
 
-def census_like() -> tuple[
-    nn.Sequential, np.ndarray[Any, np.dtype[np.float32]], np.ndarray[Any, np.dtype[np.float32]]
-]:
-    """Return a 64-64-2 network on 107 inputs (5 numbers, 8 one-hot blocks), 200 000 rows and a
-    reference row.
+def census_like() -> tuple[nn.Sequential, NDArray[np.float32], NDArray[np.float32]]:
+    """Return a 64-64-2 network on 107 inputs (5 numbers, 8 one-hot blocks), rows and background.
+
+    There are 200 000 rows; the background is their mean.
     """
     torch.manual_seed(0)
     net = nn.Sequential(
@@ -56,13 +65,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def machine(device: str = "cpu") -> str:
     """Return the machine and versions in one line."""
     names = ("shearshap", "torch", "numpy", "shap", "captum", "shapiq")
-    versions = ", ".join(f"{name} {found}" for name in names if (found := _version(name)))
-    place = (
-        torch.cuda.get_device_name()
-        if device == "cuda"
-        else f"{os.cpu_count()} cores, {platform.machine()}"
-    )
-    return f"{place}; Python {platform.python_version()}, {versions}"
+    versions = {name: _version(name) for name in names}
+    installed = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    place = f"{os.cpu_count()} cores, {platform.machine()}"
+    if device == "cuda":
+        place = torch.cuda.get_device_name()
+    return f"{place}; Python {platform.python_version()}, {installed}"
 
 
 def _version(name: str) -> str | None:

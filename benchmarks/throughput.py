@@ -18,14 +18,40 @@ import numpy as np
 import torch
 from torch import nn
 
-from setting import BUDGET, GROUPS, INPUTS, PLAYERS, census_like, machine, seconds, table
-from shearshap import METHODS, explain
+from setting import (
+    BUDGET,
+    EVERY_METHOD,
+    GROUPS,
+    INPUTS,
+    PLAYERS,
+    SAMPLING,
+    census_like,
+    machine,
+    seconds,
+    table,
+)
+from shearshap import Shear, explain
+from shearshap.methods.base import Method
 
-PEERS = ("shap.KernelExplainer", "shap.PermutationExplainer", "captum KernelShap", "captum ShapleyValueSampling",
-         "shapiq KernelSHAP")  # fmt: skip
+PEERS = (
+    "shap.KernelExplainer",
+    "shap.PermutationExplainer",
+    "captum KernelShap",
+    "captum ShapleyValueSampling",
+    "shapiq KernelSHAP",
+)
+APPENDIX = (
+    "kernel-paper",
+    "kernel-paired-paper",
+    "permutation-paper",
+    "permutation-antithetic-paper",
+)  #: the baselines as the paper's appendix describes them
+
+Run = tuple[Callable[[], object], int]  #: what to time, and how many rows it explains
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -36,36 +62,33 @@ def main() -> None:
     parser.add_argument(
         "--peer-rows", type=int, default=10, help="rows for the peers; 0 leaves them out"
     )
-    timed = [name for name in METHODS if name != "exact" and not name.endswith("-authors")]
-    parser.add_argument("--methods", nargs="+", default=timed)
-    chosen = parser.parse_args()
-    rows = chosen.rows or (2000 if chosen.device == "cpu" else 200_000)
-    net, inputs, reference = census_like()
-    net.to(chosen.device)
-    runs: dict[str, tuple[Callable[[], object], int]] = {
-        "bare forward": (bare_forward(net, rows, chosen.device), rows)
-    }
-    runs |= ours(net, inputs[:rows], reference, chosen.device, chosen.methods)
-    if chosen.device == "cpu" and chosen.peer_rows:
+    parser.add_argument("--methods", nargs="+", default=[*SAMPLING, *APPENDIX])
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = arguments()
+    device = chosen.device
+    rows = chosen.rows or (2000 if device == "cpu" else 200_000)
+    net, inputs, background = census_like()
+    net.to(device)
+
+    runs: dict[str, Run] = {"bare forward": (bare_forward(net, rows, device), rows)}
+    runs |= ours(net, inputs[:rows], background, device, chosen.methods)
+    if device == "cpu" and chosen.peer_rows:
         few = inputs[: chosen.peer_rows]
-        runs |= {
-            name: (run, len(few))
-            for name, run in zip(PEERS, peer_runs(net, few, reference), strict=True)
-        }
-    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(chosen.device)}\n")
-    print(
-        report(
-            {name: measured(net, run, count, chosen.device) for name, (run, count) in runs.items()}
-        )
-    )
+        for name, run in zip(PEERS, peer_runs(net, few, background), strict=True):
+            runs[name] = run, len(few)
+
+    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(device)}\n")
+    speeds = {name: measured(net, run, count, device) for name, (run, count) in runs.items()}
+    print(report(speeds))
 
 
 def measured(
     net: nn.Sequential, run: Callable[[], object], rows: int, device: str
 ) -> tuple[float, float]:
-    """Return the rows a second of a run, and the model evaluations of one row, counted at the
-    model.
-    """
+    """Return the rows a second of a run, and the evaluations of one row, counted at the model."""
     seen: list[int] = []
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -77,17 +100,14 @@ def measured(
 
 def report(speeds: dict[str, tuple[float, float]]) -> str:
     """Return the table, with ratios to the bare forward and to the fastest peer."""
-    bare, best = (
-        speeds["bare forward"][0],
-        max((speeds[name][0] for name in PEERS if name in speeds), default=0.0),
-    )
-    cells = [
-        [name, f"{each:.0f}", f"{v:,.0f}", f"{v / bare:.2f}", f"{v / best:,.1f}" if best else ""]
-        for name, (v, each) in speeds.items()
-    ]
-    return table(
-        ["", "evaluations a row", "rows/s", "of the bare forward", "of the fastest peer"], cells
-    )
+    bare, _ = speeds["bare forward"]
+    best = max((speeds[name][0] for name in PEERS if name in speeds), default=0.0)
+    cells = []
+    for name, (speed, evaluations) in speeds.items():
+        of_best = f"{speed / best:,.1f}" if best else ""
+        cells.append([name, f"{evaluations:.0f}", f"{speed:,.0f}", f"{speed / bare:.2f}", of_best])
+    header = ["", "evaluations a row", "rows/s", "of the bare forward", "of the fastest peer"]
+    return table(header, cells)
 
 
 def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], object]:
@@ -111,25 +131,28 @@ def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], obj
 
 
 def ours(
-    net: nn.Sequential, rows: Any, reference: Any, device: str, methods: list[str]
-) -> dict[str, tuple[Callable[[], object], int]]:
-    """Return a run of each of our methods, and how many rows it explains."""
-    given = torch.as_tensor(rows, device=device)
-    runs: dict[str, tuple[Callable[[], object], int]] = {}
-    for name in methods:
-        # the paper's N = 16 for each player, and base value and prediction
-        budget = BUDGET + 2 if name.startswith("shear") else BUDGET
+    net: nn.Sequential, rows: Any, background: Any, device: str, methods: list[str]
+) -> dict[str, Run]:
+    """Return a run of each of our methods."""
+    inputs = torch.as_tensor(rows, device=device)
 
-        def run(name: str = name, budget: int = budget) -> object:
-            return explain(
-                net, given, reference=reference, budget=budget, method=name, groups=GROUPS, output=1
-            )
+    def timed(method: Method) -> Callable[[], object]:
+        # SHEAR: the paper's N = 16 for each player, and base value and prediction
+        budget = BUDGET + 2 if isinstance(method, Shear) else BUDGET
+        return lambda: explain(
+            net,
+            inputs,
+            reference=background,
+            budget=budget,
+            method=method,
+            groups=GROUPS,
+            output=1,
+        )
 
-        runs[name] = run, len(given)
-    return runs
+    return {name: (timed(EVERY_METHOD[name]), len(inputs)) for name in methods}
 
 
-def peer_runs(net: nn.Sequential, rows: Any, reference: Any) -> Iterator[Callable[[], object]]:
+def peer_runs(net: nn.Sequential, rows: Any, background: Any) -> Iterator[Callable[[], object]]:
     """Yield a run of each peer over all rows at the same budget, in its widest batches.
 
     shap and shapiq see the 13 players: a present player's number is its row's number, an absent
@@ -146,7 +169,7 @@ def peer_runs(net: nn.Sequential, rows: Any, reference: Any) -> Iterator[Callabl
     def model(codes: Any) -> Any:
         codes = np.asarray(codes).astype(np.int64)
         masked = np.where(
-            codes[:, owner] > 0, rows[np.maximum(codes.max(axis=1) - 1, 0)], reference
+            codes[:, owner] > 0, rows[np.maximum(codes.max(axis=1) - 1, 0)], background
         )
         with torch.no_grad():
             return net(torch.from_numpy(masked))[:, 1].numpy()
@@ -158,20 +181,22 @@ def peer_runs(net: nn.Sequential, rows: Any, reference: Any) -> Iterator[Callabl
     permutation = shap.PermutationExplainer(model, shap.maskers.Independent(nobody), seed=0)
     yield lambda: permutation(codes, max_evals=BUDGET, silent=True, batch_size=BUDGET)
 
-    tensors, base, mask = (
-        torch.from_numpy(rows),
-        torch.from_numpy(reference)[None],
-        torch.from_numpy(owner)[None],
-    )
+    tensors = torch.from_numpy(rows)
+    base = torch.from_numpy(background)[None]
+    mask = torch.from_numpy(owner)[None]
 
     def captum_run(method: Any, samples: int) -> Callable[[], object]:
         def run() -> None:
             with torch.no_grad():
                 for row in tensors:
                     method.attribute(
-                        row[None], baselines=base, target=1, feature_mask=mask, n_samples=samples,
+                        row[None],
+                        baselines=base,
+                        target=1,
+                        feature_mask=mask,
+                        n_samples=samples,
                         perturbations_per_eval=BUDGET,
-                    )  # fmt: skip
+                    )
 
         return run
 

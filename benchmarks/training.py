@@ -1,12 +1,11 @@
-"""How good the paper's networks are on its data sets, over seeds, and whether DeepFM finds planted
-interactions.
+"""How good the paper's networks are, and whether DeepFM finds planted interactions.
 
-    python benchmarks/training.py              census, bank, german and criteo-synthetic, three
-    seeds each python benchmarks/training.py census       one of them
+    python benchmarks/training.py           census, bank, german, criteo-synthetic, three seeds each
+    python benchmarks/training.py census    one of them
 
 A seed decides the split, the first weights and the batches. For criteo-synthetic,
 cross-contribution at DeepFM's embeddings (the mean over 300 test rows) ranks all pairs of features;
-the AUC is the chance that a planted pair stands above a pair that shares no planted interaction.
+the AUC is the chance that a planted pair stands above a pair that no planted interaction joins.
 """
 
 import argparse
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import spearmanr
 
 from setting import machine, table
 from shearshap.adapters import Outputs, Predictor
@@ -37,29 +37,32 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     chosen = parser.parse_args()
     print(f"{machine()}\n")
-    rows, found = [], []
+
+    accuracies = []
+    agreements = []
     for name in chosen.names:
         runs = [train(name, seed) for seed in range(chosen.seeds)]
-        scores = [trained.test_accuracy for _, trained in runs]
-        margins = [trained.test_accuracy - trained.majority for _, trained in runs]
-        rows.append(
-            [
-                name,
-                " ".join(f"{score:.1%}" for score in scores),
-                f"{np.mean(scores):.1%}",
-                f"{100 * np.mean(margins):+.1f} points",
-                PAPER.get(name, ""),
-            ]
-        )
-        found += [agreement(dataset, trained) for dataset, trained in runs if dataset.planted]
-    print(table(["", "test accuracy by seed", "mean", "over the majority class", "paper"], rows))
-    if found:
-        print(
-            "\n"
-            + table(
-                ["seed", "AUC by Hessian", "AUC by second differences", "rank correlation"], found
-            )
-        )
+        accuracies.append(accuracy(name, [trained for _, trained in runs]))
+        agreements += [agreement(dataset, trained) for dataset, trained in runs if dataset.planted]
+
+    header = ["", "test accuracy by seed", "mean", "over the majority class", "paper"]
+    print(table(header, accuracies))
+    if agreements:
+        header = ["seed", "AUC by Hessian", "AUC by second differences", "rank correlation"]
+        print("\n" + table(header, agreements))
+
+
+def accuracy(name: str, runs: list[models.Trained]) -> list[str]:
+    """Return the row of a data set: how good its networks are."""
+    scores = [trained.test_accuracy for trained in runs]
+    margins = [trained.test_accuracy - trained.majority for trained in runs]
+    return [
+        name,
+        " ".join(f"{score:.1%}" for score in scores),
+        f"{np.mean(scores):.1%}",
+        f"{100 * np.mean(margins):+.1f} points",
+        PAPER.get(name, ""),
+    ]
 
 
 def train(name: str, seed: int) -> tuple[data.Dataset, models.Trained]:
@@ -68,9 +71,7 @@ def train(name: str, seed: int) -> tuple[data.Dataset, models.Trained]:
 
 
 def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
-    """Return the row of a seed: how well planted pairs are found, and how alike two ways of finding
-    them are.
-    """
+    """Return the row of a seed: how well two ways find planted pairs, and how alike they are."""
     rows = torch.from_numpy(dataset.inputs[dataset.test[:300]])
     players = rows.shape[1]
     game = ModelGame(
@@ -82,26 +83,24 @@ def agreement(dataset: data.Dataset, trained: models.Trained) -> list[str]:
         players,
         Batch(20_000),
     )
-    etas = (hessian(game), cross_contribution(game, "second-differences"))
-    ways = [eta.mean(dim=0).numpy() for eta in etas]
+    curved = hessian(game).mean(dim=0).numpy()
+    differing = cross_contribution(game, "second-differences").mean(dim=0).numpy()
     upper = np.triu_indices(players, 1)
-    ranks = [np.argsort(np.argsort(eta[upper])) for eta in ways]
-    correlation = np.corrcoef(ranks[0], ranks[1])[0, 1]
-    return [str(trained.seed), *(f"{auc(eta, dataset):.3f}" for eta in ways), f"{correlation:.3f}"]
+    correlation = spearmanr(curved[upper], differing[upper]).statistic
+    areas = [f"{auc(eta, dataset):.3f}" for eta in (curved, differing)]
+    return [str(trained.seed), *areas, f"{correlation:.3f}"]
 
 
 def auc(eta: Any, dataset: data.Dataset) -> float:
-    """Return the chance that a planted pair's cross-contribution is above that of a pair without
-    interaction.
-    """
+    """Return the chance that a planted pair's cross-contribution exceeds an unplanted pair's."""
     number = {name: player for player, name in enumerate(dataset.feature_names)}
-    planted = [[number[name] for name in names] for names in dataset.planted]
-    pairs = {tuple(sorted(names)) for names in planted if len(names) == 2}
-    together = {pair for names in planted for pair in combinations(sorted(names), 2)}
-    above = np.array([eta[i, j] for i, j in pairs])
-    below = np.array(
-        [eta[i, j] for i, j in combinations(range(len(number)), 2) if (i, j) not in together]
-    )
+    planted = [sorted(number[name] for name in names) for names in dataset.planted]
+    planted_pairs = {tuple(members) for members in planted if len(members) == 2}
+    interacting = {pair for members in planted for pair in combinations(members, 2)}
+    unplanted = set(combinations(range(len(number)), 2)) - interacting
+
+    above = np.array([eta[i, j] for i, j in planted_pairs])
+    below = np.array([eta[i, j] for i, j in unplanted])
     return float((above[:, None] > below).mean())
 
 

@@ -148,7 +148,7 @@ def test_rounds_differ_and_n_is_what_is_spent(out: Path) -> None:
         assert column(where(estimates, n=n), "evaluations").max() == n * 13 + 2
 
 
-def test_a_share_among_cooperators_is_the_subgames(subject: Subject) -> None:
+def test_a_value_among_cooperators_is_the_subgames(subject: Subject) -> None:
     """A row's target among its cooperators, against the slow theory of subgames."""
     target, cooperators = torch.tensor([2, 5]), torch.tensor([[0, 4, 12], [1, 2, 3]])
     with subject.game(slice(0, 2)) as game:
@@ -178,10 +178,11 @@ def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Su
     np.testing.assert_allclose(column(random, "share"), subject.truth.values[np.arange(6), players])
 
 
-def test_a_feature_that_has_no_share_is_no_target() -> None:
-    shares = np.zeros((200, 4))
-    shares[:100, 1], shares[100:] = -2.0, 1.0
-    targets = studies._targets(shares, np.random.default_rng(0))
+def test_a_feature_of_no_value_is_no_target() -> None:
+    phi = np.zeros((200, 4))
+    phi[:100, 1] = -2.0
+    phi[100:] = 1.0
+    targets = studies._targets(phi, np.random.default_rng(0))
     assert set(targets[:100]) == {1}
     assert set(targets[100:]) == {0, 1, 2, 3}
     np.testing.assert_array_equal(
@@ -463,8 +464,8 @@ def test_what_is_printed_is_in_the_records(out: Path) -> None:
     records = read(out / "records")
     text = printed(records)
     for row in records["illustration"].to_pylist():
-        share = re.escape(f"{row['shear']:+.4f}")
-        assert re.search(rf"^  {row['feature']} .*{share}", text, flags=re.MULTILINE)
+        shear = re.escape(f"{row['shear']:+.4f}")
+        assert re.search(rf"^  {row['feature']} .*{shear}", text, flags=re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

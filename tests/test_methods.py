@@ -71,8 +71,8 @@ def coalitions_of(method: Method, players: int, budget: int, seed: int = 0) -> B
 @given(players=st.integers(1, 8), seed=st.integers(0, 10**6))
 def test_the_transform_is_one_plain_sum_for_each_player(players: int, seed: int) -> None:
     table = random_table(players, seed, outputs=(2,))
-    shares = shapley_transform(torch.from_numpy(table)[None])[0].numpy()
-    np.testing.assert_allclose(shares, exact_shares(table), atol=1e-12)
+    phi = shapley_transform(torch.from_numpy(table)[None])[0].numpy()
+    np.testing.assert_allclose(phi, exact_shares(table), atol=1e-12)
 
 
 def test_exact_handles_twenty_players() -> None:
@@ -143,8 +143,8 @@ def test_shear_without_antithetical_sampling_ignores_the_others() -> None:
         sub = np.array(
             [table[sum(1 << members[b] for b in range(3) if n >> b & 1)] for n in range(8)]
         )
-        share = exact_shares(sub)[members.tolist().index(player)]
-        np.testing.assert_allclose(answer.values[0, player], share, atol=1e-12)
+        phi = exact_shares(sub)[members.tolist().index(player)]
+        np.testing.assert_allclose(answer.values[0, player], phi, atol=1e-12)
 
 
 def test_shear_selects_the_cooperators_of_largest_cross_contribution() -> None:
@@ -355,14 +355,14 @@ def test_a_singular_regression_warns_and_stays_finite() -> None:
     assert abs(answer.values).min() > 0
 
 
-def test_kernel_enumerates_small_sizes_as_soon_as_their_share_holds_them() -> None:
+def test_kernel_enumerates_small_sizes_as_soon_as_the_budget_allows() -> None:
     for method in (Kernel(), Kernel(paired=True)):
         size = coalitions_of(method, 12, 200)[2:].sum(axis=1)
         assert (size == 1).sum() == (size == 11).sum() == 12
         assert (size == 6).sum() > 0
 
 
-def test_leverage_gives_every_size_the_same_share() -> None:
+def test_leverage_gives_every_size_the_same_draws() -> None:
     size = coalitions_of(Leverage(), 13, 2 + 12 * 10)[2:].sum(axis=1)
     assert np.bincount(size, minlength=14)[1:13].tolist() == [10] * 12
 

@@ -68,16 +68,16 @@ def value_of(game: Game, row: int, members: set[int]) -> float:
     return float(game.take(slice(row, row + 1))(coalition)[0, 0, 0])
 
 
-def slow_order(shares: Floats) -> list[int]:
-    return sorted(range(len(shares)), key=lambda player: (-shares[player], player))
+def slow_order(phi: Floats) -> list[int]:
+    return sorted(range(len(phi)), key=lambda player: (-phi[player], player))
 
 
-def slow_error(shares: Floats, truth: Floats) -> float:
-    return sum(abs(float(truth[i]) - float(shares[i])) for i in range(len(truth)))
+def slow_error(phi: Floats, truth: Floats) -> float:
+    return sum(abs(float(truth[i]) - float(phi[i])) for i in range(len(truth)))
 
 
-def slow_accuracy(shares: Floats, truth: Floats) -> float:
-    estimated, true = slow_order(shares), slow_order(truth)
+def slow_accuracy(phi: Floats, truth: Floats) -> float:
+    estimated, true = slow_order(phi), slow_order(truth)
     alike = Fraction(1e-7) * max(abs(Fraction(float(one))) for one in truth)
     away = [
         abs(Fraction(float(truth[i])) - Fraction(float(truth[j])))
@@ -103,11 +103,11 @@ def slow_pearson(x: Floats, y: Floats) -> float:
     return (-1 if covariance < 0 else 1) * math.sqrt(covariance * covariance / variances)
 
 
-def slow_monotonicity(shares: Floats, game: Game, row: int) -> float:
-    players = range(len(shares))
+def slow_monotonicity(phi: Floats, game: Game, row: int) -> float:
+    players = range(len(phi))
     delta = []
-    for i in slow_order(shares):
-        before = {j for j in players if j != i and shares[j] >= shares[i]}
+    for i in slow_order(phi):
+        before = {j for j in players if j != i and phi[j] >= phi[i]}
         delta.append(value_of(game, row, before | {i}) - value_of(game, row, before))
     return sum(delta[m] >= delta[m + 1] for m in range(len(delta) - 1)) / (len(delta) - 1)
 
@@ -118,17 +118,17 @@ def slow_monotonicity(shares: Floats, game: Game, row: int) -> float:
 @some
 @given(two_tables(WIDE))
 def test_absolute_error_is_the_sum_over_players(tables: tuple[Floats, Floats]) -> None:
-    shares, truth = tables
-    slow = [slow_error(*rows) for rows in zip(shares, truth, strict=True)]
-    np.testing.assert_allclose(absolute_error(shares, truth), slow, rtol=1e-12)
+    phi, truth = tables
+    slow = [slow_error(*rows) for rows in zip(phi, truth, strict=True)]
+    np.testing.assert_allclose(absolute_error(phi, truth), slow, rtol=1e-12)
 
 
 @some
 @given(two_tables(TIED) | two_tables(WIDE))
 def test_ranking_accuracy_weighs_the_top_ranks_most(tables: tuple[Floats, Floats]) -> None:
-    shares, truth = tables
-    slow = [slow_accuracy(*rows) for rows in zip(shares, truth, strict=True)]
-    np.testing.assert_allclose(ranking_accuracy(shares, truth), slow, rtol=1e-12)
+    phi, truth = tables
+    slow = [slow_accuracy(*rows) for rows in zip(phi, truth, strict=True)]
+    np.testing.assert_allclose(ranking_accuracy(phi, truth), slow, rtol=1e-12)
 
 
 @some
@@ -155,7 +155,7 @@ def test_equal_estimates_go_by_the_players_number() -> None:
     assert ranking_accuracy([[0.0, 0.0]], [[1.0, 2.0]]).tolist() == [0.0]
 
 
-def test_players_of_equal_true_shares_may_stand_in_any_order() -> None:
+def test_players_of_equal_true_values_may_stand_in_any_order() -> None:
     """Three players that never matter: an estimate's noise about zero says nothing about its ranking."""
     truth = [[2.0, 0.0, 1e-12, 0.0, -1.0]]
     assert ranking_accuracy([[2.1, -1e-9, 1e-9, 3e-3, -1.2]], truth).tolist() == [1.0]
@@ -198,28 +198,28 @@ def test_removal_effects_ask_once_for_all_rows() -> None:
     two_tables(TIED) | two_tables(st.floats(-1e200, 1e200)) | two_tables(st.floats(-1e-200, 1e-200))
 )
 def test_faithfulness_is_pearsons_correlation(tables: tuple[Floats, Floats]) -> None:
-    shares, effects = (
+    phi, effects = (
         table * (abs(np.ptp(table, axis=1)) > 1e-6 * abs(table).max(axis=1))[:, None]
         for table in tables
     )
-    slow = [slow_pearson(*rows) for rows in zip(effects, shares, strict=True)]
-    np.testing.assert_allclose(faithfulness(shares, effects), slow, atol=1e-7)
+    slow = [slow_pearson(*rows) for rows in zip(effects, phi, strict=True)]
+    np.testing.assert_allclose(faithfulness(phi, effects), slow, atol=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-200, 1.0, 1e200, 1e308])
 def test_faithfulness_has_no_scale(scale: float) -> None:
-    shares, effects = np.array([[1.0, -1.0, 0.5, 0.25]]), np.array([[3.0, 1.0, 2.0, 0.0]])
-    expected = slow_pearson(effects[0], shares[0])
-    assert faithfulness(shares * scale, effects) == pytest.approx(
+    phi, effects = np.array([[1.0, -1.0, 0.5, 0.25]]), np.array([[3.0, 1.0, 2.0, 0.0]])
+    expected = slow_pearson(effects[0], phi[0])
+    assert faithfulness(phi * scale, effects) == pytest.approx(
         [expected], abs=1e-3 if scale < 1e-308 else 1e-12
     )
-    assert faithfulness(effects, shares * scale) == pytest.approx(
+    assert faithfulness(effects, phi * scale) == pytest.approx(
         [expected], abs=1e-3 if scale < 1e-308 else 1e-12
     )
-    assert faithfulness(shares, shares * scale) == pytest.approx(
+    assert faithfulness(phi, phi * scale) == pytest.approx(
         [1], abs=1e-3 if scale < 1e-308 else 1e-12
     )
-    assert (abs(faithfulness(shares, -shares * scale)) <= 1).all()
+    assert (abs(faithfulness(phi, -phi * scale)) <= 1).all()
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_what_is_constant_correlates_with_nothing(flat: list[float]) -> None:
 
 
 def test_a_constant_row_leaves_its_neighbours_alone() -> None:
-    shares, effects = (
+    phi, effects = (
         [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
         [[1.0, 2.0, 3.0]] * 2 + [[-2.0, -4.0, -6.0]],
     )
-    np.testing.assert_allclose(faithfulness(shares, effects), [0, 1, -1], atol=1e-15)
+    np.testing.assert_allclose(faithfulness(phi, effects), [0, 1, -1], atol=1e-15)
 
 
 def test_a_single_player_has_no_correlation_and_is_in_order() -> None:
@@ -265,17 +265,17 @@ def test_monotonicity_of_any_game(players: int, data: st.DataObject, seed: int) 
         table_game(np.random.default_rng(seed).integers(0, 3, size=1 << players).astype(float)),
         players,
     )
-    shares = data.draw(arrays(float, (1, players), elements=TIED))
-    assert monotonicity(shares, game).tolist() == [slow_monotonicity(shares[0], game, 0)]
+    phi = data.draw(arrays(float, (1, players), elements=TIED))
+    assert monotonicity(phi, game).tolist() == [slow_monotonicity(phi[0], game, 0)]
 
 
 @pytest.mark.parametrize("decimals", [0, 6])
 def test_monotonicity_of_a_network(decimals: int) -> None:
-    """Rows have shares, ties and orders of their own."""
+    """Rows have values, ties and orders of their own."""
     game = network_game(rows=8)
-    shares = np.random.default_rng(1).normal(size=(8, 4)).round(decimals)
-    slow = [slow_monotonicity(shares[r], game, r) for r in range(8)]
-    assert monotonicity(shares, game).tolist() == slow
+    phi = np.random.default_rng(1).normal(size=(8, 4)).round(decimals)
+    slow = [slow_monotonicity(phi[r], game, r) for r in range(8)]
+    assert monotonicity(phi, game).tolist() == slow
     assert len(set(slow)) > 1
     assert game.usage.evaluations == 8 * game.cost
 
@@ -288,7 +288,7 @@ def test_additive_games_are_faithful_and_monotone() -> None:
     assert monotonicity(-worth[None], game).tolist() == [0.0]
 
 
-def test_constant_shares_are_in_the_order_of_their_numbers() -> None:
+def test_constant_values_are_in_the_order_of_their_numbers() -> None:
     """All are in each W_i, so each adds what its removal takes away: 4 >= 2 < 3 >= 1, two of three."""
     game = FunctionGame(lambda z: z @ np.array([4.0, 2.0, 3.0, 1.0]), 4)
     assert monotonicity([[7.0] * 4], game).tolist() == [2 / 3]
@@ -315,9 +315,9 @@ def test_metrics_of_an_explanation() -> None:
 
 
 def test_tensors_and_integers_will_do() -> None:
-    shares = torch.tensor([[1, 2, 3]])
-    assert absolute_error(shares, [[1, 2, 5]]).tolist() == [2.0]
-    assert absolute_error(shares.float().requires_grad_(), shares).dtype == np.float64
+    phi = torch.tensor([[1, 2, 3]])
+    assert absolute_error(phi, [[1, 2, 5]]).tolist() == [2.0]
+    assert absolute_error(phi.float().requires_grad_(), phi).dtype == np.float64
 
 
 # Speed, and all rows together
@@ -339,31 +339,31 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         absolute_error,
         (np.ones((2, 3, 4)), TWO),
-        "shares: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
+        "values: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
     ),
     (ranking_accuracy, (TWO, np.ones(3)), "truth: wanted shape (r, p), got (3,); for a single row pass values[None]"),
-    (absolute_error, (np.float64(1), TWO), "shares: wanted shape (r, p), got (); pass explanation.values"),
-    (absolute_error, (np.ones((0, 3)), TWO), "shares: wanted shape (r, p), got (0, 3); pass explanation.values"),
+    (absolute_error, (np.float64(1), TWO), "values: wanted shape (r, p), got (); pass explanation.values"),
+    (absolute_error, (np.ones((0, 3)), TWO), "values: wanted shape (r, p), got (0, 3); pass explanation.values"),
     (
         ranking_accuracy,
         (TWO, np.ones((4, 3))),
-        "truth: wanted the shape of shares, (2, 3), got (4, 3); compare the same rows and players, in the same order",
+        "truth: wanted the shape of values, (2, 3), got (4, 3); compare the same rows and players, in the same order",
     ),
     (
         faithfulness,
         (TWO, np.ones((2, 4))),
-        "effects: wanted the shape of shares, (2, 3), got (2, 4); compare the same rows and players, in the same order",
+        "effects: wanted the shape of values, (2, 3), got (2, 4); compare the same rows and players, in the same order",
     ),
     (
         faithfulness,
         ([[1.0, 2.0], [3.0, math.inf]], [[1.0, 2.0], [3.0, 4.0]]),
-        "shares: wanted finite numbers, got inf at row 1, player 1; leave such rows out and say so",
+        "values: wanted finite numbers, got inf at row 1, player 1; leave such rows out and say so",
     ),
-    (absolute_error, ([["a", "b"]], TWO), "shares: wanted numbers, got an array of <U1"),
+    (absolute_error, ([["a", "b"]], TWO), "values: wanted numbers, got an array of <U1"),
     (
         monotonicity,
         (TWO, FunctionGame(lambda z: z[:, 0], 3)),
-        "game: wanted the 2 rows and 3 players of shares, got 1 rows and 3 players; "
+        "game: wanted the 2 rows and 3 players of values, got 1 rows and 3 players; "
         "take the rows that were explained: game.take(slice(...))",
     ),
     (

@@ -254,7 +254,7 @@ def test_regressions_have_the_sandwich_of_their_residuals(method: Method) -> Non
     if not isinstance(method, Welford):
         weight = np.array([1 / (s * (players - s) * drawn[s]) for s in size])
         left_out = np.array([1 - drawn[s] / comb(players, s) for s in size])
-    # the last player gets what the others leave: unknowns are the first p - 1 shares
+    # the last player gets what the others leave: unknowns are the first p - 1 values
     X = inner[:, :-1] - inner[:, -1:].astype(float)
     inverse = np.linalg.inv(X.T @ (weight[:, None] * X))
     theta = inverse @ X.T * weight
@@ -608,8 +608,8 @@ def test_first_parts_are_nested_designs_of_their_own(method: Method) -> None:
         before = set(columns)
 
 
-def test_beginnings_of_a_regressions_draws_are_shared_out_as_the_whole() -> None:
-    """Thirty draws of three sizes with shares 1 : 1 : 2, the first of which has four only."""
+def test_beginnings_of_a_regressions_draws_are_divided_among_sizes_as_the_whole() -> None:
+    """Thirty draws of three sizes in proportion 1 : 1 : 2; the first size has only four."""
     counts, size = np.array([4, 9, 17]), np.repeat([0, 1, 2], [4, 9, 17])
     for seed in range(20):
         order = interleaved(counts, np.array([1.0, 1.0, 2.0]), np.random.default_rng(seed))

@@ -38,21 +38,22 @@ few = settings(max_examples=15, deadline=None)
 # --- slow oracles -------------------------------------------------------------------------------------------
 
 
-def slow_shares(game: Game, members: Iterable[int], players: int) -> list[float]:
+def slow_shapley(game: Game, members: Iterable[int], players: int) -> list[float]:
     """Mean marginal contribution over every order in which the members can arrive."""
-    shares, orders = [0.0] * players, list(itertools.permutations(members))
+    phi = [0.0] * players
+    orders = list(itertools.permutations(members))
     for order in orders:
         for turn, player in enumerate(order):
             before = frozenset(order[:turn])
-            shares[player] += (game(before | {player}) - game(before)) / len(orders)
-    return shares
+            phi[player] += (game(before | {player}) - game(before)) / len(orders)
+    return phi
 
 
 def slow_gap(game: Game, players: int, i: int, j: int) -> float:
     """phi_i(U) - phi_i(U - j)."""
     everybody = range(players)
     without = [player for player in everybody if player != j]
-    return slow_shares(game, everybody, players)[i] - slow_shares(game, without, players)[i]
+    return slow_shapley(game, everybody, players)[i] - slow_shapley(game, without, players)[i]
 
 
 def slow_hessian(surface: Surface, coalition: Iterable[int], players: int) -> list[list[float]]:
@@ -170,18 +171,18 @@ def selection_gaps(surface: Surface, cooperators: Tensor) -> Tensor:
     return whole - torch.stack([subgame_shapley(surface, members[i])[i] for i in range(players)])
 
 
-# --- shares of a subgame ------------------------------------------------------------------------------------
+# --- values of a subgame ------------------------------------------------------------------------------------
 
 
 @few
 @given(players=st.integers(1, 6), seed=SEEDS)
-def test_subgame_shares_are_the_mean_over_arrival_orders(players: int, seed: int) -> None:
+def test_subgame_values_are_the_mean_over_arrival_orders(players: int, seed: int) -> None:
     surface, members = random_game(players, seed), normal(seed + 9, players) > 0
-    wanted = slow_shares(game_of(surface, players), members.nonzero().flatten().tolist(), players)
+    wanted = slow_shapley(game_of(surface, players), members.nonzero().flatten().tolist(), players)
     assert_close(subgame_shapley(surface, members), torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_an_empty_subgame_shares_nothing() -> None:
+def test_an_empty_subgame_has_values_of_zero() -> None:
     assert subgame_shapley(random_game(3, 0), torch.zeros(3, dtype=torch.bool)).tolist() == [
         0,
         0,
@@ -304,10 +305,10 @@ def test_remark_2_on_quadratics(players: int, seed: int) -> None:
     cooperators = random_cooperators(players, seed + 9)
     bounds = selection_bounds(removal_bounds(cross_derivatives(surface, players)), cooperators)
     game = game_of(surface, players)
-    whole = slow_shares(game, range(players), players)
+    whole = slow_shapley(game, range(players), players)
     for i in range(players):
         chosen = [j for j in range(players) if cooperators[i, j]]
-        gap = abs(whole[i] - slow_shares(game, [*chosen, i], players)[i])
+        gap = abs(whole[i] - slow_shapley(game, [*chosen, i], players)[i])
         wanted = sum(
             abs(float(matrix[i, j])) / 2 for j in range(players) if j != i and j not in chosen
         )

@@ -1,8 +1,12 @@
-"""How good shares are: against the truth (AE, ACC), against the model (Faithfulness, Monotonicity),
-and how fast.
+"""How good Shapley values are: against the truth, against the model, and how fast.
 
-Every metric is a function to one number a row, (r,); `summary` takes mean and standard deviation
-over rows. Shares are of one output, (r, p): of several, choose `explanation.values[..., k]`.
+- against the truth: `absolute_error` (AE), `ranking_accuracy` (ACC)
+- against the model: `faithfulness`, `monotonicity`
+- speed: `throughput`
+
+Every metric returns one number a row, (r,); `summary` takes mean and standard deviation over rows.
+Values are of one output, (r, p): of several, choose `explanation.values[..., k]`.
+
 Letters: r rows, c coalitions, p players.
 
 Wang et al., "Accelerating Shapley Explanation via Contributive Cooperator Selection", ICML 2022,
@@ -26,20 +30,17 @@ from shearshap.inputs.arrays import numeric
 Numbers: TypeAlias = ArrayLike | Tensor
 
 _ALIKE = 1e-7
-"""True shares that differ by no more than this part of the row's largest are equal: what a network
-in single precision rounds off."""
+"""True values that differ by at most this fraction of the row's largest are equal: it is what a
+network in single precision rounds off.
+"""
 
 _FLAT = 1e-12
-"""A row whose values differ by no more than this part of the largest is constant: what is left is
-rounding.
-"""
+"""Numbers that differ by at most this fraction of the largest are constant, up to rounding."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A metric over rows; the standard deviation is that of the rows given (divided by r, not r -
-    1).
-    """
+    """A metric over rows; the standard deviation divides by r, not by r - 1."""
 
     mean: float
     std: float
@@ -47,94 +48,103 @@ class Summary:
     rows: int
 
 
-def absolute_error(shares: Numbers, truth: Numbers) -> Floats:
-    """Return AE (r,) of shares (r, p) against the true ones (r, p).
+# Against the truth
+
+
+def absolute_error(values: Numbers, truth: Numbers) -> Floats:
+    """Return AE (r,) of values (r, p) against the true ones (r, p).
 
     AE = sum_i |phi_i - phihat_i|
     """
-    estimated, true = _pair(shares, truth, "truth")
+    estimated, true = _pair(values, truth, "truth")
     return np.asarray(abs(true - estimated).sum(axis=1))
 
 
-def ranking_accuracy(shares: Numbers, truth: Numbers) -> Floats:
-    """Return ACC (r,) of the ranking by shares (r, p) against the ranking by the true ones (r, p).
+def ranking_accuracy(values: Numbers, truth: Numbers) -> Floats:
+    """Return ACC (r,) of the ranking by values (r, p) against the ranking by the true ones (r, p).
 
     ACC = sum_m [rhat_m = r_m] / m / sum_m 1 / m, with r_m the player at rank m = 1..p.
 
-    Signed values are ranked, the largest first. Players whose true shares are equal, up to
-    rounding, may stand in any order: every ranking of them is the true one. Where all are equal
-    there is nothing to rank, and ACC is 1. Equal estimates go by the player's number.
+    Signed values are ranked, the largest first. Players whose true values are equal, up to
+    rounding, may stand in any order. Where all are equal there is nothing to rank, and ACC is 1.
+    Equal estimates go by the player's number.
     """
-    estimated, true = _pair(shares, truth, "truth")
+    estimated, true = _pair(values, truth, "truth")
+    # the true values in the estimated and in the true order: equal where the rank is right
+    at_rank = np.take_along_axis(true, descending(estimated), axis=1)
+    wanted = np.take_along_axis(true, descending(true), axis=1)
+
+    # halves, as the difference of the largest numbers there are would overflow
+    away = abs(at_rank / 2 - wanted / 2)
+    largest = abs(true / 2).max(axis=1, keepdims=True)
+    right = away <= _ALIKE * largest
     weights = 1 / np.arange(1, true.shape[1] + 1)
-    at_rank, sought = (
-        np.take_along_axis(true, descending(one), axis=1) for one in (estimated, true)
-    )
-    # differences of halves: those of the largest numbers there are would overflow
-    right = abs(at_rank / 2 - sought / 2) <= _ALIKE * abs(true / 2).max(axis=1, keepdims=True)
     return np.asarray(np.where(right, weights, 0.0).sum(axis=1) / weights.sum())
 
 
+# Against the model
+
+
 def removal_effects(game: Game) -> Floats:
-    """Return what the model loses with each player alone removed, v(U) - v(U - i), (r, p), in p + 1
-    coalitions.
+    """Return what the model loses without each player alone, v(U) - v(U - i), (r, p).
+
+    It evaluates p + 1 coalitions: U, U - 0, U - 1, ...
     """
-    coalitions = ~np.eye(game.players + 1, game.players, k=-1, dtype=bool)  # U, U - 0, U - 1, ...
-    values = _values(game, coalitions[None])
+    removed = np.eye(game.players + 1, game.players, k=-1, dtype=bool)
+    values = _coalition_values(game, ~removed[None])
     return values[:, :1] - values[:, 1:]
 
 
-def faithfulness(shares: Numbers, effects: Numbers) -> Floats:
-    """Return the Pearson correlation (r,) of shares (r, p) and `removal_effects` (r, p).
+def faithfulness(values: Numbers, effects: Numbers) -> Floats:
+    """Return the Pearson correlation (r,) of values (r, p) and `removal_effects` (r, p).
 
     Faithful = cov(X, Y) / (sigma_X sigma_Y),  X_i = v(U) - v(U - i),  Y_i = phihat_i
 
-    Where either is constant, the correlation is 0 / 0, and 0 here: equal shares tell no player from
-    another, and equal effects none to tell, so such a row says nothing for or against the
+    Where either is constant, the correlation is 0 / 0, and 0 here: equal values tell no player from
+    another, and equal effects leave none to tell. Such a row says nothing for or against the
     explanation. A single player is such a row.
     """
-    estimated, removed = _pair(shares, effects, "effects")
-    cosine = (_direction(removed) * _direction(estimated)).sum(axis=1)
-    return np.asarray(cosine.clip(-1, 1))
+    estimated, removed = _pair(values, effects, "effects")
+    x = _scaled(removed)
+    y = _scaled(estimated)
+    varying = (np.ptp(x, axis=1) > _FLAT) & (np.ptp(y, axis=1) > _FLAT)
+    correlations = np.zeros(len(x))
+    for row in np.flatnonzero(varying):
+        correlations[row] = np.corrcoef(x[row], y[row])[0, 1]
+    return correlations
 
 
-def monotonicity(shares: Numbers, game: Game) -> Floats:
-    """Return how often (r,) the next player by shares (r, p) adds no more than the one before it,
-    in 2 p coalitions.
+def monotonicity(values: Numbers, game: Game) -> Floats:
+    """Return how often (r,) the next player by values (r, p) adds no more than the one before it.
 
     Monotonicity = #{m : delta_m >= delta_{m+1}} / (p - 1), m = 1..p-1 in descending order of the
-    shares delta_i = v(W_i + i) - v(W_i),  W_i = {j != i : phihat_j >= phihat_i}
+    values; delta_i = v(W_i + i) - v(W_i),  W_i = {j != i : phihat_j >= phihat_i}
 
-    Players of equal shares are in each other's W_i, as the set is written, and follow one another
-    by number. So with constant shares every delta_i is the effect of removal v(U) - v(U - i), and
-    the metric tells how they happen to be numbered. Differences are compared as computed, without
-    tolerance. A single player is never out of order: 1.
+    It evaluates 2 p coalitions. Players of equal values are in each other's W_i, as the set is
+    written, and follow one another by number. So with constant values every delta_i is the effect
+    of removal v(U) - v(U - i), and the metric tells how they happen to be numbered. Differences are
+    compared as computed, without tolerance. A single player is never out of order: 1.
     """
-    estimated = _table(shares, "shares")
+    estimated = _table(values, "values")
     rows, players = estimated.shape
-    if (game.rows, game.players) != (rows, players):
-        raise InputError(
-            f"game: wanted the {rows} rows and {players} players of shares, got {game.rows} rows "
-            "and "
-            f"{game.players} players; take the rows that were explained: game.take(slice(...))"
-        )
+    _check_game(game, rows, players)
     if players == 1:
         return np.ones(rows)
-    above = (
-        estimated[:, None, :] >= estimated[:, :, None]
-    )  # (r, i, j): phihat_j >= phihat_i, which is W_i + i
-    before = above & ~np.eye(players, dtype=bool)
-    values = _values(game, np.concatenate((above, before), axis=1))
-    added = np.take_along_axis(
-        values[:, :players] - values[:, players:], descending(estimated), axis=1
-    )
-    return np.asarray((added[:, :-1] >= added[:, 1:]).mean(axis=1))
+
+    # (r, i, j): whether phihat_j >= phihat_i, which is W_i + i
+    joined = estimated[:, None, :] >= estimated[:, :, None]
+    before = joined & ~np.eye(players, dtype=bool)
+    both = _coalition_values(game, np.concatenate((joined, before), axis=1))
+    added = both[:, :players] - both[:, players:]
+    in_order = np.take_along_axis(added, descending(estimated), axis=1)
+    return np.asarray((in_order[:, :-1] >= in_order[:, 1:]).mean(axis=1))
+
+
+# Speed, and all rows together
 
 
 def throughput(rows: int, seconds: float) -> float:
-    """Return the rows explained in one second: N_test / t_total, derivatives and selection
-    included.
-    """
+    """Return the rows explained in one second: N_test / t_total, with derivatives and selection."""
     if not 0 < seconds < inf:
         raise InputError(
             f"seconds: wanted the time it took, above 0, got {seconds!r}; time more rows at once"
@@ -150,8 +160,9 @@ def summary(metric: Numbers) -> Summary:
             f"metric: wanted one number a row, shape (r,), got {each.shape}; pass what a metric "
             "returned"
         )
-    if not np.isfinite(each).all():
-        row = int(np.isfinite(each).argmin())
+    finite = np.isfinite(each)
+    if not finite.all():
+        row = int(finite.argmin())
         raise InputError(
             f"metric: wanted finite numbers, got {each[row]} at row {row}; leave such rows out "
             "and say so"
@@ -160,27 +171,20 @@ def summary(metric: Numbers) -> Summary:
 
 
 def descending(values: Floats) -> NDArray[np.int64]:
-    """Return the player at each rank (r, p), the largest of values (r, p) first and ties by the
-    player's number.
+    """Return the player at each rank (r, p), the largest of values (r, p) first.
+
+    Ties go by the player's number.
     """
     return np.argsort(-values, axis=1, kind="stable")
 
 
-def _direction(values: Floats) -> Floats:
-    """Return values (r, p), centred and of length 1, or 0 where constant: their dot product is
-    Pearson's correlation.
-
-    Scaled by the largest first, so that no square overflows or vanishes.
-    """
-    largest = abs(values).max(axis=1, keepdims=True)
-    scaled = values / np.where(largest > 0, largest, 1)
-    flat = np.ptp(scaled, axis=1, keepdims=True) <= _FLAT
-    centred = scaled - scaled.mean(axis=1, keepdims=True)
-    length = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, length)))
+def _scaled(table: Floats) -> Floats:
+    """Return numbers (r, p) over the row's largest, so that no square overflows or vanishes."""
+    largest = abs(table).max(axis=1, keepdims=True)
+    return np.asarray(table / np.where(largest > 0, largest, 1))
 
 
-def _values(game: Game, coalitions: Bools) -> Floats:
+def _coalition_values(game: Game, coalitions: Bools) -> Floats:
     """Return the values (r, c) of coalitions (r or 1, c, p) in a game of one output."""
     values = game(torch.from_numpy(coalitions).to(game.device))
     if values.shape[2] != 1:
@@ -191,22 +195,37 @@ def _values(game: Game, coalitions: Bools) -> Floats:
     return np.asarray(values[:, :, 0].double().cpu().numpy())
 
 
-def _pair(shares: Numbers, other: Numbers, name: str) -> tuple[Floats, Floats]:
-    """Return shares and what they are compared with as two tables (r, p), or raise with what is
-    wrong.
+# Inputs
+
+
+def _check_game(game: Game, rows: int, players: int) -> None:
+    """Raise unless the game is of the rows and players whose values came with it."""
+    if (game.rows, game.players) != (rows, players):
+        raise InputError(
+            f"game: wanted the {rows} rows and {players} players of values, got {game.rows} rows "
+            f"and {game.players} players; take the rows that were explained: "
+            "game.take(slice(...))"
+        )
+
+
+def _pair(values: Numbers, other: Numbers, name: str) -> tuple[Floats, Floats]:
+    """Return values and what they are compared with as two tables (r, p).
+
+    Raise where their shapes differ.
     """
-    left, right = _table(shares, "shares"), _table(other, name)
+    left = _table(values, "values")
+    right = _table(other, name)
     if left.shape != right.shape:
         raise InputError(
-            f"{name}: wanted the shape of shares, {left.shape}, got {right.shape}; "
+            f"{name}: wanted the shape of values, {left.shape}, got {right.shape}; "
             "compare the same rows and players, in the same order"
         )
     return left, right
 
 
-def _table(given: Numbers, name: str) -> Floats:
-    """Return one number for each row and player, (r, p), or raise with what is wrong."""
-    table = np.asarray(numeric(given, name).cpu().double().numpy())
+def _table(numbers: Numbers, name: str) -> Floats:
+    """Return one finite number for each row and player, (r, p), or raise."""
+    table = np.asarray(numeric(numbers, name).cpu().double().numpy())
     if table.ndim != 2 or table.size == 0:
         hints = {
             1: "for a single row pass values[None]",
@@ -214,11 +233,12 @@ def _table(given: Numbers, name: str) -> Floats:
         }
         hint = hints.get(table.ndim, "pass explanation.values")
         raise InputError(f"{name}: wanted shape (r, p), got {table.shape}; {hint}")
-    if not np.isfinite(table).all():
-        row, player = (int(index) for index in np.argwhere(~np.isfinite(table))[0])
+
+    wrong = np.argwhere(~np.isfinite(table))
+    if len(wrong):
+        row, player = wrong[0].tolist()
         raise InputError(
             f"{name}: wanted finite numbers, got {table[row, player]} at row {row}, player "
-            f"{player}; "
-            "leave such rows out and say so"
+            f"{player}; leave such rows out and say so"
         )
     return table

@@ -1,8 +1,8 @@
 """What to measure: a frozen specification, and the methods of each protocol."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
@@ -15,34 +15,49 @@ Choice = Literal["paper", "fair", "both"]
 
 PROTOCOLS: dict[Protocol, tuple[str, ...]] = {
     "paper": (
-        "shear", "kernel-paper", "kernel-welford", "kernel-paired-paper", "permutation-paper",
+        "shear",
+        "kernel-paper",
+        "kernel-welford",
+        "kernel-paired-paper",
+        "permutation-paper",
         "permutation-antithetic-paper",
     ),
     "authors": (
-        "shear", "shear-authors", "kernel-authors", "kernel-welford", "kernel-paired-authors", "permutation-authors",
+        "shear",
+        "shear-authors",
+        "kernel-authors",
+        "kernel-welford",
+        "kernel-paired-authors",
+        "permutation-authors",
         "permutation-antithetic-authors",
     ),
     "fair": (
-        "shear", "shear-unbiased", "kernel", "kernel-welford", "kernel-paired", "permutation",
-        "permutation-antithetic", "leverage", "kriging",
+        "shear",
+        "shear-unbiased",
+        "kernel",
+        "kernel-welford",
+        "kernel-paired",
+        "permutation",
+        "permutation-antithetic",
+        "leverage",
+        "kriging",
     ),
-}  # fmt: skip
+}
 """The methods of each protocol.
 
 - paper: the baselines as the paper's appendix describes them
-- authors: the baselines as the authors' released numbers say that they were run
-- fair: the same evaluations in all for every method, each at its best; `exact` is what they are
+- authors: the baselines as the authors' released numbers were made
+- fair: the same number of evaluations for every method, each at its best; `exact` is what they are
   measured against
 """
 
-NEWER = ("shear-unbiased", "leverage", "kriging")  #: that the paper does not compare with
+NEWER = ("shear-unbiased", "leverage", "kriging")  #: methods that the paper does not compare with
 
 
 def baselines(protocol: Protocol) -> tuple[str, ...]:
     """Return the paper's five baselines as a protocol runs them."""
-    return tuple(
-        name for name in PROTOCOLS[protocol] if not name.startswith("shear") and name not in NEWER
-    )
+    ours = ("shear", "shear-authors", *NEWER)
+    return tuple(name for name in PROTOCOLS[protocol] if name not in ours)
 
 
 ABLATIONS: dict[str, Method] = {
@@ -50,7 +65,7 @@ ABLATIONS: dict[str, Method] = {
     "shear-without-ccs": Shear(selection="random"),
     "shear-without-either": Shear(antithetical=False, selection="random"),
 }
-"""SHEAR without antithetical sampling (AS), without contributive cooperator selection (CCS),
+"""SHEAR without antithetical sampling (AS), without contributive cooperator selection (CCS), and
 without either.
 """
 
@@ -76,11 +91,8 @@ class Spec:
     """What is measured on one data set."""
 
     dataset: str  #: as `shearshap.paper.data.load` knows it
-    model_seeds: tuple[int, ...] = (
-        0,
-        1,
-        2,
-    )  #: of the split, the training and the rows: one network each
+    #: of the split, the training and the rows: one network each
+    model_seeds: tuple[int, ...] = (0, 1, 2)
     protocol: Choice = "both"
     evaluations: tuple[int, ...] = (8, 16, 32, 64, 128)  #: N, model evaluations for each feature
     rounds: int = 5  #: draws of every estimate
@@ -91,34 +103,40 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        self._check_counts()
+        self._check_evaluations()
+        if self.protocol not in get_args(Choice):
+            raise InputError(f"protocol: wanted paper, fair or both, got {self.protocol!r}")
+
+    def _check_counts(self) -> None:
         for name in ("rounds", "rows", "timings", "bounded_rows"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: wanted a positive number, got {getattr(self, name)}")
-        if self.rows > _test_rows(self.dataset):
-            raise InputError(
-                f"rows: {self.dataset} has {_test_rows(self.dataset)} test rows, got {self.rows}"
-            )
+            count = getattr(self, name)
+            if count < 1:
+                raise InputError(f"{name}: wanted a positive number, got {count}")
+        most = _test_rows(self.dataset)
+        if self.rows > most:
+            raise InputError(f"rows: {self.dataset} has {most} test rows, got {self.rows}")
+
+    def _check_evaluations(self) -> None:
         if not self.model_seeds or not self.evaluations:
             raise InputError(
                 "a specification needs at least one model seed and one number of evaluations a "
                 "feature"
             )
-        if self.protocol not in get_args(Choice):
-            raise InputError(f"protocol: wanted paper, fair or both, got {self.protocol!r}")
-        if min(self.evaluations) < 4:
-            raise InputError(
-                f"evaluations: SHEAR needs at least 4 for each feature, got {min(self.evaluations)}"
-            )
+        fewest = min(self.evaluations)
+        if fewest < 4:
+            raise InputError(f"evaluations: SHEAR needs at least 4 for each feature, got {fewest}")
         if ABLATED not in self.evaluations:
             raise InputError(
-                f"evaluations: ablations are held against SHEAR at {ABLATED}, got "
+                f"evaluations: ablations are compared with SHEAR at {ABLATED}, got "
                 f"{self.evaluations}"
             )
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
-        """The protocols that are run; the paper's in both readings, the appendix's and the authors'
-        own runs.
+        """The protocols that are run.
+
+        The paper's is run in both readings, the appendix's and the authors' own.
         """
         runs: dict[Choice, tuple[Protocol, ...]] = {
             "paper": ("paper", "authors"),
@@ -129,20 +147,20 @@ class Spec:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods of these protocols, each once."""
-        every = dict.fromkeys(
-            method for protocol in self.protocols for method in PROTOCOLS[protocol]
-        )
-        # derivatives by single columns of an index mean nothing: those of an embedding are for the
-        # whole feature
-        return tuple(
-            name
-            for name in every
-            if not (name == "shear-authors" and self.dataset.startswith("criteo"))
-        )
+        names: dict[str, None] = {}
+        for protocol in self.protocols:
+            names |= dict.fromkeys(PROTOCOLS[protocol])
+        if self.dataset.startswith("criteo"):
+            # derivatives by single columns of an index mean nothing: those of an embedding are for
+            # the whole feature
+            names.pop("shear-authors", None)
+        return tuple(names)
 
 
 def _test_rows(dataset: str) -> int:
-    return uci.SOURCES[dataset].test if dataset in uci.SOURCES else criteo.ROWS // 10
+    if dataset in uci.SOURCES:
+        return uci.SOURCES[dataset].test
+    return criteo.ROWS // 10
 
 
 def specifications(
@@ -159,26 +177,49 @@ def specifications(
     `quick`: one network, fewer rows and rounds. Without a file at `path`, criteo stands for
     criteo-synthetic.
     """
+    _check_dataset(what)
+    _check_path(what, path)
+    names = DATASETS if what == "all" else (what,)
+    specs = [_quick_spec(name) if quick else _full_spec(name) for name in names]
+
+    changes: dict[str, Any] = {"protocol": protocol}
+    if rows is not None:
+        changes["rows"] = rows
+    if rounds is not None:
+        changes["rounds"] = rounds
+    return [_with_file(replace(spec, **changes), path) for spec in specs]
+
+
+def _full_spec(name: str) -> Spec:
+    return Spec(name, rows=_ROWS[name], bounded_rows=_BOUNDED_ROWS.get(name, 1))
+
+
+def _quick_spec(name: str) -> Spec:
+    return Spec(name, model_seeds=(0,), rounds=2, rows=_QUICK_ROWS[name], bounded_rows=2)
+
+
+def _with_file(spec: Spec, path: Path | str | None) -> Spec:
+    """Return the specification of criteo with the user's file, or of criteo-synthetic without."""
+    if spec.dataset != "criteo":
+        return spec
+    if path is None:
+        return replace(spec, dataset="criteo-synthetic")
+    return replace(spec, path=str(path))
+
+
+def _check_dataset(what: str) -> None:
     if what not in (*DATASETS, "all"):
         raise InputError(
             f"there is nothing to reproduce on {what!r}; there are: {', '.join(DATASETS)}, all"
         )
-    if path is not None and what not in ("criteo", "all"):
+
+
+def _check_path(what: str, path: Path | str | None) -> None:
+    if path is None:
+        return
+    if what not in ("criteo", "all"):
         raise InputError(
             f"path: only criteo reads a file of yours, {what} needs none; got {str(path)!r}"
         )
-    if path is not None and not Path(path).is_file():
+    if not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}")
-    usual = _QUICK_ROWS if quick else _ROWS
-    return [
-        Spec(
-            dataset="criteo-synthetic" if name == "criteo" and path is None else name,
-            model_seeds=(0,) if quick else (0, 1, 2),
-            protocol=cast("Choice", protocol),
-            rounds=(2 if quick else 5) if rounds is None else rounds,
-            rows=usual[name] if rows is None else rows,
-            bounded_rows=2 if quick else _BOUNDED_ROWS.get(name, 1),
-            path=str(path) if path is not None and name == "criteo" else None,
-        )
-        for name in (DATASETS if what == "all" else (what,))
-    ]

@@ -23,13 +23,15 @@ from shearshap.paper.truth import Truth, ground_truth
 
 LOGIT = 1  #: the output that the paper explains: the logit of class 1
 EVERY = slice(None)  #: all the rows there are
-#: of an estimated ground truth, over mean |share|: well below the errors that are measured with it
 TOLERANCE = 1e-4
+"""Standard error of an estimated ground truth over the mean |phi|: well below the errors that are
+measured against it.
+"""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained network, the rows of it to explain, and their Shapley values."""
+    """A trained network, rows to explain, and their true Shapley values."""
 
     dataset: Dataset
     trained: Trained
@@ -47,7 +49,7 @@ class Subject:
 
     @cached_property
     def effects(self) -> Floats:
-        """What leaving out each feature alone changes, (r, p): what faithfulness compares with."""
+        """What the model loses without each feature alone, (r, p), for faithfulness."""
         with self.game() as game:
             return removal_effects(game)
 
@@ -83,8 +85,9 @@ class Subject:
 
 
 def prepare(spec: Spec, seed: int, folder: Path) -> Subject:
-    """Return the subject of a model seed; what was trained or computed before is read from the
-    folder.
+    """Return the subject of a model seed.
+
+    What was trained or computed before is read from the folder.
     """
     dataset = load(spec.dataset, seed=seed, path=spec.path)
     trained = _network(dataset, seed, folder / "models" / f"{spec.dataset}-seed{seed}")
@@ -101,6 +104,7 @@ def prepare(spec: Spec, seed: int, folder: Path) -> Subject:
 
 
 def _network(dataset: Dataset, seed: int, folder: Path) -> Trained:
+    """Return the network saved in a folder; train and save it where there is none."""
     try:
         return networks.load(folder)
     except InputError:

@@ -1,6 +1,4 @@
-"""Records to numbers: curves over evaluations, throughput, correlations; what figures and tables
-share.
-"""
+"""Records to numbers, for figures and tables: curves over evaluations, throughput, correlations."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from shearshap.explanation import Floats
 from shearshap.paper.experiments.records import Records, column, where
@@ -28,10 +27,15 @@ METRICS: dict[str, str] = {
 }  #: the columns of estimates that hold a metric, and what to call them
 
 PUBLISHED = {
-    "shear-authors": "SHEAR", "shear": "SHEAR", "kernel-authors": "KS", "kernel-welford": "KS-WF",
-    "kernel-paired-authors": "KS-Pair", "permutation-authors": "PS", "permutation-antithetic-authors": "APS",
-}  # fmt: skip
-"""The name in the authors' released numbers of the method that was run as they ran it."""
+    "shear-authors": "SHEAR",
+    "shear": "SHEAR",
+    "kernel-authors": "KS",
+    "kernel-welford": "KS-WF",
+    "kernel-paired-authors": "KS-Pair",
+    "permutation-authors": "PS",
+    "permutation-antithetic-authors": "APS",
+}
+"""The names in the authors' released numbers, by the method that was run as they ran theirs."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,9 @@ def values_of(records: pa.Table, name: str) -> list[Any]:
 
 def by_dataset(records: Records) -> dict[str, dict[str, pa.Table]]:
     """Return the records of each data set by its name."""
-    names = values_of(records["models"], "dataset")
     return {
-        name: {study: where(found, dataset=name) for study, found in records.items()}
-        for name in names
+        name: {study: where(table, dataset=name) for study, table in records.items()}
+        for name in values_of(records["models"], "dataset")
     }
 
 
@@ -63,24 +66,25 @@ def sizes_of(models: pa.Table) -> dict[int, float]:
 
 
 def illustrated(illustration: pa.Table) -> list[dict[str, Any]]:
-    """Return the features of the row of one data set that is shown: the first network's, or none."""
+    """Return the features of the illustrated row of one data set: the first network's, or none."""
     rows = illustration.to_pylist()
     return [row for row in rows if row["seed"] == rows[0]["seed"]]
 
 
 def methods_of(records: pa.Table, protocol: tuple[str, ...]) -> list[str]:
-    """Return those methods of a protocol that were measured."""
+    """Return the methods of a protocol that were measured."""
     measured = set(values_of(records, "method"))
     return [method for method in protocol if method in measured]
 
 
 def protocols_of(records: pa.Table) -> dict[Protocol, list[str]]:
-    """Return the protocols that were run, each with its methods; those that all share tell nothing
-    of one.
+    """Return the protocols that were run, each with its methods.
+
+    A method that all protocols have in common does not show which of them was run.
     """
-    shared = set.intersection(*map(set, PROTOCOLS.values()))
-    found = {protocol: methods_of(records, methods) for protocol, methods in PROTOCOLS.items()}
-    return {protocol: methods for protocol, methods in found.items() if set(methods) - shared}
+    common = set.intersection(*map(set, PROTOCOLS.values()))
+    measured = {protocol: methods_of(records, names) for protocol, names in PROTOCOLS.items()}
+    return {protocol: names for protocol, names in measured.items() if set(names) - common}
 
 
 def curve(estimates: pa.Table, metric: str) -> Curve:
@@ -88,16 +92,22 @@ def curve(estimates: pa.Table, metric: str) -> Curve:
     runs = estimates.group_by(["n", "seed", "round"], use_threads=False).aggregate(
         [(metric, "mean")]
     )
-    n, seed, mean = column(runs, "n"), column(runs, "seed"), column(runs, f"{metric}_mean")
-    every = np.unique(n)
-    deviation = [
-        _pooled([mean[(n == one) & (seed == s)] for s in np.unique(seed)]) for one in every
+    n = column(runs, "n")
+    seed = column(runs, "seed")
+    mean = column(runs, f"{metric}_mean")
+
+    every_n = np.unique(n)
+    every_seed = np.unique(seed)
+    means = [mean[n == each].mean() for each in every_n]
+    deviations = [
+        _pooled([mean[(n == each) & (seed == network)] for network in every_seed])
+        for each in every_n
     ]
-    return Curve(every, np.array([mean[n == one].mean() for one in every]), np.array(deviation))
+    return Curve(every_n, np.array(means), np.array(deviations))
 
 
 def _pooled(groups: list[Floats]) -> float:
-    """Return the standard deviation within groups; 0 where no group has two."""
+    """Return the standard deviation within groups; 0 where no group has two members."""
     variances = [group.var(ddof=1) for group in groups if len(group) > 1]
     return float(np.sqrt(np.mean(variances))) if variances else 0.0
 
@@ -108,19 +118,21 @@ def median(estimates: pa.Table, metric: str, n: int) -> float:
 
 
 def speeds(timings: pa.Table) -> tuple[Ints, Floats]:
-    """Return n and rows a second of one method on one data set: the median of the times it was
-    timed.
+    """Return n and rows a second of one method on one data set: the median over its timings.
+
+    Both are empty where it was not timed.
     """
-    n, rows, seconds = (column(timings, name) for name in ("n", "rows", "seconds"))
-    every = np.unique(n)
-    return every, np.array(
-        [throughput(int(rows[0]), float(np.median(seconds[n == one]))) for one in every]
-    )
+    n = column(timings, "n")
+    rows = column(timings, "rows")
+    seconds = column(timings, "seconds")
+    every_n = np.unique(n)
+    medians = [float(np.median(seconds[n == each])) for each in every_n]
+    return every_n, np.array([throughput(int(rows[0]), each) for each in medians])
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that SHEAR takes for one row, measured and by the paper's t_backward + N t_forward."""
+    """Seconds that SHEAR takes for one row: measured, and by t_backward + N t_forward."""
 
     n: Ints
     measured: Floats
@@ -141,17 +153,11 @@ def cost(timings: pa.Table) -> Cost:
     return Cost(n, 1 / measured, float(1 / derivatives[0]), 1 / forward)
 
 
-def ranks(values: Floats) -> Floats:
-    """Return the ranks of values, ties in the middle."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
-
-
 def correlation(x: Floats, y: Floats) -> float:
     """Return Spearman's rank correlation; 0 where one is constant."""
-    a, b = ranks(x) - ranks(x).mean(), ranks(y) - ranks(y).mean()
-    size = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    return float((a * b).sum() / size) if size else 0.0
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(spearmanr(x, y).statistic)
 
 
 @dataclass(frozen=True)
@@ -176,12 +182,12 @@ class Selected:
 def selected(cooperators: pa.Table) -> Selected:
     """Return the random cooperators' numbers at N = 16 of one data set."""
     random = where(cooperators, selection="random", n=ABLATED)
-    draws = len(np.unique(column(random, "draw")))
-    order = np.lexsort((column(random, "draw"), column(random, "row"), column(random, "seed")))
-    eta, error = (
-        column(random, name)[order].reshape(-1, draws) for name in ("cross_contribution", "error")
-    )
-    return Selected(eta, error)
+    draw = column(random, "draw")
+    draws = len(np.unique(draw))
+    order = np.lexsort((draw, column(random, "row"), column(random, "seed")))
+    eta = column(random, "cross_contribution")[order]
+    error = column(random, "error")[order]
+    return Selected(eta.reshape(-1, draws), error.reshape(-1, draws))
 
 
 @cache
@@ -192,14 +198,17 @@ def published() -> pa.Table:
 
 
 def published_curve(dataset: str, method: str, name: str) -> dict[int, float]:
-    """Return a column of the released numbers of a method, by evaluations a feature; empty where
-    there are none.
+    """Return a column of the released numbers of a method, by evaluations a feature.
 
-    Stale files, whose values are scaled wrongly, are left out.
+    It is empty where there are none. Stale files, whose values are scaled wrongly, are left out.
     """
     rows = where(published(), dataset=dataset, method=PUBLISHED.get(method, "")).to_pylist()
-    sound = [row for row in rows if row[name] is not None and not row["note"].startswith("stale")]
-    return {int(row["evaluations_per_feature"]): float(row[name]) for row in sound}
+    curve: dict[int, float] = {}
+    for row in rows:
+        stale = row["note"].startswith("stale")
+        if row[name] is not None and not stale:
+            curve[int(row["evaluations_per_feature"])] = float(row[name])
+    return curve
 
 
 def published_size(dataset: str) -> float | None:
