@@ -1,8 +1,15 @@
-"""How each method looks, in every figure: the colours of Okabe and Ito, which most colour-blind
-people tell apart.
+"""How the paper's figures look: the colours and marks of each method.
+
+The colours are those of Okabe and Ito, which most colour-blind people can tell apart. Methods with
+close colours have different marks.
 """
 
 from shearshap.report import Series
+
+INK = "#333333"  #: notes, and lines to compare with
+GRID = "#e4e4e4"
+RANDOM = "#0072B2"  #: random cooperators; also negative values
+SELECTED = "#D55E00"  #: the cooperators that SHEAR selects; also positive values
 
 SERIES: dict[str, Series] = {
     series.name: series
@@ -25,12 +32,20 @@ SERIES: dict[str, Series] = {
 }
 
 
-def look(method: str) -> Series:
-    """Return how a method looks; a baseline looks the same in every protocol."""
-    alike = method.removesuffix("-paper").removesuffix("-authors")
-    return SERIES["shear-block" if method == "shear-authors" else alike]
+def series_of(method: str) -> Series:
+    """Return the series of a method; a baseline looks the same in every protocol."""
+    if method == "shear-authors":
+        return SERIES["shear-block"]
+    return SERIES[method.removesuffix("-paper").removesuffix("-authors")]
 
 
-def dashes(series: Series) -> tuple[int, tuple[int, ...]] | str:
-    """Return the line style as matplotlib wants it."""
-    return (0, tuple(int(part) for part in series.dash.split())) if series.dash else "-"
+def label_of(method: str) -> str:
+    """Return the name of a method in figures and tables, such as KS-Pair."""
+    return series_of(method).label
+
+
+def line_style(series: Series) -> tuple[int, tuple[int, ...]] | str:
+    """Return the dashes of a series as a line style of matplotlib: (offset, lengths), or solid."""
+    if not series.dash:
+        return "-"
+    return 0, tuple(int(length) for length in series.dash.split())

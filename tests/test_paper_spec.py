@@ -1,0 +1,133 @@
+"""What is measured: specifications, protocols and ablations."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paper_records import AUTHORS, FAIR, PAPER
+from shearshap.errors import InputError
+from shearshap.methods import METHODS, Shear
+from shearshap.paper.experiments.spec import (
+    ABLATIONS,
+    CANDIDATES,
+    NEWER,
+    PROTOCOLS,
+    Choice,
+    Protocol,
+    Spec,
+    baselines,
+    specifications,
+)
+from shearshap.paper.experiments.style import label_of
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rounds": 0}, "rounds: wanted a positive number, got 0"),
+        ({"rows": -1}, "rows: wanted a positive number, got -1"),
+        ({"timings": 0}, "timings: wanted a positive number, got 0"),
+        ({"bounded_rows": 0}, "bounded_rows: wanted a positive number, got 0"),
+        (
+            {"model_seeds": ()},
+            "a specification needs at least one model seed and one number of evaluations a feature",
+        ),
+        (
+            {"evaluations": ()},
+            "a specification needs at least one model seed and one number of evaluations a feature",
+        ),
+        ({"evaluations": (16, 2)}, "evaluations: SHEAR needs at least 4 for each feature, got 2"),
+        (
+            {"evaluations": (8, 32)},
+            "evaluations: ablations are held against SHEAR at 16, got (8, 32)",
+        ),
+        ({"protocol": "mine"}, "protocol: wanted paper, fair or both, got 'mine'"),
+        ({"rows": 7000}, "rows: census has 6513 test rows, got 7000"),
+        ({"rows": 201, "dataset": "german"}, "rows: german has 200 test rows, got 201"),
+        (
+            {"rows": 10001, "dataset": "criteo-synthetic"},
+            "rows: criteo-synthetic has 10000 test rows, got 10001",
+        ),
+    ],
+)
+def test_a_specification_checks_its_numbers(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Spec(**{"dataset": "census", **wrong})
+    assert Spec("census", rows=6513).rows == 6513
+
+
+@pytest.mark.parametrize(
+    ("choice", "protocols"),
+    [("paper", ("paper", "authors")), ("fair", ("fair",)), ("both", ("paper", "authors", "fair"))],
+)
+def test_a_choice_of_protocol_is_its_methods_each_once(
+    choice: Choice, protocols: tuple[Protocol, ...]
+) -> None:
+    spec = Spec("census", protocol=choice)
+    assert spec.protocols == protocols
+    assert set(spec.methods) == {method for protocol in protocols for method in PROTOCOLS[protocol]}
+    assert len(spec.methods) == len(set(spec.methods))
+
+
+@pytest.mark.parametrize("dataset", ["criteo", "criteo-synthetic"])
+def test_derivatives_by_columns_are_not_asked_of_embeddings(dataset: str) -> None:
+    assert set(Spec("census").methods) - set(Spec(dataset).methods) == {"shear-authors"}
+
+
+def test_protocols_cover_every_method() -> None:
+    assert {method for names in PROTOCOLS.values() for method in names} <= set(CANDIDATES)
+    read_in_two_ways = {name for name in METHODS if name.endswith(("-paper", "-authors"))}
+    assert {*FAIR, "exact"} == set(METHODS) - read_in_two_ways
+    assert ({*PAPER, *AUTHORS} - set(FAIR)) == read_in_two_ways | {"shear-authors"}
+    assert {name for name in PAPER if name.endswith("-authors")} == set()
+    assert {name for name in AUTHORS if name.endswith("-paper")} == set()
+    assert all("shear" in names and len(set(names)) == len(names) for names in PROTOCOLS.values())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_papers_baselines_are_five(protocol: Protocol) -> None:
+    ours = {"shear", "shear-authors", *NEWER}
+    assert baselines(protocol) == tuple(name for name in PROTOCOLS[protocol] if name not in ours)
+    assert [label_of(name) for name in baselines(protocol)] == [
+        "KS",
+        "KS-WF",
+        "KS-Pair",
+        "PS",
+        "APS",
+    ]
+
+
+def test_ablations_switch_off_what_they_say() -> None:
+    shear = Shear()
+    assert {
+        "shear-without-as": dataclasses.replace(shear, antithetical=False),
+        "shear-without-ccs": dataclasses.replace(shear, selection="random"),
+        "shear-without-either": dataclasses.replace(shear, antithetical=False, selection="random"),
+    } == ABLATIONS
+    assert len({*ABLATIONS.values(), shear}) == 4
+    assert CANDIDATES["shear-authors"] == dataclasses.replace(shear, interaction="block-maximum")
+
+
+def test_specifications_of_what_is_reproduced(tmp_path: Path) -> None:
+    every = specifications("all")
+    assert [spec.dataset for spec in every] == ["census", "bank", "german", "criteo-synthetic"]
+    assert specifications("bank") == [every[1]]
+    assert {spec.model_seeds for spec in every} == {(0, 1, 2)}
+    assert {spec.rounds for spec in every} == {5}
+    assert {spec.protocol for spec in every} == {"both"}
+    quick = specifications("all", quick=True)
+    assert {spec.model_seeds for spec in quick} == {(0,)}
+    assert all(
+        fewer.rows < spec.rows and fewer.rounds < spec.rounds
+        for fewer, spec in zip(quick, every, strict=True)
+    )
+    (own,) = specifications("census", protocol="fair", rows=7, rounds=1, quick=True)
+    assert (own.protocol, own.rows, own.rounds) == ("fair", 7, 1)
+    file = tmp_path / "day.gz"
+    file.touch()
+    assert [(spec.dataset, spec.path) for spec in specifications("all", path=file)] == [
+        ("census", None), ("bank", None), ("german", None), ("criteo", str(file)),
+    ]  # fmt: skip
