@@ -62,7 +62,7 @@ def _in_literal(told: list[str]) -> bool:
 
 
 def escaped(line: str) -> str:
-    """Return a line whose stars, bars and final underscores outside backticks are plain characters."""
+    """Return a line with stars, bars and final underscores outside backticks escaped."""
     parts = line.split("`")
     return "`".join(re.sub(r"([*|]|(?<=\w)_(?!\w))", r"\\\1", part) if at % 2 == 0 else part
                     for at, part in enumerate(parts))  # fmt: skip

@@ -514,7 +514,8 @@ def test_a_transformer_that_mixes_columns_is_refused() -> None:
 
     mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
     with pytest.raises(
-        InputError, match="groups: cannot match the output columns of PolynomialFeatures to its input columns"
+        InputError,
+        match="groups: cannot match the output columns of PolynomialFeatures to its input columns",
     ):
         Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
 

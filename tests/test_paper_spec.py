@@ -10,6 +10,7 @@ import pytest
 from paper_records import AUTHORS, FAIR, PAPER
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
+from shearshap.paper.baselines import BASELINES
 from shearshap.paper.experiments.spec import (
     ABLATIONS,
     CANDIDATES,
@@ -42,7 +43,7 @@ from shearshap.paper.experiments.style import label_of
         ({"evaluations": (16, 2)}, "evaluations: SHEAR needs at least 4 for each feature, got 2"),
         (
             {"evaluations": (8, 32)},
-            "evaluations: ablations are held against SHEAR at 16, got (8, 32)",
+            "evaluations: ablations are compared with SHEAR at 16, got (8, 32)",
         ),
         ({"protocol": "mine"}, "protocol: wanted paper, fair or both, got 'mine'"),
         ({"rows": 7000}, "rows: census has 6513 test rows, got 7000"),
@@ -79,9 +80,8 @@ def test_derivatives_by_columns_are_not_asked_of_embeddings(dataset: str) -> Non
 
 def test_protocols_cover_every_method() -> None:
     assert {method for names in PROTOCOLS.values() for method in names} <= set(CANDIDATES)
-    read_in_two_ways = {name for name in METHODS if name.endswith(("-paper", "-authors"))}
-    assert {*FAIR, "exact"} == set(METHODS) - read_in_two_ways
-    assert ({*PAPER, *AUTHORS} - set(FAIR)) == read_in_two_ways | {"shear-authors"}
+    assert {*FAIR, "exact"} == set(METHODS) - {"auto"}
+    assert ({*PAPER, *AUTHORS} - set(FAIR)) == {*BASELINES, "shear-authors"}
     assert {name for name in PAPER if name.endswith("-authors")} == set()
     assert {name for name in AUTHORS if name.endswith("-paper")} == set()
     assert all("shear" in names and len(set(names)) == len(names) for names in PROTOCOLS.values())

@@ -3,11 +3,13 @@
 The evaluations of a game fill a box: rows by coalitions by background rows. A box that is too large
 for one forward pass is cut in half along its first axis that can be cut, again and again:
 
-    4 rows, 6 coalitions, 1 background row, batches of 8      rows 0-3 x coalitions 0-5   24: too large
-                                                              rows 0-1 x coalitions 0-5   12: too large
-                                                              row  0   x coalitions 0-5    6: a batch
-                                                              row  1   x coalitions 0-5    6: a batch
-                                                              ...
+    4 rows, 6 coalitions, 1 background row, batches of 8:
+
+        rows 0-3 x coalitions 0-5   24 evaluations: too large
+        rows 0-1 x coalitions 0-5   12: too large
+        row  0   x coalitions 0-5    6: a batch
+        row  1   x coalitions 0-5    6: a batch
+        ...
 """
 
 from collections.abc import Callable

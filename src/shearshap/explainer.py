@@ -278,9 +278,9 @@ def explain_game(
     interactions: bool = False,
     seed: int = 0,
 ) -> Explanation:
-    """Explain any cooperative game: `value` maps coalitions (c, p) of bool to values (c,) or (c, k).
+    """Explain any cooperative game, given as a function of coalitions.
 
-    The explanation has one row. See `Explainer` for the other parameters.
+    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). The explanation has one row. See `Explainer` for the other parameters.
     """
     if not callable(value):
         raise InputError(

@@ -1,6 +1,6 @@
 """Games: rows x coalitions -> values, the one place that mixes inputs, runs the model and counts.
 
-A row x, a background row xbar and a coalition S of two of three players, the first owning two inputs:
+A row x, a background row xbar and a coalition of two of three players, the first with two inputs:
 
     owner        0    0    1    2
     coalition    in   in   out  in
@@ -91,7 +91,7 @@ class Game(GameInfo, Protocol):
 class ModelGame:
     """The game of a model: absent players' inputs come from one or several background rows.
 
-    v(S) = mean over b of f(x_S, xbar_b outside S): the paper's eq. 2 for b = 1, its eq. 1 otherwise.
+    v(S) = mean over b of f(x_S, xbar_b outside S): eq. 2 of the paper for b = 1, else its eq. 1.
     """
 
     predict: Predictor

@@ -13,6 +13,6 @@ PILOT_BYTES = 1 << 28
 
 
 def most_rows(game: Game, coalitions: int, outputs: int, *, pilot: bool) -> int:
-    """Return how many rows to work on at once: a byte a player, 48 an output, for each coalition."""
+    """Return how many rows to work on at once; a coalition takes a byte a player, 48 an output."""
     memory = PILOT_BYTES if pilot else BLOCK_BYTES.get(game.device.type, BLOCK_BYTES["cpu"])
     return max(1, memory // (coalitions * (game.players + 48 * outputs)))

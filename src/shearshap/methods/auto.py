@@ -28,8 +28,8 @@ class Auto(Method):
     protocol (`benchmarks/accuracy.py`): kriging while its systems of equations, one unknown for a
     pair of complements, stay small, and leverage beyond.
 
-    Where rows may stop early (`tol`), kriging at larger budgets too, since most rows need but a part
-    of them: those that need more go on to all coalitions, or to leverage.
+    Where rows may stop early (`tol`), kriging is taken at larger budgets too, since most rows need
+    only a part of them. Rows that need more go on to all coalitions, or to leverage.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
 """What every method is: options, a design of coalitions, and stages in which they are asked for.
 
-A *design* says which coalitions to ask for and how their values add up to Shapley values. Every design
-starts with the empty and the full coalition, so base value and prediction come with the rest:
+A *design* says which coalitions to ask for and how their values add up to Shapley values. Every
+design starts with the empty and the full coalition, so base value and prediction come with the rest:
 
     column      0      1     2    3   ...
     coalition   none   all   S2   S3  ...
 
-A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows may
-stop early, a method yields several *stages*, each a design of more coalitions than the one before.
-A method that must see something of each row before it can choose that row's coalitions says so by a
+A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows
+may stop early, a method yields several *stages*, each a design of more coalitions than the one
+before. A method that must see something of each row before it can choose that row's coalitions says so by a
 *look*: the engine looks, and the method designs with what was seen.
 """
 
@@ -36,7 +36,7 @@ LARGEST_PART = 2048
 
 @dataclass(frozen=True)
 class Estimate:
-    """Shapley values (r, p, k) and, where the method knows them, their standard errors (r, p, k)."""
+    """Shapley values (r, p, k) and, where the method knows them, standard errors (r, p, k)."""
 
     values: Tensor
     standard_errors: Tensor | None = None

@@ -1,7 +1,7 @@
 """Solvers: model + rows -> explanations, or "not mine".
 
-A solver takes a task and a run. It returns an iterator of explanations, block by block, or None where
-the model is not of its kind. The first one that answers is taken; the last one takes any model.
+A solver takes a task and a run. It returns an iterator of explanations, block by block, or None
+where the model is not of its kind. The first one that answers is taken; the last one takes any model.
 A model that knows its own answer needs no sampling: its solver goes before the last.
 """
 
@@ -21,7 +21,7 @@ SOLVERS: dict[str, Solver] = {
 
 
 def solve(task: Task, run: Run, progress: bool | None = None) -> Iterator[Explanation]:
-    """Return the explanations of a task's rows, block by block, by the first solver that answers."""
+    """Return the explanations of a task's rows, block by block, by the first able solver."""
     for solver in SOLVERS.values():
         blocks = solver(task, run, progress)
         if blocks is not None:

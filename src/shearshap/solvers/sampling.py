@@ -35,7 +35,7 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
 
 @dataclass(frozen=True)
 class NamedGame:
-    """The game of a model's predictions, and the names and data of its rows, players and outputs."""
+    """The game of a model's predictions, with names and data of rows, players and outputs."""
 
     game: ModelGame
     inputs: Inputs

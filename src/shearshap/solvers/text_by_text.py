@@ -1,4 +1,4 @@
-"""The solver for text classifiers: every text is a game of its own, since its words are its players."""
+"""The solver for text classifiers: every text is a game, since its words are its players."""
 
 from collections.abc import Iterator
 from dataclasses import replace
