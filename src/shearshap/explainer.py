@@ -280,7 +280,8 @@ def explain_game(
 ) -> Explanation:
     """Explain any cooperative game, given as a function of coalitions.
 
-    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). The explanation has one row. See `Explainer` for the other parameters.
+    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). The explanation has one row.
+    See `Explainer` for the other parameters.
     """
     if not callable(value):
         raise InputError(

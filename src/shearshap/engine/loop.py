@@ -11,8 +11,9 @@
 
 Rows of a block that are at the same stage form a group. Without a tolerance there is one stage and
 one group. With one, a group splits: its rows below the tolerance are done, the others wait for the
-next stage. A stage with many coalitions may not fit the memory for all rows of a group at once; then the
-first rows go all the way before the next ones begin, and memory holds what a few rows asked for.
+next stage. A stage with many coalitions may not fit the memory for all rows of a group at once;
+then the first rows go all the way before the next ones begin, and memory holds what a few rows
+asked for.
 
 A method that looks at rows before it chooses their coalitions (SHEAR) has one stage for each group:
 the engine looks, and the design is that group's own.

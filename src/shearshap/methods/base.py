@@ -1,15 +1,16 @@
 """What every method is: options, a design of coalitions, and stages in which they are asked for.
 
 A *design* says which coalitions to ask for and how their values add up to Shapley values. Every
-design starts with the empty and the full coalition, so base value and prediction come with the rest:
+design starts with the empty and the full coalition, so base value and prediction come with the
+rest:
 
     column      0      1     2    3   ...
     coalition   none   all   S2   S3  ...
 
 A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows
 may stop early, a method yields several *stages*, each a design of more coalitions than the one
-before. A method that must see something of each row before it can choose that row's coalitions says so by a
-*look*: the engine looks, and the method designs with what was seen.
+before. A method that must see something of each row before it can choose that row's coalitions says
+so by a *look*: the engine looks, and the method designs with what was seen.
 """
 
 from abc import ABC, abstractmethod
