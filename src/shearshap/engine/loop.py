@@ -332,6 +332,7 @@ def _values_by_row(game: Game, design: Design, seen: _Seen) -> tuple[Tensor, Ten
     column = order[place]
     missing = seen.keys[column] != keys
     values = seen.values.gather(1, column[..., None].expand(-1, -1, seen.values.shape[2]))
-    row, which = missing.nonzero(as_tuple=True)
-    values[row, which] = game.each(row, coalitions[row, which])
+    if missing.any():  # few players have no more coalitions than a look shows
+        row, which = missing.nonzero(as_tuple=True)
+        values[row, which] = game.each(row, coalitions[row, which])
     return values, missing.sum(dim=1)
