@@ -434,7 +434,7 @@ def test_a_stopped_command_says_how_to_go_on(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shearshap.paper.experiments.runner", stopped)
+    monkeypatch.setattr("shearshap.paper.experiments.run", stopped)
     result = CliRunner().invoke(app, ["reproduce", "census", "--out", str(tmp_path / "out")])
     assert (result.exit_code, result.stdout) == (130, "")
     assert (
