@@ -21,7 +21,7 @@ def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    error = re.search(r"the mean error is ([\d.]+)% of the mean share", process.stdout)
+    error = re.search(r"the mean error is ([\d.]+)% of the mean \|value\|", process.stdout)
     assert error is not None
     assert float(error[1]) < 2
     assert "proline" in process.stdout
