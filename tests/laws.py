@@ -38,8 +38,8 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.game import FunctionGame, Usage
-from shearshap.methods.base import Method, Promise
+from shearshap.game import FunctionGame, GameInfo, Usage
+from shearshap.methods.base import Design, Method, Promise
 
 # a smaller seed is no simpler: there is nothing to shrink
 few = settings(max_examples=5, deadline=None, phases=(Phase.reuse, Phase.generate))
@@ -172,7 +172,7 @@ def players_that_are_alike_have_alike_values(method: Method) -> None:
     swapped = index & ~0b11 | (index & 1) << 1 | index >> 1 & 1
     alike = (table + table[swapped]) / 2
 
-    draws = values_by_seed(method, alike, method.ample(game_of(5)), 300)
+    draws = values_by_seed(method, alike, method.ample(game_of(5)), 150)
     difference = draws[:, 0] - draws[:, 1]
     tolerance = 4.5 * difference.std() / np.sqrt(len(draws)) + 1e-9
     assert abs(difference.mean()) < tolerance
@@ -257,16 +257,30 @@ def the_smallest_budget_it_names_is_enough(method: Method) -> None:
 
 
 def a_design_never_evaluates_the_model(method: Method) -> None:
+    """Neither does a stage, nor a design of rows that were looked at, nor what the look asks for."""
     for differentiable in (False, True):
         game = SilentGame(7, differentiable)
         for budget in (method.minimum(game), method.ample(game)):
             with quiet():
-                design = method.design(game, budget, np.random.default_rng(0))
-            empty, full = design.coalitions[0, :2]
-            assert not empty.any()
-            assert full.all()
-            assert design.coalitions.shape[1] <= budget
-            assert design.coalitions.shape[2] == 7
+                designs = designs_of(method, game, budget)
+            for design in designs:
+                empty, full = design.coalitions[0, :2]
+                assert not empty.any()
+                assert full.all()
+                assert design.coalitions.shape[1] <= budget
+                assert design.coalitions.shape[2] == 7
+
+
+def designs_of(method: Method, game: GameInfo, budget: int) -> list[Design]:
+    """All that a method designs for a game: at once, stage by stage, and after a look."""
+    rng = np.random.default_rng(0)
+    designs = [method.design(game, budget, rng)]
+    if method.stops:
+        designs += [stage.design for stage in method.stages(game, budget, rng, stops=True)]
+    if method.look(game) is not None:
+        eta = torch.from_numpy(rng.random((3, 7, 7)))
+        designs.append(method.design_after(game, budget, rng, eta))
+    return designs
 
 
 @dataclass(frozen=True)

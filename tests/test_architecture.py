@@ -14,9 +14,6 @@ ROOT = Path(shearshap.__file__).parent
 
 COMPOSES = {"shearshap.cli"}  # the command line puts the library and the paper together
 
-# networks of the paper are still read there; to be removed together with that import
-KNOWN = {"shearshap.jobs.models"}
-
 
 def _module(path: Path) -> str:
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
@@ -61,7 +58,7 @@ def of_the_paper(module: str) -> bool:
 @pytest.mark.parametrize("module", [name for name in TREES if not of_the_paper(name)])
 def test_the_core_knows_nothing_of_the_paper(module: str) -> None:
     paper = {name for name in imported(ast.walk(TREES[module])) if of_the_paper(name)}
-    assert not paper or module in COMPOSES | KNOWN
+    assert not paper or module in COMPOSES
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

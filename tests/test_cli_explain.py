@@ -808,7 +808,7 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
         ("score.py:word", (), "model: wanted a torch.nn.Module, "),
         (".", (), "model: . is a folder without a model; wanted a folder made by 'shear train', .onnx"),
         ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; it has a, b, s"),
-        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (12, 2): KeyError: 'a' (first on row 0 with"),
+        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (6, 2): KeyError: 'a' (first on row 0 with"),
         ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),

@@ -1,46 +1,45 @@
 """What a user runs: the example, a benchmark, and the scripts and documents that lead there."""
 
+import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
-    plot = tmp_path / "wine.png"
+def run(*arguments: str) -> str:
+    """Return what a script prints.
+
+    Numba is switched off: compiling shap's loops takes longer than the rest of the test, and no
+    test here is about speed.
+    """
     process = subprocess.run(
-        [sys.executable, "examples/wine.py", "--out", str(plot)],
+        [sys.executable, *arguments],
         cwd=ROOT,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    error = re.search(r"the mean error is ([\d.]+)% of the mean share", process.stdout)
+    return process.stdout
+
+
+def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
+    plot = tmp_path / "wine.png"
+    text = run("examples/wine.py", "--out", str(plot))
+    error = re.search(r"the mean error is ([\d.]+)% of the mean share", text)
     assert error is not None
     assert float(error[1]) < 2
-    assert "proline" in process.stdout
+    assert "proline" in text
     assert plot.read_bytes()[:4] == b"\x89PNG"
 
 
-# The peers import slowly, and other tests have imported them: this one runs the script here, not
-# in a process of its own. Their warnings are not ours.
-@pytest.mark.filterwarnings("ignore")
-def test_the_throughput_benchmark_puts_us_beside_the_peers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = ROOT / "benchmarks" / "throughput.py"
+def test_the_throughput_benchmark_puts_us_beside_the_peers() -> None:
     options = ("--rows", "40", "--peer-rows", "1", "--methods", "leverage", "shear")
-    monkeypatch.setattr(sys, "argv", [str(script), *options])
-    monkeypatch.syspath_prepend(script.parent)
-    runpy.run_path(str(script), run_name="__main__")
-
-    table = capsys.readouterr().out
+    table = run("benchmarks/throughput.py", *options)
     rows = re.findall(r"^\| ([\w. -]+?) \| (\d+) \|", table, flags=re.MULTILINE)
     assert [name for name, _ in rows] == [
         "bare forward",

@@ -307,7 +307,8 @@ def test_an_explanation_takes_the_stage_of_its_budget() -> None:
             for given in (both, both.at(pairs))
         ]
         np.testing.assert_array_equal(answers[0].values, answers[1].values)
-        assert answers[0].calibration == both.at(pairs)
+        assert answers[0].calibration == both
+        assert answers[1].calibration == both.at(pairs)
     with pytest.raises(MethodError, match="it was fitted to 8 players, the game has 4"):
         explain(network(4), rows[:, :4], reference=np.zeros(4), budget=14, method=Kriging(both))
 

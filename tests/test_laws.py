@@ -12,7 +12,6 @@ from laws import (
     LAWS,
     SEEDS,
     Law,
-    a_design_never_evaluates_the_model,
     few,
     game_of,
     laws_of,
@@ -25,20 +24,14 @@ from shearshap.paper.baselines import BASELINES
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
 
-LOOKS_AT_ROWS = pytest.mark.xfail(
-    strict=False, reason="SHEAR still looks for cooperators inside its design"
-)
-
 
 def _kept() -> list[ParameterSet]:
     """Every method with each of its laws."""
-    cases = []
-    for name, method in EVERY_METHOD.items():
-        for law in laws_of(method):
-            looks = isinstance(method, Shear) and law.check is a_design_never_evaluates_the_model
-            marks = [LOOKS_AT_ROWS] if looks else []
-            cases.append(pytest.param(name, law, marks=marks, id=f"{name}-{law}"))
-    return cases
+    return [
+        pytest.param(name, law, id=f"{name}-{law}")
+        for name, method in EVERY_METHOD.items()
+        for law in laws_of(method)
+    ]
 
 
 @pytest.mark.parametrize(("name", "law"), _kept())

@@ -26,7 +26,7 @@ from paper_records import (
     times,
 )
 from shearshap.paper.experiments import figures
-from shearshap.paper.experiments.axes import POINTS, SIZE, log_ticks
+from shearshap.paper.experiments.figure_axes import POINTS, SIZE, log_ticks
 from shearshap.paper.experiments.records import Records, where
 from shearshap.paper.experiments.spec import ABLATIONS
 from shearshap.paper.experiments.style import series_of

@@ -7,7 +7,7 @@ explain_game(value, players=...)    any cooperative game
 model_game(model, rows, background=...)    the game itself, to ask coalitions of your own
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -297,12 +297,17 @@ def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanati
 
     The mode is left for each block and not for all of them: between two blocks it is the caller's.
     """
-    while True:
-        with torch.inference_mode(False):
-            block = next(blocks, None)
-        if block is None:
-            return
-        yield block
+    try:
+        while True:
+            with torch.inference_mode(False):
+                block = next(blocks, None)
+            if block is None:
+                return
+            yield block
+    finally:
+        # a stream that is closed early closes what it draws from, which gives the model back
+        if isinstance(blocks, Generator):
+            blocks.close()
 
 
 def _concatenated(blocks: Iterator[Explanation]) -> Explanation:

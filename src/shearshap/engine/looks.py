@@ -92,6 +92,7 @@ def _values_by_row(game: Game, designs: Tensor, seen: SeenValues) -> tuple[Tenso
     # a missing key has the column of another one for now, whose value is replaced below
     missing = seen.keys[column] != keys
     values = seen.values.gather(1, column[..., None].expand(-1, -1, outputs))
-    row, which = missing.nonzero(as_tuple=True)
-    values[row, which] = game.each(row, designs[row, which])
+    if missing.any():  # with few players, a look may show all coalitions
+        row, which = missing.nonzero(as_tuple=True)
+        values[row, which] = game.each(row, designs[row, which])
     return values, missing.sum(dim=1)

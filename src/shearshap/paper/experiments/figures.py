@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shearshap.explanation import Floats
-from shearshap.paper.experiments.axes import (
+from shearshap.paper.experiments.figure_axes import (
     SMALL,
     SMALLEST,
     clean,

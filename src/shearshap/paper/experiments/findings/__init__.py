@@ -4,6 +4,7 @@ one data set.
 
 from collections.abc import Callable
 
+from shearshap.paper.experiments.findings.bounds import efficiency, theorem_2
 from shearshap.paper.experiments.findings.error import (
     least_error,
     released_best,
@@ -12,14 +13,13 @@ from shearshap.paper.experiments.findings.error import (
     state_of_the_art,
 )
 from shearshap.paper.experiments.findings.finding import Finding, Verdict
-from shearshap.paper.experiments.findings.metrics import consistent, least_deviation, perturbation
+from shearshap.paper.experiments.findings.measured import consistent, least_deviation, perturbation
 from shearshap.paper.experiments.findings.parts import (
     cross_contribution,
     lower_bound,
     selection_dominates,
 )
 from shearshap.paper.experiments.findings.speed import cost_model, fastest
-from shearshap.paper.experiments.findings.theory import efficiency, theorem_2
 from shearshap.paper.experiments.records import Records
 from shearshap.report import Table
 
