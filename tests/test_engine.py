@@ -22,7 +22,8 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine import clock, loop, memory
+from shearshap.engine import clock, memory
+from shearshap.engine.finished import Answer, FinishedRows
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.run import Run
 from shearshap.engine.stages import Sources
@@ -353,13 +354,13 @@ def test_one_player_needs_no_method() -> None:
 def test_groups_that_do_not_fit_go_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """With memory for one row, every row is finished before the next one begins."""
     order: list[int] = []
-    kept = loop._Block._keep
+    add = FinishedRows.add
 
-    def watched(block: loop._Block, rows: Tensor, done: Tensor, *rest: object) -> None:
-        order.extend(rows[done].tolist())
-        kept(block, rows, done, *rest)  # type: ignore[arg-type]
+    def watched(finished: FinishedRows, answer: Answer, converged: Tensor, done: Tensor) -> None:
+        order.extend(answer.rows[done].tolist())
+        add(finished, answer, converged, done)
 
-    monkeypatch.setattr(loop._Block, "_keep", watched)
+    monkeypatch.setattr(FinishedRows, "add", watched)
     monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 1)
     rows = np.random.default_rng(1).normal(size=(10, 12))
 

@@ -30,7 +30,8 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine.loop import estimate_fields, explained_blocks
+from shearshap.engine.finished import estimate_fields
+from shearshap.engine.loop import explained_blocks
 from shearshap.engine.memory import BLOCK_BYTES
 from shearshap.engine.run import Run
 from shearshap.game import Ends, FunctionGame, Game, ModelGame

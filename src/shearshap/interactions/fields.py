@@ -14,15 +14,15 @@ from shearshap.interactions.pairwise import interactions as pairwise_interaction
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """Cross-contribution by derivatives, and the rows of which they show nothing."""
+class CrossContribution:
+    """Cross-contribution by derivatives, and the rows about which derivatives say nothing."""
 
     eta: Tensor  #: (r, p, p)
-    blind: Tensor  #: (r,) of bool
+    flat: Tensor  #: (r,) of bool: whether all of a row's derivatives are zero
 
-    def take(self, rows: Tensor) -> "Slopes":
-        """Return those of some of the rows."""
-        return Slopes(self.eta[rows], self.blind[rows])
+    def take(self, rows: Tensor) -> "CrossContribution":
+        """Return that of some of the rows."""
+        return CrossContribution(self.eta[rows], self.flat[rows])
 
 
 def check_pairs(coalitions: Tensor) -> None:
@@ -35,39 +35,45 @@ def check_pairs(coalitions: Tensor) -> None:
         )
 
 
-def slopes(game: Game) -> Slopes | None:
+def derivative_cross(game: Game) -> CrossContribution | None:
     """Return cross-contribution by derivatives, and count their passes; None: there are none."""
     if not isinstance(game, ModelGame) or not game.differentiable:
         return None
     try:
-        return Slopes(*by_derivatives(game))
+        eta, flat = by_derivatives(game)
     except ModelError:
-        return None  # a model that fails on values too will say so when they are asked for
+        # a model that fails on plain values too raises when those are asked for
+        return None
+    return CrossContribution(eta, flat)
 
 
 def interaction_fields(
     coalitions: Tensor,
     values: Tensor,
     phi: Tensor,
-    known: Slopes | None,
+    known_cross: CrossContribution | None,
     learnt: object,
 ) -> dict[str, Tensor]:
     """Return the fields `interactions` and `cross_contribution` of an explanation.
 
-    They come of coalitions (r or 1, c, p), their values (r, c, k), the Shapley values phi (r, p, k)
-    and what the design learnt, where that is kriging's calibration. Derivatives show
-    cross-contribution where there are any; the values show it for the other rows.
+    They are computed from coalitions (r or 1, c, p), their values (r, c, k) and the Shapley values
+    phi (r, p, k), with kriging's calibration where the design learnt one. Cross-contribution comes
+    from derivatives or, in rows where they say nothing, from the coalition values.
     """
     calibration = learnt if isinstance(learnt, Calibration) else None
     pairs = pairwise_interactions(coalitions, values, phi, calibration=calibration)
-    eta = torch.zeros_like(pairs[..., 0])
-    blind = torch.ones_like(values[:, 0, 0], dtype=torch.bool)
-    if known is not None:
-        eta = known.eta.clone()
-        blind = known.blind
-    # a row whose values are all the same has no interactions to look for
-    blind = blind & (values != values[:, :1]).flatten(1).any(dim=1)
-    if blind.any():
-        own = coalitions if len(coalitions) == 1 else coalitions[blind]
-        eta[blind] = estimated_second_differences(own, values[blind], calibration=calibration)
+
+    if known_cross is None:
+        eta = torch.zeros_like(pairs[..., 0])
+        unknown = torch.ones_like(values[:, 0, 0], dtype=torch.bool)
+    else:
+        eta = known_cross.eta.clone()
+        unknown = known_cross.flat
+
+    # where all values of a row are the same, there are no interactions to look for
+    varies = (values != values[:, :1]).flatten(1).any(dim=1)
+    unknown = unknown & varies
+    if unknown.any():
+        own = coalitions if len(coalitions) == 1 else coalitions[unknown]
+        eta[unknown] = estimated_second_differences(own, values[unknown], calibration=calibration)
     return {"interactions": pairs, "cross_contribution": eta}

@@ -1,0 +1,155 @@
+"""Rows that are finished: what came of them, gathered for the block's explanation.
+
+The rows of a block finish at different stages. Each field of the explanation is one tensor for all
+rows of the block, and a row's entries are set when the row finishes:
+
+    row                    0    1    2    3    4
+    finished at stage 0         x              x
+    finished at stage 1    x              x
+    finished at stage 2              x
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.axes import declared
+from shearshap.coalitions import EMPTY, FULL
+from shearshap.errors import ModelError
+from shearshap.explanation import Explanation
+from shearshap.game import Game
+from shearshap.interactions.fields import derivative_cross, interaction_fields
+from shearshap.methods.base import Design, Estimate
+
+LEAST_FREEDOM = 7
+"""Degrees of freedom from which on a row may stop.
+
+With fewer, a standard error is small by luck too often, and the luckiest rows would stop.
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a design makes of the coalition values of some rows."""
+
+    rows: Tensor  #: (r,) their numbers in the block
+    design: Design
+    values: Tensor  #: (r, c, k) of the design's coalitions
+    evaluations: Tensor  #: (r,) spent on each row so far
+    estimate: Estimate
+
+    @classmethod
+    def of(cls, rows: Tensor, design: Design, values: Tensor, evaluations: Tensor) -> "Answer":
+        """Return the answer with the design's estimate."""
+        return cls(rows, design, values, evaluations, design.estimate(values))
+
+    def converged(self, tol: float | None) -> Tensor:
+        """Return which rows have all their standard errors at most at the tolerance, (r,)."""
+        errors = self.estimate.standard_errors
+        too_few_draws = self.estimate.degrees_of_freedom < LEAST_FREEDOM
+        if tol is None or errors is None or too_few_draws:
+            return torch.zeros_like(self.rows, dtype=torch.bool)
+        return errors.flatten(1).amax(dim=1) <= tol
+
+    def fields(self) -> dict[str, Tensor]:
+        """Return the answer's fields of an explanation, by name, (r, ...) each."""
+        freedom = self.values.new_full(self.rows.shape, self.estimate.degrees_of_freedom)
+        return {
+            **estimate_fields(self.estimate, self.values),
+            "row_evaluations": self.evaluations,
+            "degrees_of_freedom": freedom,
+        }
+
+
+class FinishedRows:
+    """The fields of a block's rows, set as the rows finish."""
+
+    def __init__(self, game: Game, *, interactions: bool) -> None:
+        self.count = game.rows
+        self.interactions = interactions
+        self.cross = derivative_cross(game) if interactions else None
+        self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
+
+    def add(self, answer: Answer, converged: Tensor, done: Tensor) -> None:
+        """Set the fields of those rows of an answer that are done, (r,) of bool."""
+        fields = answer.fields() | {"converged": converged}
+        if not done.any():
+            return
+
+        rows = answer.rows[done]
+        finished = {name: part[done] for name, part in fields.items()}
+        if self.interactions:
+            finished |= self._interactions(answer, rows, done)
+        for name, part in finished.items():
+            self._set(name, rows, part)
+
+    def _interactions(self, answer: Answer, rows: Tensor, done: Tensor) -> dict[str, Tensor]:
+        design = answer.design
+        shared = len(design.coalitions) == 1
+        return interaction_fields(
+            design.coalitions if shared else design.coalitions[done],
+            answer.values[done],
+            answer.estimate.values[done],
+            None if self.cross is None else self.cross.take(rows),
+            design.calibration,
+        )
+
+    def _set(self, name: str, rows: Tensor, part: Tensor) -> None:
+        """Set a field of the rows of these numbers (n,), to (n, ...)."""
+        if name not in self.fields:
+            self.fields[name] = part.new_empty((self.count, *part.shape[1:]))
+        self.fields[name][rows] = part
+
+    def arrays(self, *, single: bool, stops: bool) -> dict[str, Any]:
+        """Return the fields as an explanation has them: without those that say nothing.
+
+        `single` is whether there is one output, without an axis of outputs, and `stops` whether
+        rows might stop early.
+        """
+        arrays: dict[str, Any] = {name: part.cpu().numpy() for name, part in self.fields.items()}
+        if single:
+            arrays |= _without_outputs(arrays)
+        if not np.isfinite(arrays["standard_errors"]).any():
+            arrays["standard_errors"] = None
+        arrays["degrees_of_freedom"] = float(arrays["degrees_of_freedom"].min())
+
+        spent = arrays["row_evaluations"]
+        arrays["evaluations"] = int(spent.max())
+        if not stops:
+            del arrays["converged"]
+            if (spent == spent[0]).all():
+                del arrays["row_evaluations"]
+        return arrays
+
+
+def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return those arrays that have an axis of outputs, without it: it has one entry."""
+    letters = {name: own.letters for name, own in declared(Explanation).items()}
+    return {name: part[..., 0] for name, part in arrays.items() if "k" in letters.get(name, "")}
+
+
+def estimate_fields(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:
+    """Return the fields that an estimate and its coalition values (r, c, k) make, by name.
+
+    Standard errors that are unknown, or that overflow, are infinite.
+    """
+    phi = estimate.values
+    if not bool(torch.isfinite(phi).all()):
+        raise ModelError(
+            "the model's outputs are so large that their Shapley values are not finite; "
+            "rescale the model's output"
+        )
+    if estimate.standard_errors is None:
+        errors = torch.full_like(phi, inf)
+    else:
+        errors = estimate.standard_errors.nan_to_num(nan=inf, posinf=inf)
+    return {
+        "values": phi,
+        "base_values": values[:, EMPTY],
+        "predictions": values[:, FULL],
+        "standard_errors": errors,
+    }
