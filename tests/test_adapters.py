@@ -875,3 +875,16 @@ def test_no_library_is_imported_before_a_model_of_it_is_given() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
+    texts = ["the film was good", "good"]
+    named = Explainer(classifier, output=1)(texts, index=["a", "b"])
+    assert named.index.tolist() == ["a", "b"]
+    series = pd.Series(texts, index=pd.Index([7, 9], name="review"))
+    labelled = Explainer(classifier, output=1)(series)
+    assert labelled.index.tolist() == [7, 9]
+    assert labelled.index_name == "review"
+    np.testing.assert_allclose(labelled.values, named.values, atol=1e-6)
+    with pytest.raises(InputError, match="index: wanted 2 labels, one for each row, got 1"):
+        Explainer(classifier)(texts, index=["a"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from shearshap.engine.clock import Clock
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run
 from shearshap.explanation import Explanation
+from shearshap.inputs.index import row_labels
 from shearshap.solvers import sampling
 from shearshap.solvers.task import Task
 
@@ -47,6 +49,7 @@ def _explained(
     kind = player_kind(task.groups)
     absent = classifier.absent_token(task.background)
     texts = classifier.texts(task.rows, kind)
+    index, index_name = row_labels(None, _text_labels(task), len(texts))
     clock = Clock(run.deadline)
     with (
         evaluating(classifier.model, task.device),
@@ -56,14 +59,29 @@ def _explained(
             own = _text_task(task, classifier, text, absent)
             (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
             bar.update()
-            labels = list(text.names) if len(texts) == 1 else _places(text, kind)
-            explanation = _named(explanation, text, number, labels)
+            names = list(text.names) if len(texts) == 1 else _places(text, kind)
+            explanation = replace(
+                explanation,
+                feature_names=names,
+                data=None,
+                display_data=np.array([text.names], dtype=object),
+                index=index[[number]],
+                index_name=index_name,
+            )
             done = number + 1
             if done < len(texts) and not clock.allowed(1, done):
                 note = clock.warning(done, len(texts), "texts")
                 yield replace(explanation, notes=(note,))
                 return
             yield explanation
+
+
+def _text_labels(task: Task) -> Any:
+    """Return the labels that the user passed or, for a Series of texts, its index."""
+    own = getattr(task.rows, "index", None)
+    if task.index is not None or callable(own):  # a list's `index` is a method
+        return task.index
+    return own
 
 
 def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) -> Task:
@@ -89,14 +107,3 @@ def _places(text: Text, kind: Kind) -> list[str]:
     They are for several texts, of which no two have the same words.
     """
     return [f"{kind.removesuffix('s')} {place}" for place in range(len(text.names))]
-
-
-def _named(explanation: Explanation, text: Text, number: int, names: list[str]) -> Explanation:
-    """Return the explanation with names for its players, and the text's words as their data."""
-    return replace(
-        explanation,
-        feature_names=names,
-        index=np.array([number]),
-        data=None,
-        display_data=np.array([text.names], dtype=object),
-    )
