@@ -44,20 +44,20 @@ html_show_sphinx = False
 
 def formulas_as_they_stand(lines: list[str]) -> list[str]:
     """Return a docstring whose indented formulas, before any section, are literal blocks."""
-    told: list[str] = []
+    shown: list[str] = []
     sections = next(
         (at for at, line in enumerate(lines) if re.fullmatch(r"-{4,}", line)), len(lines)
     )
     for at, line in enumerate(lines):
         opens = line.startswith("    ") and at < sections and not lines[at - 1].strip()
-        told += ["::", ""] if opens and not (told and _in_literal(told)) else []
-        told.append(line)
-    return told
+        shown += ["::", ""] if opens and not (shown and _in_literal(shown)) else []
+        shown.append(line)
+    return shown
 
 
-def _in_literal(told: list[str]) -> bool:
+def _in_literal(shown: list[str]) -> bool:
     """Return whether the last lines that are not blank belong to a literal block."""
-    last = next((line for line in reversed(told) if line.strip()), "")
+    last = next((line for line in reversed(shown) if line.strip()), "")
     return last.startswith("    ") or last == "::"
 
 

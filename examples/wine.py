@@ -37,10 +37,11 @@ def main() -> None:
     print(f"{(guesses == truth).mean():.0%} of {len(test)} test wines are classified right")
 
     explainer = Explainer(network, ("mean", train), output=0, feature_names=wine.feature_names)
-    explanation, exact = explainer(test, budget=208), explainer(test, budget=1 << 13)
+    explanation = explainer(test, budget=208)
+    exact = explainer(test, budget=1 << 13)
     print(explanation)
     error = np.abs(explanation.values - exact.values).mean() / np.abs(exact.values).mean()
-    print(f"against all 8192 coalitions, the mean error is {error:.2%} of the mean share\n")
+    print(f"against all 8192 coalitions, the mean error is {error:.2%} of the mean |value|\n")
     show(explanation[0])
     out.parent.mkdir(parents=True, exist_ok=True)
     plots.waterfall(explanation, row=0).get_figure(root=True).savefig(out, dpi=150)  # type: ignore[union-attr]
@@ -54,7 +55,8 @@ def fit(inputs: Any, labels: Any) -> nn.Module:
         nn.Linear(13, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 3)
     )
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
-    x, y = torch.tensor(inputs, dtype=torch.float32), torch.tensor(labels)
+    x = torch.tensor(inputs, dtype=torch.float32)
+    y = torch.tensor(labels)
     for _ in range(200):
         optimiser.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
@@ -63,12 +65,14 @@ def fit(inputs: Any, labels: Any) -> nn.Module:
 
 
 def show(one: Explanation) -> None:
-    """Print the shares of one row with their 95 % intervals, the largest first."""
+    """Print the values of one row with their 95 % intervals, the largest first."""
     lower, upper = one.interval()
     print(f"base value {one.base_values[0]:+.3f}")
     for player in np.argsort(-np.abs(one.values[0])):
-        share, margin = one.values[0, player], (upper - lower)[0, player] / 2
-        print(f"  {one.feature_names[player]:30s} {share:+8.4f} ± {margin:.4f}")
+        name = one.feature_names[player]
+        value = one.values[0, player]
+        margin = (upper - lower)[0, player] / 2
+        print(f"  {name:30s} {value:+8.4f} ± {margin:.4f}")
     print(f"  {'prediction (logit of class 0)':30s} {one.predictions[0]:+8.4f}")
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Set up, then lint, types and tests.
+# Set up, then run lint, types and tests.
 set -eu
 extra=dev
 . "$(dirname "$0")/setup.sh"

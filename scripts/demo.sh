@@ -1,5 +1,6 @@
 #!/bin/sh
-# Set up, train a network on Census, explain it, run every experiment of the paper in its quick version, write a report.
+# Set up, train a network on Census, explain it, run the quick version of every experiment of the
+# paper, and write a report.
 set -eu
 extra=all
 . "$(dirname "$0")/setup.sh"

@@ -1,4 +1,4 @@
-"""The documentation: every block of code runs, shown output is what comes out, the site builds, no page is left behind."""
+"""The documentation: code blocks run and print what is shown, the site builds, and pages are true to the code."""
 
 import io
 import re
@@ -19,11 +19,13 @@ import matplotlib.pyplot as plt
 import pytest
 from typer.testing import CliRunner
 
+import shearshap
 from shearshap import plots
 from shearshap.cli import app
 from shearshap.jobs import explained_charts as charts
 from shearshap.jobs import explained_page as document
 from shearshap.jobs import job
+from test_architecture import TREES, imported, when_imported
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -38,13 +40,13 @@ from shearshap import explain
 torch.manual_seed(0)
 model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
 train, rows = torch.randn(50, 6), torch.randn(9, 6)
-exact = explain(network, rows, reference=("mean", train), budget=64, output=1)
+exact = explain(network, rows, background=("mean", train), budget=64, output=1)
 """
 }
-"""What a page takes for granted: a model, rows to explain and rows it was trained on."""
+"""What a page assumes: a model, rows to explain and rows it was trained on."""
 
 ELSEWHERE = ("pip ", "sphinx-build ")
-"""Commands that are shown and not run here: the wheel's installation is in test_wheel.py, the site is built below."""
+"""Commands that are shown but not run: test_wheel.py installs the wheel, and a test below builds the site."""
 
 COMPLAINTS = (
     *(f"shap#{issue}" for issue in (
@@ -55,31 +57,32 @@ COMPLAINTS = (
     *(f"shapiq#{issue}" for issue in (354, 355)),
     "alibi#879",
 )  # fmt: skip
-"""What users of other libraries asked for; faq.md says of each how it is here."""
+"""Issues that users of other libraries have reported; faq.md answers each of them."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A block of a page: its kind, what is in it, its first line, and the output shown right behind it, if any."""
+    """A block of a page that runs."""
 
-    kind: str
+    kind: str  #: python or console
     code: str
-    line: int
-    shown: str | None
+    line: int  #: of the page
+    shown: str | None  #: the output that the page shows right after it
 
 
 def steps(text: str) -> list[Step]:
     """Return the blocks of a page that run, in their order."""
-    found = list(BLOCK.finditer(text))
-    follows = {
-        first.start(): second[2]
-        for first, second in pairwise(found)
-        if second[1] == "text" and not text[first.end() : second.start()].strip()
-    }
+    blocks = list(BLOCK.finditer(text))
+    shown = {}
+    for block, following in pairwise(blocks):
+        between = text[block.end() : following.start()]
+        if following[1] == "text" and not between.strip():
+            shown[block.start()] = following[2]
+
+    runs = [block for block in blocks if block[1] != "text"]
     return [
-        Step(block[1], block[2], text[: block.start()].count("\n") + 2, follows.get(block.start()))
-        for block in found
-        if block[1] != "text"
+        Step(block[1], block[2], text[: block.start()].count("\n") + 2, shown.get(block.start()))
+        for block in runs
     ]
 
 
@@ -113,7 +116,7 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def import_peers(text: str) -> None:
-    """Import the peers that a page imports, whose own warnings on import are none of ours."""
+    """Import the peers that a page imports, without the warnings that they give on import."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for peer in re.findall(
@@ -153,7 +156,7 @@ def run_commands(step: Step, page: str, _namespace: dict[str, Any]) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Return whether what is shown is what was printed, ... standing for anything."""
+    """Return whether a page shows what was printed, where ... stands for anything."""
     return OutputChecker().check_output(shown, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
 
 
@@ -195,13 +198,76 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
     assert [page for page in pages if not (tmp_path / "site" / page).exists()] == []
-    reference = (tmp_path / "site" / "api" / "explaining.html").read_text(encoding="utf-8")
-    assert all(
-        f'id="shearshap.{name}"' in reference
-        for name in ("Explainer", "Explanation.interval", "explain_game")
+    api = "".join(
+        page.read_text(encoding="utf-8") for page in (tmp_path / "site" / "api").glob("*.html")
     )
-    drawn = (tmp_path / "site" / "api" / "plots.html").read_text(encoding="utf-8")
-    assert [name for name in plots.__all__ if f'id="shearshap.plots.{name}"' not in drawn] == []
+    assert [name for name in documented() if f'id="{name}"' not in api] == []
+
+
+def documented() -> list[str]:
+    """The names that the API pages must have."""
+    core = [f"shearshap.{name}" for name in shearshap.__all__ if name != "METHODS"]
+    members = [
+        "Explainer.stream",
+        "Explanation.concat",
+        "Explanation.interval",
+        "Explanation.load",
+        "Explanation.notes",
+        "Explanation.save",
+        "Explanation.to_frame",
+        "gaussian.StagedCalibration",
+        "jobs.Job.run",
+        "methods.METHODS",
+        "paper.baselines.BASELINES",
+        "paper.networks.open_folder",
+    ]
+    drawn = [f"shearshap.plots.{name}" for name in plots.__all__]
+    return [*core, *(f"shearshap.{name}" for name in members), *drawn]
+
+
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
+
+
+def layers() -> list[list[str]]:
+    """The modules of each layer in architecture.md, "gaussian/" for a package."""
+    table = ARCHITECTURE.split("| layer | modules |")[1].split("\n\n")[0]
+    rows = table.strip().splitlines()[1:]
+    return [re.findall(r"`([\w/]+)`", row) for row in rows]
+
+
+def layer_of(module: str) -> int | None:
+    """The number of a module's layer, by the longest name in the table; None for the package itself."""
+    path = "/".join(module.split(".")[1:]) + "/"
+    names = {f"{name}/".replace("//", "/"): at for at, row in enumerate(layers()) for name in row}
+    matching = [name for name in names if path.startswith(name)]
+    return names[max(matching, key=len)] if matching else None
+
+
+def test_modules_import_from_their_own_layer_and_those_above() -> None:
+    unplaced = [module for module in TREES if layer_of(module) is None]
+    assert unplaced == ["shearshap"]
+    for module, tree in TREES.items():
+        own = layer_of(module)
+        for other in imported(when_imported(tree)):
+            theirs = layer_of(other)
+            if own is not None and theirs is not None:
+                assert theirs <= own, f"{module} imports {other}"
+
+
+def test_a_change_goes_where_the_page_says() -> None:
+    """At least fifteen changes; the files exist, and hold the names that the table puts there."""
+    source = ROOT / "src" / "shearshap"
+    table = ARCHITECTURE.split("| you want | you write |")[1].split("\n\n")[0]
+    rows = table.strip().splitlines()[1:]
+    assert len(rows) >= 15
+    for row in rows:
+        files = re.findall(r"`([\w/]+(?:\.py|/))`", row)
+        assert 1 <= len(files) <= 2, row
+        for file in files:
+            beside = list(source.glob(f"paper/experiments/{file}"))  # named without its folder
+            assert (source / file).exists() or beside, row
+    for name, file in re.findall(r"`([A-Z]\w+|encode)` \(`([\w/.]+)`\)", table):
+        assert re.search(rf"\b{name}\b", (source / file).read_text(encoding="utf-8")), name
 
 
 def test_no_block_is_of_a_kind_that_is_not_run() -> None:
@@ -221,14 +287,14 @@ def test_no_block_is_of_a_kind_that_is_not_run() -> None:
 
 def test_the_page_says_how_much_the_report_shows() -> None:
     page = " ".join((DOCS / "howto" / "command-line.md").read_text(encoding="utf-8").split())
-    for told in (
+    for sentence in (
         f"the {charts.GLOBAL} largest features",
         f"up to {charts.DOTS} rows",
         f"the first {document.ROWS} rows",
         f"its {charts.LOCAL} largest features",
         f"the first {job.OUTPUTS} outputs",
     ):
-        assert told in page
+        assert sentence in page
 
 
 def test_every_complaint_has_an_answer() -> None:

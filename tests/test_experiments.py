@@ -49,6 +49,10 @@ SPEC = Spec(
 )
 
 
+# one worker for all of them: the run that they look at takes longer than any of them
+pytestmark = pytest.mark.xdist_group("experiments")
+
+
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a briefly trained network, where a run looks for one."""
@@ -474,7 +478,6 @@ def driver() -> Iterator["Chrome"]:
         yield driver
 
 
-@pytest.mark.xdist_group("browser")
 def test_the_report_can_be_read_in_a_browser(out: Path, driver: "Chrome") -> None:
     path = report(out)
     for width in (360, 1280):

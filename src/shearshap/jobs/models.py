@@ -232,11 +232,12 @@ def _file_module(file: Path) -> Any:
 
 def _free_name(file: Path) -> str:
     """Return a name for a file's module: its own, unless another module has it."""
-    known = sys.modules.get(file.stem)
+    name = file.stem.replace(".", "_")  # with a dot, pickles would look for a package
+    known = sys.modules.get(name)
     is_this_file = getattr(known, "__file__", None) == str(file.absolute())
     if known is None or is_this_file:
-        return file.stem
-    return f"shear_{file.stem}"
+        return name
+    return f"shear_{name}"
 
 
 @contextmanager

@@ -76,13 +76,17 @@ class Auto(Method):
         return self.chosen(game.players, budget, stops=False).design(game, budget, rng)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KrigingThenLeverage(Method):
     """Kriging as far as it goes well, then leverage for the rows that need more."""
 
-    calibration: Any = field(default=None, repr=False)
+    calibration: Any = None
     pilot_rows = Kriging.pilot_rows
     enumerates = False
+
+    def __repr__(self) -> str:
+        """Return the name that explanations report: it is chosen by "auto", never by hand."""
+        return "kriging, then leverage"
 
     @property
     def stops(self) -> bool:
