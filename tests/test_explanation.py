@@ -120,11 +120,11 @@ def test_an_error_says_which_shape_was_wanted() -> None:
     ):
         replace(explanation(), values=np.zeros(3))
     with pytest.raises(
-        InputError, match="feature_names: wanted 4 names, one for each player, got 2"
+        InputError, match=r"feature_names: wanted a name for each player \(4\), got 2"
     ):
         replace(explanation(), feature_names=["a", "b"])
     with pytest.raises(
-        InputError, match="output_names: wanted 1 names, one for each output, got 2"
+        InputError, match=r"output_names: wanted a name for each output \(1\), got 2"
     ):
         replace(explanation(), output_names=["a", "b"])
 
@@ -444,7 +444,7 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
     check("its calibration is a Other, which this shearshap does not know")
     full().save(path)
     rewritten(path, lambda header: header["fields"].update(feature_names=["a"]))
-    check("feature_names: wanted 4 names, one for each player, got 1")
+    check(r"feature_names: wanted a name for each player \(4\), got 1")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.99])

@@ -350,9 +350,7 @@ def _default_output_names(outputs: int | None) -> list[str]:
 
 def _check_names(field_name: str, names: list[str], count: int, kind: str) -> None:
     if len(names) != count:
-        raise InputError(
-            f"{field_name}: wanted {count} names, one for each {kind}, got {len(names)}"
-        )
+        raise InputError(f"{field_name}: wanted a name for each {kind} ({count}), got {len(names)}")
 
 
 def _check_alike(parts: list[Any]) -> None:
