@@ -60,7 +60,7 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({}, {"max_evals": -3}, BudgetError, "budget: wanted a positive integer, got -3"),
         ({"background": None}, {}, InputError, "background: say what an absent player is replaced with"),
         ({"scale": "chance"}, {}, InputError, "scale: wanted one of probability, log-odds, margin, logit"),
-        ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function given as output= makes its own scale"),
+        ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function passed as output= makes its own scale"),
         ({"output": "yes"}, {}, InputError, "output: there is no output 'yes', as the model's outputs have no names"),
         ({"output_names": ["a"]}, {}, InputError, "output_names: wanted 2, one for each output, got 1"),
         ({"output": "yes", "output_names": ["a", "b"]}, {}, InputError, "there is no output 'yes'; the model has 2: a, b (0 to 1)"),
@@ -298,11 +298,11 @@ def at_both(net: nn.Module, indices: Any, numbers: Any) -> Floats:
 @pytest.mark.parametrize(
     ("rows", "background", "message"),
     [
-        ((np.ones((2, 3)), np.ones((3, 2))), (ZEROS[:3], ZEROS[:2]), "need as many rows each, got [2, 3]"),
+        ((np.ones((2, 3)), np.ones((3, 2))), (ZEROS[:3], ZEROS[:2]), "need the same number of rows, got [2, 3]"),
         ((np.ones((2, 3)), np.ones((2, 2))), ZEROS, "the rows are a tuple of 2 inputs; pass a tuple of as many backgrounds"),
         ((np.ones((2, 3)), np.ones((2, 2))), (ZEROS, ZEROS, ZEROS), "wanted 2 parts, one for each input, got 3"),
         ((np.ones((2, 3), dtype=int), np.ones((2, 2))), (np.full(3, 0.5), ZEROS[:2]), "integer rows need an integer background"),
-        ((np.ones((2, 3)), np.ones((2, 2))), (np.zeros((4, 3)), np.zeros((5, 2))), "the parts need as many background rows each, got [4, 5]"),
+        ((np.ones((2, 3)), np.ones((2, 2))), (np.zeros((4, 3)), np.zeros((5, 2))), "the parts need the same number of background rows, got [4, 5]"),
     ],
 )  # fmt: skip
 def test_bad_tuples(rows: Any, background: Any, message: str) -> None:
@@ -352,7 +352,7 @@ def test_chosen_outputs_without_names_keep_their_numbers() -> None:
 def test_a_large_background_needs_a_budget() -> None:
     with pytest.raises(
         BudgetError,
-        match=r"each of the 1,001 background rows is asked .* pass \('mean', background\)",
+        match=r"evaluated at each of the 1,001 background rows; pass \('mean', background\)",
     ):
         Explainer(network(4), np.zeros((1001, 4)))(ROWS)
     assert (

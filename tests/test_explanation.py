@@ -119,9 +119,13 @@ def test_an_error_says_which_shape_was_wanted() -> None:
         InputError, match=r"values: wanted an array \(r, p\) or \(r, p, k\), got shape \(3,\)"
     ):
         replace(explanation(), values=np.zeros(3))
-    with pytest.raises(InputError, match="feature_names: wanted a name for each player, 4, got 2"):
+    with pytest.raises(
+        InputError, match=r"feature_names: wanted a name for each player \(4\), got 2"
+    ):
         replace(explanation(), feature_names=["a", "b"])
-    with pytest.raises(InputError, match="output_names: wanted a name for each output, 1, got 2"):
+    with pytest.raises(
+        InputError, match=r"output_names: wanted a name for each output \(1\), got 2"
+    ):
         replace(explanation(), output_names=["a", "b"])
 
 
@@ -440,7 +444,7 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
     check("its calibration is a Other, which this shearshap does not know")
     full().save(path)
     rewritten(path, lambda header: header["fields"].update(feature_names=["a"]))
-    check("feature_names: wanted a name for each player, 4, got 1")
+    check(r"feature_names: wanted a name for each player \(4\), got 1")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.99])

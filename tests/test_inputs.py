@@ -494,7 +494,11 @@ def test_bad_labels_are_refused(index: Any, message: str) -> None:
         (torch.ones(2, 2, dtype=torch.int64), np.full(2, 0.5), ": integer rows need an integer"),
         ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of as many"),
         ((ROWS, ROWS), (ZEROS,) * 3, ": wanted 2 parts, one for each input, got 3"),
-        ((ROWS, ROWS), (ZEROS, ROWS), ": the parts need as many background rows each, got [1, 5]"),
+        (
+            (ROWS, ROWS),
+            (ZEROS, ROWS),
+            ": the parts need the same number of background rows, got [1, 5]",
+        ),
     ],
 )
 def test_errors_call_the_background_what_the_user_calls_it(

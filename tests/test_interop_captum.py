@@ -377,7 +377,7 @@ def test_the_delta_of_several_outputs_and_inputs() -> None:
     ("options", "says"),
     [
         ({"inputs": [1.0]}, r"inputs: wanted a tensor \(r, \.\.\.\) or a tuple of them, got list"),
-        ({"inputs": (rows(2, 4), rows(3, 4))}, r"inputs: wanted tensors of as many rows each, got shapes \(2, 4\), \(3, 4\)"),
+        ({"inputs": (rows(2, 4), rows(3, 4))}, r"inputs: wanted tensors of the same number of rows, got shapes \(2, 4\), \(3, 4\)"),
         ({"baselines": rows(2, 4)}, r"baselines: wanted a number, or a tensor of shape \(3, 4\) or \(1, 4\), got shape \(2, 4\)"),
         ({"baselines": (0, 0)}, "baselines: wanted one for each of the 1 tensors in inputs, got 2"),
         ({"feature_mask": torch.zeros(1, 4)}, r"feature_mask: wanted integers of shape \(1, 4\) or \(3, 4\), got torch.float32 of shape \(1, 4\)"),

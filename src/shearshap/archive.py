@@ -1,12 +1,12 @@
 """One file for one explanation: an .npz without pickles, which numpy can open as well.
 
-The arrays of numbers, fixed-width texts and times are entries of their own, by the field's name.
-All else is JSON, in the entry "shearshap":
+Arrays of numbers, fixed-width texts and times are entries of their own, under the field's name.
+Everything else is JSON, in the entry "shearshap":
 
     {"format": "shearshap explanation", "version": 1, "fields": {"evaluations": 64, ...}}
 
-JSON has fewer kinds of values than Python. What it lacks is an object with one key, which names the
-kind:
+JSON has fewer kinds of values than Python. A value of a kind that it lacks becomes an object with
+one key, which names the kind:
 
     float("nan")                {"float": "nan"}
     (1, "a")                    {"tuple": [1, "a"]}
@@ -147,7 +147,7 @@ def _is_plain(content: Any) -> bool:
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON, see above; one of a kind that is not known as its text."""
+    """Return a value as JSON, see above; a value of an unknown kind as its text."""
     value = _python_number(value)
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -189,7 +189,7 @@ def _encoded_scalar(value: Any) -> Any:
 
 
 def _encoded_of_pandas(value: Any) -> Any:
-    """Return a scalar of pandas as JSON; pandas itself may not be installed."""
+    """Return a scalar of pandas as JSON, without importing pandas."""
     name = type(value).__name__
     if name == "NAType":
         return {"pandas.NA": None}
@@ -201,7 +201,7 @@ def _encoded_of_pandas(value: Any) -> Any:
 
 
 def decoded(content: Any) -> Any:
-    """Return the value that `encoded` made JSON of."""
+    """Return the value that `encoded` turned into JSON."""
     if isinstance(content, list):
         return [decoded(each) for each in content]
     if not isinstance(content, dict):

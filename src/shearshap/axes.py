@@ -1,4 +1,4 @@
-"""Declared axes: what each axis of a result's arrays counts, and all that follows from it.
+"""Declared axes: what each axis of a result's arrays stands for, and all that follows from it.
 
 A result is a frozen dataclass. Each of its array fields declares its axes once, by their letters:
 
@@ -41,7 +41,8 @@ class Axes:
 
     letters: str
     fill: Any  #: what stands for a player that a part does not have
-    #: the array of a part that has none, beside parts that have one; without it, none has
+    #: makes the array of a part that has none, to join it with parts that have one;
+    #: None: if one part has no array, neither has the whole
     absent: Callable[[Any], NDArray[Any]] | None
 
 
@@ -55,7 +56,7 @@ def axes(
 
 
 def joined(join: Callable[[list[Any]], Any]) -> dict[str, Any]:
-    """Return the metadata of any other field, given how a list of the parts' becomes one."""
+    """Return the metadata of any other field; `join` makes one of a list of the parts' fields."""
     return {_JOIN: join}
 
 
@@ -121,7 +122,7 @@ def concat(parts: Sequence[Result]) -> Result:
 
 
 def _whole(each: "Field[Any]", parts: Sequence["DataclassInstance"]) -> Any:
-    """Return a field of the whole; one that declares nothing is that of the first part."""
+    """Return a field of the whole; a field that declares nothing is that of the first part."""
     if _AXES in each.metadata:
         return _whole_array(each.name, each.metadata[_AXES], parts)
     contents = [getattr(part, each.name) for part in parts]

@@ -37,12 +37,12 @@ class Batch:
 
 
 def automatic_batch(device: torch.device, inputs: int) -> int:
-    """Return a batch size that bounds the memory of rows of so many inputs on a device."""
-    budget = BATCH_BYTES["cpu" if device.type == "cpu" else "other"]
+    """Return a batch size that bounds the memory of rows with this number of inputs."""
+    memory = BATCH_BYTES["cpu" if device.type == "cpu" else "other"]
     if device.type == "cuda":
         free, _total = torch.cuda.mem_get_info(device)
-        budget = min(budget, free // 16)
-    return max(1, budget // (4 * inputs))
+        memory = min(memory, free // 16)
+    return max(1, memory // (4 * inputs))  # four bytes a number
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
             waiting += [second, first]
             continue
 
-        piece = _tried(box, forward, batch)
+        piece = _outputs(box, forward, batch)
         if piece is None:
             waiting.append(box)
             continue
@@ -120,7 +120,7 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
     return outputs
 
 
-def _tried(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
+def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
     """Return the outputs in a box; None where memory ran out, after the batch is halved."""
     try:
         return forward(box)
@@ -149,9 +149,9 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def first_failure(box: Box, forward: Forward) -> Box | None:
-    """Return the first single row and coalition on which the model fails, found by halving.
+    """Return the first single row and coalition on which the model fails, sought by halving.
 
-    None where no half fails alone.
+    None where neither half of a failing box fails by itself.
     """
     while box.rows.stop - box.rows.start > 1 or box.coalitions.stop - box.coalitions.start > 1:
         halves = box.halves()

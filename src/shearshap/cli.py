@@ -1,7 +1,7 @@
 """The command `shear`: it explains models, and runs the paper's experiments, from a terminal.
 
-This is where the parts meet: jobs know nothing of the paper, whose commands and whose folders of
-networks are put in here.
+Here the library and the paper meet: jobs know nothing of the paper, whose commands and folders of
+networks are added here.
 """
 
 import shlex

@@ -6,10 +6,11 @@ ShearError
 ├── BudgetError   a budget that is no positive integer, or too small for the method, or too large
 └── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
 
-ShearWarning      a result that holds, but with less information behind it than asked for
+ShearWarning      a result that holds, but with less information behind it than was wanted
 """
 
 import sys
+from types import FrameType
 from typing import Any
 
 
@@ -18,7 +19,7 @@ class ShearError(Exception):
 
 
 class InputError(ShearError, ValueError):
-    """The rows, background, groups or output given cannot be explained."""
+    """The rows, background, groups or output cannot be explained."""
 
 
 class MethodError(ShearError, ValueError):
@@ -39,16 +40,24 @@ class ModelError(ShearError, RuntimeError):
 
 
 class ShearWarning(UserWarning):
-    """The result holds, but with less information behind it than asked for."""
+    """The result holds, but with less information behind it than was wanted."""
 
 
 def level_of_caller() -> int:
-    """Return the `stacklevel` at which a warning names who called the package, if its caller here
-    warns.
+    """Return the `stacklevel` at which a warning points to the line that called the package.
+
+    It counts from the function that calls this one, which must be the one that warns:
+
+        level    4              3            2          1
+        frame    user's code    explainer    methods    the function that warns
     """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
-        "shearshap."
-    ):
-        level, frame = level + 1, frame.f_back
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        level += 1
+        frame = frame.f_back
     return level
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("shearshap.")

@@ -1,10 +1,10 @@
 """The front door: model + rows + background + groups -> explanation.
 
-Explainer(model, background)(rows)    all rows at once
+Explainer(model, background)(rows)           all rows at once
 Explainer(model, background).stream(rows)    block by block
-explain(model, rows, background=...)    the same in one call
-explain_game(value, players=...)    any cooperative game
-model_game(model, rows, background=...)    the game itself, to ask coalitions of your own
+explain(model, rows, background=...)         the same in one call
+explain_game(value, players=...)             any cooperative game
+model_game(model, rows, background=...)      the game itself, to ask for coalitions of your own
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -37,10 +37,11 @@ class Explainer:
     Parameters
     ----------
     model
-        A `torch.nn.Module` (put into eval mode, and given back as it was), a scikit-learn estimator
-        or Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX Runtime session, a Hugging
-        Face text classifier with its tokenizer (a pipeline, or both as a pair), or any function
-        from a numpy array (n, *shape), or a frame, to an array (n,) or (n, k).
+        A `torch.nn.Module` (in eval mode while it is explained, afterwards as it was), a
+        scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX
+        Runtime session, a Hugging Face text classifier with its tokenizer (a pipeline, or both as a
+        pair), or any function from a numpy array (n, *shape), or a frame, to an array (n,) or
+        (n, k).
     background
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
         evaluations a coalition; ("mean", rows), or "median" or "mode"; or the bare name, for the
@@ -51,9 +52,9 @@ class Explainer:
         budget holds all coalitions, else the method with the smallest measured error.
     groups
         The players: None (every input is one), lists of input columns (numbers or names) per
-        player, a mapping from a player's name to its columns (what it leaves out are players of
-        their own), an integer mask of the input's shape, or the fitted transformer that made the
-        columns. For texts: "words" or "tokens".
+        player, a mapping from a player's name to its columns (each column that it leaves out is a
+        player of its own), an integer mask of the input's shape, or the fitted transformer that
+        made the columns. For texts: "words" or "tokens".
     output
         What of the model's output to explain: a class's index or name, several, or a function of
         the output; None: all of them, at no extra evaluations.
@@ -109,9 +110,9 @@ class Explainer:
             (r, *shape), usually (r, d): an array, a tensor, a frame of pandas, polars or pyarrow; a
             tuple of arrays for a model of several inputs; texts for a text classifier.
         budget
-            Model evaluations for one row, all of them, base value and prediction included;
-            `max_evals` is shap's name for it. None: 16 a player and two, or all coalitions where
-            those are fewer, for each background row.
+            Model evaluations for one row, those of base value and prediction included. `max_evals`
+            is shap's name for it. None: for each background row, 16 a player and two, or all
+            coalitions where those are fewer.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`.
@@ -249,7 +250,7 @@ def model_game(
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
-    For those who want to ask coalitions of their own, or to measure an explanation
+    For those who want to ask for coalitions of their own, or to measure an explanation
     (`shearshap.paper.metrics`). The options are those of `explain`; `advance` is called with the
     number of evaluations of each batch.
     """
@@ -278,7 +279,7 @@ def explain_game(
     interactions: bool = False,
     seed: int = 0,
 ) -> Explanation:
-    """Explain any cooperative game, given as a function of coalitions.
+    """Explain any cooperative game that is a function of coalitions.
 
     `value` maps coalitions (c, p) of bool to values (c,) or (c, k). The explanation has one row.
     See `Explainer` for the other parameters.
@@ -293,9 +294,9 @@ def explain_game(
 
 
 def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanation]:
-    """Yield blocks made outside torch's inference mode, which derivatives cannot do with.
+    """Yield blocks made outside torch's inference mode, in which there are no derivatives.
 
-    The mode is left for each block and not for all of them: between two blocks it is the caller's.
+    The mode is left for each block, and not for all of them: between two blocks it is the caller's.
     """
     try:
         while True:
@@ -311,7 +312,7 @@ def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanati
 
 
 def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
-    """Return all blocks as one explanation; a model's error keeps those that were finished."""
+    """Return all blocks as one explanation; a model's error holds those finished before."""
     finished: list[Explanation] = []
     try:
         finished.extend(blocks)
@@ -322,7 +323,7 @@ def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
 
 
 def _either(name: str, value: Any, other_name: str, other: Any) -> Any:
-    """Return the one of two spellings of an option that was given."""
+    """Return the value of an option that has two names, under whichever the user passed it."""
     if value is not None and other is not None:
         raise InputError(f"{name} and {other_name} are the same; give one of the two")
     return other if value is None else value

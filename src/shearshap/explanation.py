@@ -1,6 +1,4 @@
-"""The result of explaining: Shapley values, what they add up to, how sure they are and what they
-cost.
-"""
+"""The result of explaining: Shapley values, what they add up to, how sure they are, their cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -66,9 +64,9 @@ class Explanation:
 
     An explanation is indexed by rows: `explanation[3]`, `explanation[10:20]` and
     `explanation[explanation.predictions > 0.5]` are explanations themselves, and
-    `Explanation.concat` joins them again. `output` chooses one of several outputs. `save` and
-    `Explanation.load` keep an explanation in a file; `to_frame`, `to_shap` and `to_shapiq` hand it
-    on to other libraries. Rows carry their labels in `index`.
+    `Explanation.concat` joins them again. `output` chooses one of several outputs. `save` writes an
+    explanation to a file, and `Explanation.load` reads it. `to_frame`, `to_shap` and `to_shapiq`
+    convert it for other libraries. The labels of the rows are in `index`.
 
     A subclass may add fields. An array field declares its axes in its metadata, as those below do;
     then it is taken, joined, saved and loaded with the others.
@@ -114,13 +112,13 @@ class Explanation:
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
-    #: what the labels are called; of labels with several levels, a tuple of names
+    #: the name of the labels; a tuple of names where labels have several levels
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: sentences about the result, such as warnings
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
 
     def __post_init__(self) -> None:
-        """Name what has no name, number the rows, and check every shape."""
+        """Fill in default names and labels, and check every shape."""
         if self.index is not None:
             self._fill("index", _labels(self.index))
         declared.check_shapes(self)
@@ -329,7 +327,7 @@ class Explanation:
 
 
 def _labels(index: Any) -> NDArray[Any]:
-    """Return labels as an array of one axis: those of pandas, a list, also one of tuples."""
+    """Return labels as an array of one axis, from pandas or a list, which may hold tuples."""
     if isinstance(index, np.ndarray):
         return index
     if hasattr(index, "to_numpy"):
@@ -344,19 +342,19 @@ def _labels(index: Any) -> NDArray[Any]:
 
 
 def _default_output_names(outputs: int | None) -> list[str]:
-    """Return names of so many outputs, None for a single one without an axis."""
+    """Return names for the outputs; None is a single output, without an axis."""
     if outputs is None:
         return ["output"]
     return [f"output {output}" for output in range(outputs)]
 
 
-def _check_names(what: str, names: list[str], count: int, each: str) -> None:
+def _check_names(field_name: str, names: list[str], count: int, kind: str) -> None:
     if len(names) != count:
-        raise InputError(f"{what}: wanted a name for each {each}, {count}, got {len(names)}")
+        raise InputError(f"{field_name}: wanted a name for each {kind} ({count}), got {len(names)}")
 
 
 def _check_alike(parts: list[Any]) -> None:
-    """Raise where parts cannot be joined: other outputs, or other players."""
+    """Raise where parts cannot be joined: they have different outputs, or different players."""
     first = parts[0]
     players = _longest([part.feature_names for part in parts])
     for number, part in enumerate(parts):

@@ -1,12 +1,12 @@
 """Games: rows x coalitions -> values, the one place that mixes inputs, runs the model and counts.
 
-A row x, a background row xbar and a coalition of two of three players, the first with two inputs:
+The coalition {0, 2} of three players, the first of which owns two inputs:
 
-    owner        0    0    1    2
-    coalition    in   in   out  in
-    row          x0   x1   x2   x3
-    background   b0   b1   b2   b3
-    asked        x0   x1   b2   x3
+    owner          0    0    1    2
+    present        yes  yes  no   yes
+    row            x0   x1   x2   x3
+    background     b0   b1   b2   b3
+    model input    x0   x1   b2   x3
 
 Letters everywhere: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
 """
@@ -21,12 +21,13 @@ from torch import Tensor
 
 from shearshap.adapters import Predictor
 from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
+from shearshap.coalitions import FULL
 from shearshap.errors import ModelError
 
 
 @dataclass
 class Usage:
-    """What was spent on each row: evaluations and, apart, model passes for derivatives."""
+    """What was spent on each row: evaluations and, counted apart, passes for derivatives."""
 
     evaluations: int = 0
     derivative_passes: int = 0
@@ -41,7 +42,7 @@ class Ends:
 
 
 class GameInfo(Protocol):
-    """What a method may know of a game before it asks for anything."""
+    """What a method knows of a game when it makes a design."""
 
     @property
     def players(self) -> int:
@@ -102,7 +103,7 @@ class ModelGame:
     players: int
     batch: Batch
     advance: Callable[[int], object] = lambda _evaluations: None
-    finite: bool = True  #: whether all inputs are: a missing one can be chosen, but not mixed
+    finite: bool = True  #: whether all inputs are finite: only then can they be mixed by numbers
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     usage: Usage = field(default_factory=Usage)
 
@@ -124,7 +125,7 @@ class ModelGame:
 
     @property
     def differentiable(self) -> bool:
-        """Whether the model is, at floating inputs or at its embeddings."""
+        """Whether the model can be differentiated, at floating inputs or at its embeddings."""
         floating = self.inputs.is_floating_point() and self.finite
         embedded = self.predict.embedding is not None
         return self.predict.differentiable and (floating or embedded)
@@ -153,12 +154,16 @@ class ModelGame:
         """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
         # in pieces, since a row is copied for each of its coalitions
         size = max(1, self.batch.size // self.cost)
-        pieces = zip(rows.split(size), coalitions.split(size), strict=True)
-        return torch.cat([self.take(some)(own[:, None])[:, 0] for some, own in pieces])
+        values = []
+        for piece, own in zip(rows.split(size), coalitions.split(size), strict=True):
+            copies = self.take(piece)
+            values.append(copies(own[:, None])[:, 0])
+        return torch.cat(values)
 
     def surface(self, z: Tensor) -> Tensor:
         """Map points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
-        # a product with 0s and 1s, not an index: its derivatives are products too, and much faster
+        # z of each input's player, (r, q, 1, d), by a product with 0s and 1s and not by an index:
+        # its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
         if self.predict.embedding is None:
@@ -180,45 +185,51 @@ class ModelGame:
     def _values(self, coalitions: Tensor) -> Ends:
         """Return the values (r, c, k) of coalitions (r or 1, c, p), and whether k is an axis."""
         whole = Box.whole(self.rows, coalitions.shape[1], self.cost)
+
+        def forward(box: Box) -> Tensor:
+            return self._forward(coalitions, box)
+
         with torch.no_grad():
             try:
-                outputs = in_batches(
-                    whole, lambda box: self._forward(coalitions, box), self.batch, self.device
-                )
+                outputs = in_batches(whole, forward, self.batch, self.device)
             except FailedBatch as failed:
-                raise self._blamed(failed, coalitions) from failed.__cause__
+                raise self._model_error(failed, coalitions) from failed.__cause__
         self.usage.evaluations += coalitions.shape[1] * self.cost
+
         single = outputs.ndim == 3
         table = _with_outputs(outputs)
         values = table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
         check_values(values, coalitions, self.place)
         return Ends(values, single)
 
-    def _blamed(self, failed: FailedBatch, coalitions: Tensor) -> ModelError:
-        """Return the model's error with the first row and coalition that it fails on."""
+    def _model_error(self, failed: FailedBatch, coalitions: Tensor) -> ModelError:
+        """Return what to raise: the model's error, and the first row and coalition it fails on."""
         error = failed.__cause__
         inputs = (failed.box.size, *self.shape)
-        said = (
+        message = (
             f"the model failed on inputs of shape {inputs}: {type(error).__name__}: {error}"
             f"{_hint(error)}"
         )
         failing = first_failure(failed.box, lambda box: self._forward(coalitions, box))
         if failing is None:
-            return ModelError(said)
+            return ModelError(message)
+
         row = failing.rows.start
-        own = coalitions[row if len(coalitions) > 1 else 0, failing.coalitions.start]
-        present = int(own.sum())
+        present = _size(coalitions, row, failing.coalitions.start)
         return ModelError(
-            f"{said} (first on row {self.place(row)} with {present} of {self.players} players "
+            f"{message} (first on row {self.place(row)} with {present} of {self.players} players "
             "present)"
         )
 
     def _forward(self, coalitions: Tensor, box: Box) -> Tensor:
         """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""
         own_rows = box.rows if len(coalitions) > 1 else slice(None)
-        asked = coalitions[own_rows, box.coalitions]
-        owner = self.owner.expand(*asked.shape[:2], -1)
-        present = torch.gather(asked.to(owner.device), 2, owner).unsqueeze(2)
+        sets = coalitions[own_rows, box.coalitions]
+
+        # whether each input's player is present, (r or 1, c, 1, d)
+        owner = self.owner.expand(*sets.shape[:2], -1)
+        present = torch.gather(sets.to(owner.device), 2, owner).unsqueeze(2)
+
         rows = self.inputs[box.rows][:, None, None]
         background = self.background[box.background]
         if self.inputs.is_floating_point() and self.finite:
@@ -241,7 +252,7 @@ class ModelGame:
 
 @dataclass
 class FunctionGame:
-    """A cooperative game given as a function of coalitions: one row, no model."""
+    """A cooperative game that is a function of coalitions: one row, no model."""
 
     value: Callable[[Any], Any]
     players: int
@@ -264,31 +275,33 @@ class FunctionGame:
         return self._values(end_coalitions(self.players, self.device))
 
     def each(self, _rows: Tensor, coalitions: Tensor) -> Tensor:
-        """Map one coalition for each of n times the one row: (n, p) to values (n, k)."""
+        """Map coalitions (n, p) of the single row to values (n, k)."""
         return self(coalitions[None])[0]
 
     def surface(self, _z: Tensor) -> Tensor:
         """Raise: a function of coalitions has no values in between."""
         raise ModelError(
-            "a game given as a function of coalitions has no derivatives; use second differences"
+            "a game that is a function of coalitions has no derivatives; use second differences"
         )
 
     def _values(self, coalitions: Tensor) -> Ends:
         """Return the values (1, c, k) of coalitions (1, c, p), and whether k is an axis."""
-        asked = coalitions[0].numpy().copy()
+        sets = coalitions[0].numpy().copy()  # the function may write into them
+        count = len(sets)
         try:
-            answer = np.array(self.value(asked), dtype=np.float64)
+            answer = np.array(self.value(sets), dtype=np.float64)
         except Exception as error:
             raise ModelError(
-                f"the game failed on {len(asked)} coalitions of {self.players} players: {error}"
+                f"the game failed on {count} coalitions of {self.players} players: {error}"
             ) from error
-        if answer.ndim not in (1, 2) or len(answer) != len(asked) or answer.size == 0:
+        if answer.ndim not in (1, 2) or len(answer) != count or answer.size == 0:
             raise ModelError(
-                f"the game returned shape {answer.shape} for {len(asked)} coalitions; "
-                f"wanted ({len(asked)},) or ({len(asked)}, k)"
+                f"the game returned shape {answer.shape} for {count} coalitions; "
+                f"wanted ({count},) or ({count}, k)"
             )
-        self.usage.evaluations += len(asked)
-        values = torch.from_numpy(answer.reshape(1, len(asked), -1))
+
+        self.usage.evaluations += count
+        values = torch.from_numpy(answer.reshape(1, count, -1))
         check_values(values, coalitions)
         return Ends(values, answer.ndim == 1)
 
@@ -296,7 +309,7 @@ class FunctionGame:
 def end_coalitions(players: int, device: torch.device) -> Tensor:
     """Return the empty and the full coalition, (1, 2, p)."""
     ends = torch.zeros((1, 2, players), dtype=torch.bool, device=device)
-    ends[:, 1] = True
+    ends[:, FULL] = True
     return ends
 
 
@@ -311,8 +324,9 @@ def check_values(
     """Raise where a value (r, c, k) is NaN or infinite, naming the row and the coalition's size."""
     if bool(torch.isfinite(values).all()):
         return
-    row, column, output = (int(index) for index in (~torch.isfinite(values)).nonzero()[0])
-    size = int(coalitions[row if len(coalitions) > 1 else 0, column].sum())
+    first = (~torch.isfinite(values)).nonzero()[0]
+    row, column, output = first.tolist()
+    size = _size(coalitions, row, column)
     raise ModelError(
         f"the model returned {float(values[row, column, output])} for row {place(row)} with "
         f"{size} of {coalitions.shape[-1]} players present (output {output}); "
@@ -320,8 +334,14 @@ def check_values(
     )
 
 
+def _size(coalitions: Tensor, row: int, column: int) -> int:
+    """Return how many players are in a coalition of coalitions (r or 1, c, p)."""
+    own = coalitions[row] if len(coalitions) > 1 else coalitions[0]
+    return int(own[column].sum())
+
+
 def _hint(error: BaseException | None) -> str:
-    """Return what to try, for errors that are known to come of how rows are given."""
+    """Return what to try, for errors that are known to come from the type of the rows."""
     embedded = "'indices'" in str(error) and "Long" in str(error)
     if embedded:
         return "; pass rows of indices as an integer tensor, torch.as_tensor(rows)"

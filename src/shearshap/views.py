@@ -90,8 +90,8 @@ class Waterfall:
 def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     """Return the waterfall of a row: its largest players, the others as one step, and the gap.
 
-    At most `most` players have a step of their own. A single player beyond them has its own, too,
-    as "1 others" would take the same room and say less.
+    At most `most` players have a step of their own. A single player beyond them has its own, too:
+    "1 others" would take the same room, and say less.
     """
     values = explanation.values[row]
     order = largest(values)
@@ -321,7 +321,7 @@ def data_ranks(data: Floats) -> Floats:
 def cell(explanation: Explanation, row: int, player: int) -> str:
     """Return what a player is in a row, as people read it; "" where that is not known.
 
-    It is not known where a player's `data` have no number in any row, as those of a group of
+    It is not known where a player's `data` have no number in any row: the player may be a group of
     several inputs.
     """
     if explanation.display_data is not None:

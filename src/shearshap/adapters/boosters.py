@@ -173,13 +173,13 @@ def _adapted(
     form: Form | None,
     scale: Scale | None,
     feature_names: tuple[str, ...],
-    *kept: str,
+    *accepted: str,
 ) -> AdaptedModel:
-    """Adapt a booster that takes frames of pandas, or of the libraries `kept`."""
+    """Adapt a booster that takes frames of pandas, and of the libraries `accepted`."""
     classes = class_names(model) if form else ()
 
     def call_by_class(rows: Any) -> Any:
-        answer = call(numpy_or_pandas(rows, *kept))
+        answer = call(numpy_or_pandas(rows, *accepted))
         is_single_score = len(classes) == 2 and np.ndim(answer) == 1
         if not is_single_score or scale in MARGINS:
             return answer

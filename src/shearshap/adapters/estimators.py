@@ -84,13 +84,13 @@ def trained_names(model: Any) -> tuple[str, ...]:
 # Frames
 
 
-def numpy_or_pandas(rows: Any, *kept: str) -> Any:
-    """Return a frame as pandas, unless its library is in `kept`, and anything else as it is."""
+def numpy_or_pandas(rows: Any, *accepted: str) -> Any:
+    """Return a frame of a library that is not `accepted` as pandas; anything else as it is."""
     if not nw.dependencies.is_into_dataframe(rows):
         return rows
     frame = nw.from_native(rows, eager_only=True)
     library = frame.implementation.value
-    return rows if library in ("pandas", *kept) else frame.to_pandas()
+    return rows if library in ("pandas", *accepted) else frame.to_pandas()
 
 
 def _with_missing_as_fitted(rows: Any, *, knows_none: bool) -> Any:
@@ -211,7 +211,7 @@ def _sources_of_column_transformer(transformer: Any, columns: list[str]) -> list
 
 
 def _positions(chosen: Any, columns: list[str]) -> list[int]:
-    """Return the positions of columns given as names, numbers, a mask, or a slice."""
+    """Return the positions of columns that are names, numbers, a mask or a slice."""
     if isinstance(chosen, str):
         return [columns.index(chosen)]
     if isinstance(chosen, slice):

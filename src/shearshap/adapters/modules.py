@@ -1,15 +1,15 @@
 """torch modules: tensors in, tensors out, differentiable.
 
-A module is explained in eval mode, on the device asked for, and given back as it was. Threads may
-explain modules that share submodules, such as two heads over one backbone:
+A module is explained in eval mode, on the device that the user wants, and is afterwards as it was.
+Threads may explain modules that share submodules, such as two heads over one backbone:
 
     thread 1   head 1     [ eval =========== ]
     thread 2   head 2             [ eval =========== ]
                backbone   [ eval =================== ]
 
-A submodule goes into eval mode with its first user and back to its own mode with its last, through
-whichever module they came. The same holds for devices: whoever wants a tensor that is in use on
-another device waits until it is free.
+A submodule goes into eval mode with its first user, and back to its own mode with its last,
+whichever modules they explain. The same holds for devices: whoever wants a tensor that is in use
+on another device waits until it is free.
 """
 
 import os
@@ -145,7 +145,7 @@ class _InUse:
 
     def _release(self, use: _Use) -> None:
         self._uses = [other for other in self._uses if other is not use]
-        self._changed.notify_all()  # they go on when the lock is free
+        self._changed.notify_all()  # whoever waits goes on when the lock is free
         try:
             self._restore_modes()
         finally:

@@ -97,7 +97,7 @@ class Outputs:
         return table[:, columns[0]] if is_single else table[:, columns]
 
     def index(self, which: Any, outputs: int) -> int:
-        """Return the index of an output, given by index or name, among `outputs`."""
+        """Return the index of an output, wanted by index or name, among `outputs`."""
         if outputs == 1 and len(self.names) == 2:
             return self._index_of_single_score(which)
 
@@ -254,6 +254,6 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
         )
     if callable(output):
         raise InputError(
-            "scale: a function given as output= makes its own scale; pass only one of the two"
+            "scale: a function passed as output= makes its own scale; pass only one of the two"
         )
     return scale  # type: ignore[no-any-return]

@@ -40,7 +40,7 @@ def text_classifier(model: Any) -> "TextClassifier | None":
 
 
 def player_kind(groups: Any) -> Kind:
-    """Return what the players of a text are, from the option `groups`."""
+    """Return whether the players of a text are its tokens or its words, by the option `groups`."""
     if groups is None:
         return "tokens"
     if isinstance(groups, str) and groups in ("tokens", "words"):

@@ -1,4 +1,4 @@
-"""Deadlines: how many rows may still be begun."""
+"""Deadlines: how many rows there is still time to begin."""
 
 import time
 import warnings
@@ -7,19 +7,22 @@ from shearshap.errors import ShearWarning, level_of_caller
 
 
 class Clock:
-    """The time that is left until a run's deadline, counted from when the clock is made."""
+    """A run's deadline, in seconds from when the clock is made; None: there is none."""
 
     def __init__(self, deadline: float | None) -> None:
         self.deadline = deadline
         self.started = time.monotonic()
 
     def allowed(self, size: int, done: int) -> int:
-        """Return how many rows to begin, at most `size`, after so many are done; 0: none."""
+        """Return how many rows to begin next, at most `size`, when `done` rows are done."""
         if self.deadline is None:
             return size
+
         spent = max(time.monotonic() - self.started, 1e-9)
         left = max(self.deadline - spent, 0)
-        affordable = int(left / (spent / done))
+        seconds_a_row = spent / done
+        affordable = int(left / seconds_a_row)
+
         # a quarter at a time, since later rows may take longer than the first
         quarter = max(affordable // 4, min(affordable, 1))
         return min(size, quarter)

@@ -1,4 +1,4 @@
-"""Progress bars: in a terminal, after two seconds; at once where they are asked for."""
+"""Progress bars: by default in a terminal, after two seconds."""
 
 from typing import Any
 
@@ -6,9 +6,11 @@ from tqdm import tqdm
 
 
 def progress_bar(progress: bool | None, **options: Any) -> Any:
-    """Return tqdm's bar; `progress` None: in a terminal, True: at once, False: never. `options` are
-    tqdm's own.
+    """Return tqdm's bar, with options of its own.
+
+    `progress` says when it is shown. True: at once; False: never; None: in a terminal, after two
+    seconds.
     """
-    return tqdm(
-        disable=None if progress is None else not progress, delay=0 if progress else 2, **options
-    )
+    disabled = None if progress is None else not progress
+    delay = 0 if progress else 2
+    return tqdm(disable=disabled, delay=delay, **options)

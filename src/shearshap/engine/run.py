@@ -1,4 +1,4 @@
-"""What a run is asked for, checked against the game before anything is spent."""
+"""How to explain: the method, the budget and when to stop, checked before anything is spent."""
 
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -13,14 +13,16 @@ from shearshap.methods.base import Method
 from shearshap.methods.exact import MOST_PLAYERS
 
 EVALUATIONS_A_PLAYER = 16
-"""What is spent on one row where no budget is given, but never more than all coalitions."""
+"""Evaluations for one row where the user sets no budget, but never more than all coalitions."""
 
 MOST_BACKGROUND = 1_000
-"""Background rows beyond which a budget must be given."""
+"""Background rows beyond which the user must set a budget."""
 
 MOST_DRAWN = 1 << 29
-"""Coalitions times players of the largest design that is drawn: its equations take some 50 bytes
-for each."""
+"""Coalitions times players of the largest design that is drawn.
+
+Its equations take some 50 bytes for each coalition and player.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Run:
         interactions: bool = False,
         deadline: Any = None,
     ) -> "Run":
-        """Check what the user asked for, as far as no game is needed, and make a run of it."""
+        """Return a run with the user's options, checked as far as that needs no game."""
         if tol is not None:
             _check_positive("tol", tol, "the standard error at which to stop")
         if deadline is not None:
@@ -77,10 +79,10 @@ class Run:
     def _check(self, game: Game) -> None:
         """Raise where the budget does not suffice, is too large, or the method cannot stop."""
         if self.stops and not self.method.stops:
-            able = ", ".join(name for name, method in METHODS.items() if method.stops)
+            able = [name for name, method in METHODS.items() if method.stops]
             raise MethodError(
                 f"{name_of(self.method)} cannot stop at a standard error, as tol asks; "
-                f"these can: {able}"
+                f"these can: {', '.join(able)}"
             )
         self._check_smallest(game)
         self._check_largest(game)
@@ -106,9 +108,10 @@ class Run:
         coalitions = min(self.coalitions(game), every)
         if coalitions <= most:
             return
-        # all coalitions are listed only for the rows that need them
-        listed = coalitions == every and game.players <= MOST_PLAYERS
-        if not (listed and self.method.enumerates):
+
+        # to list all coalitions takes no equations
+        can_be_listed = coalitions == every and game.players <= MOST_PLAYERS
+        if not (can_be_listed and self.method.enumerates):
             raise BudgetError(
                 f"a budget of {self.budget} evaluations a row: {coalitions} coalitions of "
                 f"{game.players} players are too many to hold in memory; try a budget of at most "
@@ -117,10 +120,10 @@ class Run:
 
 
 def default_budget(game: Game) -> int:
-    """Return the evaluations to spend on a row where no budget is given."""
+    """Return the evaluations to spend on a row where the user sets no budget."""
     if game.cost > MOST_BACKGROUND:
         raise BudgetError(
-            f"each of the {game.cost:,} background rows is asked for every coalition; pass "
+            f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
             "('mean', background), fewer rows, or a budget that allows for them"
         )
     coalitions = 2 + EVALUATIONS_A_PLAYER * game.players
@@ -130,18 +133,18 @@ def default_budget(game: Game) -> int:
 
 
 def whole(name: str, number: Any) -> int:
-    """Return an option that must be a positive integer, or a seed, which may be 0."""
-    seed = name == "seed"
-    smallest = 0 if seed else 1
-    counts = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not counts or number < smallest:
+    """Return an option that must be a positive integer; a seed may be 0."""
+    is_seed = name == "seed"
+    smallest = 0 if is_seed else 1
+    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not is_integer or number < smallest:
         error = BudgetError if name == "budget" else InputError
-        wanted = "an integer from 0" if seed else "a positive integer"
+        wanted = "an integer from 0" if is_seed else "a positive integer"
         raise error(f"{name}: wanted {wanted}, got {number!r}")
     return int(number)
 
 
 def _check_positive(name: str, number: Any, meaning: str) -> None:
-    counts = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    if not counts or not isfinite(number) or number <= 0:
+    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+    if not is_number or not isfinite(number) or number <= 0:
         raise InputError(f"{name}: wanted a positive number, {meaning}, got {number!r}")

@@ -1,10 +1,11 @@
 """A run's stages: made when the first row gets there, calibrated once, then shared by all rows.
 
-A stage's values are those known at the stage before and fresh ones. Keys say which is which:
+Some coalitions of a stage were in the stage before: their values are known. The others are fresh,
+and are asked for. Coalitions with equal keys are the same:
 
     known before     key 7   key 3   key 9
     the stage        key 3   key 5   key 9   key 5
-    fresh                    ^                        column 1 is asked for, once
+    fresh                    ^                        column 1 is asked for, and used twice
     source           1       3       2       3        places in (known before, fresh)
 """
 
@@ -30,12 +31,13 @@ class Sources:
 
     @classmethod
     def between(cls, known: Keys, keys: Keys, device: torch.device) -> "Sources":
-        """Return the sources of coalitions of some keys (c,), where others (c',) are known."""
+        """Return the sources of coalitions of these keys (c,), where those of `known` (c',) are."""
         both = np.concatenate((known, keys))
         _, first, group = np.unique(both, return_index=True, return_inverse=True)
         # a key is fresh where it occurs first after the known ones
         fresh = np.sort(first[first >= len(known)]) - len(known)
 
+        # of each distinct key: its place in (known before, fresh)
         place = np.empty(len(first), dtype=np.int64)
         place[group[: len(known)]] = np.arange(len(known))
         place[group[len(known) + fresh]] = len(known) + np.arange(len(fresh))
@@ -45,7 +47,7 @@ class Sources:
 
 @dataclass
 class ScheduledStage:
-    """A stage of a run, and how its values come of those of the stage before."""
+    """A stage of a run, and where the values of its coalitions come from."""
 
     design: Design
     keys: Keys
@@ -63,13 +65,13 @@ class Schedule:
 
     def __init__(self, method: Method, stages: Iterator[Stage]) -> None:
         self.method = method
-        self._coming = stages
+        self._to_come = stages
         self._made: list[ScheduledStage] = []
 
     def stage(self, number: int) -> ScheduledStage | None:
         """Return a stage, made now if no row was there before; None after the last."""
         if number == len(self._made):
-            stage = next(self._coming, None)
+            stage = next(self._to_come, None)
             if stage is None:
                 return None
             self._made.append(self._scheduled(stage))
@@ -77,16 +79,16 @@ class Schedule:
 
     def _scheduled(self, stage: Stage) -> ScheduledStage:
         keys = stage.keys.cpu().numpy()
-        # of the first stage, the two ends are known: they are asked for before anything else
+        # before the first stage the two ends are known, with which every stage begins
         known = self._made[-1].keys if self._made else keys[:2]
         device = stage.design.coalitions.device
         return ScheduledStage(stage.design, keys, Sources.between(known, keys, device))
 
     def settled(self, number: int, pilot: Tensor) -> Design:
-        """Return a stage's design, calibrated for good by the first rows that get there.
+        """Return a stage's design, with the calibration that it keeps from now on.
 
-        It is fitted to the pilot rows' values (r, c, k) or, where no pilot row got there, has the
-        calibration of the stage before.
+        The first rows that get there settle it: it is fitted to the values (r, c, k) of the pilot
+        rows among them. Where there are none, it takes the calibration of the stage before.
         """
         stage = self._made[number]
         if not stage.settled:

@@ -1,13 +1,13 @@
 """Files and folders that are written whole or not at all, and stores of such files.
 
-A store keeps finished pieces of work, so that work that was stopped goes on where it was:
+A store holds finished pieces of work, so that a run that was stopped goes on where it was:
 
     store = Store(Path("out"), "truth-0123456789abcdef")
     piece = store.piece("rows-00000.npz", compute, read=Explanation.load, write=Explanation.save)
 
-The first time, `compute()` makes the piece and out/truth-0123456789abcdef/rows-00000.npz keeps it.
-From then on the file is read. Its key names everything that the piece depends on: another network
-or other rows have another key, and never find a piece of these.
+The first time, `compute()` makes the piece, which is written to
+out/truth-0123456789abcdef/rows-00000.npz. From then on the file is read. The key is a hash of
+everything that the piece depends on: with another network or other rows it is another key.
 """
 
 import errno

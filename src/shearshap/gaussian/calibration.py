@@ -49,10 +49,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class StagedCalibration:
-    """The calibrations of a run that asked for more and more complement pairs.
+    """The calibrations of a run with several stages, each of more complement pairs.
 
-    A run with a tolerance fits a calibration at each of its stages. Another run that is given all
-    of them gives a row the same answer, at whatever stage the row stops.
+    A run with a tolerance fits a calibration at each of its stages. With all of them, another run
+    has the same answer for a row, at whatever stage the row stops.
     """
 
     #: the number of pairs m of a stage, not counting the full and the empty coalition, and the
@@ -80,7 +80,7 @@ class StagedCalibration:
         return first.players
 
     def at(self, pairs: int) -> Calibration:
-        """Return the calibration for a design of so many pairs.
+        """Return the calibration for a design of this number of pairs.
 
         It is that of the stage with this many pairs or, where there is none, of the largest stage
         with fewer. Below the first stage it is the first.

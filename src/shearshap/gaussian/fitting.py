@@ -18,7 +18,7 @@ from shearshap.gaussian.relevances import relevance_features, relevances_of_feat
 FIT_ROWS = 32
 FIT_PAIRS = 96
 FIT_STEPS = 15
-FIT_WORK = 10**8  #: rows times cubed pairs that one look at the likelihood may cost
+FIT_WORK = 10**8  #: rows times cubed pairs that computing the likelihood once may cost
 NUGGET_CEILING = 1e3  #: beyond, all that is not linear is white anyway
 
 
@@ -163,9 +163,9 @@ class FitSample:
 
 
 def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """Return the point of the smallest loss that L-BFGS looked at.
+    """Return the point of the smallest loss that L-BFGS computed.
 
-    A line search that goes astray may end elsewhere.
+    Its last point may be another one, where a line search goes astray.
     """
     x = start.clone().requires_grad_()
     optimiser = torch.optim.LBFGS(

@@ -10,13 +10,13 @@ from shearshap.gaussian.odd_even import OddEven, evenly_spaced
 from shearshap.gaussian.posterior import Posterior, condition
 from shearshap.gaussian.relevances import relevances
 
-MOST_ROWS = 32  #: rows that are looked at
+MOST_ROWS = 32  #: rows whose moves are measured
 WORK = 10**10  #: rows times cubed pairs that finding the inflation may cost
-SMALLEST = 0.75
-LARGEST = 3.0
-QUANTILE = 0.95
+SMALLEST = 0.75  #: factor
+LARGEST = 3.0  #: factor
+QUANTILE = 0.95  #: of the moves
 NORMAL_QUANTILE = 1.96  #: of the absolute value of a standard normal
-SHRINKAGE = 10  #: moves at which the factor counts for half, on the scale of logs
+SHRINKAGE = 10  #: number of moves at which the log of the factor counts for half
 
 
 def inflation(parts: OddEven, calibration: Calibration) -> float:

@@ -1,10 +1,22 @@
 """The prior covariance of a game's odd and even parts, and of its Shapley values.
 
-Kernels are functions of two coalitions, given as signs u and u' (m, p), and of a row's relevances
-r_j. Both parts have the covariance sum_T prod_{j in T} r_j u_j u'_j over their own T:
+Kernels are functions of two coalitions, written as signs u and u' (m, p), and of a row's
+relevances r_j. Both parts have the covariance sum_T prod_{j in T} r_j u_j u'_j over their own T:
 
     odd part   |T| = 3, 5, ...   (order 1 is the trend, which has a flat prior)
     even part  |T| = 2, 4, ...   (order 0 is the trend)
+
+For p = 3 players, the coalitions {0, 1} and {0, 2}, and equal relevances r:
+
+    u        +  +  -
+    u'       +  -  +
+    u u'     +  -  -
+
+             odd part     even part
+    T        {0, 1, 2}    {0, 1}    {0, 2}    {1, 2}
+    adds     + r^3        - r^2     - r^2     + r^2
+
+No sum runs over all T: that of all is the product over players prod_j (1 + r_j u_j u'_j).
 """
 
 import math
@@ -14,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-CHUNK_ENTRIES = 2**21  #: entries of the (r, m, m) kernels held at once
+CHUNK_ENTRIES = 2**21  #: entries of the (r, m, m) kernels that memory holds at once
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
 VARIANCE_NODES = 24  #: most quadrature nodes where less precision suffices than for the mean
 
@@ -54,7 +66,7 @@ def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:
 def cholesky_with_nugget(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:
     """Return the Cholesky factors of kernel + nugget (r, m, m), and the nuggets used (r, 1, 1).
 
-    A row whose factorisation fails gets a nugget ten times as large, and again until it succeeds.
+    Where a row's factorisation fails, it is repeated with a nugget ten times as large.
     """
     eye = torch.eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
     nuggets = torch.full_like(kernel[:, :1, :1], max(nugget, NUGGET_FLOOR))
@@ -79,14 +91,17 @@ def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
 
         r_i u'_i / (1 + t r_i u'_i) = (r_i u'_i - t r_i^2) / (1 - t^2 r_i^2).
     """
+    # both signs: t runs over the nodes q of [0, 1] and of [-1, 0]
     nodes, weights = gauss_legendre(u.shape[1] // 2 + 1, u)
     t = torch.cat([nodes, -nodes])
     weight = torch.cat([weights, weights])
 
+    # prod_j (1 + t r_j u'_j) of all players, (r, q, m), as in `odd_even_kernels`
     tr = t[:, None] * r[:, None]
     log_product = 0.5 * torch.log1p(-tr.square()).sum(2, keepdim=True) + torch.atanh(tr) @ u.mT
     product = log_product.exp() * weight[:, None]
 
+    # without the factor of player i, (r, p, m)
     inverse = 1 / (1 - tr.square())
     ru = r[..., None] * u.mT
     first_order = ru * (inverse.mT @ product)
@@ -100,12 +115,14 @@ def _prior_variance(r: Tensor) -> Tensor:
 
     It is 2 r_i * sum over both signs of int int prod_{j != i} (1 +- s t r_j) ds dt - 4 r_i.
     """
+    # s t at every two nodes, with both signs, (q,)
     t, t_weights = gauss_legendre(min(r.shape[1] // 2 + 1, VARIANCE_NODES), r)
     st = torch.outer(t, t).flatten()
     st_weights = torch.outer(t_weights, t_weights).flatten()
     nodes = torch.cat([st, -st])
     weights = torch.cat([st_weights, st_weights])
 
+    # the product of all players' factors, without that of player i, (r, q, p)
     factors = 1 + nodes[:, None] * r[:, None]
     others = factors.log().sum(2, keepdim=True).exp() / factors
     return 2 * r * (weights[:, None] * others).sum(1) - 4 * r
@@ -132,7 +149,7 @@ def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:
     size = (players + u.sum(1)).div(2).round()
     inverse = u.new_tensor([2 / math.comb(players, int(s)) for s in size.tolist()])
 
-    # The full coalition has nobody outside: its second branch is never taken, but must be finite.
+    # The full coalition has nobody outside. Its second branch is never taken, but must be finite.
     outside = (players - size).clamp_min(1)
     cross = torch.where(u.mT > 0, inverse / size, -inverse / outside)
     variance = sum(4 / (s * players * math.comb(players, s)) for s in range(1, players + 1))

@@ -61,12 +61,12 @@ def evenly_spaced(length: int, count: int) -> Tensor:
 def thinned_pairs(signs: Tensor, count: int) -> Tensor:
     """Return the indices of about `count` of the pairs (m, p).
 
-    The full coalition and all single players stay, even if they are more than `count`; the rest is
+    The full coalition and all single players stay, even if they are more than `count`. The rest are
     evenly spaced among the other pairs.
     """
     players = signs.shape[1]
 
-    # |sum_j u_j| is p for the full coalition, p - 2 for a single player or all but one.
+    # |sum_j u_j| is p for the full coalition, and p - 2 for a single player or all but one.
     imbalance = signs.sum(1).abs()
     ends = torch.nonzero(imbalance >= players - 2)[:, 0]
     others = torch.nonzero(imbalance < players - 2)[:, 0]

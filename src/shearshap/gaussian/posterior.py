@@ -134,6 +134,6 @@ def _whiten(lower: Tensor, u: Tensor, odd: Tensor, cross: Tensor) -> _Whitened:
 
 
 def _efficient(phi: Tensor, odd: Tensor) -> Tensor:
-    """Return phi (r, p) with sum_i phi_i = 2 o(all), from which rounding leads away."""
+    """Return phi (r, p) with sum_i phi_i = 2 o(all), which holds but for rounding errors."""
     missing = 2 * odd[:, :1] - phi.sum(1, keepdim=True)
     return phi + missing / phi.shape[1]

@@ -8,7 +8,7 @@ from shearshap.gaussian.kernels import CHUNK_ENTRIES
 from shearshap.gaussian.odd_even import OddEven
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
-LARGEST_RELEVANCE = 0.95
+LARGEST_RELEVANCE = 0.95  #: at 1 the kernels would be singular
 LARGEST_LOGIT = 9.0  #: bound on the absolute value of a relevance's logit
 
 

@@ -1,4 +1,4 @@
-"""Rows, backgrounds and groups of every kind, as tensors to mix.
+"""Rows, background and groups of every kind, as tensors to mix.
 
 arrays.py      an array or tensor, mixed as it is
 frames.py      a table of any library, mixed by its cells
@@ -47,7 +47,7 @@ def encode(
         The column of a frame that holds the rows' labels, which the model does not get; or r
         labels. None: a pandas frame's index, else 0, 1, 2, ...
     argument
-        What the user calls the background: errors name it so.
+        What the user calls the background: "background" or "reference", for errors.
     """
     groups = _made_columns(groups)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")

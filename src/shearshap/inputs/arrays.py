@@ -143,7 +143,7 @@ def background_rows(
 ) -> Tensor:
     """Return the background, (b, d): one row where it is a row or a statistic.
 
-    `explained` (r, *shape) are the rows to explain, whose statistic a bare name is. NaN is refused
+    `explained` (r, *shape) are the rows to explain. A bare name is their statistic. NaN is refused
     unless `missing`.
     """
     background.check_count(len(explained))
@@ -160,8 +160,9 @@ def background_rows(
 
 
 def _as_numbers(rows: Any, columns: Sequence[str], argument: str) -> Any:
-    """Return a frame, or a row by name, as numbers in the order of `columns`; anything else as it
-    is.
+    """Return a frame, or a row by name, as numbers in the order of `columns`.
+
+    Anything else is returned as it is.
     """
     frame = as_frame(rows, argument)
     if frame is not None:

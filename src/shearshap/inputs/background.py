@@ -1,5 +1,6 @@
-"""What an absent player is replaced with: one background row (eq. 2 of the paper), or the average
-over several (eq. 1).
+"""What an absent player is replaced with: one background row, or each of several.
+
+With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +14,9 @@ from torch import Tensor
 from shearshap.errors import InputError
 
 Background = ArrayLike | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
-"""What a user may pass: rows of any kind, a row by name, a statistic's name, or a statistic's name
-and rows.
+"""What a user may pass.
+
+Rows of any kind, a row by name, a statistic's name, or a statistic's name and rows.
 """
 
 Statistic = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]

@@ -113,8 +113,9 @@ class CellDisplay:
 
 
 def numbers_and_words(frame: Frame) -> tuple[NDArray[np.float64], Words | None]:
-    """Return a number for every cell, (r, d), and the cells as people read them where some are no
-    numbers.
+    """Return a number for every cell, (r, d), and the cells as people read them, (r, d).
+
+    The second is None where all cells are numbers.
     """
     words = None if holds_numbers_only(frame) else cell_words(frame)
     return cell_numbers(frame), words

@@ -38,7 +38,8 @@ class Inputs:
 
     @property
     def display_data(self) -> NDArray[np.object_] | None:
-        """The words for each player of each row, (r, p), where they say more than the numbers;
-        computed when first read.
+        """Words for each player of each row, (r, p); None where they say no more than `data`.
+
+        They are computed when first read.
         """
         return self.display.words

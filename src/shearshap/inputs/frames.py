@@ -291,9 +291,7 @@ def _cells_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
 
 
 def _listed(rows: Any) -> Any:
-    """Return an array, or anything that can be iterated over, as lists; a single thing as a list of
-    one.
-    """
+    """Return an array, or any other iterable, as lists; a single cell as a list of one."""
     if hasattr(rows, "tolist"):
         return rows.tolist()
     if isinstance(rows, Iterable):

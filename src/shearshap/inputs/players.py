@@ -1,5 +1,9 @@
-"""Who plays: each player owns one or more of the model's inputs (a column, a one-hot block, a
-patch).
+"""Who plays: each player owns one or more of the model's inputs.
+
+A player may be a column, a one-hot block or a patch of an image. For d = 5 inputs:
+
+    groups    {"age": [0], "city": [1, 2, 3], "sex": [4]}
+    owner     0  1  1  1  2
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -133,8 +137,9 @@ def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
 
 
 def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether groups are a mask: an array, a flat list of numbers, or nested lists of the
-    input's shape.
+    """Return whether groups are a mask.
+
+    That is an array, a flat list of numbers, or nested lists of the input's shape.
     """
     if hasattr(groups, "shape"):
         return True

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
@@ -56,10 +57,6 @@ def encode_several(
     flat = pools.flat()
     check_range(flat, argument)
 
-    def decode(mixed: Tensor) -> tuple[Any, ...]:
-        inputs = pools.decode(mixed)
-        return inputs if model.takes_tensors else tuple(map(as_numpy, inputs))
-
     count = len(tables[0])
     numbers = layout.join(tuple(table.cpu().double() for table in tables))
     return Inputs(
@@ -68,7 +65,7 @@ def encode_several(
         shape=(layout.width,),
         owner=owner,
         names=names,
-        decode=decode,
+        decode=pools.decode if model.takes_tensors else pools.decode_to_numpy,
         display=NumberDisplay(numbers, numbers, owner),
         index=np.arange(count),
         smooth=all(table.is_floating_point() for table in tables),
@@ -129,6 +126,10 @@ class Pools:
         parts = self.layout.split(mixed)
         return tuple(_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
 
+    def decode_to_numpy(self, mixed: Tensor) -> tuple[NDArray[Any], ...]:
+        """Return the same as numpy arrays."""
+        return tuple(as_numpy(part) for part in self.decode(mixed))
+
     def _flat_type(self) -> torch.dtype:
         """Return a floating type that holds every floating input and the number of every row."""
         floating = [pool.dtype for pool in self.inputs if pool.is_floating_point()]
@@ -167,7 +168,7 @@ def _tables(rows: tuple[Any, ...]) -> list[Tensor]:
     counts = {len(table) for table in tables}
     if len(counts) > 1:
         raise InputError(
-            f"rows: the inputs of a tuple need as many rows each, got {sorted(counts)}"
+            f"rows: the inputs of a tuple need the same number of rows, got {sorted(counts)}"
         )
     return tables
 
@@ -185,7 +186,9 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
 
     counts = [len(absent) for absent in backgrounds]
     if len(set(counts)) > 1:
-        raise InputError(f"{argument}: the parts need as many background rows each, got {counts}")
+        raise InputError(
+            f"{argument}: the parts need the same number of background rows, got {counts}"
+        )
     return backgrounds
 
 

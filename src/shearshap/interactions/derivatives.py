@@ -1,8 +1,8 @@
 """Gradients and Hessians of a model's game in player space, within the memory there is.
 
-Rows are differentiated together, as many as fit a batch. Too large a piece, and one that runs out
-of memory, is halved: its rows first, then its background rows, over which derivatives are a mean
-just as values are.
+Rows are differentiated together, as many as fit a batch. A piece that is too large, or that runs
+out of memory, is halved: first its rows, then its background rows. Over background rows, a
+derivative is a mean, just as a value is.
 """
 
 import threading
@@ -64,7 +64,7 @@ def _in_pieces(game: ModelGame, derivative: Derivative, points: Tensor) -> Tenso
         except Exception as error:
             if smallest or not out_of_memory(error):
                 raise _failure(game, error) from error
-        # Only here is the error, whose traceback holds the memory, gone.
+        # Here, after the except clause, the error is gone, whose traceback held the memory.
         game.batch.halve(count)
 
     if game.rows > 1:

@@ -5,10 +5,24 @@ The even part e of a game is a constant of flat prior, and for the other even T
     c_T ~ N(0, scale * prod_{j in T} r_j).
 
 The relevances r_j are those of kriging's rule, but their level is chosen for each row by restricted
-likelihood. A flat prior for pairs of players too, as in a regression on the products u_i u_j, had
-about the same error at best, on trained networks, and an error several times as large at worst.
-Pairwise games are exact without it, once the complement pairs determine them: they choose the
-lowest level.
+likelihood. A flat prior for pairs of players too, as in a regression on the products u_i u_j, was
+tried: its error was about the same at best, on trained networks, and several times as large at
+worst. Pairwise games are exact without it, once the complement pairs determine them: they choose
+the lowest level.
+
+From pairs to interactions, for each row:
+
+    even part e (m,)       at the complement pairs u'
+    dual (m,)              K^-1 (e - mean): how much each pair counts
+    SII (p, p)             sum over u' of dual(u') SII[k(., u')]
+
+What one pair u' adds for the players i and j is a sum over all T with i and j. A quadrature over t
+makes products of it, in which the other players' factors do not depend on i and j:
+
+    r_i u'_i  r_j u'_j  prod_{k != i, j} (1 + t r_k u'_k)
+      = prod_k (1 + t r_k u'_k)  a_i  a_j,     a_i = r_i u'_i / (1 + t r_i u'_i)
+
+So one matrix product a' a, weighted by pair, gives all i and j at once (`weighted_pairs`).
 
 Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.gaussian.kernels`.
 """
@@ -38,7 +52,7 @@ LEVELS = range(-6, 3)
 #: Pairs on which the level is chosen. All of them lowered errors by about 2 %.
 LEVEL_PAIRS = 200
 
-#: Unknowns of the largest system of equations. Of more pairs, so many are used.
+#: Pairs that are used at most, since each is an unknown in a system of equations.
 MOST_PAIRS = 2048
 
 
@@ -56,7 +70,7 @@ def kriged_second_differences(parts: OddEven, calibration: Calibration) -> Tenso
 def _in_chunks(
     parts: OddEven, calibration: Calibration, mean: Callable[[OddEven, Tensor], Tensor]
 ) -> Tensor:
-    """Return mean(parts, relevances), (r, p, p), of chunks of rows at unit size, scaled back."""
+    """Return mean(parts, relevances), (r, p, p), computed in chunks of rows at unit size."""
     if len(parts.signs) > MOST_PAIRS:
         parts = parts.take(pairs=thinned_pairs(parts.signs, MOST_PAIRS))
     unit, size = parts.normalised()
@@ -166,7 +180,7 @@ def interactions_of_kernel(u: Tensor, r: Tensor, dual: Tensor) -> Tensor:
 
 
 def differences_of_kernel(u: Tensor, r: Tensor, dual: Tensor, *, odd: bool) -> Tensor:
-    """Return the same for the second difference where all players are present.
+    """Return the same for second differences, with all other players present.
 
     Under the unscaled odd or even kernel it is 4 * sum over odd, or even, T with i and j of
     r_T u'_T: that is `weighted_pairs` at t = 1, minus or plus that at t = -1.
@@ -185,7 +199,7 @@ def weighted_pairs(u: Tensor, r: Tensor, dual: Tensor, nodes: list[tuple[float, 
     total = u.new_zeros(len(r), players, players)
     for t, weight in nodes:
         factors = 1 + t * ru
-        others = ru / factors  # the product of all factors, less that of player i
+        a = ru / factors  # (r, m, p), see above
         weights = weight * dual * factors.prod(2)
-        total += 2 * (others * weights[..., None]).mT @ others
+        total += 2 * (a * weights[..., None]).mT @ a
     return total - torch.diag_embed(total.diagonal(dim1=1, dim2=2))

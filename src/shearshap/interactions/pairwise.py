@@ -12,9 +12,9 @@ player alone and its pairs:
     Phi_ij = SII_ij,   Phi_i = phi_i - 1/2 sum_j SII_ij,
     sum_i Phi_i + sum_{i<j} Phi_ij = sum_i phi_i.
 
-Given all coalitions this is exact (`tables`), else the posterior mean of a Gaussian process
-(`kriged`). The same values give the second differences where all players are present: the
-cross-contribution (`cross`) of a model without derivatives, at no evaluations of its own.
+From all coalitions this is exact (`walsh`), else the posterior mean of a Gaussian process
+(`kriged`). The same values give the second differences where all players are present. They are the
+cross-contribution (`cross`) of a model without derivatives, and take no further evaluations.
 
 Letters: r rows, c coalitions, m complement pairs, p players, k outputs.
 """
@@ -56,7 +56,7 @@ def interactions(
             "'permutation-antithetic' or 'exact'"
         )
     if len(coalitions) > 1:
-        # Every row has a design of its own.
+        # Every row has a design of its own, and is a table of one row.
         rows = zip(coalitions.split(1), values.split(1), phi.split(1), strict=True)
         return torch.cat([interactions(*row, calibration=calibration) for row in rows])
 
@@ -131,8 +131,8 @@ def _are_paired(sets: Tensor) -> bool:
 def _odd_even(sets: Tensor, values: Tensor, distinct: Tensor, complements: Tensor) -> OddEven:
     """Return the odd and even parts of values (r, c), in the order of the design.
 
-    The side with player 0 stands for a pair. A design has the full coalition in front, so its pair
-    comes first.
+    The side with player 0 stands for a pair. In a design the full coalition is in front of all
+    others, so the pair of the ends comes first.
     """
     has_first_player = sets[distinct, 0]
     inside, order = distinct[has_first_player].sort()

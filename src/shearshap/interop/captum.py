@@ -1,5 +1,4 @@
-"""Every method as a captum attribution: captum's arguments in, attributions of the inputs' shape
-out.
+"""Every method as a captum attribution: captum's arguments in, attributions out.
 
     from shearshap.interop.captum import Shapley
     attributions = Shapley(model).attribute(inputs, baselines=0, target=1, n_samples=512)
@@ -68,12 +67,12 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         show_progress: bool = False,
         return_convergence_delta: bool = False,
     ) -> Any:
-        """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple, each of
-        its input's shape.
+        """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple.
 
-        All inputs of a player get the player's value, as in captum's KernelShap. Without `target`,
-        k > 1 outputs make attributions (r, k, *shape). Rows are explained all at once, apart from
-        those that differ in baseline, mask or tensors among `additional_forward_args`.
+        Attributions have the shapes of their inputs. All inputs of a player get the player's value,
+        as in captum's KernelShap. Without `target`, k > 1 outputs make attributions (r, k, *shape).
+        Rows are explained all at once, apart from those that differ in baseline, mask or tensors
+        among `additional_forward_args`.
 
         Parameters
         ----------
@@ -86,8 +85,8 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             Which output to explain: None, an index, a tuple of indices into an output of several
             axes, or a tensor or list with one for every row.
         additional_forward_args
-            What else the forward function takes, after the inputs. Tensors have an entry for every
-            row.
+            Further arguments of the forward function, after the inputs. Tensors have an entry for
+            every row.
         feature_mask
             The players: integers of the inputs' shape, for one row or for r rows. Inputs with the
             same number, also in different tensors, are one player; numbers may be left out. None:
@@ -126,8 +125,9 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     def _values(
         self, rows: "_Rows", budget: int | None, batch_size: int | None, progress: bool
     ) -> Tensor:
-        """Return the value of every input's player, (r, d) or (r, k, d), of rows that share
-        baseline, mask and arguments.
+        """Return the value of every input's player, (r, d) or (r, k, d).
+
+        The rows must have the same baseline, mask and arguments.
         """
         players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
         targets = sorted(set(rows.targets))
@@ -159,12 +159,11 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         additional_forward_args: Any = None,
         feature_mask: Tensors | None = None,
     ) -> Tensor:
-        """Return by how much the values exceed F(end_point) - F(start_point): (r,), or (r, k)
-        without `target`.
+        """Return by how much the values exceed F(end_point) - F(start_point).
 
-        `start_point` are the baselines, `end_point` the inputs. A player's value counts once,
-        however many inputs it has, so pass the `feature_mask` of the attributions. The result is 0
-        up to rounding where the method promises efficiency.
+        That is (r,), or (r, k) without `target`. `start_point` are the baselines, `end_point` the
+        inputs. A player's value counts once, however many inputs it has, so pass the `feature_mask`
+        of the attributions. The result is 0 up to rounding where the method promises efficiency.
         """
         rows = _rows(end_point, start_point, target, additional_forward_args, feature_mask)
         change = self._outputs(rows.inputs, rows) - self._outputs(rows.baselines, rows)
@@ -263,8 +262,9 @@ def _label(setting: Tensor) -> Tensor:
 
 
 def _attributions(phi: Tensor, rows: _Rows) -> tuple[Tensor, ...]:
-    """Return values (r, d) or (r, k, d) in the inputs' shapes, as floats of at least single
-    precision.
+    """Return values (r, d) or (r, k, d) in the inputs' shapes.
+
+    They are floats of at least single precision.
     """
     device = rows.inputs[0].device
     return tuple(
@@ -379,7 +379,9 @@ def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
         )
     if len({len(part) for part in several}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in several)
-        raise InputError(f"{argument}: wanted tensors of as many rows each, got shapes {shapes}")
+        raise InputError(
+            f"{argument}: wanted tensors of the same number of rows, got shapes {shapes}"
+        )
     return several
 
 

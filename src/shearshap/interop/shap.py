@@ -19,7 +19,8 @@ def shap_explanation(explanation: "Explanation") -> Any:
     except ImportError as error:
         raise InputError("to_shap needs shap: pip install shap") from error
 
-    lower, upper = None, None
+    lower = None
+    upper = None
     if explanation.standard_errors is not None:
         lower, upper = explanation.interval()
 

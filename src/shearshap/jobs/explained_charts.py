@@ -80,6 +80,6 @@ def cell_detail(cell: str) -> str:
 
 
 def _with_output(what: str, explanation: Explanation) -> str:
-    """Return what a scale shows, and of which output if that has a name."""
+    """Return what a scale shows, with the output's name if it has one."""
     name = explanation.output_names[0]
     return what if name == "output" else f"{what}, {name}"

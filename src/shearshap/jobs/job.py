@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUTS", "Job", "Outcome", "Result", "counted"]
 
 PAIR = re.compile(r"\('(mean|median|mode)', \w+\)")
-"""A background as it is given in Python, ('mean', rows); on the command line it is mean:FILE."""
+"""A background as it is written in Python, ('mean', rows); on the command line it is mean:FILE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Outcome:
 
     result: Result
     out: Path  #: the file of values
-    report: Path | None  #: the page, if one was asked for
+    report: Path | None  #: the page, if the job has one
     summary: str  #: for people, a line for each fact
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
 class Job:
     """A model's file, a table's file and how to explain the model's predictions for its rows.
 
-    `run` does it. The options are those of `Explainer` and of its call, where not said otherwise.
+    `run` does the job. Options that are not listed here are those of `Explainer` and of its call.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class Job:
     report
         Whether to write a page for a browser beside `out`.
     command
-        How the job was started, to be kept in the file of values.
+        How the job was started, to be written into the file of values.
     folder_openers
-        How to open a folder as a model; the first that does not return None has its way.
+        How to open a folder as a model; the first that does not return None is used.
     also_read
-        Other files that are read, by what they are in words, which must not be overwritten.
+        Other files that are read, which must not be overwritten, by what they are in words.
     """
 
     model: str
@@ -111,7 +111,7 @@ class Job:
 
     @property
     def background_option(self) -> BackgroundOption:
-        """The background that was asked for."""
+        """The background that the user named."""
         return BackgroundOption.parse(self.background)
 
     def run(self) -> Outcome:
@@ -138,7 +138,7 @@ class Job:
 
 
 def _check(job: Job) -> None:
-    """Raise where it shows before any work that the job cannot be done."""
+    """Raise, before any work is done, where the job cannot be done."""
     _check_libraries(job)
     files_read = _files_read(job)
     tables.check_out(job.out, files_read)
@@ -273,7 +273,7 @@ def _name_or_number(text: str, names: Sequence[str]) -> str | int:
 
 @contextmanager
 def _our_warnings_as(notes: list[str]) -> Iterator[None]:
-    """Add our own warnings to the notes; those of other libraries are given again."""
+    """Add our own warnings to the notes, and pass on those of other libraries."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShearWarning)
         yield
@@ -290,7 +290,7 @@ def _our_warnings_as(notes: list[str]) -> Iterator[None]:
 
 @contextmanager
 def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
-    """Name the file in errors about rows or background, which the explainer finds."""
+    """Name the file in the explainer's errors about rows or background."""
     try:
         yield
     except (InputError, BudgetError) as error:

@@ -53,7 +53,7 @@ class LoadedModel:
         return tuple(getattr(self.model, "text_columns_", ()))
 
     def notes(self, frame: Any) -> list[str]:
-        """Return what the model has to say of rows that it is about to be asked for."""
+        """Return the model's notes on rows that are about to be explained."""
         unseen = getattr(self.model, "unseen", None)
         return [] if unseen is None else list(unseen(frame))
 
@@ -63,7 +63,7 @@ def open_model(
 ) -> LoadedModel:
     """Open the model that the command line names, or raise with what is wrong.
 
-    Code of the user's own finds its modules within `importing`, for as long as the model is asked.
+    A model that is code of the user's own must be opened and called within `importing`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def open_model(
     trust
         Whether to open pickles, which run whatever code is in them.
     folder_openers
-        How to open folders; the first that does not return None has its way.
+        How to open folders; the first that does not return None is used.
     """
     file = Path(place)
     suffix = file.suffix.lower()
@@ -201,9 +201,9 @@ def _imported(place: str) -> Any:
 def _module(place: str) -> Any:
     """Import a module by its name, or by its file."""
     try:
-        return (
-            _file_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        )
+        if place.endswith(".py"):
+            return _file_module(Path(place))
+        return importlib.import_module(place)
     except InputError:
         raise
     except Exception as error:  # whatever the module raises
@@ -231,7 +231,7 @@ def _file_module(file: Path) -> Any:
 
 
 def _free_name(file: Path) -> str:
-    """Return the name of a file's module, another one where it would hide a module."""
+    """Return a name for a file's module: its own, unless another module has it."""
     name = file.stem.replace(".", "_")  # with a dot, pickles would look for a package
     known = sys.modules.get(name)
     is_this_file = getattr(known, "__file__", None) == str(file.absolute())
@@ -242,7 +242,7 @@ def _free_name(file: Path) -> str:
 
 @contextmanager
 def importing(place: str) -> Iterator[None]:
-    """Let the code of a model that is code find the modules beside it."""
+    """Let a model that is code import the modules beside it."""
     folder = _code_folder(place)
     if folder is None:
         yield

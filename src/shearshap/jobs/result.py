@@ -1,4 +1,4 @@
-"""What a job comes to: the explanation of a file's rows, its facts for JSON and its summary."""
+"""The result of a job: the explanation of a file's rows, its facts for JSON and its summary."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

@@ -43,8 +43,8 @@ def check_in(path: Path, what: str) -> None:
 def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
     """Read a table from a CSV or Parquet file that `check_in` has let through.
 
-    `what` it is begins every error; `text` are the columns of a CSV file that hold text, whatever
-    it looks like.
+    `what` is the first word of every error. `text` are the columns of a CSV file that hold text,
+    even if it looks like numbers.
     """
     import pyarrow as pa
 
@@ -84,7 +84,7 @@ def _read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
 
     dates = {field.name for field in table.schema if types.is_temporal(field.type)}
     all_text = {*text, *dates}
-    # read again, since the cells as they stood there cannot be had from the values
+    # read again, since a date's text cannot be made from its value
     return _parsed_csv(path, text=all_text) if all_text else table
 
 
@@ -185,8 +185,9 @@ def _plain(column: "pa.ChunkedArray", name: str, path: Path) -> "pa.ChunkedArray
 def frames(tables: Sequence["pa.Table"], *, categories: bool) -> list[Any]:
     """Return tables of the same columns as frames of pandas, in which every column has one type.
 
-    Those are the data and, where there is one, the background. What is categories in one of them is
-    so in both, and with `categories` all text is: the same ones, in the order of their names.
+    Those are the data and, where there is one, the background. A column that is categories in one
+    of them is so in both. With `categories`, all text is. Both have the same categories, in the
+    order of their names.
     """
     import pandas as pd
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Every method by name: a dict to read, and to look methods up in."""
+"""Every method by name, and the way from a name to a method and back."""
 
 from difflib import get_close_matches
 
@@ -51,7 +51,7 @@ def resolve(method: str | Method) -> Method:
 def name_of(method: Method) -> str:
     """Return the name in METHODS, or how the method prints itself.
 
-    A calibration is not printed: it is no option that makes another method.
+    A calibration is not printed: with it, a method has the same name as without.
     """
     printed = repr(method)
     return next((name for name, known in METHODS.items() if repr(known) == printed), printed)

@@ -13,11 +13,13 @@ from shearshap.methods.kernel import Leverage
 from shearshap.methods.kriging import Kriging
 
 MOST_KRIGED = 4096
-"""Coalitions up to which kriging is taken: its equations have one unknown for two of them."""
+"""Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""
 
 WORTHWHILE = 16
-"""Times kriging's coalitions that leverage may need to come as close; with fewer left, rows do not
-go on to it."""
+"""How many times kriging's coalitions leverage may need for an error as small.
+
+Where the budget leaves fewer, rows do not go on from kriging to leverage.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,16 @@ class Auto(Method):
     Parameters
     ----------
     calibration
-        What kriging fitted in an earlier run, from `Explanation.calibration`; None: fitted to the
-        first rows explained. With it, the parts of a job agree with the whole.
+        What kriging fitted in an earlier run, from `Explanation.calibration`. With it, rows have
+        the same values in whichever run they are explained. None: it is fitted to the first rows
+        explained.
     """
 
     calibration: Any = field(default=None, repr=False)
 
     @property
     def stops(self) -> bool:
-        """Whether a row can stop early: all methods chosen from can."""
+        """Whether a row can stop early: yes, with all the methods that it chooses from."""
         return True
 
     @property
@@ -65,7 +68,7 @@ class Auto(Method):
         return KrigingThenLeverage(calibration=self.calibration) if stops else Leverage()
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the smallest number of coalitions that leverage, or listing all, can work with."""
+        """Return leverage's minimum, or the number of all coalitions where those are fewer."""
         return Leverage().minimum(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:

@@ -8,9 +8,9 @@ rest:
     coalition   none   all   S2   S3  ...
 
 A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows
-may stop early, a method yields several *stages*, each a design of more coalitions than the one
-before. A method that must see something of each row before it can choose that row's coalitions says
-so by a *look*: the engine looks, and the method designs with what was seen.
+may stop early, a method yields several *stages*, each a design of more coalitions than the stage
+before. A method that chooses a row's coalitions by something of the row itself returns a *look*,
+which says what: the engine finds it out, and the method then makes the row's design.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ from shearshap.interactions.cross import CrossKind
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
 
 LARGEST_PART = 2048
-"""Coalitions of the last stage before all of them: kriging can still choose so many well."""
+"""Coalitions, at most, of the last stage before all of them: kriging can still choose them well."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,9 @@ class Estimate:
 class Design(ABC):
     """Coalitions to ask for, and how their values add up to Shapley values."""
 
-    coalitions: (
-        Tensor  #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
-    )
-    calibration: object = None  #: what `fit` learnt, for the explanation to keep
+    #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
+    coalitions: Tensor
+    calibration: object = None  #: what `fit` learnt, for the explanation to hold
     complete: bool = False  #: whether it asks for all coalitions there are
 
     def fit(self, _values: Tensor) -> "Design":
@@ -59,7 +58,7 @@ class Design(ABC):
         return self
 
     def calibrated(self, _calibration: object) -> "Design":
-        """Return the design with another one's calibration, where it has no pilot rows itself."""
+        """Return the design with the calibration of another, where no pilot rows came to it."""
         return self
 
     @abstractmethod
@@ -67,16 +66,16 @@ class Design(ABC):
         """Return the Shapley values that coalition values (r, c, k) add up to."""
 
     def first(self, _coalitions: int) -> "Stage":
-        """Return the design on at most so many of its coalitions, the ends included.
+        """Return the design on at most this number of its coalitions, the ends included.
 
-        Where a method `stops`, its smaller parts lie within its larger ones.
+        A smaller number's coalitions must be among a larger one's.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot stop early")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A design, and keys by which later stages know its coalitions again."""
+    """A design, and keys by which its coalitions are recognised in other stages."""
 
     keys: Tensor  #: (c,) equal keys are the same coalition; the first two are the ends
     design: Design
@@ -90,20 +89,20 @@ class Look:
     """
 
     kind: CrossKind
-    coalitions: Tensor | None  #: (1, c, p) to ask for; None where derivatives show it
+    #: (1, c, p) those of `second_difference_coalitions`, to ask for; None: by derivatives
+    coalitions: Tensor | None
 
 
 class Method(ABC):
     """A way to estimate Shapley values; an instance holds options only."""
 
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
-    enumerates: ClassVar[bool] = (
-        True  #: whether it lists all coalitions where the budget holds them
-    )
+    #: whether it lists all coalitions where the budget holds them
+    enumerates: ClassVar[bool] = True
 
     @property
     def stops(self) -> bool:
-        """Whether a row can stop once it is precise enough: designs have errors and a `first`."""
+        """Whether a row can stop early: its designs have standard errors, and a `first`."""
         return False
 
     @property
@@ -127,18 +126,18 @@ class Method(ABC):
         return 1 << game.players
 
     def ample(self, game: GameInfo) -> int:
-        """Return a budget at which its laws are tested: ample, but not for all coalitions."""
+        """Return a budget for tests of its promises: ample, but not for all coalitions."""
         return min(2 + 16 * game.players, (1 << game.players) - 4)
 
     def chosen(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
-        """Return the method that does the work for so many players and coalitions: itself.
+        """Return the method that does the work: this one, unless it chooses among others.
 
-        `stops` says whether rows may stop before the budget is spent. "auto" chooses here.
+        `stops` says whether rows may stop before the budget is spent.
         """
         return self
 
     def look(self, _game: GameInfo) -> Look | None:
-        """Return what must be seen of each row first; None: nothing, all rows share a design."""
+        """Return what to find out about each row first; None: nothing, all rows share a design."""
         return None
 
     @abstractmethod
@@ -151,7 +150,7 @@ class Method(ABC):
     def design_after(
         self, game: GameInfo, budget: int, rng: np.random.Generator, _eta: Tensor
     ) -> Design:
-        """Return the design of rows whose cross-contributions eta (r, p, p) were looked at."""
+        """Return the design of rows whose cross-contributions are eta (r, p, p)."""
         return self.design(game, budget, rng)
 
     def stages(
@@ -159,8 +158,8 @@ class Method(ABC):
     ) -> Iterator[Stage]:
         """Yield the stages in which rows ask for coalitions: one, or several where rows may stop.
 
-        Where the method would list all coalitions, that stage comes last: only rows that need it
-        go there.
+        Where the budget holds all coalitions, that stage comes last: only rows that need it get
+        there.
         """
         design = self.design(game, budget, rng)
         if not stops:
@@ -172,14 +171,14 @@ class Method(ABC):
             yield from nested(design, self.minimum(game))
 
     def _before_all(self, game: GameInfo, rng: np.random.Generator) -> Iterator[Stage]:
-        """Yield the stages before all coalitions."""
+        """Yield the stages that come before the stage of all coalitions."""
         smallest = self.minimum(game)
         most = min(1 << (game.players - 1), LARGEST_PART)
         if smallest <= most:
             yield from nested(self.design(game, most, rng), smallest)
 
     def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what the stages' designs learnt, to be given back as an option; None: nothing."""
+        """Return what the stages' designs learnt, as an option for another run; None: nothing."""
         learnt = [design.calibration for design in designs if design.calibration is not None]
         return learnt[-1] if learnt else None
 
@@ -194,18 +193,22 @@ def whole(design: Design) -> Stage:
 
 
 def nested(design: Design, smallest: int) -> Iterator[Stage]:
-    """Yield a design on its first 2 m, 4 m, 8 m, ... coalitions, m the smallest number, then all.
+    """Yield a design on its first 2 m, 4 m, 8 m, ... coalitions, then on all; m is `smallest`.
 
-    A part that leaves less than half as many again to ask for is passed over.
+    A stage that leaves less than half of its own number to ask for is left out. With m = 10:
+
+        100 coalitions    20, 40, 100      80 leaves 20, which is less than 40
+        120 coalitions    20, 40, 80, 120
     """
-    while 3 * smallest <= design.coalitions.shape[1]:
-        smallest *= 2
-        yield design.first(smallest)
+    count = smallest
+    while 3 * count <= design.coalitions.shape[1]:
+        count *= 2
+        yield design.first(count)
     yield whole(design)
 
 
 def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
-    """Key coalitions by their members, so that different designs know each other's coalitions."""
+    """Key coalitions by their members, so that different designs have equal keys for equal sets."""
     for stage in stages:
         yield Stage(codes(stage.design.coalitions[0]), stage.design)
 
@@ -213,10 +216,10 @@ def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
 # Options
 
 
-def check_option(name: str, given: object, known: Sequence[str]) -> None:
-    """Raise unless an option of a method is one of those known."""
-    if given not in known:
-        raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {given!r}")
+def check_option(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise unless an option of a method has one of the values known."""
+    if value not in known:
+        raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {value!r}")
 
 
 def as_tensor(array: NDArray[Any], game: GameInfo) -> Tensor:

@@ -15,7 +15,10 @@ from shearshap.methods.base import Design, Estimate
 class Differences(Design):
     """A player's value is a weighted mean of what it adds to coalitions of others.
 
-    phi_i = sum_n w_n [v(S_in + i) - v(S_in)], with coalitions laid out (player, n, without | with).
+    phi_i = sum_n w_n [v(S_in + i) - v(S_in)]. The columns for players 0 and 1, with n = 0 and 1:
+
+        0      1     2    3       4    5       6    7       8    9
+        empty  full  S00  S00+0   S01  S01+0   S10  S10+1   S11  S11+1
     """
 
     coalitions: Tensor  #: (r or 1, 2 + 2 p n, p)
@@ -23,8 +26,9 @@ class Differences(Design):
 
     @classmethod
     def of(cls, others: Tensor, weights: Tensor) -> Self:
-        """Make the design of `others` (r or 1, p, n, p): the sets S_in, whatever they say of player
-        i itself.
+        """Return the design of the sets S_in, `others` (r or 1, p, n, p).
+
+        They may hold player i itself or not: it is taken out, and put in.
         """
         players = others.shape[-1]
         own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
@@ -36,12 +40,13 @@ class Differences(Design):
         players = self.coalitions.shape[-1]
         pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
         differences = pairs[:, :, :, 1] - pairs[:, :, :, 0]
-        return Estimate(
-            torch.einsum("n,rpnk->rpk", self.weights, differences), *self.errors(differences)
-        )
+        phi = torch.einsum("n,rpnk->rpk", self.weights, differences)
+        errors, freedom = self.errors(differences)
+        return Estimate(phi, errors, freedom)
 
     def errors(self, _differences: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors (r, p, k) of differences (r, p, n, k), and their degrees of
-        freedom: none here.
+        """Return standard errors (r, p, k) of differences (r, p, n, k), and degrees of freedom.
+
+        Here there are none.
         """
         return None, inf

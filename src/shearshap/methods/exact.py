@@ -13,7 +13,7 @@ from shearshap.errors import BudgetError
 from shearshap.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise
 
-MOST_PLAYERS = 30
+MOST_PLAYERS = 30  #: whose coalitions are still listed
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Enumeration(Design):
-    """All coalitions: the empty, the full, then the rest in binary counting order, listed when they
-    are asked for.
+    """All coalitions: the empty, the full, then the rest in binary counting order.
+
+    They are listed when first read: rows that stop early never need them.
     """
 
     players: int
@@ -57,10 +58,12 @@ class Enumeration(Design):
     def coalitions(self) -> Tensor:  # type: ignore[override]
         """The coalitions (1, 2^p, p)."""
         counted = torch.from_numpy(subsets(self.players)).to(self.device)
-        return torch.cat((counted[:1], counted[-1:], counted[1:-1]))[None]
+        ends_first = torch.cat((counted[:1], counted[-1:], counted[1:-1]))
+        return ends_first[None]
 
     def estimate(self, values: Tensor) -> Estimate:
-        """Return the Shapley values of value tables (r, 2^p, k), which no draw makes uncertain."""
+        """Return the Shapley values of coalition values (r, 2^p, k), with standard errors of 0."""
+        # back to binary counting order: the full coalition is the last
         counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
         phi = shapley_transform(counted)
         return Estimate(phi, torch.zeros_like(phi))
@@ -74,34 +77,37 @@ def enumeration(game: GameInfo) -> Enumeration:
 
 
 def shapley_transform(values: Tensor) -> Tensor:
-    """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order (bit i:
-    player i).
+    """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order.
 
-    With w_s = s! (p-1-s)! / p!, a set S counts w_{|S|-1} for its members and -w_{|S|} for the
-    others:
+    Bit i of a coalition's number says whether player i is in it. With w_s = s! (p-1-s)! / p!, a set
+    S counts w_{|S|-1} for its members and -w_{|S|} for the others:
 
         phi_i = sum_{S with i} (w_{|S|-1} + w_{|S|}) v(S) - sum_S w_{|S|} v(S),   w_{-1} = w_p = 0.
 
-    The first sum is wanted for every i; folding the table in half, one player at a time, gives all
-    of them in 2^p + 2^{p-1} + ... additions instead of p sums over the table.
+    The first sum is wanted for every i. Folding the table in half, one player at a time, gives all
+    of them in 2^p + 2^{p-1} + ... additions, instead of p sums over the table. For p = 2:
+
+        table          {}  0  1  01      player 0: sum the odd columns, 0 and 01
+        folded         {}+0  1+01        player 1: sum the odd column
     """
     players = values.shape[1].bit_length() - 1
     inner = [1 / (players * comb(players - 1, s)) for s in range(players)]
-    w = torch.tensor(
-        [0.0, *inner, 0.0], dtype=values.dtype, device=values.device
-    )  # w[s + 1] is w_s
+    # w[s + 1] is w_s
+    w = torch.tensor([0.0, *inner, 0.0], dtype=values.dtype, device=values.device)
     sizes = _sizes(players).to(values.device)
-    centred = (
-        values - values[:, :1]
-    )  # a constant changes no share, and small numbers lose fewer digits
+
+    # a constant changes no Shapley value, and small numbers lose fewer digits
+    centred = values - values[:, :1]
     total = torch.einsum("c,rck->rk", w[sizes + 1], centred)
+
     table = (w[sizes] + w[sizes + 1])[:, None] * centred
-    shares = []
+    sums = []
     for _ in range(players):
-        absent, present = table[:, ::2], table[:, 1::2]
-        shares.append(present.sum(dim=1))
+        absent = table[:, ::2]
+        present = table[:, 1::2]
+        sums.append(present.sum(dim=1))
         table = absent + present
-    return torch.stack(shares, dim=1) - total[:, None]
+    return torch.stack(sums, dim=1) - total[:, None]
 
 
 def _sizes(players: int) -> Tensor:

@@ -53,7 +53,7 @@ from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
 from shearshap.methods.spread import normalised
 
 _LEAST_FREE = 1e-6
-"""1 - h_u of a draw that the fit must go through: its residual is zero whatever the error."""
+"""1 - h_u below which the fit must go through a draw: its residual is zero, whatever the error."""
 
 _NEGLIGIBLE = 1e-10
 """A singular value below this fraction of the largest counts as zero."""
@@ -79,7 +79,9 @@ class Kernel(Method):
     @property
     def promises(self) -> frozenset[Promise]:
         """Efficient and, where paired, exact on pairwise games."""
-        return frozenset({"efficiency", "pairwise"} if self.paired else {"efficiency"})
+        if self.paired:
+            return frozenset({"efficiency", "pairwise"})
+        return frozenset({"efficiency"})
 
     @property
     def stops(self) -> bool:
@@ -99,13 +101,12 @@ class Kernel(Method):
 
 @dataclass(frozen=True)
 class Welford(Method):
-    """Kernel SHAP with running means (KS-WF; Covert & Lee 2021), one regression on the whole
-    budget.
+    """Kernel SHAP with running means (KS-WF; Covert & Lee 2021).
 
-    Coalitions are drawn independently from the Shapley kernel. A_n and b_n are the running means of
-    1_S 1_S' and 1_S (v(S) - v(0)), and the values solve A phi = b under efficiency. The running
-    mean of all draws is their mean, so it is taken at once. The paper runs this method on the whole
-    budget too, so it needs no protocol of its own there.
+    One regression on the whole budget. Coalitions are drawn independently from the Shapley kernel.
+    A_n and b_n are the running means of 1_S 1_S' and 1_S (v(S) - v(0)), and the values solve
+    A phi = b under efficiency. The running mean of all draws is their mean, so it is taken at once.
+    The paper runs this method on the whole budget too, so it needs no protocol of its own there.
     """
 
     enumerates: ClassVar[bool] = False
@@ -137,8 +138,7 @@ class Welford(Method):
 
 @dataclass(frozen=True)
 class Leverage(Method):
-    """Leverage SHAP (Musco & Witter 2025): every size alike, in complement pairs, without
-    replacement.
+    """Leverage SHAP (Musco & Witter 2025): pairs of all sizes alike, without replacement.
 
     The leverage score of a coalition in the Shapley regression is proportional to 1 / C(p, s), so
     every size gets the same part of the budget. Weights are the kernel's, divided by the chance of
@@ -168,7 +168,10 @@ class Leverage(Method):
 
 
 def smallest_regression(players: int, *, paired: bool) -> int:
-    """Return the coalitions that p - 1 equations take: one for each unknown beside efficiency."""
+    """Return the number of coalitions, the ends included, that p - 1 equations take.
+
+    Efficiency determines one of the p unknowns.
+    """
     copies = 2 if paired else 1
     return min(2 + copies * (players - 1), 1 << players)
 
@@ -220,8 +223,7 @@ class DrawnCoalitions:
         )
 
     def _variance_factors(self, fit: "Fit") -> tuple[Floats | None, float]:
-        """Return the factors (p, u) of squared residuals in the variance, and the degrees of
-        freedom.
+        """Return the factors (p, u) of squared residuals in the variance; degrees of freedom.
 
         The factors are None where residuals say nothing about the error: with a singular fit,
         without more draws than unknowns, or with a draw that the fit must go through.
@@ -245,9 +247,7 @@ class DrawnCoalitions:
         return theta**2 * np.where(sampled, inflated, 0), freedom
 
     def left_out(self) -> Floats:
-        """Return, for every draw (u,), the fraction of the possible draws of its size that was not
-        made.
-        """
+        """Return what fraction of the possible draws of its size was not made, by draw, (u,)."""
         if self.replaced:
             return np.ones(len(self.sets))
         players = self.sets.shape[1]
@@ -398,8 +398,9 @@ def kernel_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
 
 
 def _mass_per_draw(inner: Bools) -> Floats:
-    """Return each coalition's weight (c,): the kernel mass of its size, divided by the coalitions
-    drawn of that size.
+    """Return the weight of each coalition, (c,).
+
+    It is the kernel mass of its size, divided by the number of coalitions drawn of that size.
     """
     players = inner.shape[1]
     sizes = inner.sum(axis=1)
@@ -455,7 +456,7 @@ def least_norm(matrix: Floats) -> tuple[Floats, int]:
 
 
 def warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
-    """Warn where a regression on so many coalitions has less than the rank it needs."""
+    """Warn where a regression has less than the rank it needs."""
     if rank < needed:
         warnings.warn(
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm "

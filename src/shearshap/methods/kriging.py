@@ -25,7 +25,7 @@ from shearshap.gaussian.kernels import odd_even_kernels, shapley_of_kernel, shap
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 
-CANDIDATES = 8  #: pairs to choose each one from
+CANDIDATES = 8  #: how many times as many pairs there are to select from as are selected
 SELECTION_WORK = 3e9  #: multiplications that the selection may cost; beyond, fewer candidates
 
 # The prior that selects pairs has a kernel of variance 1, and beside it:
@@ -42,8 +42,8 @@ class Kriging(Method):
     those strengths is conditioned on the odd part. Its posterior mean gives the Shapley values, its
     posterior variance their standard errors. Rows share the coalitions, which are chosen to lower
     that variance most, but not the weights. Games that jump, such as votes with a threshold, are
-    not what the process expects: there its errors are like those of `leverage`, and its standard
-    errors too small.
+    not what the process expects: its errors are then like those of `leverage`, and its standard
+    errors are too small.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Kriging(Method):
         return ComplementPairs.of(coalitions, self.calibration)
 
     def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what was fitted, stage by stage where there are several; or what was given."""
+        """Return what was fitted, stage by stage where there are several, or the user's own."""
         if self.calibration is not None:
             return self.calibration
         fitted = [
@@ -89,8 +89,11 @@ class Kriging(Method):
             for design in designs
             if isinstance(design, ComplementPairs) and design.calibration is not None
         ]
-        if len(fitted) < 2:
-            return fitted[0][1] if fitted else None
+        if not fitted:
+            return None
+        if len(fitted) == 1:
+            _, calibration = fitted[0]
+            return calibration
         return StagedCalibration(tuple(fitted))
 
     def _check_players(self, game: GameInfo) -> None:
@@ -117,7 +120,7 @@ class ComplementPairs(Design):
 
     coalitions: Tensor  #: (1, 2 + 2 m, p)
     calibration: Calibration | None = None  #: for this number of pairs
-    source: Calibration | StagedCalibration | None = None  #: for parts of the design too
+    source: Calibration | StagedCalibration | None = None  #: also for parts of the design
 
     @classmethod
     def of(
@@ -183,7 +186,7 @@ def _pairs(coalitions: Tensor) -> int:
 def selected_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
     """Return one side of `count` pairs, (m, p): single players, then the best candidates.
 
-    There are CANDIDATES times as many candidates, if the work allows.
+    They are selected from CANDIDATES times as many, if the work allows.
     """
     affordable = int(SELECTION_WORK / (count * (count / 2 + 2 * players)))
     candidates = max(count, min(CANDIDATES * count, affordable))

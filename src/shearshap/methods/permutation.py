@@ -71,10 +71,10 @@ class Permutation(Method):
 
 @dataclass(frozen=True)
 class JoiningOrders(Design):
-    """Joining orders, laid out (empty, full, the prefixes of every order).
+    """Joining orders: the two ends, then the prefixes of every order.
 
-    With reverses, the second half of the orders are the reverses of the first half. The gain of one
-    draw is then the mean of an order's and its reverse's. With d independent draws,
+    With reverses, the second half of the orders are the reverses of the first half. An order and
+    its reverse are then one draw, whose gain is the mean of both. With d independent draws,
 
         phi = mean of the draws,   var(phi) = var(draws) / d.
     """
@@ -132,7 +132,7 @@ class JoiningOrders(Design):
     def errors(self, gains: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors (r, p, k) of gains (r, n, p, k), and their degrees of freedom.
 
-        Too few draws have none.
+        With too few draws there are none.
         """
         draws = gains
         if self.with_reverses:

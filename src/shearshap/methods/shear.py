@@ -1,13 +1,14 @@
 """SHEAR: enumerate coalitions of each player's contributive cooperators (Algorithm 1 of the paper).
 
-One player i of six, with K = 2 cooperators {1, 4}; the others, the outsiders V_n, join at random,
-and the n-th last subset has the complement of the n-th subset's outsiders:
+One player i of six, with K = 2 cooperators {1, 4}. S_n are the subsets of its cooperators. The
+other players, the outsiders, join at random as V_n, and the n-th last subset has the complement of
+the n-th subset's:
 
-    n   S_n      outsiders among {2, 3, 5}   asked for player i = 0
-    0   -        2                           {2}, {0, 2}
-    1   1        3 5                         {1, 3, 5}, {0, 1, 3, 5}
-    2   4        2      (complement of 1)    {2, 4}, {0, 2, 4}
-    3   1 4      3 5    (complement of 0)    {1, 3, 4, 5}, {0, 1, 3, 4, 5}
+    n   S_n      V_n among {2, 3, 5}      coalitions for player i = 0
+    0   -        2                        {2}, {0, 2}
+    1   1        3 5                      {1, 3, 5}, {0, 1, 3, 5}
+    2   4        2    (complement of 1)   {2, 4}, {0, 2, 4}
+    3   1 4      3 5  (complement of 0)   {1, 3, 4, 5}, {0, 1, 3, 4, 5}
 """
 
 from dataclasses import dataclass
@@ -33,12 +34,15 @@ from shearshap.methods.spread import normalised
 
 @dataclass(frozen=True)
 class Shear(Method):
-    """SHEAR (Wang et al. 2022). For player i, with cooperators S_i the K players of largest eta_ij:
+    """SHEAR (Wang et al. 2022): what a player adds to all coalitions of its cooperators.
 
-        phi_i = sum over S_n in 2^{S_i} of w_n [v(S_n + V_n + i) - v(S_n + V_n)],
-        w_n = 1 / ((K + 1) C(K, |S_n|)),
+    The cooperators of player i are the K players of the largest eta_ij. With S_n their subsets,
 
-    N = 2^(K+1) evaluations for each player; the largest power of two that fits the budget is taken.
+        phi_i = sum over n of w_n [v(S_n + V_n + i) - v(S_n + V_n)],
+        w_n = 1 / ((K + 1) C(K, |S_n|)).
+
+    That takes N = 2^(K+1) evaluations for each player. N is the largest power of two that the
+    budget allows.
 
     Parameters
     ----------
@@ -53,8 +57,8 @@ class Shear(Method):
         True: with probability q ~ Beta(|S_n| + 1, K - |S_n| + 1), the distribution of a coalition's
         density given S_n. The estimate is then unbiased, at the same cost.
     interaction
-        How cross-contribution is found; see `shearshap.interactions.cross`. Second differences are
-        evaluations, and come out of the budget.
+        How cross-contribution is computed; see `shearshap.interactions.cross`. Second differences
+        take evaluations from the budget.
     """
 
     antithetical: bool = True
@@ -106,24 +110,28 @@ class Shear(Method):
         return second_difference_evaluations(game.players)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Differences:
-        """Return the design with cooperators chosen at random, the same for all rows."""
+        """Return the design with random cooperators, the same for all rows."""
         return self._design(game, budget, rng, None)
 
     def design_after(
         self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor
     ) -> Differences:
-        """Return the design of rows with cross-contributions eta (r, p, p), each row its own."""
+        """Return the design of rows with cross-contributions eta (r, p, p), each of its own."""
         return self._design(game, budget, rng, eta)
 
     def _design(
         self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor | None
     ) -> Differences:
-        cooperators = most_cooperators(budget - self._look_evaluations(game), game.players)
+        players = game.players
+        cooperators = most_cooperators(budget - self._look_evaluations(game), players)
         chosen = subsets(cooperators)
-        density = self._density(chosen, game.players, rng)
-        outsiders = as_tensor(self._outsiders(density, game.players, rng), game)
+
+        # who joins is drawn before any row is seen: the same for all rows
+        density = self._density(chosen, players, rng)
+        outsiders = as_tensor(self._outsiders(density, players, rng), game)
         if eta is None:
-            eta = as_tensor(rng.random((1, game.players, game.players)), game)
+            eta = as_tensor(rng.random((1, players, players)), game)
+
         selected = ranked_cooperators(eta)[:, :, :cooperators]
         others = join(outsiders, selected, as_tensor(chosen, game))
         layout = Mirrored if "unbiased" in self.promises else Differences
@@ -138,7 +146,7 @@ class Shear(Method):
         return rng.beta(size + 1, chosen.shape[1] - size + 1, size=shape)
 
     def _outsiders(self, density: Floats, players: int, rng: np.random.Generator) -> Bools:
-        """Return who joins as V_n, (p, n, p), complements for n + n' = N/2 + 1."""
+        """Return who joins as V_n, (p, n, p); the n-th and the n-th last are complements."""
         if not self.antithetical:
             return np.zeros((*density.shape, players), dtype=bool)
         drawn = rng.random((*density.shape, players)) < density[..., None]
@@ -158,15 +166,25 @@ class Mirrored(Differences):
         Each pair of subsets has one draw of its outsiders. Two pairs that differ in one
         cooperator, the last, stand for two draws of one stratum: with d the difference of their
         means, var = sum (w^2 + w'^2) d^2 / 2, which is too large by what that cooperator changes.
+
+        For K = 3, with the subsets 0 ... 7:
+
+            pairs     0|7   1|6   2|5   3|4
+            strata    (0|7, 3|4)   (1|6, 2|5)
         """
         players = differences.shape[1]
         half = differences.shape[2] // 2
-        if 2 * half == 1 << (players - 1):  # all other players are cooperators: nothing is drawn
+        if 2 * half == 1 << (players - 1):
+            # all other players are cooperators: nothing is drawn
             return torch.zeros_like(differences[:, :, 0]), inf
         if half < 2:
             return None, inf
+
+        # of each pair of subsets
         means = (differences[:, :, :half] + differences[:, :, half:].flip(2)) / 2
         weight = (2 * self.weights[:half]).square()
+
+        # of each stratum, two pairs
         quarter = half // 2
         apart, size = normalised(means[:, :, :quarter] - means[:, :, quarter:].flip(2), 2)
         both = weight[:quarter] + weight[quarter:].flip(0)
@@ -175,23 +193,24 @@ class Mirrored(Differences):
 
 
 def most_cooperators(budget: int, players: int) -> int:
-    """Return K = log2(N) - 1 for the largest N = 2^(K+1) with N p + 2 <= budget, at most p - 1."""
-    return min(((budget - 2) // players).bit_length() - 2, players - 1)
+    """Return K, at most p - 1, for the largest N = 2^(K+1) with N p + 2 <= budget."""
+    evaluations = (budget - 2) // players  # for each player
+    largest = evaluations.bit_length() - 1  # log2 of the largest power of two within them
+    return min(largest - 1, players - 1)
 
 
 def subset_weights(chosen: Bools) -> Floats:
     """Return the weight 1 / ((K + 1) C(K, |S|)) of every subset (n, K) of the K cooperators."""
     cooperators = chosen.shape[1]
-    by_size = np.array(
-        [1 / ((cooperators + 1) * comb(cooperators, s)) for s in range(cooperators + 1)]
-    )
+    sizes = range(cooperators + 1)
+    by_size = np.array([1 / ((cooperators + 1) * comb(cooperators, size)) for size in sizes])
     return np.asarray(by_size[chosen.sum(axis=1)])
 
 
 def ranked_cooperators(eta: Tensor) -> Tensor:
-    """Return every player's cooperators, the best first, (r, p, p-1), of eta (r, p, p)."""
+    """Return every player's cooperators, the largest eta (r, p, p) first: (r, p, p - 1)."""
     own = torch.eye(eta.shape[1], dtype=torch.bool, device=eta.device)
-    # rounded, so that players who are alike but for rounding tie; a stable sort then goes by number
+    # rounded, so that players whose eta differ by rounding errors tie, and go by their number
     size = eta.amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(eta.dtype).tiny)
     grid = (eta / size * 1e4).round().masked_fill(own, -1)
     return grid.argsort(dim=2, descending=True, stable=True)[:, :, :-1]
@@ -200,8 +219,8 @@ def ranked_cooperators(eta: Tensor) -> Tensor:
 def join(outsiders: Tensor, cooperators: Tensor, chosen: Tensor) -> Tensor:
     """Return the coalitions S_n + V_n, (r, p, n, p).
 
-    `outsiders` (p, n, p) say who joins, `cooperators` (r, p, K) are the players of whom `chosen`
-    (n, K) decides instead.
+    `outsiders` (p, n, p) say who joins as V_n. For the `cooperators` (r, p, K) of each player,
+    the subsets `chosen` (n, K) say it instead.
     """
     rows, players, _ = cooperators.shape
     others = outsiders.expand(rows, -1, -1, -1).clone()

@@ -1,25 +1,29 @@
-"""How far draws lie apart, for standard errors."""
+"""How far draws lie apart: what standard errors are made of."""
 
 import torch
 from torch import Tensor
 
 FEWEST = 4
-"""Draws that have standard errors: fewer lie close together by chance too often, whatever Student's
-t allows.
+"""The smallest number of draws that have standard errors.
+
+Fewer lie close together by chance too often, even with Student's t.
 """
 
 
 def normalised(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return x over its largest along one axis, so that squares stay finite, and that largest, the
-    axis kept.
+    """Return x divided by its largest size along an axis, and that size, with an axis of length 1.
+
+    Squares of the result cannot overflow.
     """
     size = x.abs().amax(dim, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
     return x / size, size
 
 
 def sample_deviation(draws: Tensor, dim: int) -> Tensor:
-    """Return the root of the unbiased variance over one axis, sooner than `Tensor.std` does over an
-    inner one.
+    """Return the root of the unbiased variance over one axis.
+
+    Over an inner axis it is faster than `Tensor.std`.
     """
     apart, size = normalised(draws - draws.mean(dim, keepdim=True), dim)
-    return size.squeeze(dim) * (apart.square().sum(dim) / (draws.shape[dim] - 1)).sqrt()
+    variance = apart.square().sum(dim) / (draws.shape[dim] - 1)
+    return size.squeeze(dim) * variance.sqrt()

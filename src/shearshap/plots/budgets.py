@@ -71,7 +71,8 @@ def _draw_player(
 
     ax.plot(budgets, values, marker=marker, color=colour, label=label, linewidth=1.4, markersize=4)
     if margins.any():
-        lower, upper = values - margins, values + margins
+        lower = values - margins
+        upper = values + margins
         ax.fill_between(budgets, lower, upper, color=colour, alpha=0.15, linewidth=0)
 
 

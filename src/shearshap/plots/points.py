@@ -57,7 +57,7 @@ def draw_numbers(
 
 
 def dot_look(points: int) -> dict[str, Any]:
-    """Return the options of `Axes.scatter` for so many points."""
+    """Return the options of `Axes.scatter` for this number of points."""
     return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MANY}
 
 

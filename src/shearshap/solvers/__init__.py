@@ -1,8 +1,9 @@
 """Solvers: model + rows -> explanations, or "not mine".
 
 A solver takes a task and a run. It returns an iterator of explanations, block by block, or None
-where the model is not of its kind. The first one that answers is taken; the last one takes any
-model. A model that knows its own answer needs no sampling: its solver goes before the last.
+where the model is not of its kind. The first solver that returns explanations is taken; the last
+one takes any model. A solver for models that know their own answer, without sampling, goes before
+the last.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The general solver: any model is a game of coalitions, which the engine asks as a method says."""
+"""The general solver: any model is a game of coalitions, whose values the engine asks for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ class NamedGame:
 
 @contextmanager
 def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGame]:
-    """Open the game of a task, after all that was given is checked; give the model back after.
+    """Check a task, and open its game; afterwards the model is as it was before.
 
     `advance` is called with the number of evaluations of each batch.
     """

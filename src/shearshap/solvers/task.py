@@ -27,4 +27,4 @@ class Task:
     batch_size: int | Literal["auto"] = "auto"
     device: torch.device | str | None = None
     index: Any = None  #: a column of ids, or a label for each row
-    background_word: str = "background"  #: what the user called it, for errors to say
+    background_word: str = "background"  #: the name the user passed it by, for errors

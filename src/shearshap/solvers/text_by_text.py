@@ -34,7 +34,7 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] 
 
 
 def _classifier(model: object) -> TextClassifier | None:
-    """Return the text classifier that a `transformers` pipeline, or a pair, is."""
+    """Return a `transformers` pipeline or a pair as a text classifier; None for other models."""
     library = type(model).__module__.partition(".")[0]
     if not isinstance(model, tuple) and library != "transformers":
         return None
@@ -104,6 +104,6 @@ def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) 
 def _places(text: Text, kind: Kind) -> list[str]:
     """Return the names of a text's players by their place, "word 0" and so on.
 
-    They are for several texts, of which no two have the same words.
+    They are for several texts, whose words differ.
     """
     return [f"{kind.removesuffix('s')} {place}" for place in range(len(text.names))]

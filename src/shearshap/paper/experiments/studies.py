@@ -90,7 +90,9 @@ def _names(subject: Subject) -> dict[str, Any]:
 
 def describe(subject: Subject) -> pa.Table:
     """Return the record of the data set, the network and its ground truth."""
-    dataset, trained, truth = subject.dataset, subject.trained, subject.truth
+    dataset = subject.dataset
+    trained = subject.trained
+    truth = subject.truth
     config = trained.config
     embedded = config.kind == "deepfm"
     return table(
