@@ -948,7 +948,9 @@ def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
 def test_a_background_too_large_to_average_over_needs_a_budget(here: Path) -> None:
     (here / "large.csv").write_text(ROWS + "1,4,x\n" * 1000)
     told = failed("score.py:predict", "rows.csv", "--background", "large.csv")
-    assert told.startswith("background: large.csv: each of the 1,003 background rows is asked for")
+    assert told.startswith(
+        "background: large.csv: every coalition is evaluated at each of the 1,003"
+    )
     assert "mean:FILE" in told
     assert "budget" in told
     done("score.py:predict", "rows.csv", "--background", "large.csv", "--budget", 8 * 1003)
