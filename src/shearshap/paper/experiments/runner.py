@@ -60,6 +60,7 @@ def run(
     report.
     """
     out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)  # raises now, not after hours, where it cannot be made
     subjects = [(spec, seed) for spec in specs for seed in spec.model_seeds]
     parts: dict[str, list[pa.Table]] = {study: [] for study in STUDIES}
     with progress_bar(
