@@ -1,5 +1,6 @@
 """Experiments: records are what the specification says, come out the same, and survive being killed."""
 
+import os
 import re
 import shutil
 import signal
@@ -301,7 +302,9 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     shutil.copytree(network, tmp_path / "out")
     small = "Spec('census', model_seeds=(0,), evaluations=(16,), rounds=1, rows=6, timings=1, bounded_rows=1)"
     script = f"from shearshap.paper.experiments import Spec, run; run([{small}], {str(tmp_path / 'out')!r})"
-    process = subprocess.Popen([sys.executable, "-c", script])
+    # one thread, as every process of the tests has
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", script], env=environment)
     parts = tmp_path / "out" / "parts" / "estimates"
     deadline = time.monotonic() + 120
     while len(list(parts.glob("*.parquet"))) < 10 and time.monotonic() < deadline:
@@ -310,7 +313,7 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     assert process.wait() == -signal.SIGKILL
     finished = {path: path.stat().st_mtime_ns for path in parts.glob("*.parquet")}
     assert len(finished) >= 10
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     estimates = read(tmp_path / "out" / "records")["estimates"]
     assert len(estimates) == 6 * (1 + len(SPEC.methods) + len(ABLATIONS))
