@@ -595,7 +595,7 @@ def test_a_file_of_code_is_a_module_like_any_other(here: Path, name: str) -> Non
     assert written()["value.a"].tolist() == [2, 4, 6]
     assert sys.path == before
     assert sys.modules["json"] is json_module
-    sys.modules.pop("beside")
+    assert "beside" not in sys.modules  # another model may have another module of that name
 
 
 def test_a_file_of_code_that_fails_is_forgotten(here: Path) -> None:

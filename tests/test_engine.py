@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -374,3 +375,39 @@ def test_groups_that_do_not_fit_go_depth_first(monkeypatch: pytest.MonkeyPatch) 
     spent = Explanation.concat(blocks).row_evaluations
     assert spent is not None
     assert len(set(spent.tolist())) > 1
+
+
+def test_a_deadline_binds_for_kriging_too(watch: Watch) -> None:
+    """Its pilot rows are as few as the first block, which is always finished."""
+    explainer = replace(slow(watch, 1), method="kriging")
+    with pytest.warns(ShearWarning, match=r"the deadline of 30 s came after \d+ of 200 rows"):
+        part = explainer(np.tile(ROWS, (5, 1)), budget=40, deadline=30)
+    assert 16 <= len(part) <= 30
+
+
+def test_a_slow_consumer_uses_up_the_deadline(watch: Watch) -> None:
+    blocks = slow(watch, 1).stream(np.tile(ROWS, (5, 1)), budget=40, deadline=60)
+    first = next(blocks)
+    watch.now += 100
+    with pytest.warns(ShearWarning, match="after 16 of 200 rows"):
+        assert list(blocks) == []
+    assert len(first) == 16
+
+
+@pytest.mark.parametrize("deadline", [1e308, 10**400, float("inf")])
+def test_a_huge_deadline_is_none(deadline: float) -> None:
+    answer = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=40, deadline=deadline)
+    assert len(answer) == len(ROWS)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_a_look_that_shows_all_coalitions_leaves_nothing_to_ask(players: int) -> None:
+    asked: list[int] = []
+
+    def value(z: Bools) -> Floats:
+        asked.append(len(z))
+        return table_game(random_table(players, 0))(z)
+
+    answer = explain_game(value, players=players, budget=100, method="shear")
+    assert min(asked) > 0
+    assert sum(asked) == answer.evaluations

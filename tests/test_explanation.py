@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shearshap import Explanation, InputError, explain
+from shearshap import Explainer, Explanation, InputError, explain
 from shearshap.archive import decoded, encoded
 from shearshap.axes import axes, declared
 from shearshap.explanation import Floats
@@ -658,3 +660,53 @@ def test_unknown_errors_make_intervals_without_end() -> None:
     assert np.isfinite(lower[0]).all()
     assert (lower[1] == -inf).all()
     assert (upper[1] == inf).all()
+
+
+def test_players_of_one_name_keep_their_columns() -> None:
+    explainer = Explainer(
+        lambda x: x @ np.array([1.0, 2, 3]), np.zeros(3), feature_names=["the", "film", "the"]
+    )
+    table = explainer(np.ones((2, 3)), budget=8).to_frame(wide=True)
+    values = [name for name in table.columns if name.startswith("value.")]
+    assert values == ["value.the (0)", "value.film", "value.the (2)"]
+    np.testing.assert_allclose(table[values].sum(axis=1), table["prediction"])
+
+
+def test_an_index_of_several_levels_joins_by_their_names() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2, 3], "b": [4.0, 5, 7], "k": [1, 1, 2], "id": list("xyx")})
+    frame = frame.set_index(["k", "id"])
+    explanation = Explainer(lambda x: np.asarray(x.a * x.b), "mean")(frame, budget=4)
+    assert explanation.index_name == ("k", "id")
+    joined = frame.join(explanation.to_frame(wide=True))
+    np.testing.assert_allclose(joined["prediction"], frame.a * frame.b)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_labels_with_a_gap_lose_no_digits(backend: str) -> None:
+    large = 2**53 + 1
+    kinds = {
+        "pandas": lambda: pd.DataFrame(
+            {"a": [1.0, 2, 4], "id": pd.array([large, None, 3], "Int64")}
+        ),
+        "polars": lambda: pl.DataFrame({"a": [1.0, 2, 4], "id": [large, None, 3]}),
+        "pyarrow": lambda: pa.table({"a": [1.0, 2, 4], "id": [large, None, 3]}),
+    }
+    frame = kinds[backend]()
+    explanation = Explainer(lambda x: np.asarray(x["a"]) * 2.0, "mean")(frame, budget=2, index="id")
+    assert explanation.index[0] == large
+    assert explanation.index[2] == 3
+
+
+def test_concatenated_labels_of_several_kinds_stay_what_they_are() -> None:
+    whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
+    parts = [
+        replace(whole, index=np.array([2**53 + 1, 2])),
+        replace(whole, index=np.array([0.5, 1])),
+    ]
+    assert Explanation.concat(parts).index.tolist() == [2**53 + 1, 2, 0.5, 1.0]
+
+
+def test_a_table_of_an_unknown_library_is_refused() -> None:
+    whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
+    with pytest.raises(InputError, match="backend: wanted pandas, polars or pyarrow, got 'excel'"):
+        whole.to_frame("excel")  # type: ignore[arg-type]

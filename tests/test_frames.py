@@ -225,7 +225,7 @@ def test_a_pandas_index_labels_the_rows() -> None:
     inputs = encode(frame.set_index(levels), frame[:1], None, model)
     assert inputs.index.dtype == object
     assert inputs.index.tolist() == pairs
-    assert inputs.index_name == "shop, day"
+    assert inputs.index_name == ("shop", "day")
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])

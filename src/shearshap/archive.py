@@ -17,6 +17,7 @@ one key, which names the kind:
 import json
 import lzma
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -55,6 +56,8 @@ _UNREADABLE = (
     TypeError,
     ValueError,
     ArithmeticError,
+    MemoryError,
+    tokenize.TokenError,
     lzma.LZMAError,
     struct.error,
     zipfile.BadZipFile,

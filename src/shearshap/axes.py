@@ -81,6 +81,10 @@ def sizes(result: "DataclassInstance") -> dict[str, int]:
 
 def check_shapes(result: "DataclassInstance") -> None:
     """Raise where an array's shape is not the one declared."""
+    for name, (_, array) in arrays(result).items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{name}: wanted a numpy array, got {type(array).__name__}")
+
     name, (letters, first) = next(iter(arrays(result).items()))
     if first.ndim not in (len(letters) - 1, len(letters)):
         raise InputError(f"{name}: wanted an array (r, p) or (r, p, k), got shape {first.shape}")
@@ -166,7 +170,7 @@ def _padded(array: NDArray[Any], own: Axes, players: int) -> NDArray[Any]:
 def _concatenated(contents: list[NDArray[Any]]) -> NDArray[Any]:
     """Return arrays as one; labels of different kinds, such as 7 and "a", stay what they are."""
     kinds = {content.dtype.kind for content in contents}
-    numbers = kinds <= set("biuf")
-    if len(kinds) > 1 and not numbers:
+    if len(kinds) > 1:
+        # as objects: whole numbers beside floating ones would lose digits
         contents = [content.astype(object) for content in contents]
     return np.concatenate(contents)

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from shearshap import axes as declared
 from shearshap.axes import axes, joined
 from shearshap.errors import InputError
+from shearshap.labels import label_array
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,8 @@ def _distinct(contents: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _methods(contents: list[str]) -> str:
-    return ", ".join(_distinct(contents))
+    # a part may be joined itself, and then has several methods
+    return ", ".join(_distinct(name for names in contents for name in names.split(", ")))
 
 
 def _last(contents: list[Any]) -> Any:
@@ -120,7 +122,9 @@ class Explanation:
     def __post_init__(self) -> None:
         """Fill in default names and labels, and check every shape."""
         if self.index is not None:
-            self._fill("index", _labels(self.index))
+            self._fill("index", _checked_labels(self.index))
+        self._fill("feature_names", list(self.feature_names))
+        self._fill("output_names", list(self.output_names))
         declared.check_shapes(self)
 
         size = declared.sizes(self)
@@ -326,19 +330,10 @@ class Explanation:
         )
 
 
-def _labels(index: Any) -> NDArray[Any]:
-    """Return labels as an array of one axis, from pandas or a list, which may hold tuples."""
-    if isinstance(index, np.ndarray):
-        return index
-    if hasattr(index, "to_numpy"):
-        return np.asarray(index.to_numpy())
-    labels = list(index)
-    if not any(isinstance(label, tuple) for label in labels):
-        return np.asarray(labels)
-    # numpy would make an axis of the tuples
-    whole = np.empty(len(labels), dtype=object)
-    whole[:] = labels
-    return whole
+def _checked_labels(index: Any) -> NDArray[Any]:
+    if not isinstance(index, Iterable) or isinstance(index, str):
+        raise InputError(f"index: wanted a label for each row, got {index!r}")
+    return label_array(index)
 
 
 def _default_output_names(outputs: int | None) -> list[str]:

@@ -125,6 +125,8 @@ class _InUse:
                 spread = sorted(str(home) for home in homes)
                 raise InputError(f"device: the model is spread over {spread}; leave device out")
 
+            if not self._available(network, target):
+                self._check_not_waiting_for_itself()
             self._changed.wait_for(lambda: self._available(network, target))
             current = _current_device(network) if target is None else target
             use = _Use(network, current, threading.get_ident())
@@ -137,6 +139,15 @@ class _InUse:
                 self._release(use)
                 raise
             return use
+
+    def _check_not_waiting_for_itself(self) -> None:
+        """Raise where a use of this same thread is in the way: it would wait for ever."""
+        own = threading.get_ident()
+        if any(use.thread == own for use in self._uses):
+            raise InputError(
+                "device: the model is in use on another device by a stream of this thread that is "
+                "not finished; take its last block, or close it, first"
+            )
 
     def end(self, use: _Use) -> None:
         """Give back what no other call is using."""

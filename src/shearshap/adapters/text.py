@@ -128,13 +128,13 @@ class TextClassifier:
                 "fast tokenizer"
             )
 
-    def absent_token(self, background: Any) -> int:
-        """Return the id of the token that replaces absent ones."""
+    def absent_token(self, background: Any, argument: str = "background") -> int:
+        """Return the id of the token that replaces absent ones; errors name the argument."""
         if background is None:
             return self._default_absent_token()
         if not isinstance(background, str):
             raise InputError(
-                "background: for texts, wanted a token such as '[MASK]', got "
+                f"{argument}: for texts, wanted a token such as '[MASK]', got "
                 f"{type(background).__name__}"
             )
 
@@ -143,7 +143,7 @@ class TextClassifier:
         is_unknown = token == tokenizer.unk_token_id and background != tokenizer.unk_token
         if token is None or is_unknown:
             raise InputError(
-                f"background: the tokenizer has no token {background!r}; try "
+                f"{argument}: the tokenizer has no token {background!r}; try "
                 f"{tokenizer.mask_token!r}"
             )
         return int(token)

@@ -20,8 +20,8 @@ class Clock:
 
         spent = max(time.monotonic() - self.started, 1e-9)
         left = max(self.deadline - spent, 0)
-        seconds_a_row = spent / done
-        affordable = int(left / seconds_a_row)
+        rows_a_second = done / spent
+        affordable = int(min(left * rows_a_second, 4 * size + 4))  # more are never begun at once
 
         # a quarter at a time, since later rows may take longer than the first
         quarter = max(affordable // 4, min(affordable, 1))

@@ -48,17 +48,21 @@ from shearshap.methods import name_of
 from shearshap.methods.base import Look
 
 
-def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
+def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
 
     After the run's deadline no further block is begun; a warning says how many rows are left.
+    `clock` has counted the time since the run began, where that was earlier than now.
     """
     run = run.on(game)
-    clock = Clock(run.deadline)
+    clock = clock or Clock(run.deadline)
     schedule = _schedule(game, run)
 
-    # the pilot rows are all in the first block, since a calibration is fitted to them together
+    # the pilot rows are all in the first block, since a calibration is fitted to them together;
+    # with a deadline they are fewer, since the first block is always finished
     pilot = run.method.pilot_rows
+    if run.deadline is not None:
+        pilot = min(pilot, FIRST_BLOCK)
     size = max(FIRST_BLOCK, pilot)
     done = 0
     while done < game.rows and size:
@@ -68,11 +72,17 @@ def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
         pilot = 0
 
         done += len(explanation)
-        size = clock.allowed(block.rows_at_once(0, pilot=False), done)
-        if not size and done < game.rows:
+        most = block.rows_at_once(0, pilot=False)
+        late = done < game.rows and not clock.allowed(most, done)
+        if late:
             note = clock.warning(done, game.rows, "rows")
             explanation = replace(explanation, notes=(note,))
         yield explanation
+
+        # asked again, since the caller may have taken its time
+        size = 0 if late else clock.allowed(most, done)
+        if not size and not late and done < game.rows:
+            clock.warning(done, game.rows, "rows")
 
 
 def _schedule(game: Game, run: Run) -> Schedule:

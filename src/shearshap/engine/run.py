@@ -1,7 +1,7 @@
 """How to explain: the method, the budget and when to stop, checked before anything is spent."""
 
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ EVALUATIONS_A_PLAYER = 16
 
 MOST_BACKGROUND = 1_000
 """Background rows beyond which the user must set a budget."""
+
+LONGEST_DEADLINE = 1e9
+"""Seconds, some thirty years, beyond which a deadline is none."""
 
 MOST_DRAWN = 1 << 29
 """Coalitions times players of the largest design that is drawn.
@@ -50,8 +53,7 @@ class Run:
         """Return a run with the user's options, checked as far as that needs no game."""
         if tol is not None:
             _check_positive("tol", tol, "the standard error at which to stop")
-        if deadline is not None:
-            _check_positive("deadline", deadline, "seconds after which to stop")
+        deadline = _checked_deadline(deadline)
         if budget is not None:
             budget = whole("budget", budget)
         return cls(resolve(method), budget, tol, whole("seed", seed), bool(interactions), deadline)
@@ -144,7 +146,15 @@ def whole(name: str, number: Any) -> int:
     return int(number)
 
 
+def _checked_deadline(deadline: Any) -> Any:
+    """Return a deadline in seconds; None where it is so far away that it is none."""
+    if deadline is None or deadline == inf:
+        return None
+    _check_positive("deadline", deadline, "seconds after which to stop")
+    return None if deadline > LONGEST_DEADLINE else deadline
+
+
 def _check_positive(name: str, number: Any, meaning: str) -> None:
     is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    if not is_number or not isfinite(number) or number <= 0:
+    if not is_number or not 0 < number < inf:
         raise InputError(f"{name}: wanted a positive number, {meaning}, got {number!r}")

@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 from shearshap.errors import InputError
 from shearshap.inputs.display import Frame
 from shearshap.inputs.frames import as_frame
+from shearshap.labels import label_array
 
 Index = str | Iterable[Any] | None
 """What a user may pass: a column's name, labels, or nothing."""
 
+IndexName = str | tuple[str | None, ...] | None
+"""The labels' name; of several levels, the names of all."""
 
-def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[Any], str | None]:
+
+def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[Any], IndexName]:
     """Return a label for each row, (r,), and the labels' name, if there is one.
 
     `frame` holds the rows, where they are a frame. Without an `index` the labels are those of a
@@ -23,14 +27,14 @@ def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[An
     """
     if isinstance(index, str):
         check_column(frame, index)
-        return _array(frame[index]), index  # type: ignore[index]
+        return label_array(frame[index]), index  # type: ignore[index]
     if index is not None:
         return _checked_labels(index, rows), _name(index)
 
     own = None if frame is None else nw.maybe_get_index(frame)
     if own is None:
         return np.arange(rows), None
-    return _array(own), _name(own)
+    return label_array(own), _name(own)
 
 
 def without_column(rows: Any, name: str, argument: str) -> Any:
@@ -55,29 +59,19 @@ def check_column(frame: Frame | None, name: str) -> None:
 def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
     if not isinstance(index, Iterable):
         raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
-    labels = _array(index)
+    labels = label_array(index)
     if labels.shape != (rows,):
         shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
         raise InputError(f"index: wanted {rows} labels, one for each row, got {shown}")
     return labels
 
 
-def _array(labels: Any) -> NDArray[Any]:
-    """Return labels as an array (r,), in which a tuple is one label."""
-    if hasattr(labels, "to_numpy"):  # of pandas, polars and pyarrow
-        return np.asarray(labels.to_numpy())
-    if isinstance(labels, np.ndarray):
-        return labels
-    listed = list(labels)
-    types = {type(label) for label in listed}
-    if len(types) == 1 and tuple not in types:
-        return np.asarray(listed)
-    # numpy would make a table of tuples, and strings of numbers beside strings
-    return np.fromiter(listed, dtype=object, count=len(listed))
-
-
-def _name(labels: Any) -> str | None:
-    """Return the name of labels of pandas or polars; of several levels, all their names."""
-    names = getattr(labels, "names", [getattr(labels, "name", None)])
-    known = [str(name) for name in names if name is not None]
-    return ", ".join(known) or None
+def _name(labels: Any) -> IndexName:
+    """Return the name of labels of pandas or polars; of several levels, the names of all."""
+    names = getattr(labels, "names", None)
+    if names is None or len(names) == 1:
+        name = getattr(labels, "name", None)
+        return None if name is None else str(name)
+    if all(name is None for name in names):
+        return None
+    return tuple(None if name is None else str(name) for name in names)

@@ -1,5 +1,6 @@
 """Explanations as tables of pandas, polars and pyarrow."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,8 +140,15 @@ def _by_player(what: str, array: NDArray[Any], explanation: "Explanation") -> Co
     return {
         f"{what}.{name}{ending}": by_output[:, player, number]
         for number, ending in enumerate(endings)
-        for player, name in enumerate(explanation.feature_names)
+        for player, name in enumerate(_column_names(explanation))
     }
+
+
+def _column_names(explanation: "Explanation") -> list[str]:
+    """Return the players' names, with their numbers where two have the same name."""
+    names = explanation.feature_names
+    counts = Counter(names)
+    return [f"{name} ({player})" if counts[name] > 1 else name for player, name in enumerate(names)]
 
 
 def _endings(explanation: "Explanation") -> list[str]:
@@ -151,7 +159,7 @@ def _endings(explanation: "Explanation") -> list[str]:
     """
     if explanation.values.ndim == 2:
         return [""]
-    players = explanation.feature_names
+    players = _column_names(explanation)
     outputs = explanation.output_names
     columns = {f"{player}.{output}" for player in players for output in outputs}
     if len(columns) == len(players) * len(outputs):
@@ -166,6 +174,8 @@ def _table(columns: Columns, backend: str) -> Any:
     """Return columns as a table of a library."""
     import narwhals as nw
 
+    if backend not in ("pandas", "polars", "pyarrow"):
+        raise InputError(f"backend: wanted pandas, polars or pyarrow, got {backend!r}")
     listed = {name: _listed(column) for name, column in columns.items()}
     floats = [name for name, column in columns.items() if column.dtype == float]
     try:

@@ -104,6 +104,11 @@ class Job:
     folder_openers: Sequence[FolderOpener] = ()
     also_read: Mapping[str, Path] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Take paths as text, too."""
+        object.__setattr__(self, "data", Path(self.data))
+        object.__setattr__(self, "out", Path(self.out))
+
     @property
     def page(self) -> Path:
         """The file of the report."""

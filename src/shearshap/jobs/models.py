@@ -242,17 +242,30 @@ def _free_name(file: Path) -> str:
 
 @contextmanager
 def importing(place: str) -> Iterator[None]:
-    """Let a model that is code import the modules beside it."""
+    """Let a model that is code import the modules beside it.
+
+    They are forgotten afterwards, so that another model finds its own modules of the same names.
+    """
     folder = _code_folder(place)
     if folder is None:
         yield
         return
+    before = set(sys.modules)
     sys.path.insert(0, folder)
     try:
         yield
     finally:
         with suppress(ValueError):  # the code may have changed the path itself
             sys.path.remove(folder)
+        _forget_modules(set(sys.modules) - before, Path(folder))
+
+
+def _forget_modules(names: set[str], folder: Path) -> None:
+    """Forget those of the modules that lie in a folder."""
+    for name in names:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and folder in Path(file).resolve().parents:
+            del sys.modules[name]
 
 
 def _code_folder(place: str) -> str | None:

@@ -145,16 +145,14 @@ def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list
 
     Other columns are left out. `what` begins the error where a column is missing.
     """
-    wanted = {_without_spaces(name) for name in names}
-    known = [name for name in table.column_names if _without_spaces(name) in wanted]
+    # LightGBM keeps an underscore for a space; a column of the model's very name comes first
+    spaced = {name.replace(" ", "_"): name for name in table.column_names}
+    exact = dict.fromkeys(table.column_names)
+    columns = [name if name in exact else spaced.get(name) for name in names]
+    known = list(dict.fromkeys(column for column in columns if column is not None))
     frame = as_frame(table.select(known), what)
     assert frame is not None
     return trained_order(frame, names, what)
-
-
-def _without_spaces(name: str) -> str:
-    """Return a column's name as LightGBM keeps it."""
-    return name.replace(" ", "_")
 
 
 def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":

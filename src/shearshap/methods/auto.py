@@ -86,7 +86,7 @@ class KrigingThenLeverage(Method):
 
     def __repr__(self) -> str:
         """Return the name that explanations report: it is chosen by "auto", never by hand."""
-        return "kriging, then leverage"
+        return "kriging then leverage"
 
     @property
     def stops(self) -> bool:

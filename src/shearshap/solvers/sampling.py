@@ -8,6 +8,7 @@ import torch
 
 from shearshap.adapters import Outputs, Predictor, adapt, checked_output, checked_scale
 from shearshap.batches import Batch, automatic_batch
+from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run, whole
@@ -20,6 +21,7 @@ from shearshap.solvers.task import Task
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
     """Yield the explanations of a task's rows, block by block."""
+    clock = Clock(run.deadline)
     with (
         progress_bar(progress, unit=" evaluations", unit_scale=True) as bar,
         open_game(task, bar.update) as named,
@@ -28,7 +30,7 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
         assert settled.budget is not None
         bar.total = named.game.rows * settled.budget
         done = 0
-        for block in explained_blocks(named.game, settled):
+        for block in explained_blocks(named.game, settled, clock):
             yield named.labelled(block, done)
             done += len(block)
 

@@ -47,7 +47,7 @@ def _explained(
     """Yield the explanation of each text, which has one row."""
     classifier.check(feature_names=task.feature_names)
     kind = player_kind(task.groups)
-    absent = classifier.absent_token(task.background)
+    absent = classifier.absent_token(task.background, task.background_word)
     texts = classifier.texts(task.rows, kind)
     index, index_name = row_labels(None, _text_labels(task), len(texts))
     clock = Clock(run.deadline)
