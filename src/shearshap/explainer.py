@@ -121,7 +121,8 @@ class Explainer:
             budget.
         deadline
             Seconds after which no further block of rows is begun. The rows that are done are
-            returned, `Explanation.index` says which, and a warning says how many are not.
+            returned, `Explanation.index` says which, and a warning says how many are not. The first
+            block, 16 rows, is always finished; kriging is then calibrated to those rows alone.
         index
             Labels of the rows for `Explanation.index`: the name of a frame's column that holds
             them, which the model then does not see, or one label for each row. None: pandas' own

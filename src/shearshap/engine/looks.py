@@ -24,7 +24,7 @@ from shearshap.methods.base import Look
 class SeenValues:
     """Coalition values that are known after a look, those of the two ends first."""
 
-    keys: Tensor  #: (c,) equal keys are the same coalition
+    coalitions: Tensor  #: (c, p)
     values: Tensor  #: (r, c, k)
 
 
@@ -54,45 +54,58 @@ def most_looked_coalitions(game: Game, run: Run) -> int:
 
 def _looked(game: Game, look: Look, ends: Tensor) -> tuple[Tensor, SeenValues]:
     """Return every row's cross-contributions (r, p, p), and the values seen on the way."""
-    end_keys = codes(end_coalitions(game.players, game.device)[0])
+    both_ends = end_coalitions(game.players, game.device)[0]
     if look.coalitions is None:
-        return derivative_contribution(game, look.kind), SeenValues(end_keys, ends)
+        return derivative_contribution(game, look.kind), SeenValues(both_ends, ends)
 
     # the full coalition comes first there, and is known
     without_full = look.coalitions[:, 1:]
     values = game(without_full)
     eta = second_differences(torch.cat((ends[:, FULL, None], values), dim=1), game.players)
 
-    keys = torch.cat((end_keys, codes(without_full[0])))
-    return eta, SeenValues(keys, torch.cat((ends, values), dim=1))
+    coalitions = torch.cat((both_ends, without_full[0]))
+    return eta, SeenValues(coalitions, torch.cat((ends, values), dim=1))
 
 
 def _values_by_row(game: Game, designs: Tensor, seen: SeenValues) -> tuple[Tensor, Tensor]:
     """Return the values (r, c, k) of designs (r, c, p), and how many were asked for, (r,).
 
-    With keys in place of coalitions, and x where a value must be asked for:
+    With numbers in place of coalitions, and x where a value must be asked for:
 
         seen       0  7  6  5  3      in columns 0 1 2 3 4, for all rows alike
         row 0      0  7  5  4         columns  0  1  3  x
         row 1      0  7  2  4         columns  0  1  x  x
     """
-    rows, _, outputs = seen.values.shape
+    rows, count, outputs = seen.values.shape
     designs = designs.expand(rows, -1, -1)
-    if len(seen.keys) == 2:
+    if count == 2:
         # only the ends are known, and they come first: all else is asked for at once
         values = torch.cat((seen.values, game(designs[:, 2:])), dim=1)
         fresh = torch.full((rows,), designs.shape[1] - 2, device=values.device)
         return values, fresh
 
-    order = seen.keys.argsort()
-    keys = codes(designs.flatten(0, 1)).unflatten(0, designs.shape[:2])
-    place = torch.searchsorted(seen.keys[order], keys).clamp_max(len(order) - 1)
-    column = order[place]
-
-    # a missing key has the column of another one for now, whose value is replaced below
-    missing = seen.keys[column] != keys
-    values = seen.values.gather(1, column[..., None].expand(-1, -1, outputs))
+    row, place, column = _places_seen(designs, seen.coalitions)
+    values = seen.values.new_empty((*designs.shape[:2], outputs))
+    values[row, place] = seen.values[row, column]
+    missing = torch.ones(designs.shape[:2], dtype=torch.bool, device=values.device)
+    missing[row, place] = False
     if missing.any():  # with few players, a look may show all coalitions
-        row, which = missing.nonzero(as_tuple=True)
-        values[row, which] = game.each(row, designs[row, which])
+        row, place = missing.nonzero(as_tuple=True)
+        values[row, place] = game.each(row, designs[row, place])
     return values, missing.sum(dim=1)
+
+
+def _places_seen(designs: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the row and place of all coalitions of designs (r, c, p) that are seen, and where.
+
+    The last of the three is a coalition's column among those seen, (c', p).
+    """
+    # few coalitions have a size that was seen: only those get a key, which takes eight bytes
+    sizes = designs.sum(dim=2)
+    row, place = torch.isin(sizes, seen.sum(dim=1).unique()).nonzero(as_tuple=True)
+    keys = codes(designs[row, place])
+
+    seen_keys, order = codes(seen).sort()
+    nearest = torch.searchsorted(seen_keys, keys).clamp_max(len(order) - 1)
+    known = seen_keys[nearest] == keys
+    return row[known], place[known], order[nearest[known]]
