@@ -19,12 +19,18 @@ EMPTY = 0  #: the column of the empty coalition in every design
 FULL = 1  #: the column of the full coalition
 
 
+def end_coalitions(players: int, device: torch.device) -> Tensor:
+    """Return the empty and the full coalition, (1, 2, p)."""
+    ends = torch.zeros((1, 2, players), dtype=torch.bool, device=device)
+    ends[:, FULL] = True
+    return ends
+
+
 def with_ends(coalitions: Tensor) -> Tensor:
     """Return the empty, the full and then these coalitions: (r, c, p) to (r, 2 + c, p)."""
     rows, _, players = coalitions.shape
-    ends = torch.zeros((rows, 2, players), dtype=torch.bool, device=coalitions.device)
-    ends[:, FULL] = True
-    return torch.cat((ends, coalitions), dim=1)
+    ends = end_coalitions(players, coalitions.device)
+    return torch.cat((ends.expand(rows, -1, -1), coalitions), dim=1)
 
 
 # Sizes and sets

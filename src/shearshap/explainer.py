@@ -172,7 +172,7 @@ class Explainer:
         blocks = solve(self._task(rows, index), run, progress)
         return _outside_inference_mode(blocks)
 
-    def _task(self, rows: Any, index: Any = None, word: str = "background") -> Task:
+    def _task(self, rows: Any, index: Any) -> Task:
         return Task(
             self.model,
             rows,
@@ -185,7 +185,6 @@ class Explainer:
             batch_size=self.batch_size,
             device=self.device,
             index=index,
-            background_word=word,
         )
 
 

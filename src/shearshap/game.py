@@ -21,7 +21,7 @@ from torch import Tensor
 
 from shearshap.adapters import Predictor
 from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
-from shearshap.coalitions import FULL
+from shearshap.coalitions import end_coalitions
 from shearshap.errors import ModelError
 
 
@@ -304,13 +304,6 @@ class FunctionGame:
         values = torch.from_numpy(answer.reshape(1, count, -1))
         check_values(values, coalitions)
         return Ends(values, answer.ndim == 1)
-
-
-def end_coalitions(players: int, device: torch.device) -> Tensor:
-    """Return the empty and the full coalition, (1, 2, p)."""
-    ends = torch.zeros((1, 2, players), dtype=torch.bool, device=device)
-    ends[:, FULL] = True
-    return ends
 
 
 def _with_outputs(answer: Tensor) -> Tensor:

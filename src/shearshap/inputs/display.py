@@ -112,15 +112,6 @@ class CellDisplay:
 # Cells
 
 
-def numbers_and_words(frame: Frame) -> tuple[NDArray[np.float64], Words | None]:
-    """Return a number for every cell, (r, d), and the cells as people read them, (r, d).
-
-    The second is None where all cells are numbers.
-    """
-    words = None if holds_numbers_only(frame) else cell_words(frame)
-    return cell_numbers(frame), words
-
-
 def holds_numbers_only(frame: Frame) -> bool:
     """Return whether every column of a frame holds numbers."""
     return all(dtype.is_numeric() for dtype in frame.schema.values())
