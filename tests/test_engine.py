@@ -1,10 +1,11 @@
 """The one loop: blocks, stages, looks, deadlines, errors in the middle, and the seam before it."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -76,7 +77,7 @@ def test_a_block_is_there_before_the_next_is_begun(small_blocks: None) -> None: 
 
     blocks = Explainer(model, ZEROS, method="leverage").stream(ROWS, budget=40)
     first = next(blocks)
-    assert sum(asked) == len(first) * first.evaluations
+    assert sum(asked) == len(first) * first.evaluations + first.check_evaluations
     assert len(first) < len(ROWS)
 
 
@@ -127,7 +128,7 @@ def test_a_look_is_a_stage_whose_values_are_used_again() -> None:
     spent = answer.row_evaluations
     if spent is None:
         spent = np.full(len(ROWS), answer.evaluations)
-    assert sum(len(rows) for rows in asked) == spent.sum()
+    assert sum(len(rows) for rows in asked) == spent.sum() + answer.check_evaluations
     assert answer.evaluations < look + design
     again = explain(model, ROWS, background=ZEROS, budget=200, method="shear", batch_size=7)
     np.testing.assert_allclose(again.values, answer.values, atol=1e-12)
@@ -291,6 +292,131 @@ def test_a_model_error_in_the_middle_names_the_row_and_keeps_what_is_finished(
     assert 16 <= len(finished) <= 33
     whole = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=40)
     np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
+
+
+class Dying:
+    """A model that answers for so many rows, and then never again, as behind a quota."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
+
+    def __call__(self, rows: Floats) -> Floats:
+        self.left -= len(rows)
+        if self.left < 0:
+            raise RuntimeError("no quota left")
+        return stepwise(rows)
+
+
+@pytest.mark.parametrize("method", ["leverage", "permutation", "kernel-paired"])
+def test_rows_that_are_answered_in_full_are_kept_when_the_model_dies(method: str) -> None:
+    """Batches of one row each: 4 checks, the ends of 16 rows, and then some rows in full."""
+    budget = 40
+    dying = Dying(4 + 16 * 2 + 9 * (budget - 2) + 7)
+    explainer = Explainer(dying, ZEROS, method=method, batch_size=budget - 2)
+    with pytest.raises(ModelError, match="no quota left") as caught:
+        explainer(ROWS[:16], budget=budget)
+    finished = caught.value.finished
+    np.testing.assert_array_equal(finished.index, np.arange(len(finished)))
+    assert len(finished) >= 9
+    whole = Explainer(stepwise, ZEROS, method=method)(ROWS[:16], budget=budget)
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
+
+
+def test_rows_that_converged_are_kept_when_the_model_dies() -> None:
+    """With a tolerance rows finish in any order, and their labels say which they are."""
+    rows = np.tile(ROWS[:16], 2)
+    rows[:8] = 0  # these converge at once
+    rows[:8, 0] = 1
+    rows = rows[::-1]
+    labels = [f"row {number}" for number in range(16)]
+
+    def model(rows: Floats) -> Floats:
+        return np.asarray(stepwise(rows[:, :6]) * (1 + rows[:, 6:].sum(axis=1)) + rows[:, 0])
+
+    def explained(model: Callable[[Floats], Floats]) -> Explanation:
+        explainer = Explainer(model, np.zeros(12), method="leverage", batch_size=8)
+        return explainer(rows, budget=1000, tol=1e-6, index=labels)
+
+    whole = explained(model)
+    spent = whole.row_evaluations
+    assert spent is not None
+    early = np.flatnonzero(spent == spent.min())
+    assert 8 <= len(early) < 16
+    assert early[0] < 8  # they are not the first rows
+
+    enough_for_the_first_stage = 4 + 16 * int(spent.min())
+    dying = Dying(enough_for_the_first_stage + 5)
+    with pytest.raises(ModelError, match="no quota left") as caught:
+        explained(lambda rows: model(rows) + 0 * dying(rows[:, :6]))
+    finished = caught.value.finished
+    assert finished.index.tolist() == [labels[row] for row in early]
+    assert finished.converged.all()
+    np.testing.assert_allclose(finished.values, whole.values[early], atol=1e-12)
+
+
+def test_rows_before_a_bad_one_are_kept_by_methods_that_look() -> None:
+    def model(rows: Floats) -> Floats:
+        # a mix that no look and no end shows, of a row that is not the first
+        if ((rows[:, 0] == 5) & (rows[:, 1:] == 0).sum(axis=1).astype(bool)).any():
+            raise ValueError("five")
+        return stepwise(rows)
+
+    rows = ROWS[:10].copy()
+    rows[6, 0] = 5
+    with pytest.raises(ModelError, match="five") as caught:
+        Explainer(model, ZEROS, method="shear")(rows, budget=64)
+    finished = caught.value.finished
+    np.testing.assert_array_equal(finished.index, np.arange(6))
+    whole = Explainer(stepwise, ZEROS, method="shear")(rows, budget=64)
+    np.testing.assert_allclose(finished.values, whole.values[:6], atol=1e-12)
+
+
+def test_a_stream_yields_what_is_finished_before_the_error() -> None:
+    budget = 40
+    dying = Dying(4 + 16 * 2 + 5 * (budget - 2))
+    blocks = Explainer(dying, ZEROS, method="leverage", batch_size=8).stream(
+        ROWS[:16], budget=budget
+    )
+    first = next(blocks)
+    np.testing.assert_array_equal(first.index, np.arange(5))
+    with pytest.raises(ModelError, match="no quota left"):
+        next(blocks)
+
+
+def test_an_error_leads_to_the_row_and_the_coalition() -> None:
+    """The question that failed can be asked again."""
+
+    def model(frame: pd.DataFrame) -> Floats:
+        if ((frame["a"] == 2) & (frame["b"] == 0)).any():
+            raise ValueError("bad mix")
+        return frame.to_numpy().sum(axis=1)  # type: ignore[no-any-return]
+
+    rows = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1.0], "c": [3.0, 3.0]}, index=["u", "v"])
+    background = pd.DataFrame({"a": [0.0], "b": [0.0], "c": [0.0]})
+    with pytest.raises(ModelError, match="bad mix") as caught:
+        Explainer(model, background)(rows, budget=8)
+    error = caught.value
+    assert error.row == 1
+    assert error.coalition.tolist() == [True, False, False]
+    assert error.inputs.to_numpy().tolist() == [[2.0, 0.0, 0.0]]
+    with pytest.raises(ValueError, match="bad mix"):
+        model(error.inputs)
+
+    notes = "\n".join(error.__notes__)
+    assert "Row 1 has the label 'v'" in notes
+    assert "Players present: a; absent: b, c." in notes
+
+
+def test_an_error_of_nan_leads_there_too() -> None:
+    def model(rows: Floats) -> Floats:
+        return np.where((rows[:, 0] == 2) & (rows[:, 1] == 0), np.nan, 1.0)
+
+    with pytest.raises(ModelError, match="nan for row 1 with 1 of 2 players") as caught:
+        Explainer(model, np.zeros(2))(np.array([[1.0, 1.0], [2.0, 1.0]]), budget=4)
+    assert caught.value.row == 1
+    assert caught.value.coalition.tolist() == [True, False]
+    np.testing.assert_array_equal(caught.value.inputs, [[2.0, 0.0]])
+    assert len(caught.value.finished) == 1
 
 
 def test_an_error_at_once_has_nothing_finished() -> None:

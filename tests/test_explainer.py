@@ -11,8 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from games import Floats, network
-from shearshap import BudgetError, Explainer, InputError, MethodError, ModelError, Shear, explain
+from shearshap import (
+    BudgetError,
+    Explainer,
+    InputError,
+    MethodError,
+    ModelError,
+    Shear,
+    explain,
+    explain_game,
+)
+from shearshap.engine.progress import progress_bar
 from shearshap.interactions.derivatives import _twice_differentiable
+from shearshap.solvers import sampling
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
@@ -505,7 +516,7 @@ def test_interactions_come_with_the_values_at_no_more_than_the_budget(
     alone = sum(asked)
     asked.clear()
     answer = explainer(rows, budget=64, tol=tol, interactions=True)
-    assert sum(asked) == alone <= 7 * 64
+    assert sum(asked) == alone <= 7 * 64 + answer.check_evaluations
     np.testing.assert_array_equal(answer.values, plain.values)
     assert answer.interactions is not None
     assert answer.cross_contribution is not None
@@ -578,3 +589,57 @@ def test_a_row_that_fails_at_a_later_stage_is_named_by_its_place_in_the_whole() 
         ModelError, match="the model returned nan for row 5 with 7 of 9 players present"
     ):
         Explainer(model, np.zeros(9), method="kriging")(rows, budget=512, tol=1e-3)
+
+
+# Budgets of their own
+
+
+@pytest.mark.parametrize("players", [3, 8, 11])
+def test_exact_without_a_budget_takes_all_coalitions(players: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(2, players))
+    answer = Explainer(lambda x: x.prod(axis=1), np.ones(players), method="exact")(rows)
+    assert answer.evaluations == 2**players
+    np.testing.assert_array_equal(answer.standard_errors, 0)
+
+
+def test_exact_without_a_budget_says_how_many_it_would_take() -> None:
+    rows = np.ones((1, 20))
+    explainer = Explainer(lambda x: x.sum(axis=1), np.zeros(20), method="exact")
+    with pytest.raises(BudgetError, match=r"2\^20.*1,048,576 evaluations a row.*budget=1048576"):
+        explainer(rows)
+
+    # background rows count
+    several = Explainer(lambda x: x.sum(axis=1), np.zeros((40, 12)), method="exact")
+    with pytest.raises(BudgetError, match="163,840 evaluations a row"):
+        several(rows[:, :12])
+
+
+def test_functions_take_the_default_budget_too() -> None:
+    rows = np.random.default_rng(0).normal(size=(2, 5))
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(x.prod(axis=1))
+
+    answer = explain(model, rows, background=np.zeros(5))
+    np.testing.assert_array_equal(answer.values, Explainer(model, np.zeros(5))(rows).values)
+    game = explain_game(lambda z: z.sum(axis=1) * 1.0, players=4, method="exact")
+    assert game.evaluations == 16
+
+
+@pytest.mark.parametrize(("method", "budget"), [("exact", 1000), ("auto", 1000), ("leverage", 40)])
+def test_the_progress_bar_ends_at_its_end(
+    method: str, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[Any] = []
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        bars.append(progress_bar(*arguments, **options))
+        return bars[-1]
+
+    monkeypatch.setattr(sampling, "progress_bar", watched)
+    rows = np.random.default_rng(0).normal(size=(3, 6))
+    answer = Explainer(lambda x: x.prod(axis=1), np.zeros(6), method=method)(
+        rows, budget=budget, progress=True
+    )
+    (bar,) = bars
+    assert bar.n == bar.total == 3 * answer.evaluations

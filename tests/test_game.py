@@ -91,7 +91,8 @@ def test_every_evaluation_is_counted_and_no_batch_is_too_large() -> None:
         answer = explain(
             model, rows, reference=background, budget=budget, method=name, batch_size=16
         )
-        assert sum(sizes) == answer.evaluations * len(rows), name
+        asked = answer.evaluations * len(rows) + answer.check_evaluations
+        assert sum(sizes) == asked, name
         assert answer.evaluations <= budget
         assert max(sizes) <= 16
 
@@ -125,6 +126,51 @@ def test_out_of_memory_on_one_evaluation_is_an_error(error: Exception) -> None:
 
     with pytest.raises(ModelError, match="out of memory on a single model evaluation"):
         explain(model, np.ones((2, 3)), reference=np.zeros(3), budget=8)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("event 'out of memory' is not in the vocabulary"),
+        ValueError("not enough memory cells in row 3"),
+        KeyError("out of memory"),
+    ],
+)
+def test_a_message_that_mentions_memory_is_the_models_own(error: Exception) -> None:
+    sizes: list[int] = []
+
+    def model(rows: Floats) -> Floats:
+        sizes.append(len(rows))
+        if (rows == 1).all(axis=1).any():
+            raise error
+        return np.asarray(rows.sum(axis=1))
+
+    with pytest.raises(ModelError, match=type(error).__name__) as caught:
+        explain(model, np.ones((2, 3)), reference=np.zeros(3), budget=8)
+    assert "out of memory on" not in str(caught.value)
+    assert caught.value.__cause__ is error
+    assert caught.value.row == 0
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: out of memory",
+        "MPS backend out of memory (MPS allocated: 9 GB)",
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: 8 bytes",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "std::bad_alloc",
+        "Failed to allocate memory for requested buffer of size 1073741824",
+    ],
+)
+def test_what_libraries_say_when_memory_ran_out_halves_the_batch(message: str) -> None:
+    def model(rows: Floats) -> Floats:
+        if len(rows) > 5:
+            raise RuntimeError(message)
+        return np.asarray(rows.sum(axis=1))
+
+    answer = explain(model, np.ones((6, 3)), reference=np.zeros(3), budget=8)
+    np.testing.assert_allclose(answer.values, 1)
 
 
 def test_the_model_is_given_back_as_it_was() -> None:

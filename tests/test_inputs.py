@@ -177,7 +177,7 @@ def test_output_out_of_range() -> None:
         ({"players": 0}, InputError, "players: wanted a positive integer, got 0"),
         ({"value": lambda z: z}, None, ""),
         ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 6 coalitions; wanted (6,) or (6, k)"),
-        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the model returned nan for row 0 with 0 of 3 players"),
+        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for a coalition of 0 of 3 players; it must be finite"),
     ],
 )  # fmt: skip
 def test_bad_games_are_refused(

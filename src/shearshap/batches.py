@@ -12,6 +12,7 @@ for one forward pass is cut in half along its first axis that can be cut, again 
         ...
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
@@ -87,6 +88,9 @@ class FailedBatch(Exception):  # noqa: N818  (it is caught at once, and never se
         super().__init__(box)
         self.box = box
 
+        #: of the rows before the box, which are complete; None where there are no outputs yet
+        self.outputs: Tensor | None = None
+
 
 Forward = Callable[[Box], Tensor]  #: the model's outputs in a box, (r, c, b) or (r, c, b, k)
 
@@ -106,7 +110,12 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
             waiting += [second, first]
             continue
 
-        piece = _outputs(box, forward, batch)
+        try:
+            piece = _outputs(box, forward, batch)
+        except FailedBatch as failed:
+            # boxes are cut along the rows first, so the rows before this one are complete
+            failed.outputs = None if outputs is None else outputs[: box.rows.start]
+            raise
         if piece is None:
             waiting.append(box)
             continue
@@ -131,7 +140,8 @@ def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
             raise FailedBatch(box) from error
         if box.size == 1:
             raise ModelError(
-                "out of memory on a single model evaluation; try a smaller model"
+                "out of memory on a single model evaluation "
+                f"({type(error).__name__}: {error}); try a smaller model"
             ) from error
     batch.halve(box.size)
     if torch.cuda.is_available():
@@ -139,13 +149,25 @@ def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
     return None
 
 
+MEMORY_RAN_OUT = re.compile(
+    r"(CUDA|HIP|MPS|XPU)( error:| backend)? out of memory"  # torch, on accelerators
+    r"|DefaultCPUAllocator: |enforce fail.*can't allocate memory"  # torch, on a CPU
+    r"|(CUBLAS|CUDNN)_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"  # the libraries of CUDA
+    r"|std::bad_alloc|bad allocation|bad_malloc"  # libraries in C++
+    r"|Failed to allocate memory for requested buffer"  # ONNX Runtime
+    r"|OOM when allocating|RESOURCE_EXHAUSTED: Out of memory"  # TensorFlow and JAX
+)
+"""What libraries say when memory ran out, where they have no exception of their own for it.
+
+A model's own message may mention memory for any reason, so only what they say literally counts.
+"""
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory ran out, on any device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    text = str(error).lower()
-    signs = ("out of memory", "can't allocate memory", "not enough memory")
-    return any(sign in text for sign in signs)
+    return MEMORY_RAN_OUT.search(str(error)) is not None
 
 
 def first_failure(box: Box, forward: Forward) -> Box | None:

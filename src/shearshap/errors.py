@@ -33,10 +33,16 @@ class BudgetError(ShearError, ValueError):
 class ModelError(ShearError, RuntimeError):
     """The model failed, or returned a wrong shape, NaN or infinity.
 
-    Where it failed in the middle of many rows, `finished` is the `Explanation` of those before.
+    `row` and `coalition` are what it failed on first, and `inputs` is what it was called with
+    there. Where it failed in the middle of many rows, `finished` is the `Explanation` of those that
+    were done.
     """
 
+    row: int | None = None  #: its number among the rows to explain
+    coalition: Any = None  #: (p,) of bool: which players are present
+    inputs: Any = None  #: what the model was called with there, once for each background row
     finished: Any = None
+    known: Any = None  #: (n, c, k) the coalition values of the first n rows, where those are known
 
 
 class ShearWarning(UserWarning):

@@ -112,7 +112,9 @@ class Explainer:
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
             is shap's name for it. None: for each background row, 16 a player and two, or all
-            coalitions where those are fewer.
+            coalitions where those are fewer; for the method "exact" all coalitions, if they take at
+            most 65,536 evaluations. The few evaluations by which the model is checked are not part
+            of it: see `Explanation.check_evaluations`.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`.
@@ -193,7 +195,7 @@ def explain(
     rows: Any,
     *,
     background: Background | None = None,
-    budget: int,
+    budget: int | None = None,
     method: str | Method = "auto",
     groups: Groups | str = None,
     output: Output = None,
@@ -225,7 +227,7 @@ def explain(
     )
     run = Run.of(
         method,
-        whole("budget", budget),
+        budget,
         tol=tol,
         seed=seed,
         interactions=interactions,
@@ -273,7 +275,7 @@ def explain_game(
     value: Callable[[NDArray[np.bool_]], ArrayLike],
     *,
     players: int,
-    budget: int,
+    budget: int | None = None,
     method: str | Method = "auto",
     tol: float | None = None,
     interactions: bool = False,
@@ -289,7 +291,7 @@ def explain_game(
             f"value: wanted a function of coalitions (c, p), got {type(value).__name__}"
         )
     game = FunctionGame(value, whole("players", players))
-    run = Run.of(method, whole("budget", budget), tol=tol, seed=seed, interactions=interactions)
+    run = Run.of(method, budget, tol=tol, seed=seed, interactions=interactions)
     return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
 
 

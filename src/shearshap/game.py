@@ -17,9 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import Predictor
+from shearshap.agreement import disagreement
 from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
 from shearshap.coalitions import end_coalitions
 from shearshap.errors import ModelError
@@ -31,6 +33,7 @@ class Usage:
 
     evaluations: int = 0
     derivative_passes: int = 0
+    checks: int = 0  #: evaluations of all rows together that compared the game with its model
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,9 @@ class Game(GameInfo, Protocol):
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
 
+    def doubt(self, ends: Ends) -> str | None:
+        """Say why predictions are not the model's own, in a sentence; None where they are."""
+
     def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
         """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
 
@@ -105,6 +111,7 @@ class ModelGame:
     advance: Callable[[int], object] = lambda _evaluations: None
     finite: bool = True  #: whether all inputs are finite: only then can they be mixed by numbers
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
+    untouched: Callable[[int], Any] | None = None  #: the first n rows as the user passed them
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -149,6 +156,23 @@ class ModelGame:
     def ends(self) -> Ends:
         """Ask for the empty and the full coalition, which also tells the number of outputs."""
         return self._values(end_coalitions(self.players, self.device))
+
+    def doubt(self, ends: Ends) -> str | None:
+        """Say why predictions are not the model's own; None where they are, or are not compared."""
+        if self.untouched is None:
+            return None
+        return disagreement(self, ends.values)
+
+    def untouched_answer(self, count: int) -> Tensor:
+        """Return the model's answer for the first rows as the user passed them, (n, k)."""
+        assert self.untouched is not None
+        self.usage.checks += count
+        try:
+            with torch.no_grad():
+                answer = self.predict.answer(self.untouched(count), count)
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}") from error
+        return answer.reshape(count, -1).to(self.device, torch.float64)
 
     def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
         """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
@@ -196,33 +220,25 @@ class ModelGame:
                 raise self._model_error(failed, coalitions) from failed.__cause__
         self.usage.evaluations += coalitions.shape[1] * self.cost
 
-        single = outputs.ndim == 3
+        values = self._averaged(outputs)
+        wrong = first_not_finite(values)
+        if wrong is not None:
+            raise self._not_finite(values, wrong, coalitions)
+        return Ends(values, single=outputs.ndim == 3)
+
+    def _averaged(self, outputs: Tensor) -> Tensor:
+        """Return values (r, c, k), the mean of outputs (r, c, b) or (r, c, b, k) over b."""
         table = _with_outputs(outputs)
-        values = table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
-        check_values(values, coalitions, self.place)
-        return Ends(values, single)
-
-    def _model_error(self, failed: FailedBatch, coalitions: Tensor) -> ModelError:
-        """Return what to raise: the model's error, and the first row and coalition it fails on."""
-        error = failed.__cause__
-        inputs = (failed.box.size, *self.shape)
-        message = (
-            f"the model failed on inputs of shape {inputs}: {type(error).__name__}: {error}"
-            f"{_hint(error)}"
-        )
-        failing = first_failure(failed.box, lambda box: self._forward(coalitions, box))
-        if failing is None:
-            return ModelError(message)
-
-        row = failing.rows.start
-        present = _size(coalitions, row, failing.coalitions.start)
-        return ModelError(
-            f"{message} (first on row {self.place(row)} with {present} of {self.players} players "
-            "present)"
-        )
+        return table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
 
     def _forward(self, coalitions: Tensor, box: Box) -> Tensor:
         """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""
+        answer = self._answer(self.predict, self._mixed(coalitions, box), self.shape)
+        self.advance(box.size)
+        return answer
+
+    def _mixed(self, coalitions: Tensor, box: Box) -> Tensor:
+        """Return the mixes of row and background in a box, (r, c, b, d)."""
         own_rows = box.rows if len(coalitions) > 1 else slice(None)
         sets = coalitions[own_rows, box.coalitions]
 
@@ -234,12 +250,8 @@ class ModelGame:
         background = self.background[box.background]
         if self.inputs.is_floating_point() and self.finite:
             # exact at the weights 0 and 1, and much faster than torch.where
-            mixed = torch.lerp(background, rows, present.to(self.inputs.dtype))
-        else:
-            mixed = torch.where(present, rows, background)
-        answer = self._answer(self.predict, mixed, self.shape)
-        self.advance(box.size)
-        return answer
+            return torch.lerp(background, rows, present.to(self.inputs.dtype))
+        return torch.where(present, rows, background)
 
     @staticmethod
     def _answer(
@@ -248,6 +260,65 @@ class ModelGame:
         """Return the model's answer at points (r, c, b, ...), each of a shape: (r, c, b[, k])."""
         answer = model(points.reshape(-1, *shape))
         return answer.reshape(*points.shape[:3], *answer.shape[1:])
+
+    # Errors that lead to the row and the coalition
+
+    def _model_error(self, failed: FailedBatch, coalitions: Tensor) -> ModelError:
+        """Return what to raise: the model's error, and the first row and coalition it fails on."""
+        cause = failed.__cause__
+        shape = (failed.box.size, *self.shape)
+        message = f"the model failed on inputs of shape {shape}: {type(cause).__name__}: {cause}"
+        message += _hint(cause)
+
+        failing = first_failure(failed.box, lambda box: self._forward(coalitions, box))
+        if failing is None:
+            error = ModelError(message)
+        else:
+            question = self._question(coalitions, failing.rows.start, failing.coalitions.start)
+            error = question.error(f"{message} (first on {question})")
+        if failed.outputs is not None:
+            error.known = self._averaged(failed.outputs)
+        return error
+
+    def _not_finite(self, values: Tensor, place: list[int], coalitions: Tensor) -> ModelError:
+        """Return what to raise where a value (r, c, k) is NaN or infinite."""
+        row, column, output = place
+        question = self._question(coalitions, row, column)
+        error = question.error(
+            f"the model returned {float(values[row, column, output])} for {question} (output "
+            f"{output}); it must be finite at every mix of row and background"
+        )
+        error.known = values[:row]
+        return error
+
+    def _question(self, coalitions: Tensor, row: int, column: int) -> "_Question":
+        """Return one of the questions that the model was asked."""
+        box = Box(slice(row, row + 1), slice(column, column + 1), slice(0, self.cost))
+        mixed = self._mixed(coalitions, box).reshape(-1, *self.shape)
+        own = coalitions[row] if len(coalitions) > 1 else coalitions[0]
+        return _Question(self.place(row), own[column].cpu().numpy(), self.predict.decode(mixed))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A row and a coalition that a model was asked for, for errors that lead there."""
+
+    row: int  #: its number in the whole
+    coalition: NDArray[np.bool_]  #: (p,)
+    inputs: Any  #: one for each background row, as the model takes them
+
+    def __str__(self) -> str:
+        """Return where it is in words."""
+        present = int(self.coalition.sum())
+        return f"row {self.row} with {present} of {len(self.coalition)} players present"
+
+    def error(self, message: str) -> ModelError:
+        """Return an error that leads here."""
+        error = ModelError(message)
+        error.row = self.row
+        error.coalition = self.coalition
+        error.inputs = self.inputs
+        return error
 
 
 @dataclass
@@ -273,6 +344,10 @@ class FunctionGame:
     def ends(self) -> Ends:
         """Ask for the empty and the full coalition, which also tells the number of outputs."""
         return self._values(end_coalitions(self.players, self.device))
+
+    def doubt(self, _ends: Ends) -> str | None:
+        """Return None: there is no model beside the game."""
+        return None
 
     def each(self, _rows: Tensor, coalitions: Tensor) -> Tensor:
         """Map coalitions (n, p) of the single row to values (n, k)."""
@@ -302,7 +377,15 @@ class FunctionGame:
 
         self.usage.evaluations += count
         values = torch.from_numpy(answer.reshape(1, count, -1))
-        check_values(values, coalitions)
+        wrong = first_not_finite(values)
+        if wrong is not None:
+            coalition = coalitions[0, wrong[1]].numpy()
+            not_finite = ModelError(
+                f"the game returned {float(values[tuple(wrong)])} for a coalition of "
+                f"{coalition.sum()} of {self.players} players; it must be finite"
+            )
+            not_finite.coalition = coalition
+            raise not_finite
         return Ends(values, answer.ndim == 1)
 
 
@@ -311,26 +394,12 @@ def _with_outputs(answer: Tensor) -> Tensor:
     return answer.unsqueeze(3) if answer.ndim == 3 else answer
 
 
-def check_values(
-    values: Tensor, coalitions: Tensor, place: Callable[[int], int] = lambda row: row
-) -> None:
-    """Raise where a value (r, c, k) is NaN or infinite, naming the row and the coalition's size."""
-    if bool(torch.isfinite(values).all()):
-        return
-    first = (~torch.isfinite(values)).nonzero()[0]
-    row, column, output = first.tolist()
-    size = _size(coalitions, row, column)
-    raise ModelError(
-        f"the model returned {float(values[row, column, output])} for row {place(row)} with "
-        f"{size} of {coalitions.shape[-1]} players present (output {output}); "
-        "it must be finite at every mix of row and background"
-    )
-
-
-def _size(coalitions: Tensor, row: int, column: int) -> int:
-    """Return how many players are in a coalition of coalitions (r or 1, c, p)."""
-    own = coalitions[row] if len(coalitions) > 1 else coalitions[0]
-    return int(own[column].sum())
+def first_not_finite(values: Tensor) -> list[int] | None:
+    """Return row, column and output of the first value (r, c, k) that is NaN or infinite."""
+    finite = torch.isfinite(values)
+    if bool(finite.all()):
+        return None
+    return (~finite).nonzero()[0].tolist()
 
 
 def _hint(error: BaseException | None) -> str:

@@ -80,8 +80,11 @@ class Predictor:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, *shape) to outputs (n,) or (n, k)."""
-        raw = self.adapted.call(self.decode(inputs))
-        return self.outputs(raw, len(inputs)).to(self.device)
+        return self.answer(self.decode(inputs), len(inputs))
+
+    def answer(self, rows: Any, count: int) -> Tensor:
+        """Map n rows as the model takes them to outputs (n,) or (n, k)."""
+        return self.outputs(self.adapted.call(rows), count).to(self.device)
 
 
 @contextmanager

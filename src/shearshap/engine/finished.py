@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.axes import declared
@@ -73,6 +74,17 @@ class FinishedRows:
         self.interactions = interactions
         self.cross = derivative_cross(game) if interactions else None
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
+        self.done = torch.zeros(self.count, dtype=torch.bool, device=game.device)
+
+    @property
+    def any(self) -> bool:
+        """Whether any row is finished."""
+        return bool(self.done.any())
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The numbers of the rows that are finished, in order."""
+        return np.flatnonzero(self.done.cpu().numpy())
 
     def add(self, answer: Answer, converged: Tensor, done: Tensor) -> None:
         """Set the fields of those rows of an answer that are done, (r,) of bool."""
@@ -86,6 +98,7 @@ class FinishedRows:
             finished |= self._interactions(answer, rows, done)
         for name, part in finished.items():
             self._set(name, rows, part)
+        self.done[rows] = True
 
     def _interactions(self, answer: Answer, rows: Tensor, done: Tensor) -> dict[str, Tensor]:
         design = answer.design
@@ -105,12 +118,18 @@ class FinishedRows:
         self.fields[name][rows] = part
 
     def arrays(self, *, single: bool, stops: bool) -> dict[str, Any]:
-        """Return the fields as an explanation has them: without those that say nothing.
+        """Return the fields of the finished rows as an explanation has them.
+
+        Fields that say nothing are left out.
 
         `single` is whether there is one output, without an axis of outputs, and `stops` whether
         rows might stop early.
         """
-        arrays: dict[str, Any] = {name: part.cpu().numpy() for name, part in self.fields.items()}
+        # without a copy in the usual case
+        which = slice(None) if self.done.all() else self.done
+        arrays: dict[str, Any] = {
+            name: part[which].cpu().numpy() for name, part in self.fields.items()
+        }
         if single:
             arrays |= _without_outputs(arrays)
         if not np.isfinite(arrays["standard_errors"]).any():

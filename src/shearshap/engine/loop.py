@@ -28,7 +28,9 @@ A method that looks at rows before it chooses their coalitions, such as SHEAR, h
 rows share: every row has a design of its own, and is finished with it (looks.py).
 """
 
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +43,7 @@ from shearshap.engine.looks import answer_after_look, most_looked_coalitions
 from shearshap.engine.memory import FIRST_BLOCK, most_rows
 from shearshap.engine.run import Run
 from shearshap.engine.stages import Schedule, ScheduledStage
+from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
 from shearshap.game import Ends, Game
 from shearshap.interactions.fields import check_pairs
@@ -51,7 +54,10 @@ from shearshap.methods.base import Look
 def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
 
-    After the run's deadline no further block is begun; a warning says how many rows are left.
+    Their index is the rows' numbers in the game. After the run's deadline no further block is
+    begun; a warning says how many rows are left. Where the model fails, the rows of the block that
+    are finished come before the error.
+
     `clock` has counted the time since the run began, where that was earlier than now.
     """
     run = run.on(game)
@@ -67,7 +73,15 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
     done = 0
     while done < game.rows and size:
         rows = slice(done, done + size)
-        block = _Block.begun(game.take(rows), run, schedule, pilot)
+        block = _Block.begun(game.take(rows), run, schedule, pilot, first_row=done)
+        if done == 0:
+            block.check()
+        try:
+            block.finish()
+        except ModelError:
+            if block.finished.any:
+                yield block.explanation()
+            raise
         explanation = block.explanation()
         pilot = 0
 
@@ -76,7 +90,7 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
         late = done < game.rows and not clock.allowed(most, done)
         if late:
             note = clock.warning(done, game.rows, "rows")
-            explanation = replace(explanation, notes=(note,))
+            explanation = replace(explanation, notes=(*explanation.notes, note))
         yield explanation
 
         # asked again, since the caller may have taken its time
@@ -124,19 +138,30 @@ class _Block:
     run: Run
     schedule: Schedule
     pilot: int  #: how many of the first rows a calibration is fitted to
+    first_row: int  #: the number of its first row in the whole
     ends: Ends
     finished: FinishedRows
+    notes: tuple[str, ...] = ()
     look_passes: int = 0  #: passes for derivatives that looks spent on each row
 
     @classmethod
-    def begun(cls, game: Game, run: Run, schedule: Schedule, pilot: int) -> "_Block":
+    def begun(
+        cls, game: Game, run: Run, schedule: Schedule, pilot: int, *, first_row: int
+    ) -> "_Block":
         """Ask for the two ends of every row, and return the block."""
         ends = game.ends()
         finished = FinishedRows(game, interactions=run.interactions)
-        return cls(game, run, schedule, pilot, ends, finished)
+        return cls(game, run, schedule, pilot, first_row, ends, finished)
 
-    def explanation(self) -> Explanation:
-        """Finish all rows, and return their explanation."""
+    def check(self) -> None:
+        """Warn where the predictions of the first rows are not the model's own."""
+        doubt = self.game.doubt(self.ends)
+        if doubt is not None:
+            warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
+            self.notes = (doubt,)
+
+    def finish(self) -> None:
+        """Finish all rows; where the model fails, those before."""
         rows = torch.arange(self.game.rows, device=self.game.device)
         everyone = _Group(rows, 0, self.ends.values, 2 * self.game.cost)
         look = self.run.method.look(self.game)
@@ -145,13 +170,18 @@ class _Block:
         else:
             self._look_and_finish(everyone, look)
 
+    def explanation(self) -> Explanation:
+        """Return the explanation of the rows that are finished."""
         arrays = self.finished.arrays(single=self.ends.single, stops=self.run.stops)
         return Explanation(
             **arrays,
+            index=self.first_row + self.finished.rows,
             derivative_passes=self.game.usage.derivative_passes + self.look_passes,
+            check_evaluations=self.game.usage.checks,
             method=name_of(self.run.method),
             seed=self.run.seed,
             calibration=self.schedule.calibration,
+            notes=self.notes,
         )
 
     def rows_at_once(self, stage: int, *, pilot: bool) -> int:
@@ -184,29 +214,43 @@ class _Block:
         """Bring a group through its stage, and return the rows that go on to the next, if any."""
         stage = self.schedule.stage(group.stage)
         assert stage is not None, "a group waits only for a stage that there is"
-        values = self._stage_values(stage, group)
-        evaluations = group.evaluations + len(stage.sources.fresh) * self.game.cost
+        try:
+            fresh = self._fresh_values(stage, group)
+        except ModelError as error:
+            if error.known is not None and len(error.known):
+                answered = group.take(slice(0, len(error.known)))
+                self._finish(self._answer(stage, answered, error.known))
+            raise
 
-        design = self.schedule.settled(group.stage, values[group.rows < self.pilot])
-        spent = torch.full_like(group.rows, evaluations)
-        answer = Answer.of(group.rows, design, values, spent)
-
+        answer = self._answer(stage, group, fresh)
         converged = answer.converged(self.run.tol)
         # a later stage is made only if a row needs it
         if converged.all() or self.schedule.stage(group.stage + 1) is None:
-            self.finished.add(answer, converged, done=torch.ones_like(converged))
+            self._finish(answer)
             return None
         self.finished.add(answer, converged, done=converged)
-        return _Group(group.rows[~converged], group.stage + 1, values[~converged], evaluations)
+        evaluations = group.evaluations + len(stage.sources.fresh) * self.game.cost
+        values = answer.values[~converged]
+        return _Group(group.rows[~converged], group.stage + 1, values, evaluations)
 
-    def _stage_values(self, stage: ScheduledStage, group: _Group) -> Tensor:
-        """Return the values (r, c, k) of a stage's coalitions; ask for those not known yet."""
-        sources = stage.sources
-        known = group.values
-        if len(sources.fresh):
-            fresh = stage.design.coalitions[:, sources.fresh]
-            known = torch.cat((known, self.game.take(group.rows)(fresh)), dim=1)
-        return known[:, sources.source]
+    def _fresh_values(self, stage: ScheduledStage, group: _Group) -> Tensor:
+        """Return the values (r, f, k) of a stage's coalitions that are not known yet."""
+        fresh = stage.sources.fresh
+        if not len(fresh):
+            return group.values[:, :0]
+        return self.game.take(group.rows)(stage.design.coalitions[:, fresh])
+
+    def _answer(self, stage: ScheduledStage, group: _Group, fresh: Tensor) -> Answer:
+        """Return a stage's answer, by the values known before and the fresh ones (r, f, k)."""
+        values = torch.cat((group.values, fresh), dim=1)[:, stage.sources.source]
+        design = self.schedule.settled(group.stage, values[group.rows < self.pilot])
+        spent = group.evaluations + len(stage.sources.fresh) * self.game.cost
+        return Answer.of(group.rows, design, values, torch.full_like(group.rows, spent))
+
+    def _finish(self, answer: Answer) -> None:
+        """Finish all rows of an answer, whether they have converged or not."""
+        converged = answer.converged(self.run.tol)
+        self.finished.add(answer, converged, done=torch.ones_like(converged))
 
     # Designs of each row's own
 
@@ -215,10 +259,27 @@ class _Block:
         size = self.rows_at_once(0, pilot=self.pilot > 0)
         for start in range(0, len(everyone.rows), size):
             group = everyone.take(slice(start, start + size))
-            game = self.game.take(group.rows)
-            answer = answer_after_look(game, self.run, look, group.rows, group.values)
+            try:
+                self._look_at_group(group, look)
+            except ModelError as error:
+                self._look_at_rows_before(error, group, look)
+                raise
 
-            # each group spends the same on each of its rows
-            self.look_passes = max(self.look_passes, game.usage.derivative_passes)
-            converged = answer.converged(self.run.tol)
-            self.finished.add(answer, converged, done=torch.ones_like(converged))
+    def _look_at_group(self, group: _Group, look: Look) -> None:
+        game = self.game.take(group.rows)
+        answer = answer_after_look(game, self.run, look, group.rows, group.values)
+        # each group spends the same on each of its rows
+        self.look_passes = max(self.look_passes, game.usage.derivative_passes)
+        self._finish(answer)
+
+    def _look_at_rows_before(self, error: ModelError, group: _Group, look: Look) -> None:
+        """Finish the rows of a group before the one that the model failed on.
+
+        They are asked for once more, since every row has a design of its own.
+        """
+        if error.row is None:
+            return
+        before = group.take(group.rows < error.row - self.first_row)
+        if len(before.rows):
+            with suppress(ModelError):  # the model may fail on all that it is asked by now
+                self._look_at_group(before, look)

@@ -18,6 +18,9 @@ EVALUATIONS_A_PLAYER = 16
 MOST_BACKGROUND = 1_000
 """Background rows beyond which the user must set a budget."""
 
+MOST_UNASKED = 1 << 16
+"""Evaluations a row that exact spends without a budget: those of 16 players."""
+
 LONGEST_DEADLINE = 1e9
 """Seconds, some thirty years, beyond which a deadline is none."""
 
@@ -65,13 +68,26 @@ class Run:
 
     def on(self, game: Game) -> "Run":
         """Return the run with its budget and method settled for a game, or raise."""
-        budget = default_budget(game) if self.budget is None else self.budget
+        budget = self._default_budget(game) if self.budget is None else self.budget
         method = self.method.chosen(game.players, budget // game.cost, stops=self.stops)
         if game.players == 1:
             method = Exact()  # one player's value is prediction - base value
         settled = replace(self, method=method, budget=budget)
         settled._check(game)
         return settled
+
+    def _default_budget(self, game: Game) -> int:
+        """Return the evaluations to spend on a row where the user sets no budget."""
+        if isinstance(self.method, Exact):
+            return all_coalitions_budget(game)
+        return default_budget(game)
+
+    def most_evaluations(self, game: Game) -> int:
+        """Return the most evaluations that may be spent on a row."""
+        coalitions = self.coalitions(game)
+        if self.method.enumerates:
+            coalitions = min(coalitions, 1 << game.players)
+        return game.cost * coalitions
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""
@@ -132,6 +148,18 @@ def default_budget(game: Game) -> int:
     if game.players < 16:
         coalitions = min(coalitions, 1 << game.players)
     return game.cost * coalitions
+
+
+def all_coalitions_budget(game: Game) -> int:
+    """Return the evaluations of all coalitions, or raise where the user must say that they may."""
+    needed = game.cost << game.players
+    if needed > MOST_UNASKED:
+        raise BudgetError(
+            f"exact takes all 2^{game.players} coalitions of {game.players} players: "
+            f"{needed:,} evaluations a row; without a budget it spends at most {MOST_UNASKED:,}. "
+            f"Pass budget={needed} to spend them, or method='auto'"
+        )
+    return needed
 
 
 def whole(name: str, number: Any) -> int:

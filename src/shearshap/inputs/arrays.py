@@ -45,6 +45,9 @@ def encode_array(
         decode=_same if model.takes_tensors else as_numpy,
         display=NumberDisplay(table.flatten(1), mixed, owner, columns),
         index=np.arange(len(table)),
+        untouched=lambda n: (
+            mixed[:n].reshape(-1, *shape) if model.takes_tensors else rows[:n]
+        ),  # TEMP
     )
 
 

@@ -23,6 +23,7 @@ class Inputs:
     decode: Callable[[Tensor], Any]  #: inputs (n, *shape) to what the model takes
     display: Display  #: what the players' inputs are, for people
     index: NDArray[Any]  #: (r,) the rows' labels
+    untouched: Callable[[int], Any] | None = None  #: TEMP
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
 

@@ -12,11 +12,13 @@ from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run, whole
-from shearshap.errors import InputError
+from shearshap.errors import InputError, ModelError
 from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.inputs import Inputs, encode
 from shearshap.solvers.task import Task
+
+MOST_NAMES = 16  #: of players in an error
 
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
@@ -27,12 +29,14 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
         open_game(task, bar.update) as named,
     ):
         settled = run.on(named.game)
-        assert settled.budget is not None
-        bar.total = named.game.rows * settled.budget
-        done = 0
-        for block in explained_blocks(named.game, settled, clock):
-            yield named.labelled(block, done)
-            done += len(block)
+        bar.total = named.game.rows * settled.most_evaluations(named.game)
+        try:
+            for block in explained_blocks(named.game, settled, clock):
+                yield named.labelled(block)
+        except ModelError as error:
+            named.point_out(error)
+            raise
+        bar.total = bar.n  # rows may have needed less
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,9 @@ class NamedGame:
     outputs: Outputs
     feature_names: Sequence[str]
 
-    def labelled(self, block: Explanation, start: int) -> Explanation:
-        """Return the explanation of the rows from `start` on with its names and data."""
-        rows = slice(start, start + len(block))
+    def labelled(self, block: Explanation) -> Explanation:
+        """Return an explanation, whose index is the rows' numbers, with names and data."""
+        rows = block.index
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display_data
         return replace(
@@ -57,6 +61,20 @@ class NamedGame:
             index_name=self.inputs.index_name,
             data=self.inputs.data[rows],
             display_data=None if words is None else words[rows],
+        )
+
+    def point_out(self, error: ModelError) -> None:
+        """Add to a model's error, for its traceback, the row's label and the players present."""
+        if error.row is None:
+            return
+        names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
+        present = [name for name, there in zip(names, error.coalition, strict=True) if there]
+        absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
+        error.add_note(
+            f"Row {error.row} has the label {self.inputs.index[error.row]!r}.\n"
+            f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
+            "error.inputs is what the model was called with, error.coalition which players are "
+            "present."
         )
 
 
@@ -115,6 +133,7 @@ def _game(
         Batch(size),
         advance,
         finite=_finite(predict, inputs),
+        untouched=inputs.untouched,
     )
 
 
@@ -124,6 +143,15 @@ def _finite(predict: Predictor, inputs: Inputs) -> bool:
         return True  # checked when the rows were read
     parts = (inputs.rows, inputs.background)
     return all(bool(torch.isfinite(part).all()) for part in parts)
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names as text: the first of them, and how many there are more."""
+    if not names:
+        return "none"
+    shown = ", ".join(names[:MOST_NAMES])
+    left_out = len(names) - MOST_NAMES
+    return f"{shown} and {left_out} more" if left_out > 0 else shown
 
 
 def _check_names(names: Sequence[str] | None, players: int) -> None:
