@@ -24,6 +24,7 @@ from shearshap.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.errors import ModelError
 
 if TYPE_CHECKING:
+    from shearshap.adapters import Predictor
     from shearshap.game import ModelGame
 
 ROWS = 4
@@ -35,11 +36,13 @@ PART_OF_EFFECT = 1e-3
 ROUNDING_ERRORS = 1_000
 """A difference below this many rounding errors of the largest output does not count either.
 
-What a model sums up may be much larger than its outputs. Half precision gets at most
-`MOST_ROUNDING` of the output.
+What a model sums up may be much larger than its outputs. In half precision it is `MOST_ROUNDING` of
+the output instead, and on accelerators, which may compute in fewer digits than they store (TF32),
+at least `LEAST_ROUNDING_ON_ACCELERATORS`.
 """
 
 MOST_ROUNDING = 0.05
+LEAST_ROUNDING_ON_ACCELERATORS = 0.01
 
 
 def disagreement(game: "ModelGame", ends: Tensor) -> str | None:
@@ -85,10 +88,7 @@ class _Tolerance:
 
         effect = (values[:, FULL] - values[:, EMPTY]).abs().amax(dim=0)
         size = values.abs().amax()
-        # a model that takes any type may compute in single precision within
-        precision = game.predict.dtype or torch.float32
-        rounding = min(ROUNDING_ERRORS * torch.finfo(precision).eps, MOST_ROUNDING)
-        return cls(PART_OF_EFFECT * effect + rounding * size, log_odds)
+        return cls(PART_OF_EFFECT * effect + _rounding(game.predict) * size, log_odds)
 
     def allows(self, first: Tensor, second: Tensor) -> bool:
         """Return whether answers (n, k) are the same."""
@@ -102,6 +102,16 @@ class _Tolerance:
         difference = (first - second).abs()
         row, output = divmod(int(difference.argmax()), difference.shape[1])
         return f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {row}"
+
+
+def _rounding(predict: "Predictor") -> float:
+    """Return by which part of the largest output rounding may change an output."""
+    # a model that takes any type may compute in single precision within
+    precision = predict.dtype or torch.float32
+    rounding = min(ROUNDING_ERRORS * torch.finfo(precision).eps, MOST_ROUNDING)
+    if predict.device.type == "cpu":
+        return rounding
+    return max(rounding, LEAST_ROUNDING_ON_ACCELERATORS)
 
 
 def _random(difference: str) -> str:
