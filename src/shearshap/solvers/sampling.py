@@ -89,13 +89,13 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
             task.groups,
             adapted,
             index=task.index,
+            feature_names=task.feature_names,
             argument=task.background_word,
         )
-        _check_names(task.feature_names, inputs.players)
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)
         game = _game(task, predict, inputs, advance)
-        yield NamedGame(game, inputs, outputs, task.feature_names or inputs.names)
+        yield NamedGame(game, inputs, outputs, inputs.names)
 
 
 def _game(
@@ -124,8 +124,3 @@ def _finite(predict: Predictor, inputs: Inputs) -> bool:
         return True  # checked when the rows were read
     parts = (inputs.rows, inputs.background)
     return all(bool(torch.isfinite(part).all()) for part in parts)
-
-
-def _check_names(names: Sequence[str] | None, players: int) -> None:
-    if names is not None and len(names) != players:
-        raise InputError(f"feature_names: wanted {players}, one for each player, got {len(names)}")
