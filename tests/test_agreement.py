@@ -114,18 +114,21 @@ def test_a_batch_norm_in_training_mode_depends_on_its_batch() -> None:
 
 
 def test_rows_that_reach_the_model_changed_are_said_with_what_changed() -> None:
+    """The rows of the background do not show that the model tells 2 from 2.0."""
     rows = pd.DataFrame({"k": [1, 2, 4], "x": [0.0, 1.0, 2.0]})
-    background = pd.DataFrame({"k": [1.5], "x": [0.0]})
+    train = pd.DataFrame({"k": [5, 6, 8], "x": [0.0, 1.0, 2.0]})
 
     def by_text(frame: pd.DataFrame) -> Floats:
         return frame["k"].map(lambda number: float(str(number) == "2")).to_numpy()  # type: ignore[no-any-return]
 
     with pytest.warns(ShearWarning) as caught:
-        answer = Explainer(by_text, background)(rows, budget=4)
+        answer = Explainer(by_text, ("mean", train))(rows, budget=4)
     sentence = str(caught[0].message)
     assert "1 and 0 for row 1, as you passed it and as it is explained" in sentence
     assert "column 'k': Int64 becomes Float64" in sentence
     np.testing.assert_allclose(answer.predictions, 0)
+    # two rows as integers and as floats, and three times the three rows
+    assert answer.check_evaluations == 2 * 2 + 3 * 3
 
 
 def test_a_model_that_fails_on_the_rows_themselves_is_said() -> None:

@@ -143,7 +143,7 @@ def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel
             return function(*rows)
         return function(rows)
 
-    return AdaptedModel(call, form=_form_of_function(scale))
+    return AdaptedModel(call, form=_form_of_function(scale), takes_either=True)
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:

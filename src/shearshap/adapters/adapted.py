@@ -37,6 +37,9 @@ class AdaptedModel:
     #: Whether it takes tensors on its device; otherwise it takes numpy arrays and frames.
     takes_tensors: bool = False
 
+    #: Whether it takes what the rows are: tensors for tensors, arrays for arrays.
+    takes_either: bool = False
+
     #: Whether it takes frames as they are; otherwise it takes them as a matrix of numbers.
     takes_frames: bool = True
 

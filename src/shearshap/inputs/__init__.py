@@ -1,30 +1,41 @@
 """Rows, background and groups of every kind, as tensors to mix.
 
 arrays.py      an array or tensor, mixed as it is
+objects.py     an array of Python's numbers, mixed by its cells
 frames.py      a table of any library, mixed by its cells
 several.py     a tuple of inputs, side by side in one tensor
 
 players.py     who owns which inputs
 background.py  what an absent player is replaced with
+integers.py    integers beside a background that is none
+categories.py  categories of rows and background as one list
+columns.py     one column of a frame
 display.py     what the players' inputs are, for people
 index.py       the rows' labels
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.arrays import encode_array, numeric
+from shearshap.inputs.arrays import encode_array, known_numpy, numeric
 from shearshap.inputs.background import Background, ParsedBackground, parse_background
 from shearshap.inputs.display import Frame
 from shearshap.inputs.encoded import Inputs
-from shearshap.inputs.frames import as_frame, encode_frame, matrix, trained_order
+from shearshap.inputs.frames import (
+    as_frame,
+    column_labels,
+    encode_frame,
+    matrix,
+    trained_order,
+)
 from shearshap.inputs.index import Index, check_column, row_labels, without_column
-from shearshap.inputs.players import Groups
+from shearshap.inputs.objects import encode_objects, is_of_objects
+from shearshap.inputs.players import Groups, Players, named_players
 from shearshap.inputs.several import encode_several
 
 
@@ -35,6 +46,7 @@ def encode(
     model: AdaptedModel,
     *,
     index: Index = None,
+    feature_names: Sequence[str] | None = None,
     argument: str = "background",
 ) -> Inputs:
     """Check rows, background and groups, and encode them for a model.
@@ -46,6 +58,8 @@ def encode(
     index
         The column of a frame that holds the rows' labels, which the model does not get; or r
         labels. None: a pandas frame's index, else 0, 1, 2, ...
+    feature_names
+        The user's names of the players, or of the inputs.
     argument
         What the user calls the background: "background" or "reference", for errors.
     """
@@ -55,13 +69,13 @@ def encode(
         check_column(frame, index)
 
     if isinstance(rows, tuple):
-        inputs = encode_several(rows, background, groups, model, argument)
+        inputs = encode_several(rows, background, groups, model, argument, feature_names)
     else:
         parsed = parse_background(background, argument)
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
-        inputs = _encode_one(rows, parsed, groups, model)
+        inputs = _encode_one(rows, parsed, groups, model, feature_names)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)
@@ -81,35 +95,48 @@ def _made_columns(groups: Any) -> Groups:
 
 
 def _encode_one(
-    rows: Any, background: ParsedBackground, groups: Groups, model: AdaptedModel
+    rows: Any,
+    background: ParsedBackground,
+    groups: Groups,
+    model: AdaptedModel,
+    feature_names: Sequence[str] | None,
 ) -> Inputs:
     """Encode rows of a single input: a frame or an array."""
     frame = as_frame(rows, "rows")
     if frame is None:
         frame = _as_trained(rows, model)
+    columns = () if frame is None else tuple(frame.columns)
+
+    def find_players(shape: tuple[int, ...]) -> Players:
+        return named_players(groups, shape, columns, feature_names)
+
     if frame is None:
-        return encode_array(rows, background, groups, model)
+        if is_of_objects(rows) and not model.takes_tensors:
+            return encode_objects(rows, background, find_players, model)
+        return encode_array(rows, background, find_players, model)
 
     if len(frame) == 0 or not frame.columns:
         raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
-        return encode_frame(frame, order, background, groups)
-    return encode_array(matrix(frame, "rows"), background, groups, model, tuple(frame.columns))
+        labels = column_labels(rows, "rows")
+        return encode_frame(frame, order, background, find_players, model, labels)
+    return encode_array(matrix(frame, "rows"), background, find_players, model, columns)
 
 
 def _as_trained(rows: Any, model: AdaptedModel) -> Frame | None:
     """Return an array as a pandas frame, where the model was trained with named columns."""
     if not model.feature_names or not model.takes_frames:
         return None
-    table = np.asarray(rows)
-    if table.ndim != 2 or table.shape[1] != len(model.feature_names):
+    table = numeric(rows, "rows")
+    shape = tuple(table.shape)
+    if len(shape) != 2 or shape[1] != len(model.feature_names):
         raise InputError(
             f"rows: the model was trained with {len(model.feature_names)} named columns, "
-            f"got an array of shape {table.shape}; pass a frame with "
+            f"got an array of shape {shape}; pass a frame with "
             f"{', '.join(model.feature_names[:8])}, ..."
         )
-    numbers = numeric(table, "rows").numpy()
+    numbers = known_numpy(table)
     return nw.from_numpy(numbers, schema=list(model.feature_names), backend="pandas")
 
 

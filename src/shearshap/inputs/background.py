@@ -5,6 +5,7 @@ With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch import Tensor
 
 from shearshap.errors import InputError
 
-Background = ArrayLike | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
+Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
 """What a user may pass.
 
-Rows of any kind, a row by name, a statistic's name, or a statistic's name and rows.
+Rows of any kind, a row by name, a number for all inputs, a statistic's name, or a statistic's name
+and rows.
 """
 
 Statistic = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
@@ -105,6 +107,13 @@ def parse_background(background: Any, argument: str) -> ParsedBackground:
 def starts_with_name(background: Any) -> bool:
     """Return whether a background is a tuple that starts with a name, as ("mean", rows) does."""
     return isinstance(background, tuple) and len(background) > 0 and isinstance(background[0], str)
+
+
+def is_single_number(background: Any) -> bool:
+    """Return whether a background is one number, for all inputs."""
+    if isinstance(background, Real | np.bool_):
+        return True
+    return isinstance(background, np.ndarray | Tensor) and background.ndim == 0
 
 
 def _checked_name(name: str, argument: str) -> str:

@@ -53,3 +53,32 @@ def codes_of(column: Column) -> NDArray[np.int64]:
 def numbers_of(column: Column) -> NDArray[np.float64]:
     """Return a column of numbers in double precision, (n,); a missing one is NaN."""
     return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+
+
+# Types
+
+
+def native_type(column: Column) -> Any:
+    """Return a column's type as its library has it, with a categorical's categories."""
+    native = column.to_native()
+    return native.type if hasattr(native, "type") else native.dtype  # pyarrow says type
+
+
+def converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:
+    """Return a column in the type of another.
+
+    None where there is no such conversion or, unless `exactly` is False, a value would change.
+    """
+    dtype = native_type(like)
+    if native_type(column) == dtype:
+        return column
+
+    native = column.to_native()
+    try:
+        cast = native.cast(dtype) if hasattr(native, "cast") else native.astype(dtype)
+        new: Column = nw.from_native(cast, series_only=True).alias(column.name)
+        if exactly and values_of(column) != values_of(new):
+            return None
+    except Exception:  # noqa: BLE001  (every library refuses in its own way)
+        return None
+    return new

@@ -23,9 +23,13 @@ class Inputs:
     decode: Callable[[Tensor], Any]  #: inputs (n, *shape) to what the model takes
     display: Display  #: what the players' inputs are, for people
     index: NDArray[Any]  #: (r,) the rows' labels
-    untouched: Callable[[int], Any] | None = None  #: TEMP
+
+    #: The first n rows exactly as the model gets them where nothing is mixed.
+    untouched: Callable[[int], Any]
+
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
+    evaluations: int = 0  #: of the model, that encoding took
 
     @property
     def players(self) -> int:

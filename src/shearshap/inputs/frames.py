@@ -12,14 +12,16 @@ rows to explain and, after them, the background:
 A mix of rows is a mix of those numbers. Row 1 without its city is (1, 2), which is decoded as
 (58, Bern), in the columns, the order and the types that the user passed.
 
-A statistic of numbers stands in no row, so it adds one to the pool. Columns of anything else, and
-all columns with "mode", take a cell that the pool holds already. The "mean" of the rows 0 to 2 is
-(44.3, Bern): of equally frequent cities, the first in order.
+A statistic is one more row of the pool. It holds a number in the columns of numbers, and in any
+other column, or with "mode", the most frequent cell. The "mean" of the rows above is (44.3, Bern):
+of equally frequent cities, the first in order.
 
-       3  44.3  ...          background        3     2
+The rows keep the types that the user gave them, and the background takes those types on. Only
+where that is not possible do the rows change, and never so that the model would notice:
+integers.py has the rule.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,31 +31,93 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.background import STATISTICS, ParsedBackground, mode
-from shearshap.inputs.columns import Column, codes_of, numbers_of, values_of
+from shearshap.inputs.background import STATISTICS, ParsedBackground, is_single_number, mode
+from shearshap.inputs.categories import with_categories
+from shearshap.inputs.columns import (
+    Column,
+    codes_of,
+    converted,
+    native_type,
+    numbers_of,
+    values_of,
+)
 from shearshap.inputs.display import CellDisplay, Frame
 from shearshap.inputs.encoded import Inputs
-from shearshap.inputs.players import Groups, players
+from shearshap.inputs.integers import (
+    TRIED_ROWS,
+    beyond_doubles,
+    refuse_floats,
+    try_floats,
+    warn_of_rounding,
+    whole_statistic,
+)
+from shearshap.inputs.players import Players
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The columns' labels of a pandas frame, where they are not strings."""
+
+    index: Any  #: the frame's `columns`
+    place: dict[str, int]  #: of each label, by its name
 
 
 def encode_frame(
-    frame: Frame, order: Sequence[str], background: ParsedBackground, groups: Groups
+    frame: Frame,
+    order: Sequence[str],
+    background: ParsedBackground,
+    find_players: Callable[[tuple[int, ...]], Players],
+    model: AdaptedModel,
+    labels: Labels | None = None,
 ) -> Inputs:
-    """Encode a frame for a model that takes frames, with its columns in an order of its own."""
+    """Encode a frame for a model that takes frames, with its columns in an order of its own.
+
+    `labels` are the columns' own labels, where those are not their names.
+    """
     width = len(frame.columns)
-    owner, names = players(groups, (width,), frame.columns)
-    pool, absent = _background_cells(background, frame, owner)
+    players = find_players((width,))
+    own = FrameWay(order, labels)
+    source = _source(background, frame, labels)
+    absent = source
+    if background.statistic is not None:
+        absent = _statistic_row(background, source, players.owner)
+
+    fit = _Sides(frame, source, absent, background, model, own).fit()
+    pool = nw.concat([fit.rows, fit.absent], how="vertical")
     return Inputs(
         rows=_whole_rows(0, len(frame), width),
-        background=absent,
+        background=_whole_rows(len(frame), len(pool), width),
         shape=(width,),
-        owner=owner,
-        names=names,
-        decode=Pool(pool, order).decode,
-        display=CellDisplay(frame, owner),
+        owner=players.owner,
+        names=players.names,
+        decode=Pool(pool, own).decode,
+        display=CellDisplay(frame, players.owner),
         index=np.arange(len(frame)),
+        untouched=lambda count: own.native(frame[:count]),
+        evaluations=fit.evaluations,
     )
+
+
+@dataclass(frozen=True)
+class FrameWay:
+    """How a frame reaches the model: its columns in an order, and under labels of their own."""
+
+    order: Sequence[str]
+    labels: Labels | None
+
+    def native(self, frame: Frame) -> Any:
+        """Return a frame of the user's library, which the model may write into."""
+        return self.joined({name: frame[name] for name in self.order})
+
+    def joined(self, columns: dict[str, Column]) -> Any:
+        """Return columns, in the model's order, as a frame of the user's library."""
+        frame = nw.maybe_reset_index(nw.from_dict(columns)).clone()
+        native = frame.to_native()
+        if self.labels is not None:
+            native.columns = self.labels.index[[self.labels.place[name] for name in self.order]]
+        return native
 
 
 @dataclass(frozen=True)
@@ -61,13 +125,13 @@ class Pool:
     """The rows whose cells are mixed."""
 
     frame: Frame  #: (n, d) its columns in the user's order
-    order: Sequence[str]  #: of the columns as the model takes them
+    way: FrameWay
 
     def decode(self, cells: Tensor) -> Any:
         """Return the frame, of the user's library, with cells (n, d) taken from the pool's rows."""
         rows_by_column = dict(zip(self.frame.columns, cells.cpu().numpy().T, strict=True))
-        columns = {name: self.frame[name][rows_by_column[name]] for name in self.order}
-        return nw.from_dict(columns).to_native()
+        columns = {name: self.frame[name][rows_by_column[name]] for name in self.way.order}
+        return self.way.joined(columns)
 
 
 def _whole_rows(first: int, last: int, width: int) -> Tensor:
@@ -79,22 +143,40 @@ def _whole_rows(first: int, last: int, width: int) -> Tensor:
 
 
 def as_frame(rows: Any, argument: str) -> Frame | None:
-    """Return rows as a frame if they are one of pandas, polars or pyarrow, else None."""
+    """Return rows as a frame if they are one of pandas, polars or pyarrow, else None.
+
+    Labels of pandas that are not strings, such as 0, 1, 2, become names: "0", "1", "2".
+    """
     if not nw.dependencies.is_into_dataframe(rows):
         return None
+    labels = column_labels(rows, argument)
+    if labels is not None:
+        rows = rows.set_axis(list(labels.place), axis=1)
     try:
         frame: Frame = nw.from_native(rows, eager_only=True)
-        columns = list(frame.columns)
+        frame.columns  # noqa: B018  (a name that stands twice is seen here)
     except (ValueError, TypeError) as error:
         raise InputError(f"{argument}: the frame cannot be read: {error}") from error
-
-    for name in columns:
-        if not isinstance(name, str):
-            raise InputError(
-                f"{argument}: column names must be strings, got {name!r}; try "
-                "frame.columns.astype(str)"
-            )
     return frame
+
+
+def column_labels(rows: Any, argument: str) -> Labels | None:
+    """Return the labels of a pandas frame's columns, where they are not strings; else None."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return None
+    labels = list(rows.columns)
+    others = [label for label in labels if not isinstance(label, str)]
+    if not others:
+        return None
+
+    names = [str(label) for label in labels]
+    if len(others) < len(labels) or len(set(names)) < len(names):
+        raise InputError(
+            f"{argument}: column names must be all strings or all of another kind, and no two of "
+            f"them alike, got {others[0]!r} among {', '.join(map(repr, labels[:8]))}; try "
+            "frame.columns.astype(str)"
+        )
+    return Labels(rows.columns, {name: place for place, name in enumerate(names)})
 
 
 def trained_order(frame: Frame, names: Sequence[str], argument: str) -> list[str]:
@@ -138,37 +220,114 @@ def matrix(frame: Frame, argument: str) -> NDArray[Any]:
                 f"{argument}: column {name!r} is {dtype}, and this kind of model takes numbers "
                 "only; encode it, or explain the whole Pipeline or function that does"
             )
+    decimals = [name for name, dtype in frame.schema.items() if dtype == nw.Decimal()]
+    if decimals:
+        frame = frame.with_columns(*(nw.col(name).cast(nw.Float64()) for name in decimals))
     return np.asarray(frame.to_numpy())
 
 
-# The background's cells
+# The background
 
 
-def _background_cells(
-    background: ParsedBackground, rows: Frame, owner: NDArray[np.int64]
-) -> tuple[Frame, Tensor]:
-    """Return the pool, which starts with `rows`, and the background's cells in it, (b, d)."""
+def _source(background: ParsedBackground, rows: Frame, labels: Labels | None) -> Frame:
+    """Return the rows that the background is, or that its statistic is taken of."""
     background.check_count(len(rows))
     if background.of_explained:
-        pool = rows
-        first = 0
-    else:
-        pool = _pooled(rows, background)
-        first = len(rows)
+        return rows
 
-    if background.statistic is None:
-        return pool, _whole_rows(first, len(pool), len(owner))
-
-    source = pool[first:]
-    computed = _computed_columns(background.statistic, source)
-    cells = first + _mode_rows(source, owner, computed)
-    if computed.any():
-        numbers = _statistic_numbers(
-            background.statistic, source, owner, computed, background.argument
+    argument = background.argument
+    frame = as_frame(background.rows, argument)
+    if frame is None:
+        return _frame_of_cells(background, rows, labels)
+    if frame.implementation != rows.implementation:
+        raise InputError(
+            f"{argument}: it is a {frame.implementation} frame and the rows are "
+            f"{rows.implementation}; give both as one"
         )
-        pool = _with_row(pool, numbers)
-        cells[computed] = len(pool) - 1
-    return pool, torch.from_numpy(cells)[None]
+    if len(frame) == 0:
+        raise InputError(f"{argument}: there are no rows in the frame")
+    return aligned(frame, rows.columns, argument)
+
+
+def _frame_of_cells(background: ParsedBackground, rows: Frame, labels: Labels | None) -> Frame:
+    """Return a background that is a row by name, an array, lists or a number, as a frame."""
+    given = background.rows
+    if is_single_number(given):
+        columns = _constant_cells(given, rows, background.argument)
+    elif hasattr(given, "keys"):
+        by_label = rows.columns if labels is None else list(labels.index)
+        columns = named_cells(given, by_label, background.argument)
+    else:
+        columns = _cells_by_place(given, len(rows.columns), background.argument)
+
+    series = {
+        name: nw.new_series(name, cells, backend=rows.implementation)
+        for name, cells in zip(rows.columns, columns, strict=True)
+    }
+    return nw.from_dict(series)
+
+
+def _constant_cells(number: Any, rows: Frame, argument: str) -> list[list[Any]]:
+    """Return a number for each column, as columns of one cell."""
+    plain = number.item() if hasattr(number, "item") else number
+    for name, dtype in rows.schema.items():
+        if not (dtype.is_numeric() or dtype == nw.Boolean()):
+            raise InputError(
+                f"{argument}: wanted a frame or a row by name, as column {name!r} is {dtype}; "
+                f"got the number {plain!r}"
+            )
+    return [[plain] for _ in rows.columns]
+
+
+def named_cells(row: Any, names: Sequence[Any], argument: str) -> list[list[Any]]:
+    """Return the cells of one row by name, a mapping or a Series, as columns of one cell."""
+    for name in names:
+        if name not in row:
+            wanted = ", ".join(str(name) for name in names[:8])
+            raise InputError(f"{argument}: {name!r} is missing; wanted {wanted}")
+    return [[row[name]] for name in names]
+
+
+def _cells_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
+    """Return the cells of one row or several, in the order of the columns, as columns."""
+    listed = _listed(rows)
+    several = len(listed) > 0 and isinstance(listed[0], list | tuple)
+    table = listed if several else [listed]
+    for row in table:
+        if not isinstance(row, list | tuple) or len(row) != width:
+            raise InputError(
+                f"{argument}: wanted a frame with the rows' columns, a row by name, or an array of "
+                f"shape (b, {width}), got {type(rows).__name__} of another shape"
+            )
+    return [list(column) for column in zip(*table, strict=True)]
+
+
+def _listed(rows: Any) -> Any:
+    """Return an array, or any other iterable, as lists; a single cell as a list of one."""
+    if hasattr(rows, "tolist"):
+        return rows.tolist()
+    if isinstance(rows, Iterable):
+        return list(rows)
+    return [rows]
+
+
+# Statistics
+
+
+def _statistic_row(background: ParsedBackground, source: Frame, owner: NDArray[np.int64]) -> Frame:
+    """Return a statistic of rows as a frame of one row; its numbers are floats, or large ids."""
+    statistic = background.statistic
+    assert statistic is not None
+    computed = _computed_columns(statistic, source)
+    commonest = _mode_rows(source, owner, computed)
+    numbers = _statistic_numbers(statistic, source, owner, computed, background.argument)
+    columns = {}
+    for place, name in enumerate(source.columns):
+        cell = source[name][[int(commonest[place])]]
+        if name in numbers:
+            cell = nw.new_series(name, [numbers[name]], backend=source.implementation)
+        columns[name] = cell
+    return nw.from_dict({name: nw.maybe_reset_index(cell) for name, cell in columns.items()})
 
 
 def _computed_columns(statistic: str, source: Frame) -> NDArray[np.bool_]:
@@ -202,7 +361,12 @@ def _statistic_numbers(
     computed: NDArray[np.bool_],
     argument: str,
 ) -> dict[str, float]:
-    """Return the statistic of each column of numbers, by the column's name."""
+    """Return the statistic of each column of numbers, by the column's name.
+
+    That of integers that doubles cannot hold is an integer.
+    """
+    if not computed.any():
+        return {}
     names = [source.columns[place] for place in np.flatnonzero(computed)]
     columns = [numbers_of(source[name]) for name in names]
     for name, column in zip(names, columns, strict=True):
@@ -214,136 +378,157 @@ def _statistic_numbers(
     # players without a column of numbers are left out, and the others numbered anew
     _, own = np.unique(owner[computed], return_inverse=True)
     row = STATISTICS[statistic](np.stack(columns).T, own)
-    return {name: float(number) for name, number in zip(names, row, strict=True)}
-
-
-def _with_row(pool: Frame, numbers: dict[str, float]) -> Frame:
-    """Return the pool and, after it, a row that holds a number in each column named.
-
-    Whole numbers become floating ones, since their mean need not be whole.
-    """
-    whole = [name for name in numbers if not pool.schema[name].is_float()]
-    if whole:
-        pool = pool.with_columns(*(nw.col(name).cast(nw.Float64()) for name in whole))
-
-    cells = [nw.lit(number).cast(pool.schema[name]).alias(name) for name, number in numbers.items()]
-    row = pool[:1].with_columns(*cells)
-    return nw.concat([pool, row], how="vertical")
-
-
-# The pool
-
-
-def _pooled(rows: Frame, background: ParsedBackground) -> Frame:
-    """Return the rows and, after them, the background, in columns of the same types."""
-    argument = background.argument
-    frame = as_frame(background.rows, argument)
-    if frame is None:
-        return _pooled_with_cells(rows, background)
-
-    if frame.implementation != rows.implementation:
-        raise InputError(
-            f"{argument}: it is a {frame.implementation} frame and the rows are "
-            f"{rows.implementation}; give both as one"
-        )
-    if len(frame) == 0:
-        raise InputError(f"{argument}: there are no rows in the frame")
-    return _stacked(rows, aligned(frame, rows.columns, argument), ("rows", argument))
-
-
-def _pooled_with_cells(rows: Frame, background: ParsedBackground) -> Frame:
-    """Return the rows and, after them, a background that is a row by name, an array or lists."""
-    if hasattr(background.rows, "keys"):
-        columns = named_cells(background.rows, rows.columns, background.argument)
-    else:
-        columns = _cells_by_place(background.rows, len(rows.columns), background.argument)
-
-    series = {
-        name: nw.new_series(name, cells, backend=rows.implementation)
-        for name, cells in zip(rows.columns, columns, strict=True)
+    numbers: dict[str, float] = {
+        name: float(number) for name, number in zip(names, row, strict=True)
     }
-    absent = nw.from_dict(series)
-    # stacked the other way round, so that the rows' types are preferred
-    stacked = _stacked(absent, rows, (background.argument, "rows"))
-    return nw.concat([stacked[len(absent) :], stacked[: len(absent)]], how="vertical")
-
-
-def named_cells(row: Any, names: Sequence[str], argument: str) -> list[list[Any]]:
-    """Return the cells of one row by name, a mapping or a Series, as columns of one cell."""
     for name in names:
-        if name not in row:
-            raise InputError(f"{argument}: {name!r} is missing; wanted {', '.join(names[:8])}")
-    return [[row[name]] for name in names]
+        if _holds_ids(source[name]):
+            present = [value for value in values_of(source[name]) if value is not None]
+            numbers[name] = whole_statistic(statistic, present)
+    return numbers
 
 
-def _cells_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
-    """Return the cells of one row or several, in the order of the columns, as columns."""
-    listed = _listed(rows)
-    several = len(listed) > 0 and isinstance(listed[0], list | tuple)
-    table = listed if several else [listed]
-    for row in table:
-        if not isinstance(row, list | tuple) or len(row) != width:
-            raise InputError(
-                f"{argument}: wanted a frame with the rows' columns, a row by name, or an array of "
-                f"shape (b, {width}), got {type(rows).__name__} of another shape"
-            )
-    return [list(column) for column in zip(*table, strict=True)]
+def _holds_ids(column: Column) -> bool:
+    """Return whether a column holds integers that doubles cannot hold."""
+    return column.dtype.is_integer() and beyond_doubles(column.min(), column.max())
 
 
-def _listed(rows: Any) -> Any:
-    """Return an array, or any other iterable, as lists; a single cell as a list of one."""
-    if hasattr(rows, "tolist"):
-        return rows.tolist()
-    if isinstance(rows, Iterable):
-        return list(rows)
-    return [rows]
+# Types
 
 
-def _stacked(first: Frame, second: Frame, arguments: tuple[str, str]) -> Frame:
-    """Return two frames below each other.
+@dataclass(frozen=True)
+class _Fit:
+    """Rows and background in columns of the same types."""
 
-    Where a column's types differ, both get the second's type, or else the first's, if no value
-    changes by that. `arguments` name the two frames in an error.
-    """
-    columns = {}
-    for name in second.columns:
-        pair = _of_one_type(first[name], second[name])
-        if pair is None:
-            raise InputError(
-                f"{arguments[0]}: column {name!r} is {first[name].dtype}, and "
-                f"{second[name].dtype} in the {arguments[1]}; give both the same type"
-            )
-        columns[name] = nw.concat([part.to_frame() for part in pair], how="vertical")[name]
-    return nw.from_dict(columns)
+    rows: Frame
+    absent: Frame
+    evaluations: int = 0  #: of the model, that it took to find out
 
 
-def _of_one_type(first: Column, second: Column) -> tuple[Column, Column] | None:
-    """Return two columns in one type, or None where values would change in either."""
-    converted = _converted(first, second)
-    if converted is not None:
-        return converted, second
-    converted = _converted(second, first)
-    if converted is not None:
-        return first, converted
-    return None
+@dataclass(frozen=True)
+class _Sides:
+    """Rows and a background that are to be mixed."""
+
+    rows: Frame
+    source: Frame  #: the rows that the background comes from
+    absent: Frame  #: the background
+    background: ParsedBackground
+    model: AdaptedModel
+    way: FrameWay
+
+    def fit(self) -> _Fit:
+        """Return rows and background in columns of the same types: the rows', where possible."""
+        rows: dict[str, Column] = {}
+        absent: dict[str, Column] = {}
+        undecided = []
+        for name in self.rows.columns:
+            pair = self._pair(name)
+            if pair is None:
+                undecided.append(name)
+            else:
+                rows[name], absent[name] = pair
+
+        evaluations = 0
+        if undecided:
+            as_floats, evaluations = self._are_floats_harmless(undecided)
+            rounded = {} if as_floats else self._rounded(undecided)
+            for name in undecided:
+                number = nw.Float64()
+                rows[name] = self.rows[name].cast(number) if as_floats else self.rows[name]
+                absent[name] = self.absent[name].cast(number) if as_floats else rounded[name]
+        return _Fit(self._frame(rows), self._frame(absent), evaluations)
+
+    def _frame(self, columns: dict[str, Column]) -> Frame:
+        """Return columns as a frame, in the rows' order and without an index of its own."""
+        return nw.from_dict(
+            {name: nw.maybe_reset_index(columns[name]) for name in self.rows.columns}
+        )
+
+    def _pair(self, name: str) -> tuple[Column, Column] | None:
+        """Return a column of the rows and of the background in one type.
+
+        None where the rows hold integers, or truth values, and the background other numbers.
+        """
+        row_cells = self.rows[name]
+        absent_cells = self.absent[name]
+        if isinstance(row_cells.dtype, nw.Categorical | nw.Enum):
+            pair = with_categories(row_cells, absent_cells, self.background.argument)
+            if pair is not None:
+                return pair
+
+        fitted = self._fitted(row_cells, absent_cells)
+        if fitted is not None:
+            return row_cells, fitted
+        if _is_whole(row_cells) and absent_cells.dtype.is_numeric():
+            if not absent_cells.dtype.is_integer():
+                return None
+            if _is_boolean(row_cells):
+                return None
+
+        widened = converted(row_cells, absent_cells)
+        if widened is not None:
+            return widened, absent_cells
+        raise self._mismatch(name)
+
+    def _fitted(self, row_cells: Column, absent_cells: Column) -> Column | None:
+        """Return a background's column in the type of the rows; None where it does not fit."""
+        is_float = row_cells.dtype.is_float() and absent_cells.dtype.is_float()
+        is_computed = (
+            self.background.statistic is not None
+            and row_cells.dtype == nw.Decimal()
+            and absent_cells.dtype.is_float()
+        )
+        # the rows' precision, or the digits of their decimals, are enough for the background
+        return converted(absent_cells, row_cells, exactly=not (is_float or is_computed))
+
+    def _mismatch(self, name: str) -> InputError:
+        """Return the error for columns that have no type in common."""
+        argument = self.background.argument
+        sides = [("rows", self.rows[name]), (argument, self.source[name])]
+        if as_frame(self.background.rows, argument) is None:
+            sides.reverse()
+        (first, own), (second, other) = sides
+        return InputError(
+            f"{first}: column {name!r} is {own.dtype}, and {other.dtype} in the {second}; give "
+            "both the same type"
+        )
+
+    # Integers
+
+    def _are_floats_harmless(self, names: list[str]) -> tuple[bool, int]:
+        """Return whether columns of integers may become floats, and the evaluations it took."""
+        if any(_holds_ids(self.rows[name]) for name in names):
+            return False, 0
+        alike = all(native_type(self.source[n]) == native_type(self.rows[n]) for n in names)
+        first = (self.source if alike else self.rows)[:TRIED_ROWS]
+        floats = first.with_columns(*(nw.col(name).cast(nw.Float64()) for name in names))
+        trial = try_floats(self.model, self.way.native(first), self.way.native(floats), len(first))
+        return trial.harmless, trial.evaluations
+
+    def _rounded(self, names: list[str]) -> dict[str, Column]:
+        """Return a statistic's columns rounded to integers, and warn of it; raise for any other."""
+        if self.background.statistic is None:
+            raise refuse_floats(self.background, names)
+        numbers = {name: float(self.absent[name][0]) for name in names}
+        integers = {name: round(number) for name, number in numbers.items()}
+        reported = [(n, numbers[n], integers[n]) for n in names if not _holds_ids(self.rows[n])]
+        if reported:
+            cause = "the model tells integers from floating numbers"
+            warn_of_rounding(self.background, reported, cause)
+
+        backend = self.rows.implementation
+        cells = {n: nw.new_series(n, [integers[n]], backend=backend) for n in names}
+        whole = {name: converted(cell, self.rows[name]) for name, cell in cells.items()}
+        for name, cell in whole.items():
+            if cell is None:
+                raise self._mismatch(name)
+        return {name: cell for name, cell in whole.items() if cell is not None}
 
 
-def _converted(column: Column, like: Column) -> Column | None:
-    """Return a column in the type of another, or None where a value would change."""
-    dtype = _native_type(like)
-    if _native_type(column) == dtype:
-        return column
-
-    native = column.to_native()
-    try:
-        converted = native.cast(dtype) if hasattr(native, "cast") else native.astype(dtype)
-        new: Column = nw.from_native(converted, series_only=True).alias(column.name)
-        return new if values_of(column) == values_of(new) else None
-    except Exception:  # noqa: BLE001  (every library refuses in its own way)
-        return None
+def _is_whole(column: Column) -> bool:
+    """Return whether a column holds integers or truth values."""
+    return column.dtype.is_integer() or _is_boolean(column)
 
 
-def _native_type(column: Column) -> Any:
-    """Return a column's type as its library has it, with a categorical's categories."""
-    native = column.to_native()
-    return native.type if hasattr(native, "type") else native.dtype  # pyarrow says type
+def _is_boolean(column: Column) -> bool:
+    return column.dtype == nw.Boolean()

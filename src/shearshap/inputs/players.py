@@ -7,10 +7,12 @@ A player may be a column, a one-hot block or a patch of an image. For d = 5 inpu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from shearshap.errors import InputError
 
@@ -19,22 +21,67 @@ Mask = NDArray[np.integer[Any]]
 Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | None
 
 
+@dataclass(frozen=True)
+class Players:
+    """Who owns which input, and what the players and the inputs are called."""
+
+    owner: NDArray[np.int64]  #: (d,) the player that owns each input
+    names: list[str]  #: of the players; empty where they are not known
+    columns: Sequence[str]  #: the names of the inputs; empty where they are not known
+
+
+def named_players(
+    groups: Groups,
+    shape: tuple[int, ...],
+    columns: Sequence[str],
+    feature_names: Sequence[str] | None = None,
+) -> Players:
+    """Return the players, under the names that the user gave to them or to the inputs.
+
+    `columns` are the inputs' own names, as a frame has them. `feature_names` are one for each
+    player, or one for each input, which `groups` can then use.
+    """
+    if feature_names is None:
+        owner, names = players(groups, shape, columns)
+        return Players(owner, names, columns)
+
+    given = list(feature_names)
+    inputs = int(np.prod(shape))
+    of_inputs = given if len(given) == inputs else []
+    owner, names = players(groups, shape, columns or of_inputs, of_inputs)
+    count = int(owner.max()) + 1
+
+    # one for each player and for each input: of the inputs only where the groups use them
+    uses_them = not columns and _holds_names(groups)
+    if len(given) == count and not uses_them:
+        return Players(owner, given, columns)
+    if of_inputs:
+        return Players(owner, names, of_inputs)
+
+    wanted = f"{count}, one for each player"
+    if count != inputs:
+        wanted += f", or {inputs}, one for each input column"
+    raise InputError(f"feature_names: wanted {wanted}, got {len(given)}")
+
+
 def players(
-    groups: Groups, shape: tuple[int, ...], columns: Sequence[str]
+    groups: Groups, shape: tuple[int, ...], columns: Sequence[str], shown: Sequence[str] = ()
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return the player that owns each input, (d,), and the players' names, empty where unknown.
 
     `columns` are the inputs' names, or empty. Lists may hold names. Each input that a mapping
-    leaves out is a player of its own.
+    leaves out is a player of its own. `shown` are the inputs' names that the players' names are
+    made of, where they are not `columns`.
     """
+    shown = shown or columns
     if isinstance(groups, Mapping):
         inputs = int(np.prod(shape))
         numbered = {name: _numbered(group, columns, inputs) for name, group in groups.items()}
-        complete = _completed(numbered, inputs, columns)
+        complete = _completed(numbered, inputs, shown)
         return owners(complete, shape), [str(name) for name in complete]
 
     owner = owners(_numbered_lists(groups, shape, columns), shape)
-    return owner, _names(owner, columns)
+    return owner, _names(owner, shown)
 
 
 def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -42,6 +89,7 @@ def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
     `groups` is None (every input is a player), lists of flat input columns per player (or a mapping
     of such lists), or an integer mask of the input's shape with the number of each input's player.
+    Players are in the order of those numbers, which may start anywhere from 0 and have gaps.
     """
     inputs = int(np.prod(shape))
     if groups is None:
@@ -57,7 +105,7 @@ def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
         groups = list(groups)
 
     if _is_mask(groups, shape):
-        return _from_mask(np.asarray(groups), shape)
+        return _from_mask(as_mask(groups, shape))
     return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)
 
 
@@ -66,12 +114,19 @@ def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def _numbered_lists(groups: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
     """Return lists of columns as numbers, where they hold names; anything else as it is."""
-    if not isinstance(groups, Sequence):
-        return groups
-    if not any(isinstance(column, str) for group in groups for column in _listed(group)):
+    if not isinstance(groups, Sequence) or not _holds_names(groups):
         return groups
     inputs = int(np.prod(shape))
     return [_numbered(group, columns, inputs) for group in groups]
+
+
+def _holds_names(groups: Any) -> bool:
+    """Return whether groups, a mapping or lists, name any of the inputs."""
+    if isinstance(groups, Mapping):
+        return _holds_names(list(groups.values()))
+    if not isinstance(groups, Sequence):
+        return False
+    return any(isinstance(column, str) for group in groups for column in _listed(group))
 
 
 def _listed(group: Any) -> Any:
@@ -151,23 +206,65 @@ def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
         return False
 
 
-def _from_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    if mask.shape == (1, *shape):  # as captum's masks are
-        mask = mask[0]
-    if mask.shape != shape or not np.issubdtype(mask.dtype, np.integer):
+def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return a mask in the input's shape, or raise with what is wrong.
+
+    A mask of an image without its axis of channels, or with one of length 1, is that of every
+    channel.
+    """
+    given = mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
+    numeric = given.dtype.kind in "biuf"
+    whole = given.astype(np.int64) if numeric and np.isfinite(given).all() else None
+    fitting = None if whole is None else _over_channels(whole, shape)
+    if whole is None or fitting is None or not np.array_equal(whole, given):
         raise InputError(
             f"groups: wanted lists of columns or an integer mask of shape {shape}, "
-            f"got an array of {mask.dtype} of shape {mask.shape}"
+            f"got an array of {given.dtype} of shape {given.shape}"
         )
+    return fitting
 
-    owner = mask.reshape(-1).astype(np.int64)
-    missing = np.setdiff1d(np.arange(owner.max() + 1), owner).tolist()
-    if owner.min() < 0 or missing:
+
+def _over_channels(mask: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+    """Return a mask in an input's shape; None where it is of another.
+
+    For an image (c, h, w), a mask may be
+
+        (c, h, w)    (1, h, w)    (h, w)      and for an image (h, w, c)
+        (h, w, c)    (h, w, 1)    (h, w)
+
+    and each of them may have an axis of length 1 before it, as captum's masks do.
+    """
+    if mask.ndim == len(shape) + 1 and len(mask) == 1:
+        mask = mask[0]
+    if mask.shape == shape:
+        return mask
+    if len(shape) != 3:
+        return None
+
+    is_first = mask.shape in (shape[1:], (1, *shape[1:]))
+    is_last = mask.shape in (shape[:-1], (*shape[:-1], 1))
+    if is_first and is_last:
         raise InputError(
-            "groups: a mask numbers its players 0, 1, 2, ... without gaps; "
-            f"got {owner.min()} to {owner.max()} with {_shortened(missing)} missing"
+            f"groups: a mask of shape {mask.shape} does not tell which axis of {shape} is that of "
+            f"the channels; pass one of shape {shape}"
         )
-    return owner
+    if is_first:
+        return np.broadcast_to(mask, shape)
+    if is_last:
+        return np.broadcast_to(mask.reshape(*shape[:-1], 1), shape)
+    return None
+
+
+def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the player that owns each input, (d,): the numbers 1, 1, 7, 3 are players 0 0 2 1."""
+    lowest = int(mask.min())
+    if lowest < 0:
+        raise InputError(
+            f"groups: a mask numbers its players from 0, or from 1, got {lowest} to "
+            f"{int(mask.max())}"
+        )
+    _, owner = np.unique(mask.reshape(-1), return_inverse=True)
+    return np.asarray(owner, dtype=np.int64).reshape(-1)
 
 
 # Lists

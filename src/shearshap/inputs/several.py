@@ -16,6 +16,7 @@ Where all inputs are floating, points between a row and its background have a me
 can be differentiated there. Between two rows of a pool there is nothing.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
@@ -23,37 +24,47 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
 from shearshap.inputs.arrays import (
-    as_numpy,
-    background_rows,
+    absent_rows,
+    background_source,
     check_range,
     check_whole,
     checked_rows,
+    way_to_model,
+    whole_rows,
 )
-from shearshap.inputs.background import parse_background, starts_with_name
+from shearshap.inputs.background import is_single_number, parse_background, starts_with_name
 from shearshap.inputs.display import NumberDisplay
 from shearshap.inputs.encoded import Inputs
-from shearshap.inputs.players import players
+from shearshap.inputs.objects import is_of_objects
+from shearshap.inputs.players import as_mask, named_players
 
 EXACT_IN_SINGLE = 1 << 24
 """Whole numbers up to this one are exact in single precision."""
 
 
 def encode_several(
-    rows: tuple[Any, ...], background: Any, groups: Any, model: AdaptedModel, argument: str
+    rows: tuple[Any, ...],
+    background: Any,
+    groups: Any,
+    model: AdaptedModel,
+    argument: str,
+    feature_names: Sequence[str] | None = None,
 ) -> Inputs:
     """Encode a tuple of arrays (r, *shape), one for each of the model's inputs."""
-    tables = _tables(rows)
+    tables = _tables(rows, model)
     layout = Layout(tuple(tuple(table.shape[1:]) for table in tables))
-    owner, names = players(_joined_masks(groups, layout), (layout.width,), ())
+    players = named_players(_joined_masks(groups, layout), (layout.width,), (), feature_names)
     absent = _backgrounds(background, tables, argument)
 
-    pools = Pools(layout, _placed_pools(tables, absent, model))
+    ways = tuple(
+        way_to_model(part, table.dtype, model) for part, table in zip(rows, tables, strict=True)
+    )
+    pools = Pools(layout, _placed_pools(tables, absent, model), ways)
     flat = pools.flat()
     check_range(flat, argument)
 
@@ -63,11 +74,12 @@ def encode_several(
         rows=flat[:count],
         background=flat[count:],
         shape=(layout.width,),
-        owner=owner,
-        names=names,
-        decode=pools.decode if model.takes_tensors else pools.decode_to_numpy,
-        display=NumberDisplay(numbers, numbers, owner),
+        owner=players.owner,
+        names=players.names,
+        decode=pools.decode,
+        display=NumberDisplay(numbers, numbers, players.owner, players.columns),
         index=np.arange(count),
+        untouched=pools.first_rows,
         smooth=all(table.is_floating_point() for table in tables),
     )
 
@@ -115,20 +127,23 @@ class Pools:
 
     layout: Layout
     inputs: tuple[Tensor, ...]  #: (n, *shape) each
+    ways: tuple[Callable[[Tensor], Any], ...]  #: make of each input what the model takes
 
     def flat(self) -> Tensor:
         """Return all rows as they are mixed, (n, d)."""
         dtype = self._flat_type()
         return self.layout.join(tuple(_mixable(pool).to(dtype) for pool in self.inputs))
 
-    def decode(self, mixed: Tensor) -> tuple[Tensor, ...]:
-        """Return mixes of the flat rows, (m, d), as inputs (m, *shape) in the model's types."""
+    def decode(self, mixed: Tensor) -> tuple[Any, ...]:
+        """Return mixes of the flat rows, (m, d), as inputs (m, *shape) as the model takes them."""
         parts = self.layout.split(mixed)
-        return tuple(_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
+        taken = (_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
+        return tuple(way(part) for way, part in zip(self.ways, taken, strict=True))
 
-    def decode_to_numpy(self, mixed: Tensor) -> tuple[NDArray[Any], ...]:
-        """Return the same as numpy arrays."""
-        return tuple(as_numpy(part) for part in self.decode(mixed))
+    def first_rows(self, count: int) -> tuple[Any, ...]:
+        """Return the inputs of the first rows, (count, *shape) each, as the model takes them."""
+        first = (pool[:count].clone() for pool in self.inputs)
+        return tuple(way(part) for way, part in zip(self.ways, first, strict=True))
 
     def _flat_type(self) -> torch.dtype:
         """Return a floating type that holds every floating input and the number of every row."""
@@ -160,11 +175,20 @@ def _taken(part: Tensor, pool: Tensor) -> Tensor:
 # What the user passed
 
 
-def _tables(rows: tuple[Any, ...]) -> list[Tensor]:
+def _tables(rows: tuple[Any, ...], model: AdaptedModel) -> list[Tensor]:
     """Return each input of the rows as a tensor (r, *shape)."""
     if not rows:
         raise InputError("rows: there are no inputs in an empty tuple")
-    tables = [checked_rows(part, f"rows[{place}]") for place, part in enumerate(rows)]
+    tables = []
+    for place, part in enumerate(rows):
+        table = checked_rows(part, f"rows[{place}]")
+        if is_of_objects(part) and not model.takes_tensors:
+            raise InputError(
+                f"rows[{place}]: wanted numbers, got an array of objects; pass rows.astype(float)"
+            )
+        if table.dtype == torch.bool and model.takes_tensors and not isinstance(part, Tensor):
+            table = table.double()  # a module takes an array's truth values as numbers
+        tables.append(table)
     counts = {len(table) for table in tables}
     if len(counts) > 1:
         raise InputError(
@@ -179,9 +203,13 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
     backgrounds = []
     for table, part in zip(tables, parts, strict=True):
         own_players = np.arange(table[0].numel())
-        absent = background_rows(parse_background(part, argument), table, own_players)
+        parsed = parse_background(part, argument)
+        source = background_source(parsed, table)
+        absent = absent_rows(parsed, source, own_players)
         if not table.is_floating_point():
             check_whole(absent, table.dtype, argument)
+            if parsed.statistic is not None:
+                absent = whole_rows(parsed, source, absent, table.dtype)
         backgrounds.append(absent.reshape(-1, *table.shape[1:]))
 
     counts = [len(absent) for absent in backgrounds]
@@ -194,7 +222,7 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
 
 def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any, ...]:
     """Return the background of each input, as the user passed it."""
-    if isinstance(background, str):
+    if isinstance(background, str) or is_single_number(background):
         return (background,) * inputs
 
     if not isinstance(background, tuple) or not background:
@@ -231,11 +259,13 @@ def _joined_masks(groups: Any, layout: Layout) -> Any:
     if not isinstance(groups, tuple) or len(groups) != len(layout.shapes):
         return groups
 
-    masks = [np.asarray(mask) for mask in groups]
-    for mask, shape in zip(masks, layout.shapes, strict=True):
-        if mask.shape not in (shape, (1, *shape)):
+    masks = []
+    for mask, shape in zip(groups, layout.shapes, strict=True):
+        try:
+            masks.append(as_mask(mask, shape))
+        except InputError as error:
             raise InputError(
                 f"groups: wanted integer masks of the inputs' shapes {list(layout.shapes)}, got "
-                f"one of shape {mask.shape}"
-            )
+                f"one of shape {np.shape(mask)}"
+            ) from error
     return np.concatenate([mask.reshape(-1) for mask in masks])

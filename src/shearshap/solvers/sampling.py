@@ -53,8 +53,12 @@ class NamedGame:
         rows = block.index
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display_data
+        checks = block.check_evaluations
+        if checks:  # only the first block of a call is checked
+            checks += self.inputs.evaluations
         return replace(
             block,
+            check_evaluations=checks,
             feature_names=list(self.feature_names),
             output_names=self.outputs.chosen_names(count),
             index=self.inputs.index[rows],
@@ -107,13 +111,13 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
             task.groups,
             adapted,
             index=task.index,
+            feature_names=task.feature_names,
             argument=task.background_word,
         )
-        _check_names(task.feature_names, inputs.players)
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)
         game = _game(task, predict, inputs, advance)
-        yield NamedGame(game, inputs, outputs, task.feature_names or inputs.names)
+        yield NamedGame(game, inputs, outputs, inputs.names)
 
 
 def _game(
@@ -152,8 +156,3 @@ def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:MOST_NAMES])
     left_out = len(names) - MOST_NAMES
     return f"{shown} and {left_out} more" if left_out > 0 else shown
-
-
-def _check_names(names: Sequence[str] | None, players: int) -> None:
-    if names is not None and len(names) != players:
-        raise InputError(f"feature_names: wanted {players}, one for each player, got {len(names)}")
