@@ -24,11 +24,11 @@ def test_the_signatures_that_stay() -> None:
         return list(inspect.signature(function).parameters)
 
     assert parameters(shearshap.explain) == [
-        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "tol",
+        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "tol",
         "interactions", "deadline", "batch_size", "device", "seed", "progress", "reference",
     ]  # fmt: skip
     assert parameters(shearshap.Explainer) == [
-        "model", "background", "method", "groups", "output", "scale", "feature_names", "output_names", "batch_size",
+        "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
         "device", "seed",
     ]  # fmt: skip
     run = ["budget", "tol", "interactions", "deadline", "index", "progress"]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from shearshap.adapters import Output, Scale
+from shearshap.adapters import Form, Output, Scale
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.run import Run, whole
 from shearshap.errors import InputError, ModelError
@@ -62,6 +62,14 @@ class Explainer:
         "probability", "log-odds", "margin" or "logit" (the same: scores before they are made
         probabilities); None: what the model returns, and of a classifier with `predict_proba` the
         probabilities.
+    returns
+        What the model's outputs are, "probability" or "margin", where that is not known: of a
+        function, and of a network or an ONNX model, whose outputs are otherwise taken for margins
+        unless its last layer is a sigmoid or softmax. It is needed only with `scale`.
+    multilabel
+        Whether each output is a label of its own, so that a row may have several, rather than
+        classes of which one is true: probabilities are then a sigmoid, and not a softmax. None: as
+        the model says, else classes.
     feature_names, output_names
         Names of the players and of the model's outputs, where they are not known, or others are
         wanted.
@@ -80,6 +88,8 @@ class Explainer:
     groups: Groups | str = None
     output: Output = None
     scale: Scale | None = None
+    returns: Form | None = None
+    multilabel: bool | None = None
     feature_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
     batch_size: int | Literal["auto"] = "auto"
@@ -182,6 +192,8 @@ class Explainer:
             groups=self.groups,
             output=self.output,
             scale=self.scale,
+            returns=self.returns,
+            multilabel=self.multilabel,
             feature_names=self.feature_names,
             output_names=self.output_names,
             batch_size=self.batch_size,
@@ -200,6 +212,8 @@ def explain(
     groups: Groups | str = None,
     output: Output = None,
     scale: Scale | None = None,
+    returns: Form | None = None,
+    multilabel: bool | None = None,
     tol: float | None = None,
     interactions: bool = False,
     deadline: float | None = None,
@@ -221,6 +235,8 @@ def explain(
         groups=groups,
         output=output,
         scale=scale,
+        returns=returns,
+        multilabel=multilabel,
         batch_size=batch_size,
         device=device,
         background_word="background" if reference is None else "reference",
@@ -245,6 +261,8 @@ def model_game(
     groups: Groups = None,
     output: Output = None,
     scale: Scale | None = None,
+    returns: Form | None = None,
+    multilabel: bool | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     advance: Callable[[int], object] = lambda _evaluations: None,
@@ -263,6 +281,8 @@ def model_game(
         groups=groups,
         output=output,
         scale=scale,
+        returns=returns,
+        multilabel=multilabel,
         batch_size=batch_size,
         device=device,
         background_word="background" if reference is None else "reference",
@@ -309,8 +329,7 @@ def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanati
             yield block
     finally:
         # a stream that is closed early closes what it draws from, which gives the model back
-        if isinstance(blocks, Generator):
-            blocks.close()
+        _close(blocks)
 
 
 def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
@@ -321,7 +340,15 @@ def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
     except ModelError as error:
         error.finished = Explanation.concat(finished) if finished else None
         raise
+    finally:
+        _close(blocks)
     return Explanation.concat(finished)
+
+
+def _close(blocks: Iterator[Explanation]) -> None:
+    """Close blocks at once: an error's traceback would keep them, and the model, as they are."""
+    if isinstance(blocks, Generator):
+        blocks.close()
 
 
 def _either(name: str, value: Any, other_name: str, other: Any) -> Any:

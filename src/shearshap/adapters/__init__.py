@@ -7,15 +7,25 @@ the model itself did not bring along.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from os import PathLike
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shearshap.adapters.adapted import AdaptedModel, Embedding
-from shearshap.adapters.outputs import Form, Output, Outputs, Scale, checked_output, checked_scale
+from shearshap.adapters.forms import Form, checked_multilabel, checked_returns
+from shearshap.adapters.modules import Lease, module
+from shearshap.adapters.outputs import (
+    MARGINS,
+    Output,
+    Outputs,
+    Scale,
+    checked_output,
+    checked_scale,
+)
 from shearshap.errors import InputError, ShearError
 
 #: The adapter, as module.function, for every library whose models are recognised by their class.
@@ -92,31 +102,111 @@ def adapt(
     model: Any, scale: Scale | None, device: torch.device | str | None
 ) -> Iterator[AdaptedModel]:
     """Adapt a model of any kind, and give it back as it was."""
-    if not isinstance(model, nn.Module):
-        yield _adapted(model, scale)
-        return
+    with Lease(model, device) as lease:
+        yield adapted_model(lease, scale)
 
-    from shearshap.adapters.modules import evaluating, module
 
-    with evaluating(model, device) as current_device:
-        yield module(model, current_device)
+def adapted_model(
+    lease: Lease,
+    scale: Scale | None,
+    *,
+    returns: Form | None = None,
+    multilabel: bool | None = None,
+) -> AdaptedModel:
+    """Adapt a model of any kind that is in use.
+
+    `returns` and `multilabel` are what the user says of its outputs; raise where the model is known
+    to be otherwise.
+    """
+    model = lease.model
+    if isinstance(model, nn.Module):
+        adapted = _as_stated(module(model, lease.device), model, returns)
+    elif returns is None:
+        adapted = _adapted(model, scale)
+    else:
+        adapted = _adapted_as_stated(model, scale, returns)
+    return _with_labels(adapted, scale, multilabel)
+
+
+def _adapted_as_stated(model: Any, scale: Scale | None, returns: Form) -> AdaptedModel:
+    """Adapt any model but a module, of which the user says what it returns."""
+    own = _as_stated(_adapted(model, None), model, returns)
+    if own.certainty == "known":
+        return _adapted(model, scale)
+    try:
+        scaled = _adapted(model, scale)
+    except InputError:
+        return own  # it has no such scale by itself, but it may be computed
+    return scaled if scaled.form and scaled.certainty == "known" else own
+
+
+def _as_stated(adapted: AdaptedModel, model: Any, returns: Form | None) -> AdaptedModel:
+    """Return a model with the form that the user states, or raise if it is known to be another."""
+    is_known = adapted.certainty == "known" and adapted.form is not None
+    if returns is None or (is_known and adapted.form == returns):
+        return adapted
+    if is_known:
+        kind = "probabilities" if adapted.form == "probability" else "margins"
+        raise InputError(
+            f"returns={returns!r}: this {type(model).__name__} is known to return {kind}; leave "
+            "returns out"
+        )
+    return replace(adapted, form=returns, certainty="stated")
+
+
+def _with_labels(
+    adapted: AdaptedModel, scale: Scale | None, multilabel: bool | None
+) -> AdaptedModel:
+    """Return a model with labels or classes as the user states, or raise if they are known."""
+    if multilabel is None or multilabel == adapted.independent:
+        return adapted
+    names = ", ".join(adapted.output_names[:4])
+    is_rescaled = adapted.form == "margin" and scale is not None and scale not in MARGINS
+    is_classifier = adapted.certainty == "known" and bool(names) and is_rescaled
+    if adapted.independent is not None or (multilabel and is_classifier):
+        kind = "classes of which one is true" if multilabel else "labels of their own"
+        raise InputError(
+            f"multilabel={multilabel}: the model's outputs are known to be {kind}; leave "
+            "multilabel out"
+        )
+    return replace(adapted, independent=multilabel)
 
 
 def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt any model but a module."""
+    if isinstance(model, type) and _is_class_of_models(model):
+        raise InputError(
+            f"model: wanted a model, got the class {model.__name__}; pass an instance of it that "
+            "is fitted or trained"
+        )
     for ancestor in type(model).__mro__:
         library = ancestor.__module__.partition(".")[0]
         if library in KINDS:
             return _by_adapter(KINDS[library], model, scale)
 
-    is_instance = not isinstance(model, type)
-    if is_instance and hasattr(model, "predict"):
+    if hasattr(model, "predict"):
         return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
     if callable(model):
         return _function(model, scale)
+    raise InputError(f"model: wanted {ACCEPTED}; got {_described(model)}")
 
-    hint = f" {model!r}; load the file first" if isinstance(model, str) else ""
-    raise InputError(f"model: wanted {ACCEPTED}; got {type(model).__name__}{hint}")
+
+def _is_class_of_models(model: type) -> bool:
+    """Return whether a class makes models, rather than being called as a function itself."""
+    makes_callables = any("__call__" in vars(ancestor) for ancestor in model.__mro__)
+    return makes_callables or hasattr(model, "predict") or hasattr(model, "fit")
+
+
+def _described(model: Any) -> str:
+    """Return what was given in place of a model, and what to do about it."""
+    if model is None:
+        return "None"
+    name = type(model).__name__
+    if isinstance(model, str | PathLike):
+        return f"{name} {str(model)!r}; load the file first"
+    if isinstance(model, list | tuple | dict | set):
+        return f"{name} of {len(model)}; explain one model after the other"
+    return name
 
 
 def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
@@ -143,7 +233,7 @@ def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel
             return function(*rows)
         return function(rows)
 
-    return AdaptedModel(call, form=_form_of_function(scale), takes_either=True)
+    return AdaptedModel(call, form=_form_of_function(scale), certainty="assumed", takes_either=True)
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:
@@ -154,7 +244,8 @@ def _form_of_function(scale: Scale | None) -> Form | None:
         return "probability"
     raise InputError(
         f"scale={scale!r}: the outputs of a function are explained as they are; leave scale out, "
-        "or pass scale='log-odds' if the function returns probabilities"
+        "say what they are by returns='probability' or returns='margin', or pass "
+        "scale='log-odds' if the function returns probabilities"
     )
 
 
@@ -164,11 +255,15 @@ __all__ = [
     "AdaptedModel",
     "Embedding",
     "Form",
+    "Lease",
     "Output",
     "Outputs",
     "Predictor",
     "Scale",
+    "checked_multilabel",
     "checked_output",
+    "checked_returns",
     "checked_scale",
     "adapt",
+    "adapted_model",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shearshap.adapters.outputs import Form
+from shearshap.adapters.forms import Certainty, Form
 
 #: Inputs (n, d) to embeddings (n, d, e), and embeddings to what the model returns.
 Embedding = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
@@ -25,8 +25,12 @@ class AdaptedModel:
     #: Whether it returns probabilities or margins; None: unknown.
     form: Form | None = None
 
-    #: Whether each output is a probability of its own, rather than all of them summing to 1.
-    independent: bool = False
+    #: Why the form is believed.
+    certainty: Certainty = "known"
+
+    #: Whether each output is a probability of its own, rather than all of them summing to 1;
+    #: None: unknown, and taken for no.
+    independent: bool | None = None
 
     #: Names of all its outputs, such as a classifier's classes.
     output_names: Sequence[str] = ()

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.adapters.adapted import AdaptedModel
-from shearshap.adapters.outputs import Form, Scale
+from shearshap.adapters.forms import Certainty, Form
+from shearshap.adapters.outputs import Scale
 from shearshap.errors import InputError
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -48,10 +49,12 @@ def session(model: Any, _scale: Scale | None) -> AdaptedModel:
         return _in_batches(run, feed, batch_size)
 
     form: Form = "probability" if _is_probability(output) else "margin"
+    certainty: Certainty = "known" if form == "probability" else "assumed"
     has_columns = len(names) > 1
     return AdaptedModel(
         call,
         form=form,
+        certainty=certainty,
         feature_names=names if has_columns else (),
         takes_frames=has_columns,
     )

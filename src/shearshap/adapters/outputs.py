@@ -1,24 +1,37 @@
 """Which of a model's outputs are explained, and on which scale."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.adapters.forms import (
+    LEAST_SEEN,
+    Certainty,
+    SeenOutputs,
+    doubtful_range,
+    refuse_classes,
+    refuse_range,
+    sum_to_one,
+)
+from shearshap.adapters.forms import Form as Form
 from shearshap.errors import InputError, ModelError
 
 Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
 Scale = Literal["probability", "log-odds", "margin", "logit"]
-Form = Literal["probability", "margin"]
 
 #: Two words for one scale: scores before they become probabilities.
 MARGINS = ("margin", "logit")
 
 #: Probabilities are clipped this far from 0 and 1, where their log-odds would be infinite.
 _SMALLEST = 1e-7
+
+#: How far outside [0, 1] a sum of rounded probabilities may lie.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,23 @@ class Outputs:
     #: Whether the user gave the names, so that there must be one for each output.
     checked: bool = False
 
+    #: Why the form is believed.
+    certainty: Certainty = "known"
+
+    #: What the model returned so far, watched only where its form is not known.
+    seen: SeenOutputs = field(default_factory=SeenOutputs, compare=False, repr=False)
+
     def check(self) -> None:
         """Raise if the model is known to lack the wanted outputs or scale, before it is called."""
-        if self.scale in MARGINS and self.form != "margin":
-            kind = "probabilities" if self.form else "numbers of unknown scale"
+        if self.scale is not None and self.form is None:
             raise InputError(
-                f"scale={self.scale!r}: the model returns {kind} and has no margins; "
-                "leave scale out"
+                f"scale={self.scale!r}: nothing says whether the model returns probabilities or "
+                "margins; pass returns='probability' or returns='margin', or leave scale out"
+            )
+        if self.scale in MARGINS and self.form != "margin":
+            raise InputError(
+                f"scale={self.scale!r}: the model returns probabilities and has no margins; "
+                "leave scale out, or try scale='log-odds'"
             )
         if not self._is_selection():
             return
@@ -70,11 +93,42 @@ class Outputs:
         """Return the outputs to explain, from what the model returned for `rows` rows."""
         if callable(self.output):
             raw = self.output(raw)
-        answer = _shaped(_tensor(raw), rows)
+        answer = _shaped(_tensor(raw, rows), rows)
         self._check_names(1 if answer.ndim == 1 else answer.shape[1])
+        # what derivatives are taken of are no new outputs
+        if self._is_watched() and not torch.is_grad_enabled():
+            self._watch(answer)
 
         scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
         return self._selected(scaled) if self._is_selection() else scaled
+
+    def doubt(self) -> str | None:
+        """Return a warning where what was seen may not be what it is taken for; else None."""
+        is_in_doubt = self.certainty == "assumed" and self.form == "margin"
+        if self.scale is None or not is_in_doubt or self.seen.rows < LEAST_SEEN:
+            return None
+        return doubtful_range(self.scale, self.seen) if self.seen.within_unit() else None
+
+    def _is_watched(self) -> bool:
+        """Return whether the model's outputs must be compared with what they are taken for."""
+        if self.scale is None or self.certainty == "known":
+            return False
+        return (self.form, self.certainty) in (("margin", "assumed"), ("probability", "stated"))
+
+    def _watch(self, answer: Tensor) -> None:
+        """Note the range of outputs (n,) or (n, k), and raise where it belies their form."""
+        is_first = self.seen.rows == 0
+        self.seen.add(answer)
+        if not is_first:
+            return
+
+        if self.form == "probability":
+            if self.seen.settled:
+                refuse_range(self.seen)
+            return
+        are_classes = answer.ndim == 2 and not self.independent
+        if are_classes and self.seen.within_unit() and sum_to_one(answer):
+            refuse_classes(str(self.scale), answer.shape[1])
 
     def _is_selection(self) -> bool:
         """Return whether some outputs are wanted by index or name."""
@@ -146,8 +200,14 @@ class Outputs:
 
 def _shaped(answer: Tensor, rows: int) -> Tensor:
     """Return an answer as (n,) or (n, k), or raise if it has no such shape."""
-    if answer.numel() == rows:
+    # one number for each row, whatever axes of length 1 are beside them
+    if answer.numel() == rows and rows in (1, *answer.shape):
         return answer.reshape(rows)
+    if answer.ndim == 0:
+        raise ModelError(
+            f"the model returned a single number for {rows} rows; wanted one for each row, as in "
+            "x.sum(axis=1) in place of x.sum()"
+        )
     if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
         raise ModelError(
             f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or "
@@ -156,22 +216,83 @@ def _shaped(answer: Tensor, rows: int) -> Tensor:
     return answer
 
 
-def _tensor(raw: Any) -> Tensor:
+def _tensor(raw: Any, rows: int) -> Tensor:
     """Return an answer as a floating-point tensor, which may share the model's memory."""
     if isinstance(raw, Tensor):
-        return raw if raw.is_floating_point() else raw.double()
+        return _floating(raw)
+    if hasattr(raw, "toarray"):  # a sparse matrix
+        raw = raw.toarray()
+    if isinstance(raw, list) and _is_row_by_row(raw, rows):
+        raw = [_plain(part) for part in raw]
+    elif isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw):
+        raise _no_numbers(raw)
+
     try:
-        is_several = isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)
-        if is_several:
-            raise TypeError("several arrays")
+        table = np.asarray(raw)
+        _check_kind(table)
         # torch wants memory that is aligned, writable and without negative strides
-        array = np.require(raw, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
+        array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"the model returned a {type(raw).__name__}, which is not an array of numbers; "
-            "pass output= a function that extracts the array"
-        ) from error
+        raise _no_numbers(raw) from error
     return torch.from_numpy(array)
+
+
+def _floating(answer: Tensor) -> Tensor:
+    """Return a tensor of any kind as a dense one of floating-point numbers."""
+    if answer.is_complex():
+        raise _complex()
+    if answer.layout != torch.strided:
+        answer = answer.to_dense()
+    if answer.is_quantized:
+        answer = answer.dequantize()
+    return answer if answer.is_floating_point() else answer.double()
+
+
+def _is_row_by_row(parts: list[Any], rows: int) -> bool:
+    """Return whether a list holds an answer for each row, and not several arrays for all."""
+    if len(parts) != rows or any(np.ndim(part) > 1 for part in parts):
+        return False
+    if all(isinstance(part, list) for part in parts):
+        return True
+    # as many arrays as there are rows, each as long, may be either
+    return rows == 1 or not any(np.ndim(part) and len(part) == rows for part in parts)
+
+
+def _plain(part: Any) -> Any:
+    return part.detach().cpu().numpy() if isinstance(part, Tensor) else part
+
+
+def _check_kind(table: NDArray[Any]) -> None:
+    """Raise where an answer is an array of words, or of complex numbers."""
+    if table.dtype.kind == "c":
+        raise _complex()
+    if table.dtype.kind not in "OUST":
+        return
+    first = next(iter(table.ravel()), None)
+    if isinstance(first, str | bytes):
+        raise ModelError(
+            f"the model returned words such as {str(first)!r}; wanted numbers: return "
+            "probabilities or scores, as predict_proba does, and not labels"
+        )
+
+
+def _complex() -> ModelError:
+    return ModelError(
+        "the model returned complex numbers; pass output= a function that makes them real, such "
+        "as their absolute values"
+    )
+
+
+def _no_numbers(raw: Any) -> ModelError:
+    keys = ""
+    if isinstance(raw, dict):
+        keys = f" of {', '.join(repr(key) for key in list(raw)[:6])}"
+    if isinstance(raw, tuple | list):
+        keys = f" of {len(raw)}"
+    return ModelError(
+        f"the model returned a {type(raw).__name__}{keys}, which is not an array of numbers; "
+        "pass output= a function that extracts the array"
+    )
 
 
 # Scales
@@ -183,6 +304,8 @@ def rescaled(
     """Return outputs (n,) or (n, k) of a form on the wanted scale."""
     if scale is None or scale == form or scale in MARGINS:
         return answer
+    if answer.dtype in (torch.float16, torch.bfloat16):
+        answer = answer.float()
     is_each_alone = answer.ndim == 1 or independent
     if scale == "probability":
         return answer.sigmoid() if is_each_alone else answer.softmax(dim=1)
@@ -205,11 +328,11 @@ def _log_odds_of_margins(margins: Tensor) -> Tensor:
 def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
     lowest = float(probabilities.min())
     highest = float(probabilities.max())
-    if lowest < 0 or highest > 1:
+    if lowest < -_ROUNDING or highest > 1 + _ROUNDING:
         raise ModelError(
             f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "
-            f"{highest:.4g}; leave scale out, or pass output= a function that makes the numbers "
-            "you want"
+            f"{highest:.4g}; leave scale out, pass returns='margin' if these are scores before "
+            "they become probabilities, or pass output= a function that makes the numbers you want"
         )
     return probabilities.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
 

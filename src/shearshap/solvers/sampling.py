@@ -1,18 +1,28 @@
 """The general solver: any model is a game of coalitions, whose values the engine asks for."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 
-from shearshap.adapters import Outputs, Predictor, adapt, checked_output, checked_scale
+from shearshap.adapters import (
+    Lease,
+    Outputs,
+    Predictor,
+    adapted_model,
+    checked_multilabel,
+    checked_output,
+    checked_returns,
+    checked_scale,
+)
 from shearshap.batches import Batch, automatic_batch
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run, whole
-from shearshap.errors import InputError, ModelError
+from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.inputs import Inputs, encode
@@ -24,19 +34,40 @@ MOST_NAMES = 16  #: of players in an error
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
     """Yield the explanations of a task's rows, block by block."""
     clock = Clock(run.deadline)
-    with (
-        progress_bar(progress, unit=" evaluations", unit_scale=True) as bar,
-        open_game(task, bar.update) as named,
-    ):
-        settled = run.on(named.game)
-        bar.total = named.game.rows * settled.most_evaluations(named.game)
-        try:
-            for block in explained_blocks(named.game, settled, clock):
-                yield named.labelled(block)
-        except ModelError as error:
-            named.point_out(error)
-            raise
-        bar.total = bar.n  # rows may have needed less
+    lease = Lease(task.model, task.device)
+    try:
+        check_task(task)
+        with progress_bar(progress, unit=" evaluations", unit_scale=True) as bar, lease:
+            named = named_game(task, lease, bar.update)
+            settled = run.on(named.game)
+            bar.total = named.game.rows * settled.most_evaluations(named.game)
+            yield from _labelled_blocks(named, explained_blocks(named.game, settled, clock))
+            bar.total = bar.n  # rows may have needed less
+    except BaseException:
+        lease.give_back()  # an interrupt may have come while the model was being given back
+        raise
+
+
+def _labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
+    """Yield blocks with names and data; doubts of the first, and errors, are the user's to see."""
+    first = True
+    try:
+        for block in blocks:
+            labelled = named.labelled(block)
+            yield _with_doubt(labelled, named.outputs) if first else labelled
+            first = False
+    except ModelError as error:
+        named.point_out(error)
+        raise
+
+
+def _with_doubt(block: Explanation, outputs: Outputs) -> Explanation:
+    """Return the first block; warn where the model's outputs may not be what they pass for."""
+    doubt = outputs.doubt()
+    if doubt is None:
+        return block
+    warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
+    return replace(block, notes=(*block.notes, doubt))
 
 
 @dataclass(frozen=True)
@@ -88,36 +119,55 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
 
     `advance` is called with the number of evaluations of each batch.
     """
-    output = checked_output(task.output)
-    scale = checked_scale(task.scale, output)
+    lease = Lease(task.model, task.device)
+    try:
+        check_task(task)
+        with lease:
+            yield named_game(task, lease, advance)
+    except BaseException:
+        lease.give_back()  # an interrupt may have come while the model was being given back
+        raise
+
+
+def check_task(task: Task) -> None:
+    """Raise where options are wrong whatever the model is."""
+    checked_scale(task.scale, checked_output(task.output))
+    checked_returns(task.returns)
+    checked_multilabel(task.multilabel)
     if task.background is None:
         raise InputError(
             "background: say what an absent player is replaced with, for example ('mean', train)"
         )
-    with adapt(task.model, scale, task.device) as adapted:
-        names = tuple(task.output_names or adapted.output_names)
-        outputs = Outputs(
-            output,
-            scale,
-            adapted.form,
-            names,
-            adapted.independent,
-            checked=task.output_names is not None,
-        )
-        outputs.check()
-        inputs = encode(
-            task.rows,
-            task.background,
-            task.groups,
-            adapted,
-            index=task.index,
-            feature_names=task.feature_names,
-            argument=task.background_word,
-        )
-        smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
-        predict = Predictor(smooth, outputs, inputs.decode)
-        game = _game(task, predict, inputs, advance)
-        yield NamedGame(game, inputs, outputs, inputs.names)
+
+
+def named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
+    """Return the game of a task whose model is in use."""
+    output = checked_output(task.output)
+    scale = checked_scale(task.scale, output)
+    adapted = adapted_model(lease, scale, returns=task.returns, multilabel=task.multilabel)
+    outputs = Outputs(
+        output,
+        scale,
+        adapted.form,
+        tuple(task.output_names or adapted.output_names),
+        bool(adapted.independent),
+        checked=task.output_names is not None,
+        certainty=adapted.certainty,
+    )
+    outputs.check()
+    inputs = encode(
+        task.rows,
+        task.background,
+        task.groups,
+        adapted,
+        index=task.index,
+        feature_names=task.feature_names,
+        argument=task.background_word,
+    )
+    smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
+    predict = Predictor(smooth, outputs, inputs.decode)
+    game = _game(task, predict, inputs, advance)
+    return NamedGame(game, inputs, outputs, inputs.names)
 
 
 def _game(

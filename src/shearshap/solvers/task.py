@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from shearshap.adapters import Output, Scale
+from shearshap.adapters import Form, Output, Scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +22,8 @@ class Task:
     groups: Any = None
     output: Output = None
     scale: Scale | None = None
+    returns: Form | None = None
+    multilabel: bool | None = None
     feature_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
     batch_size: int | Literal["auto"] = "auto"
