@@ -15,6 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.adapters.adapted import AdaptedModel, Embedding
+from shearshap.adapters.estimators import (
+    PREDICTIONS,
+    as_function,
+    method_of_estimator,
+    trained_names,
+)
 from shearshap.adapters.outputs import Form, Output, Outputs, Scale, checked_output, checked_scale
 from shearshap.errors import InputError, ShearError
 
@@ -27,7 +33,7 @@ KINDS = {
     "sklearn": "estimators.estimator",
 }
 
-#: The adapter for any other object that has `predict`.
+#: The adapter for any other object that predicts.
 _LIKE_AN_ESTIMATOR = "estimators.estimator"
 
 ACCEPTED = (
@@ -107,7 +113,7 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
             return _by_adapter(KINDS[library], model, scale)
 
     is_instance = not isinstance(model, type)
-    if is_instance and hasattr(model, "predict"):
+    if is_instance and any(hasattr(model, name) for name in PREDICTIONS):
         return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
     if callable(model):
         return _function(model, scale)
@@ -134,13 +140,18 @@ def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
 
 def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel:
     """Adapt a plain function, of one input or of several."""
+    numbers = as_function(function)
 
     def call(rows: Any) -> Any:
         if isinstance(rows, tuple):
-            return function(*rows)
-        return function(rows)
+            return numbers(*rows)
+        return numbers(rows)
 
-    return AdaptedModel(call, form=_form_of_function(scale))
+    return AdaptedModel(
+        call,
+        form=_form_of_function(scale),
+        feature_names=trained_names(method_of_estimator(function)),
+    )
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:
