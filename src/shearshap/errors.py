@@ -66,4 +66,6 @@ def level_of_caller() -> int:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("shearshap.")
+    """Return whether a frame is ours, or one of the standard library's that enters a `with`."""
+    name = str(frame.f_globals.get("__name__"))
+    return name.startswith("shearshap.") or name == "contextlib"

@@ -16,6 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.adapters.adapted import AdaptedModel, Embedding
+from shearshap.adapters.estimators import (
+    PREDICTIONS,
+    as_function,
+    method_of_estimator,
+    trained_names,
+)
 from shearshap.adapters.forms import Form, checked_multilabel, checked_returns
 from shearshap.adapters.modules import Lease, module
 from shearshap.adapters.outputs import (
@@ -37,7 +43,7 @@ KINDS = {
     "sklearn": "estimators.estimator",
 }
 
-#: The adapter for any other object that has `predict`.
+#: The adapter for any other object that predicts.
 _LIKE_AN_ESTIMATOR = "estimators.estimator"
 
 ACCEPTED = (
@@ -184,7 +190,7 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
         if library in KINDS:
             return _by_adapter(KINDS[library], model, scale)
 
-    if hasattr(model, "predict"):
+    if any(hasattr(model, name) for name in PREDICTIONS):
         return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
     if callable(model):
         return _function(model, scale)
@@ -227,13 +233,21 @@ def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
 
 def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel:
     """Adapt a plain function, of one input or of several."""
+    numbers = as_function(function)
 
     def call(rows: Any) -> Any:
         if isinstance(rows, tuple):
-            return function(*rows)
-        return function(rows)
+            return numbers(*rows)
+        return numbers(rows)
 
-    return AdaptedModel(call, form=_form_of_function(scale), certainty="assumed", takes_either=True)
+    owner = method_of_estimator(function)
+    return AdaptedModel(
+        call,
+        form=_form_of_function(scale),
+        certainty="assumed",
+        feature_names=trained_names(owner),
+        takes_either=owner is None,
+    )
 
 
 def _form_of_function(scale: Scale | None) -> Form | None:

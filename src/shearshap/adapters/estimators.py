@@ -1,5 +1,11 @@
-"""scikit-learn estimators and Pipelines, and any other object with `predict`."""
+"""scikit-learn estimators and Pipelines, and any other object that predicts.
 
+What is explained is what the model says about a row: a classifier's probabilities, or its margins
+if it has no others, an outlier detector's score, the log-density of a density model, a regressor's
+prediction. Labels of classes and clusters are not numbers, and are not explained as if they were.
+"""
+
+import warnings
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -8,68 +14,82 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from shearshap.adapters.adapted import AdaptedModel
+from shearshap.adapters.classes import (
+    is_multilabel,
+    kind_of,
+    margin_names,
+    output_names,
+    side_by_side,
+)
 from shearshap.adapters.outputs import MARGINS, Form, Scale
-from shearshap.errors import InputError
+from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+
+Method = Callable[[Any], Any]
+
+#: Methods by which an object can predict.
+PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
+
+#: Estimators whose `predict` returns labels.
+_LABELLERS = ("classifier", "clusterer", "outlier_detector")
 
 
 def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
-    """Adapt an estimator: a classifier by its probabilities or margins, others by `predict`."""
-    if not hasattr(model, "predict"):
-        raise InputError(
-            f"model: a {type(model).__name__} cannot predict; pass a fitted estimator, or a "
-            "Pipeline that ends in one"
-        )
+    """Adapt an estimator: by its probabilities or scores if it has any, else by `predict`."""
     method, form = _method(model, scale)
     knows_none = _knows_none(model)
 
     def call(rows: Any) -> Any:
-        return method(_with_missing_as_fitted(rows, knows_none=knows_none))
+        answer = method(_with_missing_as_fitted(rows, knows_none=knows_none))
+        return _numbers(answer, model)
 
     return AdaptedModel(
         call,
         form=form,
-        output_names=class_names(model) if form else (),
+        independent=is_multilabel(model),
+        output_names=_names(model, form),
         feature_names=trained_names(model),
         takes_missing=True,
     )
 
 
-def _method(model: Any, scale: Scale | None) -> tuple[Callable[[Any], Any], Form | None]:
+def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     """Return the method of an estimator that predicts on a scale, and what it returns."""
-    name = type(model).__name__
+    if not _can_predict(model):
+        raise _cannot_predict(model)
     probabilities = getattr(model, "predict_proba", None)
-    margins = getattr(model, "decision_function", None)
+    margins = None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
 
-    if scale in MARGINS and margins is not None:
+    if margins is not None and scale in MARGINS:
         return margins, "margin"
-    if scale in MARGINS and probabilities is not None:
+    if probabilities is not None and scale in MARGINS:
         raise InputError(
-            f"scale={scale!r}: {name} has no decision_function; try scale='log-odds', which is "
-            "computed from its probabilities"
+            f"scale={scale!r}: {type(model).__name__} has no decision_function; try "
+            "scale='log-odds', which is computed from its probabilities"
         )
     if probabilities is not None:
         return probabilities, "probability"
-    if scale is not None:
-        hint = "leave scale out"
-        if margins is not None:
-            hint += ", try scale='margin', or wrap it in CalibratedClassifierCV"
-        raise InputError(f"scale={scale!r}: {name} has no probabilities; {hint}")
-
-    # an outlier detector has a decision_function too, but no classes
-    if margins is not None and hasattr(model, "classes_"):
+    if margins is not None and scale is None:
         return margins, "margin"
-    return model.predict, None
+
+    if margins is None:
+        _check_that_labels_are_not_all(model)
+    if scale is not None:
+        raise _without_scale(model, scale)
+    return getattr(model, "predict", None) or model.score_samples, None
 
 
-def class_names(model: Any) -> tuple[str, ...]:
-    """Return the names of a classifier's classes; none if it has several targets, or no names."""
-    classes = getattr(model, "classes_", None)
-    if classes is None:
+def _can_predict(model: Any) -> bool:
+    """Return whether an object predicts, or is a density model."""
+    if any(hasattr(model, name) for name in ("predict", "predict_proba", "decision_function")):
+        return True
+    # a transformer may have a density too, but it is not what it is made for
+    return hasattr(model, "score_samples") and not hasattr(model, "transform")
+
+
+def _names(model: Any, form: Form | None) -> tuple[str, ...]:
+    if form is None:
         return ()
-    # a classifier of several targets has a list with one array of classes for each
-    if isinstance(classes, list) and any(getattr(part, "shape", ()) for part in classes):
-        return ()
-    return tuple(str(name) for name in classes)
+    return margin_names(model) if form == "margin" else output_names(model)
 
 
 def trained_names(model: Any) -> tuple[str, ...]:
@@ -78,7 +98,155 @@ def trained_names(model: Any) -> tuple[str, ...]:
         names = getattr(model, "feature_names_in_", None)
     except Exception:  # noqa: BLE001  (wrappers raise errors of their own if there are none)
         return ()
-    return () if names is None else tuple(str(name) for name in names)
+    if names is None or list(names) == numbered_by_lightgbm(len(names)):
+        return ()
+    return tuple(str(name) for name in names)
+
+
+def numbered_by_lightgbm(columns: int) -> list[str]:
+    """Return the names that LightGBM gives to the columns of an array."""
+    return [f"Column_{column}" for column in range(columns)]
+
+
+# Refusals
+
+
+def _cannot_predict(model: Any) -> InputError:
+    name = type(model).__name__
+    if kind_of(model) == "clusterer":
+        return InputError(
+            f"model: a {name} cannot predict: it labels only the rows it was fitted to; try a "
+            "classifier fitted to its labels"
+        )
+    if kind_of(model) == "outlier_detector":
+        return InputError(
+            f"model: a {name} cannot predict: it scores only the rows it was fitted to; try "
+            "novelty=True"
+        )
+    hint = "pass a fitted estimator, or a Pipeline that ends in one"
+    others = [name for name in ("transform", "score_samples") if hasattr(model, name)]
+    if others:
+        methods = " or ".join(f"model.{name}" for name in others)
+        hint += f", or {methods} itself to explain its numbers"
+    return InputError(f"model: a {name} cannot predict; {hint}")
+
+
+def _without_scale(model: Any, scale: Scale) -> InputError:
+    """Return the error for a scale that an estimator does not have."""
+    wanted = "decision_function" if scale in MARGINS else "probabilities"
+    hint = "leave scale out"
+    if kind_of(model) != "outlier_detector" and hasattr(model, "decision_function"):
+        hint += ", try scale='margin', or wrap it in CalibratedClassifierCV"
+    return InputError(f"scale={scale!r}: {type(model).__name__} has no {wanted}; {hint}")
+
+
+def _check_that_labels_are_not_all(model: Any) -> None:
+    """Raise if an estimator without scores predicts labels."""
+    name = type(model).__name__
+    kind = kind_of(model)
+    if kind == "clusterer":
+        raise InputError(
+            f"model: {name} predicts the labels of clusters, which are not numbers; try "
+            f"{_instead_of_clusters(model)} to explain the labels as if they were numbers"
+        )
+    if kind == "classifier" or hasattr(model, "classes_"):
+        raise InputError(
+            f"model: {name} predicts labels, which are not numbers, and has neither "
+            f"predict_proba nor decision_function; try {_instead_of_classes(model)}"
+        )
+
+
+def _instead_of_clusters(model: Any) -> str:
+    if hasattr(model, "transform"):
+        return "model.transform, the distances to the clusters, or model.predict itself"
+    return "model.predict itself"
+
+
+def _instead_of_classes(model: Any) -> str:
+    """Return what to explain in place of a classifier's labels."""
+    classes = getattr(model, "classes_", ["yes"])
+    is_one_target = np.ndim(classes[-1]) == 0
+    label = classes[-1] if is_one_target else classes[0][-1]
+    shown = repr(label.item() if hasattr(label, "item") else label)
+    column = "" if is_one_target else "[:, 0]"
+    function = f"a function such as lambda rows: model.predict(rows){column} == {shown}"
+
+    if hasattr(model, "voting"):
+        return (
+            "voting='soft', with members that lack probabilities wrapped in "
+            f"CalibratedClassifierCV, or {function}"
+        )
+    if not is_one_target:
+        return f"wrapping the classifier inside it in CalibratedClassifierCV, or {function}"
+    return function
+
+
+# Answers
+
+
+def _numbers(answer: Any, model: Any) -> Any:
+    """Return an answer as one array of numbers, or raise if it consists of words."""
+    if hasattr(answer, "toarray"):  # a sparse matrix
+        return answer.toarray()
+    table = side_by_side(answer)
+    word = _first_word(table)
+    if word is None:
+        return table
+    raise ModelError(
+        f"model: {type(model).__name__} returned labels such as {word!r}, which are not numbers; "
+        f"try a function such as lambda rows: model.predict(rows) == {word!r}"
+    )
+
+
+def _first_word(answer: Any) -> str | None:
+    """Return the first entry of an array or column of words; None of one of numbers."""
+    dtype = getattr(answer, "dtype", None)
+    is_number = isinstance(dtype, np.dtype) and dtype.kind not in "OSUT"
+    if dtype is None or is_number or np.size(answer) == 0:
+        return None
+    first = np.asarray(answer).ravel()[0]
+    return str(first) if isinstance(first, str) else None
+
+
+# Bound methods, such as model.predict_proba, passed as functions
+
+
+def method_of_estimator(function: Any) -> Any:
+    """Return the estimator whose bound method a function is; None if it is none."""
+    owner = getattr(function, "__self__", None)
+    is_method = getattr(function, "__name__", None) in (*PREDICTIONS, "transform")
+    return owner if is_method and not isinstance(owner, type) else None
+
+
+def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives one array of numbers, and warn if those are labels."""
+    owner = method_of_estimator(function)
+    if owner is None:
+        return function
+    if function.__name__ == "predict" and kind_of(owner) in _LABELLERS:
+        warnings.warn(
+            f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
+            f"order and distances mean nothing. They are explained as asked; {_better(owner)}",
+            ShearWarning,
+            stacklevel=level_of_caller(),
+        )
+
+    def call(*rows: Any) -> Any:
+        return _numbers(function(*rows), owner)
+
+    return call
+
+
+def _better(owner: Any) -> str:
+    """Return what to explain in place of an estimator's labels."""
+    has_scores = any(hasattr(owner, name) for name in ("predict_proba", "decision_function"))
+    if has_scores:
+        return "pass the model itself to explain its probabilities or scores"
+    if kind_of(owner) != "clusterer":
+        return f"try {_instead_of_classes(owner)}"
+    if hasattr(owner, "transform"):
+        return "pass model.transform to explain the distances to the clusters"
+    return "compare them with one label to explain who gets that label"
 
 
 # Frames

@@ -1,0 +1,739 @@
+"""Every estimator of scikit-learn and every objective of the boosters: our numbers are the model's own, or we say why not."""
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from sklearn.base import is_classifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import all_estimators
+
+from games import Floats
+from shearshap import Explainer, Explanation, InputError
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(60, 3))
+REAL = ROWS @ [1.0, -2.0, 0.5] + RNG.normal(size=60) / 4
+POSITIVE = np.exp(REAL / 4)
+COUNTS = POSITIVE.round()
+TWO = (REAL > 0).astype(int)
+THREE = np.digitize(REAL, [-1, 1])
+WORDS = np.array(["no", "maybe", "yes"])[THREE]
+LABELS = np.stack((TWO, ROWS[:, 1] > 0, ROWS[:, 2] > 0.3), axis=1).astype(int)
+GROUPS = np.repeat(np.arange(6), 10)
+
+SCALES = (None, "probability", "log-odds", "margin")
+
+
+def explained(model: Any, rows: Floats, scale: Any) -> Explanation:
+    """Explain three rows against one other; with so few players, exactly."""
+    answer = Explainer(model, rows[:1], scale=scale)(rows[10:13], budget=16)
+    assert answer.method == "exact"
+    assert np.abs(answer.gap).max() < 1e-4 * (1 + np.abs(answer.predictions).max())
+    return answer
+
+
+def log_odds(chances: Any) -> Floats:
+    clipped = np.clip(np.asarray(chances, dtype=float), 1e-7, 1 - 1e-7)
+    return np.asarray(np.log(clipped / (1 - clipped)))
+
+
+def agree(ours: Any, theirs: Any, tolerance: float = 1e-6) -> None:
+    theirs = np.asarray(theirs, dtype=float)
+    np.testing.assert_allclose(
+        np.reshape(ours, len(theirs) if theirs.size == len(theirs) else theirs.shape),
+        theirs.reshape(len(theirs)) if theirs.size == len(theirs) else theirs,
+        rtol=tolerance,
+        atol=tolerance,
+    )
+
+
+# scikit-learn
+
+ESTIMATORS = dict(all_estimators())
+
+#: None: every estimator is fitted and explained here, or refused by us.
+EXCLUDED: dict[str, str] = {}
+
+#: What the constructors of some estimators need, and what makes others fast.
+ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "AdaBoostClassifier": lambda: {"n_estimators": 3},
+    "AdaBoostRegressor": lambda: {"n_estimators": 3},
+    "BaggingClassifier": lambda: {"n_estimators": 3},
+    "BaggingRegressor": lambda: {"n_estimators": 3},
+    "BayesianGaussianMixture": lambda: {"n_components": 2},
+    "BisectingKMeans": lambda: {"n_clusters": 2},
+    "CCA": lambda: {"n_components": 1},
+    "ClassifierChain": lambda: {"estimator": LogisticRegression()},
+    "CalibratedClassifierCV": lambda: {"estimator": LinearSVC(), "cv": 2},
+    "ExtraTreesClassifier": lambda: {"n_estimators": 3},
+    "ExtraTreesRegressor": lambda: {"n_estimators": 3},
+    "FixedThresholdClassifier": lambda: {"estimator": LogisticRegression()},
+    "FrozenEstimator": lambda: {"estimator": LogisticRegression().fit(ROWS, TWO)},
+    "GaussianMixture": lambda: {"n_components": 2},
+    "GradientBoostingClassifier": lambda: {"n_estimators": 3},
+    "GradientBoostingRegressor": lambda: {"n_estimators": 3},
+    "GridSearchCV": lambda: {
+        "estimator": DecisionTreeClassifier(),
+        "param_grid": {"max_depth": [2]},
+        "cv": 2,
+    },
+    "HistGradientBoostingClassifier": lambda: {"max_iter": 3},
+    "HistGradientBoostingRegressor": lambda: {"max_iter": 3},
+    "IsolationForest": lambda: {"n_estimators": 5},
+    "KMeans": lambda: {"n_clusters": 2},
+    "LocalOutlierFactor": lambda: {"novelty": True},
+    "LogisticRegressionCV": lambda: {"Cs": 2, "cv": 2},
+    "MLPClassifier": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
+    "MLPRegressor": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
+    "MiniBatchKMeans": lambda: {"n_clusters": 2},
+    "MultiOutputClassifier": lambda: {"estimator": LogisticRegression()},
+    "MultiOutputRegressor": lambda: {"estimator": LinearRegression()},
+    "OneVsOneClassifier": lambda: {"estimator": LinearSVC()},
+    "OneVsRestClassifier": lambda: {"estimator": LogisticRegression()},
+    "OutputCodeClassifier": lambda: {"estimator": LogisticRegression()},
+    "PLSCanonical": lambda: {"n_components": 1},
+    "Pipeline": lambda: {"steps": [("last", LogisticRegression())]},
+    "RadiusNeighborsClassifier": lambda: {"radius": 9.0},
+    "RadiusNeighborsRegressor": lambda: {"radius": 9.0},
+    "RandomForestClassifier": lambda: {"n_estimators": 3},
+    "RandomForestRegressor": lambda: {"n_estimators": 3},
+    "RandomizedSearchCV": lambda: {
+        "estimator": LogisticRegression(),
+        "param_distributions": {"C": [1.0]},
+        "n_iter": 1,
+        "cv": 2,
+    },
+    "RFE": lambda: {"estimator": LogisticRegression()},
+    "RFECV": lambda: {"estimator": LogisticRegression(), "cv": 2},
+    "RegressorChain": lambda: {"estimator": LinearRegression()},
+    "SelfTrainingClassifier": lambda: {"estimator": LogisticRegression()},
+    "StackingClassifier": lambda: {"estimators": [("tree", DecisionTreeClassifier())], "cv": 2},
+    "StackingRegressor": lambda: {"estimators": [("tree", DecisionTreeRegressor())], "cv": 2},
+    "TheilSenRegressor": lambda: {"max_subpopulation": 50},
+    "TunedThresholdClassifierCV": lambda: {"estimator": LogisticRegression(), "cv": 2},
+    "VotingClassifier": lambda: {"estimators": [("bayes", GaussianNB())], "voting": "soft"},
+    "VotingRegressor": lambda: {"estimators": [("line", LinearRegression())]},
+    # those below are refused before they are fitted
+    "ColumnTransformer": lambda: {"transformers": []},
+    "FeatureUnion": lambda: {"transformer_list": []},
+    "SelectFromModel": lambda: {"estimator": LogisticRegression()},
+    "SequentialFeatureSelector": lambda: {"estimator": LogisticRegression()},
+    "SparseCoder": lambda: {"dictionary": np.eye(3)},
+}
+
+#: Estimators that need targets of another kind than most of their kind.
+TARGETS: dict[str, Any] = {
+    "CCA": np.stack((REAL, POSITIVE), axis=1),
+    "ClassifierChain": LABELS,
+    "FixedThresholdClassifier": TWO,
+    "GammaRegressor": POSITIVE,
+    "MultiOutputClassifier": LABELS,
+    "MultiOutputRegressor": np.stack((REAL, POSITIVE), axis=1),
+    "MultiTaskElasticNet": np.stack((REAL, POSITIVE), axis=1),
+    "MultiTaskElasticNetCV": np.stack((REAL, POSITIVE), axis=1),
+    "MultiTaskLasso": np.stack((REAL, POSITIVE), axis=1),
+    "MultiTaskLassoCV": np.stack((REAL, POSITIVE), axis=1),
+    "PLSCanonical": np.stack((REAL, POSITIVE), axis=1),
+    "PoissonRegressor": COUNTS,
+    "RegressorChain": np.stack((REAL, POSITIVE), axis=1),
+    "SelfTrainingClassifier": THREE,
+    "TunedThresholdClassifierCV": TWO,
+}
+
+#: Estimators whose rows are not just any numbers.
+INPUTS: dict[str, Floats] = {
+    "CategoricalNB": (np.abs(ROWS) > 1).astype(float),
+    "ComplementNB": np.abs(ROWS),
+    "IsotonicRegression": ROWS[:, :1],
+    "MultinomialNB": np.abs(ROWS),
+}
+
+CLUSTERERS = (
+    "AffinityPropagation",
+    "Birch",
+    "BisectingKMeans",
+    "KMeans",
+    "MeanShift",
+    "MiniBatchKMeans",
+)
+DETECTORS = (
+    "EllipticEnvelope",
+    "IsolationForest",
+    "LocalOutlierFactor",
+    "OneClassSVM",
+    "SGDOneClassSVM",
+)
+
+#: Those that are refused after they are fitted, and why.
+REFUSED = {
+    **dict.fromkeys(CLUSTERERS, "predicts the labels of clusters, which are not numbers; try .*"),
+    "OutputCodeClassifier": "predicts labels, which are not numbers, .*; try a function such as",
+    "BernoulliRBM": "cannot predict; .* or model.transform or model.score_samples itself",
+    "FactorAnalysis": "cannot predict; .* or model.transform or model.score_samples itself",
+    "PCA": "cannot predict; .* or model.transform or model.score_samples itself",
+}
+
+#: What is explained where scale is left out, of those without probabilities.
+BY_MARGINS = (
+    "LinearSVC",
+    "NuSVC",
+    "OneVsOneClassifier",
+    "PassiveAggressiveClassifier",
+    "Perceptron",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "SGDClassifier",
+    "SVC",
+    *DETECTORS,
+)
+
+PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
+
+
+def test_every_estimator_of_scikit_learn_is_in_the_zoo() -> None:
+    known = {*ARGUMENTS, *TARGETS, *INPUTS, *REFUSED, *BY_MARGINS, *EXCLUDED}
+    assert known <= set(ESTIMATORS)
+    assert len(ESTIMATORS) > 190
+
+
+@cache
+def fitted(name: str) -> Any:
+    """Return an estimator that is fitted; what it warns about while it is fitted is its own affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
+        usual = WORDS if is_classifier(model) else REAL
+        return model.fit(INPUTS.get(name, ROWS), TARGETS.get(name, usual))
+
+
+def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
+    """What the model itself says, on every scale it has."""
+    numbers: dict[str | None, Any] = {}
+    if hasattr(model, "decision_function"):
+        numbers["margin"] = model.decision_function(rows)
+    if hasattr(model, "predict_proba"):
+        chances = model.predict_proba(rows)
+        if name == "MultiOutputClassifier":
+            chances = np.stack([target[:, 1] for target in chances], axis=1)
+        return {
+            **numbers,
+            None: chances,
+            "probability": chances,
+            "log-odds": log_odds(chances),
+        }
+    if name in BY_MARGINS:
+        return {**numbers, None: numbers["margin"]}
+    method = model.score_samples if name == "KernelDensity" else model.predict
+    return {None: method(rows)}
+
+
+def is_predictor(name: str) -> bool:
+    if name == "FrozenEstimator":  # it has the methods of what it freezes
+        return True
+    return any(hasattr(ESTIMATORS[name], method) for method in PREDICTIONS)
+
+
+PREDICTORS = [name for name in ESTIMATORS if is_predictor(name) and name not in REFUSED]
+WITHOUT_PREDICTION = [name for name in ESTIMATORS if not is_predictor(name)]
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_what_is_explained_is_what_the_estimator_says(name: str) -> None:
+    model = fitted(name)
+    rows = INPUTS.get(name, ROWS)
+    own = own_numbers(name, model, rows[10:13])
+
+    for scale in SCALES:
+        if scale in own:
+            agree(explained(model, rows, scale).predictions, own[scale], 1e-9)
+            continue
+        with pytest.raises(InputError, match=f"scale={scale!r}: {name} has no .*; "):
+            explained(model, rows, scale)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_labels_are_refused_with_the_reason(name: str) -> None:
+    model = fitted(name)
+    for scale in SCALES:
+        with pytest.raises(InputError, match=f"model: (a )?{name} {REFUSED[name]}"):
+            explained(model, ROWS, scale)
+
+
+@pytest.mark.parametrize("name", WITHOUT_PREDICTION)
+def test_what_cannot_predict_is_refused(name: str) -> None:
+    model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
+    with pytest.raises(InputError, match=f"model: a {name} cannot predict[;:] "):
+        explained(model, ROWS, None)
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_names_of_classes(name: str) -> None:
+    model = fitted(name)
+    names = explained(model, INPUTS.get(name, ROWS), None).output_names
+    if name in ("ClassifierChain", "MultiOutputClassifier"):
+        assert names == ["label 0", "label 1", "label 2"]
+    elif name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV", "FrozenEstimator"):
+        assert names == ["0", "1"]
+    elif name == "SelfTrainingClassifier":
+        assert names == ["0", "1", "2"]
+    elif hasattr(model, "classes_"):
+        assert names == ["maybe", "no", "yes"]
+    elif name in ("GaussianMixture", "BayesianGaussianMixture"):
+        assert names == ["component 0", "component 1"]
+    else:
+        assert names[0].startswith("output")
+
+
+# Boosters
+
+
+QUIET_TREES: dict[str, Any] = {"n_estimators": 4, "max_depth": 2, "n_jobs": 1}
+
+
+def logistic(truth: Floats, margins: Floats) -> tuple[Floats, Floats]:
+    """An objective of one's own: gradient and curvature of the logistic loss."""
+    chances = 1 / (1 + np.exp(-margins))
+    return chances - truth, chances * (1 - chances)
+
+
+def squares(truth: Floats, margins: Floats) -> tuple[Floats, Floats]:
+    return margins - truth, np.ones_like(margins)
+
+
+#: Numbers of a scale: a probability, a prediction, a margin; or the text of a refusal.
+Claims = dict[str | None, str]
+
+CHANCES: Claims = {
+    None: "chances",
+    "probability": "chances",
+    "log-odds": "log-odds of chances",
+    "margin": "margin",
+}
+#: Classifiers of labels, or of margins, whose probabilities are known all the same.
+MARGINS: Claims = {
+    None: "margin",
+    "probability": "chances",
+    "log-odds": "log-odds of chances",
+    "margin": "margin",
+}
+PREDICTS: Claims = {
+    None: "prediction",
+    "probability": "!is not a classifier and has no probabilities",
+    "log-odds": "!is not a classifier and has no probabilities",
+    "margin": "margin",
+}
+
+
+def scores(reason: str) -> Claims:
+    """The claims of one that has margins, and for this reason no probabilities."""
+    refusal = f"!has no probabilities, as .*{reason}"
+    return {None: "margin", "probability": refusal, "log-odds": refusal, "margin": "margin"}
+
+
+def check(model: Any, claims: Claims, own: Callable[[str], Any], tolerance: float) -> None:
+    for scale in SCALES:
+        claim = claims[scale]
+        if claim.startswith("!"):
+            with pytest.raises(InputError, match=f"scale='{scale}': this .*{claim[1:]}"):
+                explained(model, ROWS, scale)
+        elif claim == "log-odds of chances":
+            ours = explained(model, ROWS, scale).predictions
+            agree(ours, log_odds(own("chances")), 100 * tolerance)
+        else:
+            agree(explained(model, ROWS, scale).predictions, own(claim), tolerance)
+
+
+def both(second: Floats) -> Floats:
+    return np.stack((1 - second, second), axis=1)
+
+
+# XGBoost
+
+
+def xgboost_own(model: Any, claim: str) -> Any:
+    few = ROWS[10:13]
+    rows = xgboost.DMatrix(few) if isinstance(model, xgboost.Booster) else few
+    if claim == "margin":
+        return model.predict(rows, output_margin=True)
+    if claim == "chances" and hasattr(model, "predict_proba"):
+        return model.predict_proba(rows)
+    return model.predict(rows)
+
+
+def xgb(kind: Any, target: Any, **options: Any) -> Any:
+    return kind(**{**QUIET_TREES, **options}).fit(ROWS, target)
+
+
+def xgb_booster(target: Any, **options: Any) -> Any:
+    objective = options.pop("obj", None)
+    return xgboost.train(
+        {"nthread": 1, "max_depth": 2, **options}, xgboost.DMatrix(ROWS, target), 4, obj=objective
+    )
+
+
+def xgb_aft() -> Any:
+    matrix = xgboost.DMatrix(ROWS)
+    matrix.set_float_info("label_lower_bound", POSITIVE)
+    matrix.set_float_info("label_upper_bound", POSITIVE)
+    return xgboost.train({"objective": "survival:aft", "nthread": 1}, matrix, 4)
+
+
+def xgb_early(*, bare: bool) -> Any:
+    model = xgboost.XGBClassifier(
+        n_estimators=60, early_stopping_rounds=2, learning_rate=0.9, n_jobs=1
+    )
+    model.fit(ROWS[:30], TWO[:30], eval_set=[(ROWS[30:], TWO[30:])], verbose=False)
+    assert model.best_iteration < model.get_booster().num_boosted_rounds() - 1
+    return model.get_booster() if bare else model
+
+
+Classifier = xgboost.XGBClassifier
+Regressor = xgboost.XGBRegressor
+PAIR = np.stack((REAL, POSITIVE), axis=1)
+
+XGBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
+    "two classes": (lambda: xgb(Classifier, TWO), CHANCES),
+    "three classes": (lambda: xgb(Classifier, THREE), CHANCES),
+    "softmax": (lambda: xgb(Classifier, THREE, objective="multi:softmax"), CHANCES),
+    "random forest": (lambda: xgb(xgboost.XGBRFClassifier, TWO), CHANCES),
+    "random forest of numbers": (lambda: xgb(xgboost.XGBRFRegressor, REAL), PREDICTS),
+    "labels": (lambda: xgb(Classifier, LABELS), CHANCES),
+    "two labels": (lambda: xgb(Classifier, LABELS[:, :2]), CHANCES),
+    "labels by one tree": (
+        lambda: xgb(Classifier, LABELS, multi_strategy="multi_output_tree"),
+        CHANCES,
+    ),
+    "dart": (lambda: xgb(Classifier, TWO, booster="dart", rate_drop=0.5), CHANCES),
+    "linear": (lambda: xgb(Classifier, THREE, booster="gblinear", max_depth=None), CHANCES),
+    "base score": (lambda: xgb(Classifier, TWO, base_score=0.2), CHANCES),
+    "parallel trees": (lambda: xgb(Classifier, TWO, num_parallel_tree=3, subsample=0.5), CHANCES),
+    "early stopping": (lambda: xgb_early(bare=False), CHANCES),
+    "logistic of one's own": (lambda: xgb(Classifier, TWO, objective=logistic), CHANCES),
+    "squares for classes": (lambda: xgb(Classifier, TWO, objective="reg:squarederror"), CHANCES),
+    "hinge": (lambda: xgb(Classifier, TWO, objective="binary:hinge"), scores("hinge")),
+    "regressor of hinge": (lambda: xgb(Regressor, TWO, objective="binary:hinge"), scores("hinge")),
+    "regressor of chances": (lambda: xgb(Regressor, TWO, objective="binary:logistic"), CHANCES),
+    "regressor of labels": (lambda: xgb(Regressor, LABELS, objective="binary:logistic"), CHANCES),
+    "logistic regressor": (lambda: xgb(Regressor, TWO, objective="reg:logistic"), CHANCES),
+    "regressor of classes": (
+        lambda: xgb(Regressor, THREE, objective="multi:softprob", num_class=3),
+        CHANCES,
+    ),
+    "regressor": (lambda: xgb(Regressor, REAL), PREDICTS),
+    "two numbers": (lambda: xgb(Regressor, PAIR), PREDICTS),
+    "two numbers by one tree": (
+        lambda: xgb(Regressor, PAIR, multi_strategy="multi_output_tree"),
+        PREDICTS,
+    ),
+    "counts": (lambda: xgb(Regressor, COUNTS, objective="count:poisson"), PREDICTS),
+    "gamma": (lambda: xgb(Regressor, POSITIVE, objective="reg:gamma"), PREDICTS),
+    "tweedie": (lambda: xgb(Regressor, POSITIVE, objective="reg:tweedie"), PREDICTS),
+    "cox": (lambda: xgb(Regressor, POSITIVE, objective="survival:cox"), PREDICTS),
+    "aft": (xgb_aft, PREDICTS),
+    "quantiles": (
+        lambda: xgb(Regressor, REAL, objective="reg:quantileerror", quantile_alpha=[0.1, 0.5, 0.9]),
+        PREDICTS,
+    ),
+    "squares of one's own": (lambda: xgb(Regressor, REAL, objective=squares), PREDICTS),
+    "ranker": (
+        lambda: xgboost.XGBRanker(**QUIET_TREES).fit(ROWS, COUNTS.astype(int), qid=GROUPS),
+        PREDICTS,
+    ),
+    "booster": (lambda: xgb_booster(TWO, objective="binary:logistic"), CHANCES),
+    "booster of classes": (
+        lambda: xgb_booster(THREE, objective="multi:softprob", num_class=3),
+        CHANCES,
+    ),
+    "booster of labels": (lambda: xgb_booster(LABELS, objective="binary:logistic"), CHANCES),
+    "booster of hinge": (lambda: xgb_booster(TWO, objective="binary:hinge"), scores("hinge")),
+    "booster of one's own": (
+        lambda: xgb_booster(TWO, obj=lambda m, d: logistic(d.get_label(), m)),
+        PREDICTS,
+    ),
+    "booster of numbers": (lambda: xgb_booster(REAL), PREDICTS),
+    "booster stopped early": (lambda: xgb_early(bare=True), CHANCES),
+}
+
+
+@pytest.mark.parametrize("case", XGBOOST)
+def test_xgboost(case: str) -> None:
+    make, claims = XGBOOST[case]
+    model = make()
+    check(model, claims, lambda claim: xgboost_own(model, claim), 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor", "booster"])
+def test_xgboost_objectives_that_answer_by_margins_or_labels(kind: str) -> None:
+    """For binary:logitraw and multi:softmax the library gives no probabilities, but margins that define them."""
+    make = {
+        "classifier": lambda *args, **options: xgb(Classifier, *args, **options),
+        "regressor": lambda *args, **options: xgb(Regressor, *args, **options),
+        "booster": xgb_booster,
+    }[kind]
+    raw = make(TWO, objective="binary:logitraw")
+    margins = xgboost_own(raw, "margin")
+    chances = 1 / (1 + np.exp(-margins))
+    has_classes = kind == "classifier"
+    agree(explained(raw, ROWS, None).predictions, margins, 1e-5)
+    agree(explained(raw, ROWS, "margin").predictions, margins, 1e-5)
+    wanted = both(chances) if has_classes else chances
+    agree(explained(raw, ROWS, "probability").predictions, wanted, 1e-5)
+    agree(explained(raw, ROWS, "log-odds").predictions, log_odds(wanted), 1e-4)
+
+    if has_classes:
+        return
+    labels = make(THREE, objective="multi:softmax", num_class=3)
+    margins = xgboost_own(labels, "margin")
+    chances = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    agree(explained(labels, ROWS, None).predictions, margins, 1e-5)
+    agree(explained(labels, ROWS, "probability").predictions, chances, 1e-5)
+    agree(explained(labels, ROWS, "log-odds").predictions, log_odds(chances), 1e-4)
+    np.testing.assert_array_equal(chances.argmax(axis=1), xgboost_own(labels, "prediction"))
+
+
+# LightGBM
+
+
+LIGHT: dict[str, Any] = {"n_estimators": 4, "n_jobs": 1, "verbose": -1, "min_child_samples": 5}
+FOREST: dict[str, Any] = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}
+
+
+def lightgbm_own(model: Any, claim: str) -> Any:
+    few = ROWS[10:13]
+    if claim == "margin":
+        return model.predict(few, raw_score=True)
+    if claim == "chances" and hasattr(model, "predict_proba"):
+        return model.predict_proba(few)
+    return model.predict(few)
+
+
+def light(kind: Any, target: Any, **options: Any) -> Any:
+    return kind(**{**LIGHT, **options}).fit(ROWS, target)
+
+
+def light_booster(target: Any, **options: Any) -> Any:
+    settings = {"verbose": -1, "min_data_in_leaf": 5, "num_threads": 1, **options}
+    return lightgbm.train(settings, lightgbm.Dataset(ROWS, target), 4)
+
+
+def light_early(*, bare: bool) -> Any:
+    model = lightgbm.LGBMClassifier(**{**LIGHT, "n_estimators": 60, "learning_rate": 0.9})
+    model.fit(
+        ROWS[:30],
+        TWO[:30],
+        eval_X=ROWS[30:],
+        eval_y=TWO[30:],
+        callbacks=[lightgbm.early_stopping(3, verbose=False)],
+    )
+    assert model.best_iteration_ < 60
+    return model.booster_ if bare else model
+
+
+LgbmC = lightgbm.LGBMClassifier
+LgbmR = lightgbm.LGBMRegressor
+LAMBDA: Claims = {**scores("cross_entropy_lambda"), None: "prediction"}
+
+LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
+    "two classes": (lambda: light(LgbmC, TWO), CHANCES),
+    "three classes": (lambda: light(LgbmC, THREE), CHANCES),
+    "one against all": (lambda: light(LgbmC, THREE, objective="multiclassova"), CHANCES),
+    "steep, one against all": (
+        lambda: light(LgbmC, THREE, objective="multiclassova", sigmoid=2.0),
+        CHANCES,
+    ),
+    "steep": (lambda: light(LgbmC, TWO, sigmoid=2.0), CHANCES),
+    "cross-entropy": (lambda: light(LgbmC, TWO, objective="cross_entropy"), CHANCES),
+    "random forest": (lambda: light(LgbmC, TWO, **FOREST), CHANCES),
+    "random forest of three": (lambda: light(LgbmC, THREE, **FOREST), CHANCES),
+    "random forest of numbers": (lambda: light(LgbmR, REAL, **FOREST), PREDICTS),
+    "dart": (lambda: light(LgbmC, TWO, boosting_type="dart"), CHANCES),
+    "goss": (lambda: light(LgbmC, TWO, data_sample_strategy="goss"), CHANCES),
+    "linear trees": (lambda: light(LgbmC, TWO, linear_tree=True), CHANCES),
+    "early stopping": (lambda: light_early(bare=False), CHANCES),
+    "squares for classes": (lambda: light(LgbmC, TWO, objective="regression"), CHANCES),
+    "logistic of one's own": (
+        lambda: light(LgbmC, TWO, objective=logistic),
+        scores("objective of your own"),
+    ),
+    "lambda": (lambda: light(LgbmR, TWO, objective="cross_entropy_lambda"), LAMBDA),
+    "regressor of chances": (lambda: light(LgbmR, TWO, objective="binary"), CHANCES),
+    "regressor of cross-entropy": (lambda: light(LgbmR, TWO, objective="cross_entropy"), CHANCES),
+    "regressor of classes": (
+        lambda: light(LgbmR, THREE, objective="multiclass", num_class=3),
+        CHANCES,
+    ),
+    "regressor of forests": (lambda: light(LgbmR, TWO, objective="binary", **FOREST), CHANCES),
+    "regressor": (lambda: light(LgbmR, REAL), PREDICTS),
+    "counts": (lambda: light(LgbmR, COUNTS, objective="poisson"), PREDICTS),
+    "gamma": (lambda: light(LgbmR, POSITIVE, objective="gamma"), PREDICTS),
+    "tweedie": (lambda: light(LgbmR, POSITIVE, objective="tweedie"), PREDICTS),
+    "quantile": (lambda: light(LgbmR, REAL, objective="quantile", alpha=0.9), PREDICTS),
+    "square roots": (lambda: light(LgbmR, REAL, reg_sqrt=True), PREDICTS),
+    "squares of one's own": (lambda: light(LgbmR, REAL, objective=squares), PREDICTS),
+    "ranker": (
+        lambda: lightgbm.LGBMRanker(**LIGHT).fit(ROWS, COUNTS.astype(int), group=[10] * 6),
+        PREDICTS,
+    ),
+    "booster": (lambda: light_booster(TWO, objective="binary"), CHANCES),
+    "booster of classes": (
+        lambda: light_booster(THREE, objective="multiclassova", num_class=3),
+        CHANCES,
+    ),
+    "booster of forests": (
+        lambda: light_booster(
+            TWO, objective="binary", boosting="rf", bagging_freq=1, bagging_fraction=0.7
+        ),
+        CHANCES,
+    ),
+    "booster of lambda": (lambda: light_booster(TWO, objective="cross_entropy_lambda"), LAMBDA),
+    "booster of one's own": (
+        lambda: light_booster(TWO, objective=lambda m, d: logistic(d.get_label(), m)),
+        PREDICTS,
+    ),
+    "booster stopped early": (lambda: light_early(bare=True), CHANCES),
+}
+
+
+@pytest.mark.parametrize("case", LIGHTGBM)
+def test_lightgbm(case: str) -> None:
+    make, claims = LIGHTGBM[case]
+    model = make()
+    check(model, claims, lambda claim: lightgbm_own(model, claim), 1e-9)
+
+
+def test_the_intensity_of_a_lightgbm_classifier_is_one_number() -> None:
+    """Its predict_proba is 1 - x and x for an x that may exceed 1."""
+    model = light(LgbmC, TWO, objective="cross_entropy_lambda")
+    agree(explained(model, ROWS, None).predictions, model.predict_proba(ROWS[10:13])[:, 1])
+    agree(explained(model, ROWS, "margin").predictions, lightgbm_own(model, "margin"))
+    for scale in ("probability", "log-odds"):
+        with pytest.raises(InputError, match=r"predicts log\(1 \+ exp\(margin\)\), which may exc"):
+            explained(model, ROWS, scale)
+
+
+# CatBoost
+
+
+CAT: dict[str, Any] = {
+    "iterations": 4,
+    "depth": 2,
+    "thread_count": 1,
+    "verbose": 0,
+    "allow_writing_files": False,
+}
+
+
+def catboost_own(model: Any, claim: str) -> Any:
+    few = ROWS[10:13]
+    if claim == "prediction" or (claim == "margin" and isinstance(model, catboost.CatBoostRanker)):
+        return model.predict(few)
+    kind = "RawFormulaVal" if claim == "margin" else "Probability"
+    return model.predict(few, prediction_type=kind)
+
+
+def cat(kind: Any, target: Any, **options: Any) -> Any:
+    settings = {**CAT, **options}
+    model = kind(settings) if kind is catboost.CatBoost else kind(**settings)
+    return model.fit(ROWS, target)
+
+
+def cat_sum(target: Any, **options: Any) -> Any:
+    kind = catboost.CatBoostRegressor if target is REAL else catboost.CatBoostClassifier
+    return catboost.sum_models(
+        [cat(kind, target, random_seed=seed, **options) for seed in (0, 1)], weights=[0.5, 0.5]
+    )
+
+
+CatC = catboost.CatBoostClassifier
+CatR = catboost.CatBoostRegressor
+
+CATBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
+    "two classes": (lambda: cat(CatC, TWO), CHANCES),
+    "three classes": (lambda: cat(CatC, THREE), CHANCES),
+    "one against all": (lambda: cat(CatC, THREE, loss_function="MultiClassOneVsAll"), CHANCES),
+    "cross-entropy": (lambda: cat(CatC, TWO, loss_function="CrossEntropy"), CHANCES),
+    "labels": (lambda: cat(CatC, LABELS, loss_function="MultiLogloss"), CHANCES),
+    "two labels": (lambda: cat(CatC, LABELS[:, :2], loss_function="MultiLogloss"), CHANCES),
+    "soft labels": (lambda: cat(CatC, LABELS, loss_function="MultiCrossEntropy"), CHANCES),
+    "plain": (lambda: cat(catboost.CatBoost, TWO, loss_function="Logloss"), CHANCES),
+    "plain of classes": (
+        lambda: cat(catboost.CatBoost, THREE, loss_function="MultiClass"),
+        CHANCES,
+    ),
+    "sum": (lambda: cat_sum(TWO), CHANCES),
+    "sum of three classes": (lambda: cat_sum(THREE), CHANCES),
+    "sum of labels": (lambda: cat_sum(LABELS, loss_function="MultiLogloss"), CHANCES),
+    "sum of numbers": (lambda: cat_sum(REAL), PREDICTS),
+    "regressor": (lambda: cat(CatR, REAL), PREDICTS),
+    "two numbers": (lambda: cat(CatR, PAIR, loss_function="MultiRMSE"), PREDICTS),
+    "uncertainty": (lambda: cat(CatR, REAL, loss_function="RMSEWithUncertainty"), PREDICTS),
+    "counts": (lambda: cat(CatR, COUNTS, loss_function="Poisson"), PREDICTS),
+    "plain counts": (lambda: cat(catboost.CatBoost, COUNTS, loss_function="Poisson"), PREDICTS),
+    "tweedie": (
+        lambda: cat(CatR, POSITIVE, loss_function="Tweedie:variance_power=1.5"),
+        PREDICTS,
+    ),
+    "quantile": (lambda: cat(CatR, REAL, loss_function="Quantile:alpha=0.9"), PREDICTS),
+    "quantiles": (
+        lambda: cat(CatR, REAL, loss_function="MultiQuantile:alpha=0.1,0.5,0.9"),
+        PREDICTS,
+    ),
+    "ranker": (
+        lambda: catboost.CatBoostRanker(**CAT).fit(ROWS, COUNTS, group_id=GROUPS),
+        PREDICTS,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CATBOOST)
+def test_catboost(case: str) -> None:
+    make, claims = CATBOOST[case]
+    model = make()
+    check(model, claims, lambda claim: catboost_own(model, claim), 1e-9)
+
+
+@pytest.mark.parametrize("suffix", ["cbm", "json", "onnx"])
+def test_catboost_models_read_from_files(suffix: str, tmp_path: Any) -> None:
+    path = tmp_path / f"model.{suffix}"
+    cat(CatC, TWO).save_model(path, format=suffix)
+    for kind in (catboost.CatBoost, CatC, CatR):
+        model = kind().load_model(path, format=suffix)
+        check(model, CHANCES, lambda claim, model=model: catboost_own(model, claim), 1e-6)
+
+
+def test_a_catboost_classifier_that_knows_no_classes(tmp_path: Any) -> None:
+    cat(CatR, REAL).save_model(tmp_path / "numbers.cbm")
+    model = CatC().load_model(tmp_path / "numbers.cbm")
+    check(model, scores("it knows no classes"), lambda claim: catboost_own(model, claim), 1e-9)
+
+
+def test_names_of_boosters() -> None:
+    words = np.array(["no", "yes"])[TWO]
+    for model in (light(LgbmC, words), cat(CatC, words)):
+        assert explained(model, ROWS, None).output_names == ["no", "yes"]
+        assert explained(model, ROWS, "log-odds").output_names == ["no", "yes"]
+        assert explained(model, ROWS, "margin").output_names == ["yes"]
+
+    labels = ["label 0", "label 1", "label 2"]
+    two_labels = xgb(Classifier, LABELS[:, :2])
+    for scale in SCALES:
+        assert explained(xgb(Classifier, LABELS), ROWS, scale).output_names == labels
+        assert explained(two_labels, ROWS, scale).output_names == labels[:2]
+    soft = cat(CatC, LABELS, loss_function="MultiLogloss")
+    assert explained(soft, ROWS, None).output_names == labels
+
+    assert explained(xgb(Classifier, TWO, objective="binary:hinge"), ROWS, None).output_names == [
+        "1"
+    ]
+    uncertain = cat(CatR, REAL, loss_function="RMSEWithUncertainty")
+    assert explained(uncertain, ROWS, None).output_names == ["mean", "variance"]
