@@ -27,7 +27,12 @@ class MethodError(ShearError, ValueError):
 
 
 class BudgetError(ShearError, ValueError):
-    """The budget is not a positive integer, too small for the method, or too large to hold."""
+    """The budget is not a positive integer, too small for the method, or too large to hold.
+
+    Where it is too small or too large, `nearest` is the nearest budget that is not.
+    """
+
+    nearest: int | None = None
 
 
 class ModelError(ShearError, RuntimeError):
