@@ -65,4 +65,6 @@ def level_of_caller() -> int:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("shearshap.")
+    """Return whether a frame is this package's, or stands between two of them."""
+    module = str(frame.f_globals.get("__name__"))
+    return module.startswith(("shearshap.", "captum.log.")) or module == "contextlib"

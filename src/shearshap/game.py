@@ -105,6 +105,7 @@ class ModelGame:
     advance: Callable[[int], object] = lambda _evaluations: None
     finite: bool = True  #: whether all inputs are finite: only then can they be mixed by numbers
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
+    weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -180,7 +181,13 @@ class ModelGame:
     ) -> Tensor:
         """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
         answer = self._answer(model, points, shape)
-        return _with_outputs(answer).mean(dim=2)
+        return self._mean(_with_outputs(answer))
+
+    def _mean(self, outputs: Tensor) -> Tensor:
+        """Return outputs (r, c, b, k) averaged over the background rows, (r, c, k)."""
+        if self.weights is None:
+            return outputs.mean(dim=2)
+        return torch.einsum("rcbk,b->rck", outputs, self.weights.to(outputs))
 
     def _values(self, coalitions: Tensor) -> Ends:
         """Return the values (r, c, k) of coalitions (r or 1, c, p), and whether k is an axis."""
@@ -198,7 +205,7 @@ class ModelGame:
 
         single = outputs.ndim == 3
         table = _with_outputs(outputs)
-        values = table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
+        values = self._mean(table) if self.cost > 1 else table[:, :, 0]
         check_values(values, coalitions, self.place)
         return Ends(values, single)
 

@@ -6,6 +6,7 @@ several.py     a tuple of inputs, side by side in one tensor
 
 players.py     who owns which inputs
 background.py  what an absent player is replaced with
+foreign.py     backgrounds that shap makes
 display.py     what the players' inputs are, for people
 index.py       the rows' labels
 """
@@ -62,6 +63,7 @@ def encode(
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
         inputs = _encode_one(rows, parsed, groups, model)
+        inputs = replace(inputs, weights=parsed.weights)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)

@@ -25,6 +25,8 @@ class Inputs:
     index: NDArray[Any]  #: (r,) the rows' labels
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
+    #: (b,) of the background rows, with the sum 1; None: they count equally
+    weights: NDArray[np.float64] | None = None
 
     @property
     def players(self) -> int:

@@ -179,7 +179,13 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
     backgrounds = []
     for table, part in zip(tables, parts, strict=True):
         own_players = np.arange(table[0].numel())
-        absent = background_rows(parse_background(part, argument), table, own_players)
+        parsed = parse_background(part, argument)
+        if parsed.weights is not None:
+            raise InputError(
+                f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
+                "have; pass a sample of rows"
+            )
+        absent = background_rows(parsed, table, own_players)
         if not table.is_floating_point():
             check_whole(absent, table.dtype, argument)
         backgrounds.append(absent.reshape(-1, *table.shape[1:]))

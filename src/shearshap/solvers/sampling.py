@@ -115,7 +115,12 @@ def _game(
         Batch(size),
         advance,
         finite=_finite(predict, inputs),
+        weights=_weights(inputs),
     )
+
+
+def _weights(inputs: Inputs) -> torch.Tensor | None:
+    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
 
 
 def _finite(predict: Predictor, inputs: Inputs) -> bool:
