@@ -1,7 +1,9 @@
 """`shearshap.interop.captum.Shapley` against captum's own Shapley values, through captum's own tools."""
 
+import contextlib
 import importlib
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from games import network
-from shearshap import METHODS, InputError, Kriging, ModelError, explain
+from shearshap import METHODS, InputError, Kriging, ModelError, ShearWarning, explain
 
 captum = pytest.importorskip("captum", reason="the peers extra is not installed")
 
-from captum.attr import NoiseTunnel, ShapleyValues  # noqa: E402
+from captum.attr import KernelShap, NoiseTunnel, ShapleyValues  # noqa: E402
 from captum.metrics import infidelity, sensitivity_max  # noqa: E402
 
 from shearshap.interop.captum import Shapley  # noqa: E402
@@ -380,14 +382,17 @@ def test_the_delta_of_several_outputs_and_inputs() -> None:
         ({"inputs": (rows(2, 4), rows(3, 4))}, r"inputs: wanted tensors of the same number of rows, got shapes \(2, 4\), \(3, 4\)"),
         ({"baselines": rows(2, 4)}, r"baselines: wanted a number, or a tensor of shape \(3, 4\) or \(1, 4\), got shape \(2, 4\)"),
         ({"baselines": (0, 0)}, "baselines: wanted one for each of the 1 tensors in inputs, got 2"),
-        ({"feature_mask": torch.zeros(1, 4)}, r"feature_mask: wanted integers of shape \(1, 4\) or \(3, 4\), got torch.float32 of shape \(1, 4\)"),
+        ({"feature_mask": torch.full((1, 4), 0.5)}, r"feature_mask: wanted integers of shape \(1, 4\) or \(3, 4\), got torch.float32 of shape \(1, 4\) with fractions"),
+        ({"feature_mask": torch.full((1, 4), torch.inf)}, "got torch.float32 of shape .* with fractions"),
         ({"feature_mask": torch.zeros(5, dtype=torch.int64)}, r"or \(3, 4\), got torch.int64 of shape \(5,\)"),
         ({"feature_mask": "01"}, r"or \(3, 4\), got str"),
         ({"target": 7}, r"target: index 7 is out of bounds .*; the model's output has shape \(\d+, 2\)"),
         ({"target": [0, 1]}, r"target: wanted None, an index, .* of 3, one for each row; got \[0, 1\]"),
         ({"target": "cat"}, "target: wanted None, an index.*; got 'cat'"),
         ({"target": torch.tensor(0.5)}, "target: wanted None, an index.*; got 0.5"),
-        ({"additional_forward_args": rows(2)}, r"additional_forward_args: wanted tensors with an entry for each of 3 rows, got shape \(2,\)"),
+        ({"perturbations_per_eval": 0}, "perturbations_per_eval: wanted a positive integer, got 0"),
+        ({"inputs": rows(3, 0)}, r"inputs: there is nothing to explain in tensors of shape \(3, 0\)"),
+        ({"inputs": rows(0, 4)}, r"inputs: there is nothing to explain in tensors of shape \(0, 4\)"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(options: dict[str, Any], says: str) -> None:
@@ -403,14 +408,275 @@ def test_integers_need_whole_baselines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "came"), [(lambda x: x.sum(), r"shape \(\)"), (lambda _: [1.0], "list")]
-)
-def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any], came: str) -> None:
-    with pytest.raises(
-        ModelError,
-        match=f"forward_func: wanted a tensor with an output for each of 6 rows, got {came}",
-    ):
+    ("answer", "says"),
+    [
+        (lambda x: x[0, :3], r"an output for each of 6 rows, or one number for all of them, got shape \(3,\)"),
+        (lambda _: [1.0], "wanted a tensor or a number, got list"),
+    ],
+)  # fmt: skip
+def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any], says: str) -> None:
+    with pytest.raises(ModelError, match=f"forward_func: .*{says}"):
         Shapley(answer).attribute(rows(3, 4), n_samples=16)
+
+
+# captum's conventions
+
+
+@pytest.mark.parametrize("method", ["auto", "shear", "exact", "kernel-paired", Kriging()], ids=str)
+@pytest.mark.parametrize("n_samples", [1, 2, 3, 7, 14, 25])
+def test_any_number_of_samples_is_kept(method: Any, n_samples: int) -> None:
+    """Whatever the method needs: the samples are not exceeded, and the values add up."""
+    net, x = Counted(network(8)), rows(3, 8)
+    with (
+        pytest.warns(ShearWarning, match=r"needs at least \d+ evaluations a row for 8 players, got")
+        if n_samples < 15 or method in ("shear", "exact")
+        else contextlib.nullcontext()
+    ):
+        values = Shapley(net, method).attribute(x, 0.5, target=1, n_samples=n_samples)
+    assert net.count <= 3 * max(n_samples, 2)
+    change = (net(x) - net(torch.full_like(x, 0.5)))[:, 1].detach()
+    torch.testing.assert_close(values.sum(dim=1), change, atol=1e-9, rtol=0)
+
+
+def test_few_samples_are_a_permutation_of_blocks() -> None:
+    """On an additive model, every player has the mean of its block."""
+    weight = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0], dtype=torch.float64)
+    x = torch.ones(1, 5, dtype=torch.float64)
+    with pytest.warns(
+        ShearWarning,
+        match="leverage needs at least 10 evaluations a row for 5 players, got 3; a permutation "
+        "of blocks took its place, with 3 evaluations",
+    ):
+        values = Shapley(lambda x: x @ weight).attribute(x, n_samples=3)[0]
+    sizes = {float(value): int((values == value).sum()) for value in values}
+    assert sorted(sizes.values()) == [2, 3]
+    for value, size in sizes.items():
+        assert float(weight[values == value].sum()) == pytest.approx(value * size)
+    with pytest.warns(ShearWarning, match="with 6 evaluations"):
+        whole = Shapley(lambda x: x @ weight).attribute(x, n_samples=9)[0]
+    torch.testing.assert_close(whole, weight)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_default_budget_is_enough_for_every_method(method: str) -> None:
+    net, x = network(3), rows(2, 3)
+    values = Shapley(net, method).attribute(x, target=1)
+    sampled = method == "kernel-welford"  # it never lists all coalitions
+    atol = 0.5 if sampled else 0.02
+    torch.testing.assert_close(values.float(), theirs(net, x, target=1), atol=atol, rtol=0)
+
+
+def one_number(x: Tensor) -> Tensor:
+    """A loss of all rows together."""
+    return (x[:, 0] * x[:, 1] + x[:, 2].square() * x[:, 3]).sum().square()
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        one_number,
+        lambda x: one_number(x).reshape(1),
+        lambda x: one_number(x).item(),
+        lambda x: round(1e6 * one_number(x).item()),
+    ],
+    ids=["no axis", "one entry", "float", "int"],
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_number_for_all_rows(forward: Callable[[Tensor], Any], count: int) -> None:
+    x, baselines = rows(count, 4), rows(count, 4, seed=1)
+    for options in ({}, {"feature_mask": torch.tensor([[0, 0, 1, 2]])}):
+        ours = Shapley(forward).attribute(x, baselines, **options)
+        assert ours.shape == (1, 4)
+        assert_same(ours, theirs(forward, x, baselines=baselines, **options))
+
+
+def test_a_loss_that_knows_its_rows() -> None:
+    """It fails on any other number of rows than its own."""
+    net, x, labels = network(4, outputs=3), rows(3, 4), torch.tensor([0, 2, 1])
+
+    def loss(x: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(net(x), labels)
+
+    assert_same(Shapley(loss).attribute(x), theirs(loss, x))
+
+
+def test_one_number_for_all_rows_of_several_inputs_with_arguments() -> None:
+    inputs = (rows(3, 2), torch.tensor([[1, 2], [3, 6], [0, 5]]), rows(3, 0))
+    weights = torch.tensor([1.0, 2.0, 3.0])
+
+    def forward(x: Tensor, tokens: Tensor, empty: Tensor, weights: Tensor, power: int) -> Tensor:
+        assert x.dtype == torch.float64
+        assert tokens.dtype == torch.int64
+        assert empty.shape == (len(x), 0)
+        return (weights * (x.sum(dim=1) * tokens.prod(dim=1))).sum() ** power
+
+    options: dict[str, Any] = {"additional_forward_args": (weights, 2)}
+    ours = Shapley(forward).attribute(inputs, **options)
+    assert [tuple(part.shape) for part in ours] == [(1, 2), (1, 2), (1, 0)]
+    assert_same(ours, theirs(forward, inputs, **options))
+
+
+def test_one_number_for_all_rows_has_a_delta_a_budget_and_players_without_a_shape() -> None:
+    x = rows(3, 4)
+    batches = []
+
+    def forward(x: Tensor) -> Tensor:
+        batches.append(len(x))
+        return one_number(x)
+
+    values, delta = Shapley(forward, "kriging").attribute(
+        x,
+        n_samples=13,
+        feature_mask=torch.tensor([[7, 7, 9, 8]]),
+        return_convergence_delta=True,
+        return_input_shape=False,
+    )
+    assert values.shape == (1, 3)
+    torch.testing.assert_close(values.sum(), one_number(x))
+    torch.testing.assert_close(delta, torch.zeros(1, dtype=torch.float64), atol=1e-9, rtol=0)
+    tried = [6, 3]  # both ends of all rows, and once as captum would
+    delta_of = [3, 3]
+    assert batches == [*tried, *[3] * 8, *delta_of]
+
+    with pytest.raises(InputError, match=r"feature_mask: .* they need the same players"):
+        Shapley(one_number).attribute(x, feature_mask=torch.tensor([[0, 1, 2, 3]] * 2 + [[0] * 4]))
+
+
+def test_one_number_must_stay_one_number() -> None:
+    answers = iter([torch.ones(1), torch.ones(1), torch.ones(2)])
+    with pytest.raises(ModelError, match=r"one number for all rows, and now .* shape \(2,\)"):
+        Shapley(lambda _: next(answers)).attribute(rows(3, 4))
+
+
+def test_players_without_the_shape_of_the_inputs() -> None:
+    """KernelShap's option: a column for every number from the smallest to the largest."""
+    net, x = network(4), rows(3, 4)
+    mask = torch.tensor([[5, 5, 2, 3]])
+    whole = Shapley(net).attribute(x, target=1, feature_mask=mask)
+    players = Shapley(net).attribute(x, target=1, feature_mask=mask, return_input_shape=False)
+    zero = torch.zeros(3, dtype=torch.float64)
+    expected = torch.stack((whole[:, 2], whole[:, 3], zero, whole[:, 0]), dim=1)
+    torch.testing.assert_close(players, expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shape = KernelShap(net).attribute(x, None, 1, None, mask, 20, 1, False).shape
+    assert players.shape == shape
+
+
+def test_players_of_rows_with_masks_of_their_own_and_of_several_outputs() -> None:
+    net, x = network(4), rows(2, 4)
+    mask = torch.tensor([[0, 0, 1, 3], [0, 1, 1, 1]])
+    whole = Shapley(net).attribute(x, feature_mask=mask)
+    players = Shapley(net).attribute(x, feature_mask=mask, return_input_shape=False)
+    assert players.shape == (2, 2, 4)
+    zero = torch.zeros(2, dtype=torch.float64)
+    first = torch.stack((whole[0, :, 0], whole[0, :, 2], zero, whole[0, :, 3]), dim=1)
+    second = torch.stack((whole[1, :, 0], whole[1, :, 1], zero, zero), dim=1)
+    torch.testing.assert_close(players, torch.stack((first, second)))
+
+
+def test_several_axes_of_outputs_without_a_target() -> None:
+    net, x = nn.Sequential(network(4, outputs=6), nn.Unflatten(1, (2, 3))), rows(3, 4)
+    ours = Shapley(net).attribute(x)
+    assert ours.shape == (3, 2, 3, 4)
+    assert_same(ours, theirs(net, x))
+    assert_same(Shapley(net).attribute(x, target=1), theirs(net, x, target=1))
+    part = (slice(0, 1), slice(1, 3))
+    assert_same(Shapley(net).attribute(x, target=part), theirs(net, x, target=part))
+    _, delta = Shapley(net).attribute(x, return_convergence_delta=True)
+    torch.testing.assert_close(delta, torch.zeros(3, 2, 3, dtype=torch.float64), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_empty_tensors_among_the_inputs(first: bool) -> None:
+    net, x, empty = network(4), rows(3, 4), torch.zeros(3, 0, 2)
+
+    def forward(*inputs: Tensor) -> Tensor:
+        full = inputs[int(first)]
+        assert inputs[int(not first)].shape == (len(full), 0, 2)
+        answer: Tensor = net(full)
+        return answer
+
+    inputs = (empty, x) if first else (x, empty)
+    ours = Shapley(forward).attribute(inputs, target=1)
+    assert_same(ours, theirs(forward, inputs, target=1))
+    assert ours[int(not first)].shape == (3, 0, 2)
+    _, delta = Shapley(forward).attribute(inputs, target=1, return_convergence_delta=True)
+    torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
+
+
+def test_masks_of_whole_floats() -> None:
+    net, x = network(4), rows(3, 4)
+    mask = torch.tensor([[0.0, 0.0, 1.0, 2.0]])
+    assert_same(
+        Shapley(net).attribute(x, target=0, feature_mask=mask),
+        theirs(net, x, target=0, feature_mask=mask),
+    )
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 5])
+def test_arguments_of_another_length_than_the_rows_are_passed_as_they_are(length: int) -> None:
+    net, x, weight = network(4), rows(3, 4), rows(length, 4, seed=2)
+
+    def forward(x: Tensor, weight: Tensor, mode: str, nothing: None) -> Tensor:
+        assert weight.shape == (length, 4)
+        assert mode == "sum"
+        assert nothing is None
+        answer: Tensor = net(x * weight.sum(dim=0))
+        return answer
+
+    arguments = (weight, "sum", None)
+    ours = Shapley(forward).attribute(x, target=0, additional_forward_args=arguments)
+    assert_same(ours, theirs(forward, x, target=0, additional_forward_args=arguments))
+
+
+def test_bool_inputs() -> None:
+    net, x = network(4), rows(3, 4) > 0
+
+    def forward(x: Tensor) -> Tensor:
+        assert x.dtype == torch.bool
+        answer: Tensor = net(x.double())
+        return answer
+
+    for baselines in (None, torch.tensor([[True, False, True, True]])):
+        assert_same(
+            Shapley(forward).attribute(x, baselines, target=1),
+            theirs(forward, x, baselines=baselines, target=1),
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_reaches_the_forward_function(dtype: torch.dtype) -> None:
+    x = rows(2, 3).to(dtype)
+
+    def forward(x: Tensor) -> Tensor:
+        assert x.dtype == dtype
+        return x.float().square().sum(dim=1)
+
+    ours = Shapley(forward).attribute(x)
+    torch.testing.assert_close(ours, x.float().square())
+
+
+def test_a_forward_function_that_returns_futures() -> None:
+    net, x = network(4), rows(3, 4)
+
+    def forward(x: Tensor) -> torch.futures.Future[Tensor]:
+        future: torch.futures.Future[Tensor] = torch.futures.Future()
+        future.set_result(net(x))
+        return future
+
+    ours = Shapley(forward).attribute_future(x, target=1)
+    assert ours.done()
+    expected = ShapleyValues(forward).attribute_future(x, target=1).wait()
+    assert_same(ours.wait(), expected)
+    assert_same(ours.wait(), theirs(net, x, target=1))
+
+
+def test_progress_is_shown_for_one_number_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Shapley(one_number).attribute(rows(3, 4), show_progress=True)
+    assert "16/16" in capsys.readouterr().err
+    Shapley(one_number).attribute(rows(3, 4))
+    assert capsys.readouterr().err == ""
 
 
 def test_without_captum_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

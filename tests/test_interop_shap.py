@@ -1,16 +1,19 @@
 """Our explanations in every plot of shap, and as tables."""
 
+import copy
 import random
 import sys
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from shearshap import Explanation, InputError, explain
+from shearshap import Explainer, Explanation, InputError, ShearWarning, explain, explain_game
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -359,6 +362,221 @@ def test_plots_leave_our_numbers_alone() -> None:
     shap.plots.waterfall(theirs[0], max_display=2, show=False)
     np.testing.assert_array_equal(ours.values, untouched.values)
     np.testing.assert_array_equal(ours.data, untouched.data)
+
+
+# Times and interactions
+
+
+def test_the_compute_time_is_that_of_the_run() -> None:
+    def slow(rows: Any) -> Any:
+        time.sleep(0.01)
+        return rows.sum(axis=1)
+
+    ours = Explainer(slow, np.zeros(3))(np.ones((2, 3)))
+    assert ours.seconds is not None
+    assert 0.02 <= ours.seconds < 5
+    assert ours.to_shap().compute_time == ours.seconds
+    game = explain_game(lambda z: z.sum(axis=1), players=3, budget=8)
+    assert isinstance(game.to_shap().compute_time, float)
+
+
+def test_seconds_add_up_and_are_saved(tmp_path: Path) -> None:
+    parts = [replace(explanation(rows=2), seconds=seconds) for seconds in (1.5, 2.0)]
+    whole = Explanation.concat(parts)
+    assert whole.seconds == 3.5
+    whole.save(tmp_path / "whole.npz")
+    assert Explanation.load(tmp_path / "whole.npz").seconds == 3.5
+    assert Explanation.concat([parts[0], explanation(rows=2)]).seconds is None
+    assert whole[:2].seconds is None
+
+
+def pairwise(rows: Any) -> Any:
+    """A model whose interactions are all of pairs."""
+    return rows[:, 0] * rows[:, 1] - 2 * rows[:, 1] * rows[:, 2] + rows[:, 3] + rows[:, 0] ** 2
+
+
+def test_interactions_are_halved_on_each_side_as_in_shap() -> None:
+    rows = np.random.default_rng(0).normal(size=(9, 4))
+    theirs = shap.explainers.ExactExplainer(pairwise, shap.maskers.Independent(rows[:5]))(
+        rows[5:], interactions=True, silent=True
+    )
+    ours = Explainer(pairwise, rows[:5])(rows[5:], budget=16 * 5, interactions=True)
+    there = ours.to_shap(interactions=True)
+    assert there.values.shape == (4, 4, 4)
+    np.testing.assert_allclose(there.values, theirs.values, atol=1e-9)
+    np.testing.assert_allclose(there.values.sum(axis=2), ours.values, atol=1e-9)
+    np.testing.assert_allclose(there.base_values, theirs.base_values)
+    np.testing.assert_array_equal(there.data, rows[5:])
+    assert there.compute_time == ours.seconds
+
+
+def test_interactions_of_several_outputs() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 4))
+    ours = Explainer(lambda x: np.stack((pairwise(x), x[:, 0]), axis=1), np.zeros(4))(
+        rows, budget=16, interactions=True
+    )
+    theirs = ours.to_shap(interactions=True)
+    assert theirs.values.shape == (3, 4, 4, 2)
+    np.testing.assert_allclose(theirs.values.sum(axis=2), ours.values, atol=1e-12)
+    one = ours.output(0).to_shap(interactions=True)
+    np.testing.assert_array_equal(theirs[..., 0].values, one.values)
+
+
+def test_without_interactions_the_error_says_how_to_get_them() -> None:
+    with pytest.raises(InputError, match=r"to_shap: .* no interactions; explain with interactions"):
+        explanation().to_shap(interactions=True)
+
+
+def test_slices_of_what_shap_gets() -> None:
+    ours = explanation(outputs=(3,))
+    theirs = ours.to_shap()
+    np.testing.assert_array_equal(theirs[2:5, :, "no"].values, ours.values[2:5, :, 1])
+    np.testing.assert_array_equal(theirs[:, "pay", 0].values, ours.values[:, 2, 0])
+    np.testing.assert_array_equal(theirs[3, ["pay", "age"], 2].values, ours.values[3, [2, 0], 2])
+    np.testing.assert_array_equal(theirs[..., -1].base_values, ours.base_values[:, -1])
+    kept = ours.base_values[:, 0] > 0
+    np.testing.assert_array_equal(theirs[kept].values, ours.values[kept])
+    by_size = theirs[:, :, 0].abs.mean(0)
+    np.testing.assert_allclose(by_size.values, np.abs(ours.values[:, :, 0]).mean(axis=0))
+
+
+# Backgrounds and arguments of shap
+
+
+COLUMNS = ["age", "job", "pay"]
+
+
+def table(count: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, 3)).round(2)
+
+
+def product(rows: Any) -> Any:
+    return rows[:, 0] * rows[:, 1] + np.exp(rows[:, 2])
+
+
+def test_the_weights_of_kmeans_count() -> None:
+    rows = np.concatenate((table(30), table(5, seed=1) + 4))
+    summary = shap.kmeans(rows, 3)
+    assert np.ptp(summary.weights) > 0.1
+    theirs = shap.KernelExplainer(product, summary)
+    ours = Explainer(product, summary)(rows[:4], budget=8 * 3)
+    np.testing.assert_allclose(ours.base_values, theirs.expected_value)
+    np.testing.assert_allclose(
+        ours.values, theirs.shap_values(rows[:4], l1_reg=0, silent=True), atol=1e-9
+    )
+
+
+def test_the_weights_of_kmeans_count_where_a_network_is_differentiated() -> None:
+    torch = pytest.importorskip("torch")
+    rows = np.concatenate((table(30), table(5, seed=1) + 4)).astype(np.float32)
+    summary = shap.kmeans(rows, 3)
+
+    class Pairs(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x[:, 0] * x[:, 1] + x[:, 2]
+
+    ours = Explainer(Pairs(), summary, method="shear")(rows[:2], budget=3 * 26, interactions=True)
+    there = explain_game(
+        lambda z: np.stack([
+            Pairs()(torch.tensor(np.where(one, rows[1], summary.data))).numpy() @ summary.weights
+            for one in z
+        ]),
+        players=3,
+        budget=8,
+    )  # fmt: skip
+    np.testing.assert_allclose(ours.values[1], there.values[0], atol=1e-5)
+    assert ours.cross_contribution is not None
+    np.testing.assert_allclose(ours.cross_contribution[:, 0, 2], 0, atol=1e-6)
+
+
+def test_kmeans_of_a_frame_and_of_equal_weights() -> None:
+    pd = pytest.importorskip("pandas")
+    linear = pytest.importorskip("sklearn.linear_model")
+    frame = pd.DataFrame(table(30), columns=COLUMNS)
+    model = linear.LinearRegression().fit(frame, product(table(30)))
+    summary = shap.kmeans(frame, 3)
+    mean = summary.weights @ summary.data
+    ours = Explainer(model, summary)(frame[:4])
+    np.testing.assert_allclose(ours.values, model.coef_ * (frame[:4].to_numpy() - mean), atol=1e-9)
+
+    equal = copy.copy(summary)
+    equal.weights = np.ones(3)
+    plain = Explainer(model, pd.DataFrame(summary.data, columns=COLUMNS))(frame[:4])
+    np.testing.assert_array_equal(Explainer(model, equal)(frame[:4]).values, plain.values)
+
+
+def test_independent_maskers_and_samples_are_backgrounds() -> None:
+    rows = table(20)
+    plain = Explainer(product, rows[:7])(rows[:3])
+    masked = Explainer(product, shap.maskers.Independent(rows[:7]))(rows[:3], max_evals="auto")
+    np.testing.assert_array_equal(masked.values, plain.values)
+    sampled = Explainer(product, shap.sample(rows, 7))(rows[:3])
+    np.testing.assert_allclose(sampled.base_values, product(shap.sample(rows, 7)).mean())
+    fewer = Explainer(product, shap.maskers.Independent(rows, max_samples=7))(rows[:3])
+    np.testing.assert_allclose(fewer.base_values, product(shap.sample(rows, 7)).mean())
+
+
+def test_a_masker_of_a_frame_goes_by_names() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(table(20), columns=COLUMNS).assign(job=["cook", "judge"] * 10)
+
+    def model(rows: Any) -> Any:
+        assert list(rows.columns) == COLUMNS
+        return rows["age"] * (rows["job"] == "cook") + rows["pay"]
+
+    class Named:
+        feature_names_in_ = np.array(COLUMNS, dtype=object)
+        predict = staticmethod(model)
+
+    masker = shap.maskers.Independent(frame[:6][["pay", "age", "job"]])
+    ours = Explainer(Named(), masker)(frame[10:13])
+    plain = Explainer(Named(), frame[:6])(frame[10:13])
+    np.testing.assert_allclose(ours.values, plain.values)
+
+
+def test_a_clustering_of_columns_is_not_used_and_told() -> None:
+    rows = table(20)
+    with pytest.warns(ShearWarning, match="shap's Partition has a clustering .* not Owen") as told:
+        ours = Explainer(product, shap.maskers.Partition(rows[:7]))(rows[:3])
+    assert told[0].filename == __file__
+    np.testing.assert_array_equal(ours.values, Explainer(product, rows[:7])(rows[:3]).values)
+
+
+@pytest.mark.parametrize(
+    ("masker", "says"),
+    [
+        (lambda: shap.maskers.Impute(table(5)), "Impute cannot be used here; pass the rows"),
+        (lambda: shap.maskers.Fixed(), "Fixed cannot be used here; it masks nothing"),
+        (lambda: shap.maskers.Image(np.zeros((2, 2, 3)), (2, 2, 3)), "Image .*; pass an image"),
+        (lambda: shap.maskers.Composite(shap.maskers.Fixed()), "Composite .* as a tuple"),
+        (
+            lambda: shap.maskers.OutputComposite(shap.maskers.Fixed(), product),
+            "OutputComposite cannot be used here; pass what it wraps",
+        ),
+    ],
+)
+def test_other_maskers_are_refused_by_name(masker: Callable[[], Any], says: str) -> None:
+    with pytest.raises(InputError, match=f"background: shap's {says}"):
+        Explainer(product, masker())(table(3))
+
+
+def test_weights_of_several_inputs_and_groups_of_columns_are_refused() -> None:
+    summary = shap.kmeans(np.concatenate((table(30), table(5) + 4)), 3)
+    with pytest.raises(InputError, match=r"background: the rows of shap\.kmeans have weights"):
+        Explainer(lambda a, b: a.sum(axis=1) + b.sum(axis=1), (summary, np.zeros(3)))(
+            (table(2), table(2))
+        )
+    summary.groups = [np.array([0, 1]), np.array([2])]
+    with pytest.raises(InputError, match="background: shap's DenseData has groups of columns"):
+        Explainer(product, summary)(table(2))
+
+
+def test_max_evals_may_be_auto() -> None:
+    rows = table(3)
+    plain = Explainer(product, np.zeros(3))(rows)
+    ours = Explainer(product, np.zeros(3))(rows, max_evals="auto", silent=True)
+    np.testing.assert_array_equal(ours.values, plain.values)
+    assert ours.evaluations == plain.evaluations
 
 
 def test_an_explanation_without_data_is_drawn_by_those_that_need_none() -> None:

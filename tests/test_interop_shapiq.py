@@ -1,6 +1,8 @@
 """shapiq: our approximators in its explainers, our explanations in its plots."""
 
+import copy
 import importlib
+import pickle
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 
 from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
-from shearshap import METHODS, BudgetError, Explanation, InputError, explain_game
+from shearshap import METHODS, BudgetError, Explanation, InputError, ShearWarning, explain_game
 from shearshap import Shear as ShearMethod
+from shearshap.game import FunctionGame
+from shearshap.paper.baselines import BASELINES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -119,9 +123,150 @@ def test_shapiq_games_are_games() -> None:
     )
 
 
-def test_a_budget_too_small_is_told() -> None:
-    with pytest.raises(BudgetError, match="kriging needs"):
-        Kriging(n=PLAYERS).approximate(5, table_game(random_table(PLAYERS)))
+@pytest.mark.parametrize("budget", [1, 2, 3, 5, 7, 9, 13])
+@pytest.mark.parametrize("name", METHODS)
+def test_any_budget_below_the_minimum_is_kept(name: str, budget: int) -> None:
+    table = random_table(PLAYERS)
+    game = Counted(table_game(table))
+    approximator = APPROXIMATORS[name](PLAYERS, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = approximator.approximate(budget, game)
+    texts = [str(warning.message) for warning in caught if "took its place" in str(warning.message)]
+    expected = METHODS[name].minimum(FunctionGame(game, PLAYERS)) > budget
+    assert bool(texts) == expected
+    assert 2 <= game.count <= max(budget, 2)
+    assert values.estimation_budget == game.count
+    if expected:
+        assert f"got {budget}; " in texts[0]
+        assert f"with {game.count} evaluations" in texts[0]
+        np.testing.assert_allclose(values_of(values).sum(), table[-1] - table[0])
+
+
+def test_two_evaluations_split_equally_as_shapiqs_do() -> None:
+    table = random_table(PLAYERS)
+    theirs = shapiq.KernelSHAP(n=PLAYERS, random_state=0).approximate(2, table_game(table))
+    with pytest.warns(
+        ShearWarning,
+        match="kriging needs at least 14 evaluations a row for 6 players, got 2; a permutation of "
+        "blocks took its place, with 2 evaluations",
+    ):
+        ours = Kriging(n=PLAYERS).approximate(2, table_game(table))
+    np.testing.assert_allclose(values_of(ours), (table[-1] - table[0]) / PLAYERS)
+    np.testing.assert_allclose(values_of(ours), values_of(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize("budget", [2**PLAYERS, 2**PLAYERS + 1, 10_000])
+@pytest.mark.parametrize("name", METHODS)
+def test_any_budget_above_all_coalitions_works(name: str, budget: int) -> None:
+    table = smooth_table(PLAYERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        values = APPROXIMATORS[name](PLAYERS, 0).approximate(budget, table_game(table))
+    assert values.estimation_budget <= budget
+    always_draws = name.startswith("shear") or name == "kernel-welford"
+    if not always_draws:
+        np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-9)
+
+
+def test_a_budget_too_large_to_draw_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.engine.run.MOST_DRAWN", 600)
+    value = table_game(random_table(PLAYERS + 2))
+    with pytest.warns(ShearWarning, match="too many to hold in memory; .*; 75 were used"):
+        values = Leverage(n=PLAYERS + 2, random_state=0).approximate(200, value)
+    assert values.estimation_budget <= 75
+
+
+def test_a_budget_that_is_none_is_told() -> None:
+    with pytest.raises(BudgetError, match="budget: wanted a positive integer, got 0"):
+        Kriging(n=PLAYERS).approximate(0, table_game(random_table(PLAYERS)))
+
+
+def test_further_arguments_are_taken_as_shapiqs_approximators_do() -> None:
+    value = table_game(random_table(PLAYERS))
+    plain = Kriging(n=PLAYERS, random_state=0).approximate(30, value)
+    more = Kriging(n=PLAYERS, random_state=0).approximate(30, value, 5, batch_size=7)
+    called = Kriging(PLAYERS, 0, max_order=1, index="SV")(30, value, replacement=True)
+    np.testing.assert_array_equal(values_of(plain), values_of(more))
+    np.testing.assert_array_equal(values_of(plain), values_of(called))
+
+
+def test_other_indices_and_orders_are_refused() -> None:
+    with pytest.raises(ValueError, match="Invalid index 'SII'"):
+        Kriging(n=PLAYERS, index="SII")
+    with pytest.raises(InputError, match="max_order: wanted 1, Shapley values, got 2; for pairs"):
+        Shapley(n=PLAYERS, max_order=2)
+
+
+def everyone() -> list[Shapley]:
+    """One approximator of every class, and some of methods that have none."""
+    methods = [*BASELINES.values(), ShearMethod(unbiased=True), "auto"]
+    return [
+        *(kind(n=PLAYERS, random_state=3) for kind in APPROXIMATORS.values()),
+        *(Shapley(n=PLAYERS, random_state=3, method=method) for method in methods),
+    ]
+
+
+def test_approximators_are_copied_and_pickled_for_other_processes() -> None:
+    value = table_game(smooth_table(PLAYERS))
+    copies = (copy.deepcopy(everyone()), pickle.loads(pickle.dumps(everyone())))
+    for known, *others in zip(everyone(), *copies, strict=True):
+        for other in others:
+            assert type(other) is type(known)
+            assert other == known
+            assert repr(other.method) == repr(known.method)
+
+    known = Leverage(n=PLAYERS, random_state=3).approximate(40, value)
+    other = pickle.loads(pickle.dumps(Leverage(n=PLAYERS, random_state=3))).approximate(40, value)
+    np.testing.assert_array_equal(values_of(other), values_of(known))
+
+
+def test_attributes_that_shapiq_reads() -> None:
+    approximator = Kriging(n=PLAYERS, random_state=3)
+    theirs = shapiq.KernelSHAP(n=PLAYERS, random_state=3)
+    assert (approximator.n, approximator.index) == (6, "SV")
+    assert approximator.approximation_index == theirs.approximation_index
+    assert approximator.interaction_lookup == theirs.interaction_lookup
+    assert (approximator.max_order, approximator.min_order, approximator.top_order) == (1, 0, False)
+    assert (approximator._random_state, approximator.iteration_cost) == (3, 1)
+    assert hash(approximator) == hash(Kriging(n=PLAYERS, random_state=3))
+    assert "Kriging(" in repr(approximator)
+
+
+@pytest.mark.parametrize(
+    "shaped",
+    [lambda v: v.astype(np.float32), lambda v: v[:, None], lambda v: v.tolist()],
+    ids=["single precision", "a column", "a list"],
+)
+def test_values_of_games_of_every_kind(shaped: Any) -> None:
+    table = smooth_table(PLAYERS)
+    value = table_game(table)
+    values = Kriging(n=PLAYERS)(64, lambda coalitions: shaped(value(coalitions)))
+    assert values.n_players == PLAYERS
+    np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-5)
+
+
+def test_games_that_are_normalized_start_at_zero() -> None:
+    table = random_table(PLAYERS)
+    game = shapiq.Game(n_players=PLAYERS, normalize=True, normalization_value=float(table[0]))
+    game.value_function = table_game(table)
+    ours = Kriging(n=PLAYERS)(64, game)
+    theirs = shapiq.KernelSHAP(n=PLAYERS).approximate(64, game)
+    assert ours.baseline_value == theirs.baseline_value == 0
+    np.testing.assert_allclose(values_of(ours), exact_shares(table), atol=1e-9)
+    np.testing.assert_allclose(values_of(theirs), exact_shares(table), atol=1e-5)
+
+
+def test_shapiqs_agnostic_explainer_takes_them() -> None:
+    table = random_table(PLAYERS)
+    game = shapiq.Game(n_players=PLAYERS, normalize=False)
+    game.value_function = table_game(table)
+    explainer = shapiq.AgnosticExplainer(
+        game, index="SV", max_order=1, approximator=Kriging(n=PLAYERS)
+    )
+    values = explainer.explain(budget=64, random_state=1)
+    assert explainer.approximator._random_state == 1
+    np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-9)
 
 
 @pytest.mark.parametrize("explainer", ["TabularExplainer", "Explainer"])

@@ -27,7 +27,12 @@ class MethodError(ShearError, ValueError):
 
 
 class BudgetError(ShearError, ValueError):
-    """The budget is not a positive integer, too small for the method, or too large to hold."""
+    """The budget is not a positive integer, too small for the method, or too large to hold.
+
+    Where it is too small or too large, `nearest` is the nearest budget that is not.
+    """
+
+    nearest: int | None = None
 
 
 class ModelError(ShearError, RuntimeError):
@@ -66,6 +71,6 @@ def level_of_caller() -> int:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Return whether a frame is ours, or one of the standard library's that enters a `with`."""
-    name = str(frame.f_globals.get("__name__"))
-    return name.startswith("shearshap.") or name == "contextlib"
+    """Return whether a frame is this package's, or stands between two of them."""
+    module = str(frame.f_globals.get("__name__"))
+    return module.startswith(("shearshap.", "captum.log.")) or module == "contextlib"

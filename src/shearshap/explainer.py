@@ -7,9 +7,10 @@ explain_game(value, players=...)             any cooperative game
 model_game(model, rows, background=...)      the game itself, to ask for coalitions of your own
 """
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -45,8 +46,9 @@ class Explainer:
     background
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
         evaluations a coalition; ("mean", rows), or "median" or "mode"; or the bare name, for the
-        statistic of the rows explained. For texts: the token that stands for an absent one, by
-        default the tokenizer's mask.
+        statistic of the rows explained; or what shap makes of rows, `shap.kmeans` or a tabular
+        masker. For texts: the token that stands for an absent one, by default the tokenizer's
+        mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
         budget holds all coalitions, else the method with the smallest measured error.
@@ -106,7 +108,7 @@ class Explainer:
         deadline: float | None = None,
         index: Any = None,
         progress: bool | None = None,
-        max_evals: int | None = None,
+        max_evals: int | Literal["auto"] | None = None,
         silent: bool | None = None,
     ) -> Explanation:
         """Explain rows by Shapley values, all at once.
@@ -121,10 +123,10 @@ class Explainer:
             tuple of arrays for a model of several inputs; texts for a text classifier.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
-            is shap's name for it. None: for each background row, 16 a player and two, or all
-            coalitions where those are fewer; for the method "exact" all coalitions, if they take at
-            most 65,536 evaluations. The few evaluations by which the model is checked are not part
-            of it: see `Explanation.check_evaluations`.
+            is shap's name for it, and its "auto" is None. None: for each background row, 16 a
+            player and two, or all coalitions where those are fewer; for the method "exact" all
+            coalitions, if they take at most 65,536 evaluations. The few evaluations by which the
+            model is checked are not part of it: see `Explanation.check_evaluations`.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`.
@@ -143,7 +145,7 @@ class Explainer:
             Whether to show a progress bar; None: only in a terminal, after two seconds.
             `silent=True` is shap's word for never.
         """
-        budget = _either("budget", budget, "max_evals", max_evals)
+        budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
         blocks = self.stream(
             rows,
@@ -319,14 +321,16 @@ def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanati
     """Yield blocks made outside torch's inference mode, in which there are no derivatives.
 
     The mode is left for each block, and not for all of them: between two blocks it is the caller's.
+    Each block knows the seconds that it took.
     """
     try:
         while True:
+            started = time.perf_counter()
             with torch.inference_mode(False):
                 block = next(blocks, None)
             if block is None:
                 return
-            yield block
+            yield replace(block, seconds=time.perf_counter() - started)
     finally:
         # a stream that is closed early closes what it draws from, which gives the model back
         _close(blocks)

@@ -48,6 +48,11 @@ def _notes(contents: list[tuple[str, ...]]) -> tuple[str, ...]:
     return _distinct(note for notes in contents for note in notes)
 
 
+def _total(contents: list[float | None]) -> float | None:
+    known = [content for content in contents if content is not None]
+    return sum(known) if len(known) == len(contents) else None
+
+
 def _unknown_errors(part: "Explanation") -> Floats:
     return np.full(part.values.shape, inf)
 
@@ -121,6 +126,8 @@ class Explanation:
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: sentences about the result, such as warnings
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
+    #: of time that it took to explain the rows; None where that is not known, as of some of them
+    seconds: float | None = field(default=None, metadata=joined(_total))
 
     def __post_init__(self) -> None:
         """Fill in default names and labels, and check every shape."""
@@ -203,7 +210,7 @@ class Explanation:
         evaluations = self.evaluations
         if self.row_evaluations is not None and len(places):
             evaluations = int(self.row_evaluations[places].max())
-        return replace(self, **declared.taken(self, places), evaluations=evaluations)
+        return replace(self, **declared.taken(self, places), evaluations=evaluations, seconds=None)
 
     def output(self, which: int | np.integer[Any] | str) -> Self:
         """Return the explanation of one of several outputs, by its name or number."""
@@ -304,14 +311,21 @@ class Explanation:
             return tabular.pairs(self, backend)
         return tabular.tidy(self, backend)
 
-    def to_shap(self) -> Any:
+    def to_shap(self, *, interactions: bool = False) -> Any:
         """Return a `shap.Explanation` that every shap plot takes.
 
         With several outputs, shap's plots take one at a time: `to_shap()[:, :, k]`.
-        """
-        from shearshap.interop.shap import shap_explanation
 
-        return shap_explanation(self)
+        Parameters
+        ----------
+        interactions
+            Whether to return shap's interaction values, (r, p, p) or (r, p, p, k): main effects on
+            the diagonal, and half of each pair's interaction on either side of it. A player's row
+            adds up to its value.
+        """
+        from shearshap.interop.shap import shap_explanation, shap_interactions
+
+        return shap_interactions(self) if interactions else shap_explanation(self)
 
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output.

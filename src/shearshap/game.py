@@ -112,6 +112,7 @@ class ModelGame:
     finite: bool = True  #: whether all inputs are finite: only then can they be mixed by numbers
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     untouched: Callable[[int], Any] | None = None  #: the first n rows as the user passed them
+    weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -204,7 +205,13 @@ class ModelGame:
     ) -> Tensor:
         """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
         answer = self._answer(model, points, shape)
-        return _with_outputs(answer).mean(dim=2)
+        return self._mean(_with_outputs(answer))
+
+    def _mean(self, outputs: Tensor) -> Tensor:
+        """Return outputs (r, c, b, k) averaged over the background rows, (r, c, k)."""
+        if self.weights is None:
+            return outputs.mean(dim=2)
+        return torch.einsum("rcbk,b->rck", outputs, self.weights.to(outputs))
 
     def _values(self, coalitions: Tensor) -> Ends:
         """Return the values (r, c, k) of coalitions (r or 1, c, p), and whether k is an axis."""
@@ -229,7 +236,7 @@ class ModelGame:
     def _averaged(self, outputs: Tensor) -> Tensor:
         """Return values (r, c, k), the mean of outputs (r, c, b) or (r, c, b, k) over b."""
         table = _with_outputs(outputs)
-        return table.mean(dim=2) if self.cost > 1 else table[:, :, 0]
+        return self._mean(table) if self.cost > 1 else table[:, :, 0]
 
     def _forward(self, coalitions: Tensor, box: Box) -> Tensor:
         """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""

@@ -114,10 +114,12 @@ class Run:
         each = ""
         if game.cost > 1:
             each = f" ({smallest} coalitions of {game.cost} background rows each)"
-        raise BudgetError(
+        error = BudgetError(
             f"{name_of(self.method)} needs at least {number} evaluations a row for "
             f"{game.players} players{each}, got {self.budget}"
         )
+        error.nearest = needed
+        raise error
 
     def _check_largest(self, game: Game) -> None:
         """Raise where the coalitions to draw are too many to hold in memory."""
@@ -130,11 +132,13 @@ class Run:
         # to list all coalitions takes no equations
         can_be_listed = coalitions == every and game.players <= MOST_PLAYERS
         if not (can_be_listed and self.method.enumerates):
-            raise BudgetError(
+            error = BudgetError(
                 f"a budget of {self.budget} evaluations a row: {coalitions} coalitions of "
                 f"{game.players} players are too many to hold in memory; try a budget of at most "
                 f"{most * game.cost}"
             )
+            error.nearest = most * game.cost
+            raise error
 
 
 def default_budget(game: Game) -> int:

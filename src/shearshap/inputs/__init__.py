@@ -10,6 +10,7 @@ background.py  what an absent player is replaced with
 integers.py    integers beside a background that is none
 categories.py  categories of rows and background as one list
 columns.py     one column of a frame
+foreign.py     backgrounds that shap makes
 display.py     what the players' inputs are, for people
 index.py       the rows' labels
 """
@@ -76,6 +77,7 @@ def encode(
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
         inputs = _encode_one(rows, parsed, groups, model, feature_names)
+        inputs = replace(inputs, weights=parsed.weights)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from shearshap.errors import InputError
+from shearshap.inputs.foreign import weighted_rows
 
 Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
 """What a user may pass.
@@ -71,6 +72,7 @@ class ParsedBackground:
     statistic: str | None  #: a name in STATISTICS; None: the rows themselves are the background
     rows: Any  #: as the user passed them; None beside a statistic: the rows to explain
     argument: str  #: what the user calls the argument: "background" or "reference"
+    weights: NDArray[np.float64] | None = None  #: (b,) of the rows; None: they count equally
 
     @property
     def of_explained(self) -> bool:
@@ -94,7 +96,8 @@ def parse_background(background: Any, argument: str) -> ParsedBackground:
         return ParsedBackground(_checked_name(background, argument), None, argument)
 
     if not starts_with_name(background):
-        return ParsedBackground(None, background, argument)
+        own = weighted_rows(background, argument)
+        return ParsedBackground(None, own.rows, argument, own.weights)
 
     if len(background) != 2:
         raise InputError(

@@ -30,6 +30,8 @@ class Inputs:
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
     evaluations: int = 0  #: of the model, that encoding took
+    #: (b,) of the background rows, with the sum 1; None: they count equally
+    weights: NDArray[np.float64] | None = None
 
     @property
     def players(self) -> int:

@@ -204,6 +204,11 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
     for table, part in zip(tables, parts, strict=True):
         own_players = np.arange(table[0].numel())
         parsed = parse_background(part, argument)
+        if parsed.weights is not None:
+            raise InputError(
+                f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
+                "have; pass a sample of rows"
+            )
         source = background_source(parsed, table)
         absent = absent_rows(parsed, source, own_players)
         if not table.is_floating_point():

@@ -13,11 +13,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.futures import Future
 
-from shearshap.errors import InputError, ModelError
-from shearshap.explainer import explain
+from shearshap.engine.progress import progress_bar
+from shearshap.engine.run import whole
+from shearshap.errors import BudgetError, InputError, ModelError
+from shearshap.explainer import explain, explain_game
+from shearshap.explanation import Explanation
 from shearshap.inputs.several import Layout
+from shearshap.interop.captum_arguments import (
+    Arguments,
+    Baselines,
+    Index,
+    Rows,
+    Target,
+    Tensors,
+    as_tuple,
+)
+from shearshap.interop.few_evaluations import Explain, explained_within
 from shearshap.methods.base import Method
 
 try:
@@ -25,11 +40,6 @@ try:
     from captum.log import log_usage
 except ImportError as error:
     raise ImportError("shearshap.interop.captum needs captum: pip install captum") from error
-
-Tensors = Tensor | tuple[Tensor, ...]
-Baselines = Tensor | float | tuple[Tensor | float, ...] | None
-Index = tuple[int, ...]
-Target = int | Index | Tensor | list[int] | list[Index] | None
 
 
 class Shapley(PerturbationAttribution):  # type: ignore[misc]
@@ -39,8 +49,8 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     ----------
     forward_func
         A module or a function of tensors, with an output for every row: (n,), (n, k), or more axes
-        for `target` to choose from. As always in captum, a module is evaluated in the mode it is
-        in: call `model.eval()` first.
+        for `target` to choose from; or with one number for all rows together. As always in captum,
+        a module is evaluated in the mode it is in: call `model.eval()` first.
     method
         A name in `shearshap.METHODS`, an instance such as `shearshap.Kriging()`, or "auto".
     seed
@@ -66,84 +76,147 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         perturbations_per_eval: int | None = None,
         show_progress: bool = False,
         return_convergence_delta: bool = False,
+        return_input_shape: bool = True,
     ) -> Any:
         """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple.
 
         Attributions have the shapes of their inputs. All inputs of a player get the player's value,
         as in captum's KernelShap. Without `target`, k > 1 outputs make attributions (r, k, *shape).
-        Rows are explained all at once, apart from those that differ in baseline, mask or tensors
-        among `additional_forward_args`.
+        Where the forward function returns one number for all rows together, attributions are
+        (1, *shape), and a player is present in all rows or in none. Rows are explained all at once,
+        apart from those that differ in baseline, mask or tensors among `additional_forward_args`.
 
         Parameters
         ----------
         inputs
-            A tensor (r, *shape) or a tuple of them. Integers stay exact.
+            A tensor (r, *shape) or a tuple of them; some may be empty. Integers stay exact.
         baselines
             What absent inputs are replaced with: None (zeros), a number, a tensor of one row or of
             r rows; for a tuple of inputs, a tuple of these.
         target
-            Which output to explain: None, an index, a tuple of indices into an output of several
-            axes, or a tensor or list with one for every row.
+            Which output to explain: None, an index, a tuple of indices or slices into an output of
+            several axes, or a tensor or list with one for every row.
         additional_forward_args
-            Further arguments of the forward function, after the inputs. Tensors have an entry for
-            every row.
+            Further arguments of the forward function, after the inputs. A tensor with an entry for
+            every row goes with its rows; anything else is passed as it is.
         feature_mask
-            The players: integers of the inputs' shape, for one row or for r rows. Inputs with the
-            same number, also in different tensors, are one player; numbers may be left out. None:
-            every input is a player.
+            The players: whole numbers in the inputs' shape, for one row or for r rows. Inputs with
+            the same number, also in different tensors, are one player; numbers may be left out.
+            None: every input is a player.
         n_samples
-            Model evaluations for one row, all of them; None: 2 p + 2048, or the 2^p of all
-            coalitions where those are fewer.
+            Model evaluations for one row, all of them. Where the method needs more, another one
+            takes its place, with a warning. None: 2 p + 2048, or the 2^p of all coalitions where
+            those are fewer, or what the method needs where that is more.
         perturbations_per_eval
             Perturbations of every row in one forward, which then takes r times as many rows; None:
-            as memory allows.
+            as memory allows. Always one where the forward function returns one number.
         show_progress
             Whether to show a progress bar.
         return_convergence_delta
             Whether to return (attributions, delta), delta as of `compute_convergence_delta`.
+        return_input_shape
+            False: return the values of the players, (r, p) or (r, k, p), in the order of their
+            numbers in `feature_mask`, from the smallest; a number left out has the value 0.
         """
-        rows = _rows(inputs, baselines, target, additional_forward_args, feature_mask)
+        rows = Rows.of(inputs, baselines, target, additional_forward_args, feature_mask)
         batch_size = None
         if perturbations_per_eval is not None:
-            batch_size = perturbations_per_eval * rows.count
+            batch_size = whole("perturbations_per_eval", perturbations_per_eval) * rows.count
 
-        blocks = rows.alike()
-        phi = [
-            self._values(rows.take(block), n_samples, batch_size, show_progress) for block in blocks
-        ]
-        in_order = torch.cat(phi)[torch.cat(blocks).argsort()]
+        try:
+            phi = self._values(rows, n_samples, batch_size, show_progress)
+        except ModelError:
+            if not self._has_one_number(rows):
+                raise
+            phi = self._values_of_all_rows(rows, n_samples, show_progress)
 
-        shaped = _attributions(in_order, rows)
-        attributions = shaped if isinstance(inputs, tuple) else shaped[0]
+        attributions: Any = _in_shape(phi, rows)
+        if not isinstance(inputs, tuple):
+            (attributions,) = attributions
+        answer = attributions if return_input_shape else _of_players(phi, rows)
         if not return_convergence_delta:
-            return attributions
+            return answer
         delta = self.compute_convergence_delta(
             attributions, baselines, inputs, target, additional_forward_args, feature_mask
         )
-        return attributions, delta
+        return answer, delta
+
+    def attribute_future(self, *arguments: Any, **options: Any) -> Future[Any]:
+        """Return the attributions of `attribute` in a Future, which is done.
+
+        The forward function may return Futures; each is waited for.
+        """
+        answer: Future[Any] = Future()
+        answer.set_result(self.attribute(*arguments, **options))
+        return answer
 
     def _values(
-        self, rows: "_Rows", budget: int | None, batch_size: int | None, progress: bool
+        self, rows: Rows, n_samples: int | None, batch_size: int | None, progress: bool
     ) -> Tensor:
-        """Return the value of every input's player, (r, d) or (r, k, d).
+        """Return the value of every input's player, (r, d) or (r, k, d), block by block."""
+        blocks = rows.alike()
+        phi = [
+            self._values_of_block(rows.take(block), n_samples, batch_size, progress)
+            for block in blocks
+        ]
+        return torch.cat(phi)[torch.cat(blocks).argsort()]
 
-        The rows must have the same baseline, mask and arguments.
-        """
+    def _values_of_block(
+        self, rows: Rows, n_samples: int | None, batch_size: int | None, progress: bool
+    ) -> Tensor:
+        """Return the same of rows that have the same baseline, mask and arguments."""
         players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
-        targets = sorted(set(rows.targets))
-        explanation = explain(
-            _Forward(self.forward_func, rows, targets),
-            tuple(part.reshape(rows.count, -1) for part in rows.inputs),
-            reference=tuple(part[:1].reshape(1, -1) for part in rows.baselines),
-            groups=owner,
-            budget=_default_budget(len(players)) if budget is None else budget,
-            method=self.method,
-            batch_size="auto" if batch_size is None else batch_size,
-            seed=self.seed,
-            progress=progress,
-        )
+        model = _Forward(self.forward_func, rows)
+
+        def explained(method: str | Method, budget: int) -> Explanation:
+            return explain(
+                model,
+                _flat(rows.inputs),
+                reference=_flat(tuple(part[:1] for part in rows.baselines)),
+                groups=owner,
+                budget=budget,
+                method=method,
+                batch_size="auto" if batch_size is None else batch_size,
+                seed=self.seed,
+                progress=progress,
+            )
+
+        explanation = self._explained(explained, len(players), n_samples)
         phi = torch.from_numpy(explanation.values[:, owner]).movedim(1, -1)
-        return _own(phi, rows.targets, targets)
+        if phi.ndim == 3:
+            phi = phi.unflatten(1, model.output_shape)
+        return rows.own_outputs(phi)
+
+    def _values_of_all_rows(self, rows: Rows, n_samples: int | None, progress: bool) -> Tensor:
+        """Return the value of every input's player for one number of all rows, (1, d)."""
+        if not bool((rows.mask == rows.mask[:1]).all()):
+            raise InputError(
+                "feature_mask: the forward function returns one number for all rows, so they need "
+                "the same players; got a mask that differs from row to row"
+            )
+        players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
+        with progress_bar(progress, unit=" evaluations") as bar:
+            value = _ValueOfAllRows(self._output_of_all_rows, rows, owner, bar.update)
+
+            def explained(method: str | Method, budget: int) -> Explanation:
+                bar.total = budget
+                return explain_game(
+                    value, players=len(players), budget=budget, method=method, seed=self.seed
+                )
+
+            explanation = self._explained(explained, len(players), n_samples)
+        return torch.from_numpy(explanation.values[:, owner])
+
+    def _explained(self, explained: Explain, players: int, n_samples: int | None) -> Explanation:
+        """Return the explanation within `n_samples`, or within a budget that suits the method."""
+        if n_samples is not None:
+            return explained_within(n_samples, self.method, explained)
+        try:
+            return explained(self.method, min(2 * players + 2048, 1 << players))
+        except BudgetError as error:
+            if error.nearest is None:
+                raise
+            return explained(self.method, error.nearest)
 
     def has_convergence_delta(self) -> bool:
         """Return True: `compute_convergence_delta` works."""
@@ -165,120 +238,39 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         inputs. A player's value counts once, however many inputs it has, so pass the `feature_mask`
         of the attributions. The result is 0 up to rounding where the method promises efficiency.
         """
-        rows = _rows(end_point, start_point, target, additional_forward_args, feature_mask)
+        rows = Rows.of(end_point, start_point, target, additional_forward_args, feature_mask)
         change = self._outputs(rows.inputs, rows) - self._outputs(rows.baselines, rows)
 
-        phi = rows.layout.join(_as_tuple(attributions, "attributions")).detach().double()
-        weights = _once(rows.mask).to(phi.device)
+        phi = rows.layout.join(as_tuple(attributions, "attributions")).detach().double()
+        weights = _once(rows.mask[: len(phi)]).to(phi.device)
         total = torch.einsum("r...d,rd->r...", phi, weights)
         return total - change.reshape(total.shape)
 
-    def _outputs(self, points: tuple[Tensor, ...], rows: "_Rows") -> Tensor:
+    def _outputs(self, points: tuple[Tensor, ...], rows: Rows) -> Tensor:
         """Return the forward function's output at points, of every row's own target."""
-        targets = sorted(set(rows.targets))
         with torch.no_grad():
-            answer = self.forward_func(*points, *rows.arguments)
-        outputs = _chosen(answer, targets, rows.count)
-        return _own(outputs, rows.targets, targets).double()
+            answer = self.forward_func(*points, *rows.arguments.every)
+        outputs = _chosen(answer, rows.targets)
+        if len(outputs) == rows.count:
+            outputs = rows.own_outputs(outputs)
+        return outputs.double()
 
+    def _has_one_number(self, rows: Rows) -> bool:
+        """Return whether the forward function returns one number for all rows together."""
+        try:
+            outputs = self._outputs(rows.inputs, rows)
+        except Exception:  # noqa: BLE001  (whatever it raises, there is no number)
+            return False
+        return outputs.numel() == 1
 
-# Rows
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """r rows, and all else that the forward function's answer for a row depends on."""
-
-    inputs: tuple[Tensor, ...]  #: (r, *shape) each
-    baselines: tuple[Tensor, ...]  #: (r, *shape) each
-    mask: Tensor  #: (r, d) the number of each input's player
-    arguments: tuple[Any, ...]  #: tensors among them are (r, ...)
-    targets: list[Index]  #: of every row; () is all outputs
-
-    @property
-    def count(self) -> int:
-        """The number of rows r."""
-        return len(self.inputs[0])
-
-    @property
-    def layout(self) -> Layout:
-        """Where each tensor lies in a flat row."""
-        return _layout(self.inputs)
-
-    def take(self, which: Tensor) -> "_Rows":
-        """Return some of the rows."""
-        return _Rows(
-            tuple(_selected(part, which) for part in self.inputs),
-            tuple(_selected(part, which) for part in self.baselines),
-            self.mask[which],
-            tuple(_selected(argument, which) for argument in self.arguments),
-            [self.targets[row] for row in which.tolist()],
-        )
-
-    def alike(self) -> list[Tensor]:
-        """Return the numbers of the rows in blocks that share baseline, mask and arguments."""
-        settings = (*self.baselines, self.mask, *filter(_by_row, self.arguments))
-        labels = torch.stack([_label(setting) for setting in settings], dim=1)
-        block = torch.unique(labels, dim=0, return_inverse=True)[1]
-        return [(block == number).nonzero()[:, 0] for number in range(int(block.max()) + 1)]
-
-
-def _rows(
-    inputs: Tensors, baselines: Baselines, target: Target, arguments: Any, mask: Tensors | None
-) -> _Rows:
-    """Check captum's arguments, and bring them into one form."""
-    tensors = _as_tuple(inputs, "inputs")
-    count = len(tensors[0])
-    return _Rows(
-        tensors,
-        _baselines(baselines, tensors),
-        _mask(mask, tensors),
-        _arguments(arguments, count),
-        _targets(target, count),
-    )
-
-
-def _layout(tensors: tuple[Tensor, ...]) -> Layout:
-    return Layout(tuple(tuple(part.shape[1:]) for part in tensors))
-
-
-def _selected(argument: Any, which: Tensor) -> Any:
-    """Return some rows of a tensor (r, ...); anything else as it is."""
-    return argument[which.to(argument.device)] if _by_row(argument) else argument
-
-
-def _by_row(argument: Any) -> bool:
-    """Return whether an argument is a tensor with an entry for every row."""
-    return isinstance(argument, Tensor) and argument.ndim > 0
-
-
-def _label(setting: Tensor) -> Tensor:
-    """Return a number for every row of a setting (r, ...), the same for the same rows."""
-    rows = setting.detach().reshape(len(setting), -1)
-    if bool((rows == rows[:1]).all()):
-        return torch.zeros(len(rows), dtype=torch.int64)
-    labels: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
-    return labels.cpu()
-
-
-def _attributions(phi: Tensor, rows: _Rows) -> tuple[Tensor, ...]:
-    """Return values (r, d) or (r, k, d) in the inputs' shapes.
-
-    They are floats of at least single precision.
-    """
-    device = rows.inputs[0].device
-    return tuple(
-        part.to(device, torch.promote_types(own.dtype, torch.float32))
-        for part, own in zip(rows.layout.split(phi), rows.inputs, strict=True)
-    )
-
-
-def _default_budget(players: int) -> int:
-    """Return 2 p + 2048, or 2^p where those are fewer.
-
-    That is enough for every method on a few players, and for "auto" on many.
-    """
-    return min(2 * players + 2048, 1 << players)
+    def _output_of_all_rows(self, points: tuple[Tensor, ...], rows: Rows) -> float:
+        outputs = self._outputs(points, rows)
+        if outputs.numel() != 1:
+            raise ModelError(
+                "forward_func: it returned one number for all rows, and now a tensor of shape "
+                f"{tuple(outputs.shape)}"
+            )
+        return outputs.item()
 
 
 # The forward function
@@ -287,21 +279,19 @@ def _default_budget(players: int) -> int:
 class _Forward(nn.Module):
     """A forward function as a module of flat tensors, one for each input: what `explain` takes."""
 
-    def __init__(self, forward: Callable[..., Any], rows: _Rows, targets: list[Index]) -> None:
+    def __init__(self, forward: Callable[..., Any], rows: Rows) -> None:
         super().__init__()
-        self.call = _Call(
-            forward,
-            rows.layout,
-            tuple(argument[:1] if _by_row(argument) else argument for argument in rows.arguments),
-            targets,
-        )
+        self.call = _Call(forward, rows.layout, rows.arguments, rows.targets)
+        self.output_shape: tuple[int, ...] = ()  #: of one row, as it was last returned
         # it says where to compute; an integer, so that every input keeps its own floating type
         place = torch.empty(0, dtype=torch.int64, device=rows.inputs[0].device)
         self.register_buffer("place", place)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Map inputs (n, size) each to the outputs of the targets, (n,) or (n, k)."""
-        return self.call(inputs)
+        """Map inputs (n, size) each, without the empty ones, to outputs (n,) or (n, k)."""
+        outputs = self.call(inputs)
+        self.output_shape = tuple(outputs.shape[1:])
+        return outputs.flatten(1) if outputs.ndim > 2 else outputs
 
 
 @dataclass(frozen=True)
@@ -314,139 +304,105 @@ class _Call:
 
     forward: Callable[..., Any]
     layout: Layout
-    arguments: tuple[Any, ...]  #: tensors among them are (1, ...), for all rows
+    arguments: Arguments  #: the same for all rows
     targets: list[Index]
 
     def __call__(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Map inputs (n, size) each to the outputs of the targets, (n,) or (n, k)."""
+        """Map inputs (n, size) each, without the empty ones, to the targets' outputs (n, ...)."""
         count = len(inputs[0])
+        parts = iter(inputs)
         shaped = [
-            part.reshape(count, *shape)
-            for part, shape in zip(inputs, self.layout.shapes, strict=True)
+            (next(parts) if size else inputs[0].new_empty(count, 0)).reshape(count, *shape)
+            for size, shape in zip(self.layout.sizes, self.layout.shapes, strict=True)
         ]
-        arguments = [_repeated(argument, count) for argument in self.arguments]
-        return _chosen(self.forward(*shaped, *arguments), self.targets, count)
+        answer = self.forward(*shaped, *self.arguments.of_first(count))
+        outputs = _chosen(answer, self.targets)
+        if len(outputs) == count:
+            return outputs
 
-
-def _repeated(argument: Any, count: int) -> Any:
-    """Return a tensor of one row or of `count` rows (count, ...); anything else as it is."""
-    return argument.expand(count, *argument.shape[1:]) if _by_row(argument) else argument
-
-
-def _chosen(answer: Any, targets: list[Index], count: int) -> Tensor:
-    """Return the outputs of the targets, (n,) or (n, k), of what a forward function returned."""
-    if not isinstance(answer, Tensor) or answer.ndim == 0 or len(answer) != count:
-        shown = type(answer).__name__
-        if isinstance(answer, Tensor):
-            shown = f"shape {tuple(answer.shape)}"
         raise ModelError(
-            f"forward_func: wanted a tensor with an output for each of {count} rows, got {shown}"
+            f"forward_func: wanted a tensor with an output for each of {count} rows, or one number "
+            f"for all of them, got shape {tuple(outputs.shape)}"
         )
+
+
+@dataclass(frozen=True)
+class _ValueOfAllRows:
+    """The game of one number for all rows: a player is present in all of them, or in none."""
+
+    output: Callable[[tuple[Tensor, ...], Rows], float]
+    rows: Rows
+    owner: NDArray[np.int64]  #: (d,) the player of each input
+    advance: Callable[[], object]
+
+    def __call__(self, coalitions: NDArray[np.bool_]) -> list[float]:
+        """Map coalitions (c, p) to values (c,), in a forward each."""
+        return [self._value(coalition) for coalition in coalitions]
+
+    def _value(self, coalition: NDArray[np.bool_]) -> float:
+        present = self.rows.layout.split(torch.from_numpy(coalition[self.owner]))
+        points = [
+            torch.where(own.to(inputs.device), inputs, baseline)
+            for own, inputs, baseline in zip(
+                present, self.rows.inputs, self.rows.baselines, strict=True
+            )
+        ]
+        self.advance()
+        return self.output(tuple(points), self.rows)
+
+
+def _flat(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return tensors (r, *shape) as (r, size), without the empty ones."""
+    return tuple(part.reshape(len(part), -1) for part in tensors if part.numel())
+
+
+def _chosen(answer: Any, targets: list[Index]) -> Tensor:
+    """Return the targets' outputs, (n, ...), of what a forward function returned.
+
+    For several targets they are (n, k, ...), and for a single number (1,).
+    """
+    if isinstance(answer, Future):
+        answer = answer.wait()
+    if isinstance(answer, int | float):
+        answer = torch.tensor(answer, dtype=torch.float64)
+    if not isinstance(answer, Tensor):
+        raise ModelError(f"forward_func: wanted a tensor or a number, got {type(answer).__name__}")
+    outputs = answer.reshape(1) if answer.ndim == 0 else answer
     try:
-        outputs = [_at(answer, index) for index in targets]
+        chosen = [outputs[(slice(None), *index)] for index in targets]
     except IndexError as error:
         raise InputError(
             f"target: {error}; the model's output has shape {tuple(answer.shape)}"
         ) from error
-    return outputs[0] if len(outputs) == 1 else torch.stack(outputs, dim=1)
+    return chosen[0] if len(chosen) == 1 else torch.stack(chosen, dim=1)
 
 
-def _at(answer: Tensor, index: Index) -> Tensor:
-    every_row: tuple[Any, ...] = (slice(None), *index)
-    return answer[every_row]
+# Attributions
 
 
-def _own(outputs: Tensor, targets: list[Index], distinct: list[Index]) -> Tensor:
-    """Return every row's own output, (r, ...), of one for each distinct target, (r, k, ...)."""
-    if len(distinct) == 1:
-        return outputs
-    which = torch.tensor([distinct.index(index) for index in targets], device=outputs.device)
-    return outputs[torch.arange(len(outputs), device=outputs.device), which]
+def _in_shape(phi: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+    """Return values (r, d) or (r, k, d) in the inputs' shapes.
 
-
-# captum's arguments
-
-
-def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
-    """Return one or several tensors as a tuple, all with the same number of rows."""
-    several = tensors if isinstance(tensors, tuple) else (tensors,)
-    if not several or not all(_by_row(part) for part in several):
-        kinds = ", ".join(type(part).__name__ for part in several) or "an empty tuple"
-        raise InputError(f"{argument}: wanted a tensor (r, ...) or a tuple of them, got {kinds}")
-    if len(several[0]) == 0:
-        raise InputError(
-            f"{argument}: there are no rows in a tensor of shape {tuple(several[0].shape)}"
-        )
-    if len({len(part) for part in several}) > 1:
-        shapes = ", ".join(str(tuple(part.shape)) for part in several)
-        raise InputError(
-            f"{argument}: wanted tensors of the same number of rows, got shapes {shapes}"
-        )
-    return several
-
-
-def _matched(parts: Any, tensors: tuple[Tensor, ...], argument: str) -> tuple[Any, ...]:
-    """Return the part of an argument that belongs to each of the inputs' tensors."""
-    if parts is None:
-        return (None,) * len(tensors)
-    several = parts if isinstance(parts, tuple) else (parts,)
-    if len(several) != len(tensors):
-        raise InputError(
-            f"{argument}: wanted one for each of the {len(tensors)} tensors in inputs, got "
-            f"{len(several)}"
-        )
-    return several
-
-
-def _baselines(baselines: Baselines, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the baseline of every row, like the inputs."""
-    parts = _matched(baselines, tensors, "baselines")
-    return tuple(_baseline(part, rows) for part, rows in zip(parts, tensors, strict=True))
-
-
-def _baseline(baseline: Tensor | float | None, rows: Tensor) -> Tensor:
-    """Return one input's baseline of every row, (r, *shape)."""
-    plain = torch.as_tensor(0 if baseline is None else baseline, device=rows.device)
-    if plain.ndim and tuple(plain.shape) not in (tuple(rows.shape), (1, *rows.shape[1:])):
-        raise InputError(
-            f"baselines: wanted a number, or a tensor of shape {tuple(rows.shape)} or "
-            f"{(1, *rows.shape[1:])}, got shape {tuple(plain.shape)}"
-        )
-    typed = plain.detach().to(rows.dtype)
-    if not rows.is_floating_point() and not torch.equal(typed.to(plain.dtype), plain):
-        raise InputError(
-            f"baselines: inputs of {rows.dtype} need whole numbers, got {plain.dtype} with "
-            "fractions"
-        )
-    return typed.expand_as(rows)
-
-
-def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
-    """Return the number of the player that owns each input of each row, (r, d), on the CPU."""
-    count = len(tensors[0])
-    layout = _layout(tensors)
-    if mask is None:
-        return torch.arange(layout.width).expand(count, layout.width)
-    parts = _matched(mask, tensors, "feature_mask")
-    return layout.join(
-        tuple(_player_numbers(part, rows) for part, rows in zip(parts, tensors, strict=True))
+    They are real numbers of at least single precision.
+    """
+    device = rows.inputs[0].device
+    return tuple(
+        part.to(device, torch.promote_types(own.dtype, torch.float32).to_real())
+        for part, own in zip(rows.layout.split(phi), rows.inputs, strict=True)
     )
 
 
-def _player_numbers(mask: Any, rows: Tensor) -> Tensor:
-    """Return a mask in the shape of the rows; missing axes come first, as in captum."""
-    shown = type(mask).__name__
-    if isinstance(mask, Tensor):
-        shown = f"{mask.dtype} of shape {tuple(mask.shape)}"
-        if not mask.is_floating_point():
-            try:
-                return mask.cpu().long().expand_as(rows)
-            except RuntimeError:  # it has another shape
-                pass
-    raise InputError(
-        f"feature_mask: wanted integers of shape {(1, *rows.shape[1:])} or {tuple(rows.shape)}, "
-        f"got {shown}"
-    )
+def _of_players(phi: Tensor, rows: Rows) -> Tensor:
+    """Return the values of players, (r, p) or (r, k, p), of values of inputs, (r, d) or (r, k, d).
+
+    With the mask 3 3 5 and the values a a b, that is a 0 b.
+    """
+    numbers = rows.mask[: len(phi)] - rows.mask.min()
+    between = [1] * (phi.ndim - 2)
+    place = numbers.reshape(len(phi), *between, -1).expand(phi.shape)
+    of_players = phi.new_zeros(*phi.shape[:-1], int(rows.mask.max() - rows.mask.min()) + 1)
+    widest = max(_in_shape(phi, rows), key=lambda part: part.element_size())
+    return of_players.scatter(-1, place, phi).to(widest.device, widest.dtype)
 
 
 def _once(mask: Tensor) -> Tensor:
@@ -456,35 +412,3 @@ def _once(mask: Tensor) -> Tensor:
         _, owner, sizes = np.unique(row, return_inverse=True, return_counts=True)
         weights.append(1 / sizes[owner])
     return torch.from_numpy(np.stack(weights))
-
-
-def _arguments(arguments: Any, count: int) -> tuple[Any, ...]:
-    """Return the additional arguments, tensors with an entry for every row."""
-    if arguments is None:
-        return ()
-    several = arguments if isinstance(arguments, tuple) else (arguments,)
-    for argument in several:
-        if _by_row(argument) and len(argument) not in (1, count):
-            raise InputError(
-                f"additional_forward_args: wanted tensors with an entry for each of {count} rows, "
-                f"got shape {tuple(argument.shape)}"
-            )
-    return tuple(_repeated(argument, count) for argument in several)
-
-
-def _targets(target: Any, count: int) -> list[Index]:
-    """Return the indices of every row's output; () is all of them."""
-    if isinstance(target, Tensor):
-        target = target.item() if target.numel() == 1 else target.tolist()
-    if target is None:
-        return [()] * count
-
-    several = target if isinstance(target, list) else [target] * count
-    targets = [index if isinstance(index, tuple) else (index,) for index in several]
-    whole = all(isinstance(number, int | np.integer) for index in targets for number in index)
-    if not whole or len(targets) != count:
-        raise InputError(
-            f"target: wanted None, an index, a tuple of indices, or a list or tensor of {count}, "
-            f"one for each row; got {target!r}"
-        )
-    return targets

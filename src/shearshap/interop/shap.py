@@ -4,6 +4,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.interop.tabular import as_text
@@ -14,15 +15,37 @@ if TYPE_CHECKING:
 
 def shap_explanation(explanation: "Explanation") -> Any:
     """Return the `shap.Explanation` of `Explanation.to_shap`."""
-    try:
-        import shap
-    except ImportError as error:
-        raise InputError("to_shap needs shap: pip install shap") from error
-
     lower = None
     upper = None
     if explanation.standard_errors is not None:
         lower, upper = explanation.interval()
+    return _made(explanation, explanation.values, lower_bounds=lower, upper_bounds=upper)
+
+
+def shap_interactions(explanation: "Explanation") -> Any:
+    """Return the `shap.Explanation` of `Explanation.to_shap(interactions=True)`.
+
+    shap has half of a pair's interaction on each side of the diagonal, so that
+
+        values[i] = sum over j of interactions[i, j].
+    """
+    if explanation.interactions is None:
+        raise InputError(
+            "to_shap: the explanation has no interactions; explain with interactions=True"
+        )
+    players = explanation.values.shape[1]
+    factor = np.where(np.eye(players, dtype=bool), 1.0, 0.5)
+    if explanation.values.ndim == 3:
+        factor = factor[:, :, None]
+    return _made(explanation, explanation.interactions * factor)
+
+
+def _made(explanation: "Explanation", values: NDArray[np.float64], **bounds: Any) -> Any:
+    """Return a `shap.Explanation` of values or interactions, with data and names."""
+    try:
+        import shap
+    except ImportError as error:
+        raise InputError("to_shap needs shap: pip install shap") from error
 
     labels = None
     if explanation.display_data is not None:
@@ -30,14 +53,14 @@ def shap_explanation(explanation: "Explanation") -> Any:
 
     several = explanation.values.ndim == 3
     return shap.Explanation(
-        values=explanation.values,
+        values=values,
         base_values=explanation.base_values,
         data=labels if explanation.data is None else explanation.data,
         display_data=labels,
         feature_names=list(explanation.feature_names),
         output_names=list(explanation.output_names) if several else None,
-        lower_bounds=lower,
-        upper_bounds=upper,
+        compute_time=explanation.seconds,
+        **bounds,
     )
 
 

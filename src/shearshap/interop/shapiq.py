@@ -16,9 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from shearshap.errors import InputError
 from shearshap.explainer import explain_game
+from shearshap.explanation import Explanation
+from shearshap.interop.few_evaluations import explained_within
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 
@@ -41,40 +44,68 @@ class Shapley(Approximator):  # type: ignore[misc]
     random_state
         The same number gives the same values, also in a second call. None: new draws in every
         call.
+    max_order, index
+        1 and "SV", for those who pass them to every approximator.
     """
 
     valid_indices = ("SV",)
 
     def __init__(
-        self, n: int, *, method: str | Method = "auto", random_state: int | None = None
+        self,
+        n: int,
+        random_state: int | None = None,
+        *,
+        method: str | Method = "auto",
+        max_order: int = 1,
+        index: str = "SV",
     ) -> None:
-        super().__init__(n, max_order=1, index="SV", random_state=random_state)
+        if max_order != 1:
+            raise InputError(
+                f"max_order: wanted 1, Shapley values, got {max_order}; for pairs take "
+                "shearshap.explain_game(..., interactions=True).to_shapiq()"
+            )
+        super().__init__(n, max_order=1, index=index, random_state=random_state)
         self.method = method
 
     def approximate(
-        self, budget: int, game: Callable[[NDArray[np.bool_]], NDArray[np.float64]]
+        self,
+        budget: int,
+        game: Callable[[NDArray[np.bool_]], ArrayLike],
+        *args: Any,  # noqa: ARG002  (shapiq's explainers may pass more than is needed here)
+        **kwargs: Any,  # noqa: ARG002
     ) -> Any:
         """Return the `InteractionValues` of a game.
 
         The game maps coalitions (c, n) of bool to their values (c,). It is evaluated at `budget`
-        coalitions at most, the empty and the full one included.
+        coalitions at most, the empty and the full one included. Where the method needs more,
+        another one takes its place, with a warning; the least is two. Further arguments are
+        ignored, as shapiq's approximators do.
         """
         seed = self._random_state
         if seed is None:
             seed = int(self._rng.integers(1 << 31))
-        explanation = explain_game(
-            game, players=self.n, budget=budget, method=self.method, seed=seed
-        )
-        return explanation.to_shapiq()
+
+        def explained(method: str | Method, within: int) -> Explanation:
+            return explain_game(game, players=self.n, budget=within, method=method, seed=seed)
+
+        return explained_within(budget, self.method, explained).to_shapiq()
 
 
 def _approximator(name: str) -> type[Shapley]:
     """Return the class of a method in METHODS: for "kernel-paired" it is KernelPaired."""
 
     class Named(Shapley):
-        def __init__(self, n: int, *, random_state: int | None = None) -> None:
-            super().__init__(n, method=name, random_state=random_state)
+        def __init__(
+            self,
+            n: int,
+            random_state: int | None = None,
+            *,
+            max_order: int = 1,
+            index: str = "SV",
+        ) -> None:
+            super().__init__(n, random_state, method=name, max_order=max_order, index=index)
 
+    # pickle finds the class by this name, in this module
     Named.__name__ = Named.__qualname__ = "".join(word.capitalize() for word in name.split("-"))
     Named.__doc__ = f"Shapley values by the method {name!r}: {METHODS[name].__doc__}"
     return Named

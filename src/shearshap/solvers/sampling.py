@@ -188,7 +188,12 @@ def _game(
         advance,
         finite=_finite(predict, inputs),
         untouched=inputs.untouched,
+        weights=_weights(inputs),
     )
+
+
+def _weights(inputs: Inputs) -> torch.Tensor | None:
+    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
 
 
 def _finite(predict: Predictor, inputs: Inputs) -> bool:
