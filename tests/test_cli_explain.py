@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from shearshap import Explainer, Explanation, __version__
 from shearshap.cli import app
 from shearshap.errors import InputError
-from shearshap.jobs import Job, tables
+from shearshap.jobs import Job, places, tables
 from shearshap.jobs.models import importing, open_model
 from shearshap.paper import networks as models
 from shearshap.paper.data import load
@@ -147,7 +147,7 @@ def test_the_values_are_those_worked_out_by_hand(here: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_the_file_says_how_it_was_made() -> None:
     done("score:predict", "rows.csv", "--seed", 5, "--budget", 8, "--background", "mode:absent.csv")
-    facts = json.loads(pq.read_schema("values.parquet").metadata[tables.METADATA])
+    facts = json.loads(pq.read_schema("values.parquet").metadata[places.METADATA])
     assert facts["command"].split()[0] == "shear"
     assert {name: facts[name] for name in facts if name != "command"} == {
         "version": __version__, "model": "score:predict", "data": "rows.csv", "method": "exact", "budget": 8,
@@ -1033,7 +1033,7 @@ def test_the_program_explains_and_reports(here: Path) -> None:
     )
     assert (finished.returncode, finished.stderr) == (0, "")
     assert finished.stdout.endswith("report      values.html, for a browser\n")
-    facts = json.loads(pq.read_schema("values.parquet").metadata[tables.METADATA])
+    facts = json.loads(pq.read_schema("values.parquet").metadata[places.METADATA])
     assert facts["command"] == "shear " + " ".join(command)
     assert facts["command"] in (here / "values.html").read_text().replace(
         '<span class="option">', ""

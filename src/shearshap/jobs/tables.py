@@ -250,7 +250,8 @@ def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], 
             _store(table, partial, path)
     except OSError as error:
         raise InputError(
-            f"out: {path} cannot be written: {error.strerror or error}; nothing is left there"
+            f"out: {path} cannot be written: {error.strerror or error}; no file is left half "
+            "written"
         ) from error
 
 
