@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from shearshap import __version__
-from shearshap.errors import ShearError
+from shearshap.errors import ModelError, ShearError
 from shearshap.paper import commands
 from shearshap.paper.commands import CriteoFile, Seed
 
@@ -140,6 +140,12 @@ def explain(
     report: Annotated[
         bool, typer.Option("--report", help="Write a report beside --out, for a browser.")
     ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace files at --out that shear explain has not written."
+        ),
+    ] = False,
     trust: Annotated[
         bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
     ] = False,
@@ -182,6 +188,7 @@ def explain(
         tol=tol,
         trust=trust,
         report=report,
+        overwrite=overwrite,
         command=shlex.join(["shear", *sys.argv[1:]]),
         folder_openers=[open_network],
         also_read={} if path is None else {"Criteo's file": path},
@@ -189,8 +196,11 @@ def explain(
     try:
         outcome = job.run()
     except KeyboardInterrupt as error:
-        typer.echo("stopped; no file is left half written", err=True)
+        kept = str(error) or "no file is left half written"
+        typer.echo(f"stopped; {kept}", err=True)
         raise typer.Exit(130) from error
+    except typer.Exit as error:  # of the model's code, which is no success of ours
+        raise ModelError(f"the code of the model {model} called exit") from error
     typer.echo(outcome.summary)
 
 

@@ -23,6 +23,8 @@ from shearshap.errors import InputError
 
 Piece = TypeVar("Piece")
 
+LONGEST_NAME = 255  #: bytes of a file's name, on the file systems in use
+
 
 @dataclass(frozen=True)
 class Store:
@@ -77,7 +79,13 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _unique_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    ending = f".{secrets.token_hex(6)}.partial"
+    return path.with_name("." + shortened(path.name, LONGEST_NAME - 1 - len(ending)) + ending)
+
+
+def shortened(name: str, size: int) -> str:
+    """Return the beginning of a file's name that takes at most `size` bytes."""
+    return name.encode(errors="surrogateescape")[:size].decode(errors="ignore")
 
 
 def _publish(partial: Path, path: Path) -> None:

@@ -9,18 +9,20 @@ background
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from shearshap.adapters import Scale
-from shearshap.errors import BudgetError, InputError, ShearWarning
+from shearshap.errors import BudgetError, InputError, ModelError, ShearError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
-from shearshap.jobs import tables
+from shearshap.jobs import places, tables
 from shearshap.jobs.background_option import (
     Background,
     BackgroundOption,
@@ -28,6 +30,7 @@ from shearshap.jobs.background_option import (
     background_without_file,
 )
 from shearshap.jobs.models import FolderOpener, LoadedModel, importing, open_model
+from shearshap.jobs.native_files import without_stack_trace
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 
 if TYPE_CHECKING:
@@ -79,6 +82,8 @@ class Job:
         Whether to open pickles, which run whatever code is in them.
     report
         Whether to write a page for a browser beside `out`.
+    overwrite
+        Whether to replace files that no job has written. Those that are read are never replaced.
     command
         How the job was started, to be written into the file of values.
     folder_openers
@@ -100,6 +105,7 @@ class Job:
     tol: float | None = None
     trust: bool = False
     report: bool = False
+    overwrite: bool = False
     command: str = "shearshap.jobs.Job.run"
     folder_openers: Sequence[FolderOpener] = ()
     also_read: Mapping[str, Path] = field(default_factory=dict)
@@ -115,6 +121,11 @@ class Job:
         return self.out.with_suffix(".html")
 
     @property
+    def partial(self) -> Path:
+        """The file of the rows that were done, where not all could be."""
+        return places.partial_place(self.out)
+
+    @property
     def background_option(self) -> BackgroundOption:
         """The background that the user named."""
         return BackgroundOption.parse(self.background)
@@ -122,7 +133,9 @@ class Job:
     def run(self) -> Outcome:
         """Explain the rows, write the values and the report, and return what was done.
 
-        Nothing is written unless all rows could be explained.
+        `out` is written only where all rows could be explained. Where the model fails in the
+        middle, or the job is interrupted, the rows that were done are written to `partial`, and
+        the error says so.
         """
         _check(self)
         with importing(self.model):
@@ -130,12 +143,7 @@ class Job:
 
         known = facts(self, result)
         tables.write(result.explanation, result.data, known, self.out)
-        page = None
-        if self.report:
-            # not at the top: the page is made of what this module defines
-            from shearshap.jobs.explained_page import report
-
-            page = report(self, result, known)
+        page = _page(self, result, known) if self.report else None
         return Outcome(result, self.out, page, summary(self, result))
 
 
@@ -146,9 +154,9 @@ def _check(job: Job) -> None:
     """Raise, before any work is done, where the job cannot be done."""
     _check_libraries(job)
     files_read = _files_read(job)
-    tables.check_out(job.out, files_read)
+    places.check_out(job.out, files_read, overwrite=job.overwrite)
     if job.report:
-        tables.check_place(job.page, "report", files_read)
+        places.check_place(job.page, "report", files_read, overwrite=job.overwrite)
 
     tables.check_in(job.data, "data")
     background_file = job.background_option.file
@@ -181,31 +189,103 @@ def _files_read(job: Job) -> dict[str, Path]:
 
 
 def _explained(job: Job) -> Result:
-    """Explain the rows of the job's file; nothing is written yet."""
-    model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
-    table = tables.read(job.data, "data", text=model.text_columns)
-    data = tables.without_index(table)
-    columns = _columns(model, data, job)
-    rows, background = _rows_and_background(job, model, data, columns)
+    """Explain the rows of the job's file; only where not all can be, some are written."""
+    with _exits_as_errors(job):
+        model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
+        table = tables.read(job.data, "data", text=model.text_columns)
+        data, notes = tables.named_columns(table, job.data)
+        tables.check_columns(data, job.out)
+        columns = _columns(model, data, job)
+        rows, background, more_notes = _rows_and_background(job, model, data, columns)
+        notes += more_notes
+        notes += model.notes(rows)
 
-    notes = []
-    if data is not table:
-        notes.append(
-            f"the first column of {job.data} has no name, as pandas' index has none, and is left "
-            "out"
+    def result(explanation: Explanation) -> Result:
+        return Result(
+            explanation=explanation,
+            data=data if len(explanation) == len(data) else data.take(explanation.index),
+            model=model.name,
+            background=background.description,
+            columns=tuple(columns),
+            notes=tuple(notes),
         )
-    notes += model.notes(rows)
-    with _our_warnings_as(notes), _errors_with_files(job, background):
-        explanation = _explainer(job, model, background)(rows, budget=job.budget, tol=job.tol)
 
-    return Result(
-        explanation=explanation,
-        data=data,
-        model=model.name,
-        background=background.description,
-        columns=tuple(columns),
-        notes=tuple(notes),
-    )
+    blocks: list[Explanation] = []
+    with (
+        _finished_rows_kept(job, blocks, result),
+        _exits_as_errors(job),
+        _our_warnings_as(notes),
+        _errors_with_files(job, background),
+    ):
+        explainer = _explainer(job, model, background)
+        # one by one, so that those that are done outlive whatever stops the next
+        for block in explainer.stream(rows, budget=job.budget, tol=job.tol):
+            blocks.append(block)  # noqa: PERF402
+    return result(Explanation.concat(blocks))
+
+
+@contextmanager
+def _exits_as_errors(job: Job) -> Iterator[None]:
+    """Raise an error where the model's code ends the program, which would look like success."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ModelError(
+            f"the code of the model {job.model} called exit (with {error.code!r}); take the call "
+            "out, or put it under if __name__ == '__main__'"
+        ) from error
+
+
+@contextmanager
+def _finished_rows_kept(
+    job: Job, blocks: Sequence[Explanation], result: Callable[[Explanation], Result]
+) -> Iterator[None]:
+    """Write the rows that are done where the others cannot be, and say so in the error."""
+    try:
+        yield
+    except (ShearError, KeyboardInterrupt) as error:
+        message = without_stack_trace(str(error))
+        finished = _finished(blocks, error)
+        if finished is None:
+            raise type(error)(message) from error
+
+        kept = result(finished)
+        known = facts(job, kept)
+        known["unfinished"] = message or "interrupted"
+        tables.write(finished, kept.data, known, job.partial)
+        place = f"what was done before, {counted(len(finished), 'row')}, is in {job.partial}"
+        again = type(error)(f"{message}; {place}" if message else place)
+        if isinstance(again, ModelError):
+            again.finished = finished
+        raise again from error
+
+
+def _finished(blocks: Sequence[Explanation], error: BaseException) -> Explanation | None:
+    """Return the rows of all blocks, and of the block in which a model failed those that are done.
+
+    `ModelError.finished` may hold rows of earlier blocks too.
+    """
+    parts = list(blocks)
+    rest = getattr(error, "finished", None)
+    if rest is not None:
+        done = [label for block in blocks for label in block.index]
+        parts.append(rest[~np.isin(rest.index, done)])
+    parts = [part for part in parts if len(part)]
+    return Explanation.concat(parts) if parts else None
+
+
+def _page(job: Job, result: Result, known: Mapping[str, Any]) -> Path:
+    """Write the report."""
+    # not at the top: the page is made of what this module defines
+    from shearshap.jobs.explained_page import report
+
+    try:
+        return report(job, result, known)
+    except OSError as error:
+        raise InputError(
+            f"report: {job.page} cannot be written: {error.strerror or error}; the values are in "
+            f"{job.out}"
+        ) from error
 
 
 def _columns(model: LoadedModel, data: "pa.Table", job: Job) -> list[str]:
@@ -225,6 +305,11 @@ def _columns(model: LoadedModel, data: "pa.Table", job: Job) -> list[str]:
         return tables.matching_columns(data, model.columns, f"data: {job.data}")
 
     columns = [name for name in names if name not in job.drop]
+    if "" in columns:
+        raise InputError(
+            f"data: column {names.index('') + 1} of {job.data} has no name; give it one, or leave "
+            "it out with --drop ''"
+        )
     if model.width not in (None, len(columns)):
         raise InputError(
             f"the model takes {model.width} columns, and {job.data} has {len(columns)}: "
@@ -235,20 +320,25 @@ def _columns(model: LoadedModel, data: "pa.Table", job: Job) -> list[str]:
 
 def _rows_and_background(
     job: Job, model: LoadedModel, data: "pa.Table", columns: Sequence[str]
-) -> tuple[Any, Background]:
-    """Return the rows as a frame of pandas, and the background."""
+) -> tuple[Any, Background, list[str]]:
+    """Return the rows as a frame of pandas, the background, and notes on the files of both."""
     chosen = tables.chosen(data, columns, job.data)
+    # what the model calls text is text
+    doubtful = [name for name in columns if name not in model.text_columns]
+    notes = tables.notes(job.data, data, doubtful)
     option = job.background_option
     if option.file is None:
         (rows,) = tables.frames([chosen], categories=model.categories)
-        return rows, background_without_file(option, model.background, job.data)
+        return rows, background_without_file(option, model.background, job.data), notes
 
     table = tables.read(option.file, "background", text=model.text_columns)
     columns = tables.matching_columns(table, columns, f"background: {option.file}")
     absent = tables.chosen(table, columns, option.file)
     # both at once, so that every column has one type
     rows, background_rows = tables.frames([chosen, absent], categories=model.categories)
-    return rows, background_from_file(option, background_rows)
+    if option.file != job.data:
+        notes += tables.notes(option.file, table, doubtful)
+    return rows, background_from_file(option, background_rows), notes
 
 
 def _explainer(job: Job, model: LoadedModel, background: Background) -> Explainer:

@@ -12,6 +12,7 @@ from typing import Any
 
 from shearshap.adapters import adapt
 from shearshap.errors import InputError
+from shearshap.jobs.native_files import check_native_file, first_line
 
 ACCEPTED = (
     "a folder made by 'shear train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
@@ -115,6 +116,7 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
             "who made it, add --trust, else ask for the model as .onnx or in its library's own "
             "format"
         )
+    check_native_file(file)
     load = LOADERS.get(suffix, _unpickled)
     try:
         return load(file)
@@ -124,9 +126,8 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
             f"model: {file} needs {missing}: pip install {_PACKAGES.get(missing, missing)}"
         ) from error
     except Exception as error:  # every library has errors of its own
-        raise InputError(
-            f"model: {file} cannot be read: {type(error).__name__}: {error}"
-        ) from error
+        reason = f"{type(error).__name__}: {first_line(str(error))}"
+        raise InputError(f"model: {file} cannot be read: {reason}") from error
 
 
 def _onnx(file: Path) -> Any:

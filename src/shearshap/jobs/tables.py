@@ -1,32 +1,22 @@
 """Tables in files: CSV and Parquet in, the rows as a model takes them, and explanations out."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation
 from shearshap.inputs.frames import as_frame, trained_order
+from shearshap.jobs.csv_files import NUMBER, notes_on_csv, read_csv
+from shearshap.jobs.places import METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 READ = (".csv", ".parquet", ".pq")
-WRITTEN = (".parquet", ".pq", ".csv")
-METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
-"""What stands in a CSV file for a missing value.
-
-They are the words of pandas, by which most models' data were read.
-"""
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What files that are called CSV have between their columns instead of commas."""
+FORMULA = r"^[=+\-@\t\r\n]"  #: how a text begins that a spreadsheet runs
 
 
 # Reading
@@ -50,7 +40,7 @@ def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
 
     is_csv = path.suffix.lower() == ".csv"
     try:
-        table = _read_csv(path, what, text) if is_csv else _read_parquet(path)
+        table = read_csv(path, what, text) if is_csv else _read_parquet(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{what}: {path} cannot be read: {error}") from error
     _check_table(table, path, what)
@@ -70,58 +60,6 @@ def _read_parquet(path: Path) -> "pa.Table":
     return table.select(columns)
 
 
-def _read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
-    """Read a CSV file of numbers, truth values and text; a date is text, as it stands there."""
-    from pyarrow import types
-
-    _check_header(path, what)
-    table = _parsed_csv(path, text=())
-    for field in table.schema:
-        if types.is_binary(field.type):
-            raise InputError(
-                f"{what}: column {field.name!r} of {path} is not UTF-8 text; save the file as UTF-8"
-            )
-
-    dates = {field.name for field in table.schema if types.is_temporal(field.type)}
-    all_text = {*text, *dates}
-    # read again, since a date's text cannot be made from its value
-    return _parsed_csv(path, text=all_text) if all_text else table
-
-
-def _parsed_csv(path: Path, *, text: Collection[str]) -> "pa.Table":
-    import pyarrow as pa
-    from pyarrow import csv
-
-    return csv.read_csv(
-        path,
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
-            null_values=list(MISSING),
-            strings_can_be_null=True,
-            column_types=dict.fromkeys(text, pa.string()),
-        ),
-    )
-
-
-def _check_header(path: Path, what: str) -> None:
-    """Raise where the first line shows another encoding, or other marks than commas."""
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        header = line.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{what}: the header of {path} is not UTF-8 text; save the file as UTF-8"
-        ) from error
-
-    marks = [name for mark, name in SEPARATORS.items() if mark in header]
-    if marks and "," not in header:
-        raise InputError(
-            f"{what}: the header of {path} is one column with {marks[0]} in its name; save the "
-            "file with commas between the columns, or as Parquet"
-        )
-
-
 def _check_table(table: "pa.Table", path: Path, what: str) -> None:
     names = table.column_names
     doubled = next((name for name in names if names.count(name) > 1), None)
@@ -134,10 +72,25 @@ def _check_table(table: "pa.Table", path: Path, what: str) -> None:
 # Columns
 
 
-def without_index(table: "pa.Table") -> "pa.Table":
-    """Return a table without a first column that has no name, as an index written by pandas."""
+def named_columns(table: "pa.Table", path: Path) -> tuple["pa.Table", list[str]]:
+    """Return a table without columns that have no name and no meaning, and notes on them.
+
+    Those are a first one, as an index written by pandas, and one that is all empty, as a comma at
+    the end of every line makes it.
+    """
     first, *others = table.column_names
-    return table.select(others) if others and not first else table
+    if others and not first:
+        note = f"the first column of {path} has no name, as pandas' index has none, and is left out"
+        return table.select(others), [note]
+    if others and "" in others and table[""].null_count == len(table):
+        note = f"a column of {path} has neither a name nor values, and is left out"
+        return table.drop_columns([""]), [note]
+    return table, []
+
+
+def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on what may be wrong in a file, in those of its columns that are given."""
+    return notes_on_csv(path, table, columns) if path.suffix.lower() == ".csv" else []
 
 
 def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
@@ -274,37 +227,11 @@ def _is_number(text: str) -> bool:
 # Explanations
 
 
-def check_out(path: Path, inputs: Mapping[str, Path]) -> None:
-    """Raise where an explanation cannot be written to a path, before any work is done.
+def check_columns(data: "pa.Table", path: Path) -> None:
+    """Raise where a file's kind cannot hold the columns of the data, before any work is done."""
+    from io import BytesIO
 
-    `inputs` are the files that are read, see `check_place`.
-    """
-    if path.suffix.lower() not in WRITTEN:
-        raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
-    check_place(path, "out", inputs)
-
-
-def check_place(path: Path, what: str, inputs: Mapping[str, Path]) -> None:
-    """Raise where a file cannot be written, or would replace one that is read.
-
-    `inputs` are the files that are read, each by what it is in words.
-    """
-    if not path.parent.is_dir():
-        raise InputError(f"{what}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise InputError(f"{what}: {path} is a folder; wanted the name of a file")
-    for name, file in inputs.items():
-        if path.exists() and file.exists() and path.samefile(file):
-            raise InputError(
-                f"{what}: {path} is {name}, and would be overwritten; choose another name"
-            )
-    try:
-        with TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"{what}: nothing can be written to the folder {path.parent}: {error.strerror}"
-        ) from error
+    _store(data.slice(0, 1), BytesIO(), path)
 
 
 def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
@@ -314,18 +241,50 @@ def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], 
     data.<column> for all columns that were explained. The facts are in the metadata of a Parquet
     file; CSV has no place for them.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
     table = explanation.to_frame("pyarrow", wide=True)
     for name in data.column_names:
         table = table.append_column(f"data.{name}", data[name])
     table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
-
-    store: Callable[..., Any] = csv.write_csv if path.suffix.lower() == ".csv" else pq.write_table
     try:
         with written_whole(path) as partial:
-            store(table, partial)
+            _store(table, partial, path)
+    except OSError as error:
+        raise InputError(
+            f"out: {path} cannot be written: {error.strerror or error}; no file is left half "
+            "written"
+        ) from error
+
+
+def _store(table: "pa.Table", place: Path | IO[bytes], path: Path) -> None:
+    """Write a table to a file or a stream, in the kind that a path's name asks for."""
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow import parquet as pq
+
+    try:
+        if path.suffix.lower() == ".csv":
+            csv.write_csv(_without_formulas(table), place)
+        else:
+            pq.write_table(table, place)
     except pa.ArrowException as error:
         raise InputError(f"out: {path} cannot hold all columns: {error}; try .parquet") from error
+
+
+def _without_formulas(table: "pa.Table") -> "pa.Table":
+    """Return a table with an apostrophe before every text that a spreadsheet would run."""
+    columns = [_without_formula(column) for column in table.columns]
+    return type(table).from_arrays(columns, names=table.column_names)
+
+
+def _without_formula(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    from pyarrow import compute as pc
+    from pyarrow import types
+
+    column = _decoded(column)
+    if not types.is_string(column.type) and not types.is_large_string(column.type):
+        return column
+    runs = pc.and_not(
+        pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER)
+    )
+    quoted = pc.replace_substring_regex(column, "^", "'")
+    return pc.if_else(runs, quoted, column)

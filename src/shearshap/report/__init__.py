@@ -5,10 +5,21 @@ into a panel's SVG, `chart` draws lines with bars, dots and intervals without ma
 """
 
 from shearshap.report.html_charts import Dot, Line, chart
-from shearshap.report.page import Figure, Page, Panel, Section, Series, Table, render, write
+from shearshap.report.page import (
+    GENERATOR,
+    Figure,
+    Page,
+    Panel,
+    Section,
+    Series,
+    Table,
+    render,
+    write,
+)
 from shearshap.report.svg import inline
 
 __all__ = [
+    "GENERATOR",
     "Dot",
     "Figure",
     "Line",

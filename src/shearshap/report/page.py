@@ -26,6 +26,7 @@ MARKUP = re.compile(
     r"|\*\*(?P<bold>.+?)\*\*"
     r"|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
 )
+GENERATOR = "shearshap"  #: named in the head of every page, by which it is known as ours
 OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
 
 #: matplotlib's letter -> the shape in a key, around (15, 6)
@@ -131,6 +132,7 @@ def render(page: Page) -> str:
     script = _resource("page.js")
     html = _template().render(
         page=page,
+        generator=GENERATOR,
         colours=colours.PAGE,
         style=_resource("page.css"),
         script=script,

@@ -1,0 +1,377 @@
+"""CSV files: reading them, errors for files that are none or were cut, notes on doubtful cells.
+
+A file is read as pandas reads it, by whose habits most models' data were made. What pandas too
+takes without a word, though a reader of the values should know it, is a note.
+"""
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shearshap.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+"""What stands in a CSV file for a missing value.
+
+They are the words of pandas, by which most models' data were read.
+"""
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What files that are called CSV have between their columns instead of commas."""
+
+KINDS = {
+    b"\xff\xfe\0\0": "is UTF-32 text; save the file as UTF-8",
+    b"\0\0\xfe\xff": "is UTF-32 text; save the file as UTF-8",
+    b"\xff\xfe": "is UTF-16 text; save the file as UTF-8",
+    b"\xfe\xff": "is UTF-16 text; save the file as UTF-8",
+    b"\x1f\x8b": "is compressed by gzip; unpack it first",
+    b"BZh": "is compressed by bzip2; unpack it first",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it first",
+    b"PK\x03\x04": "is a zip archive or a spreadsheet; save its table as CSV",
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save its table as CSV",
+    b"PAR1": "is a Parquet file; let its name end in .parquet",
+}
+"""What a file is that begins with these bytes, and what to do with it."""
+
+CHUNK = 2**24  #: bytes that are looked at together
+STRICTLY = 2**26  #: bytes of the largest file whose quotes are all checked one by one
+
+ZEROS = r"^\s*[+-]?0[0-9]+$"  #: as an id or a postal code has
+HEXADECIMAL = r"^\s*[+-]?0[xX]"
+NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
+MARKED_NUMBER = (
+    r"^\s*[+\-\x{2212}]?[$€£]?\s?"  # 2212: the minus of typesetters
+    r"(?:[0-9]{1,3}(?:[,.' _\x{a0}\x{2019}][0-9]{3})+(?:[.,][0-9]+)?"
+    r"|[0-9]+,[0-9]+"
+    r"|[0-9]+(?:\.[0-9]+)?)"
+    r"\s?[%$€£]?\s*$"
+)
+"""A number with marks that make text of it: 1,234 or 1,5 or 5% or $5."""
+LONG = r"^\s*[+-]?[0-9]{19,}\s*$"
+LARGEST_WHOLE = 2.0**63  #: beyond which a whole number is read as a floating one
+
+
+# Reading
+
+
+def read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
+    """Read a CSV file of numbers, truth values and text; a date is text, as it stands there.
+
+    `what` is the first word of every error. `text` are the columns that hold text, whatever it
+    looks like.
+    """
+    from pyarrow import types
+
+    _check_kind(path, what)
+    _check_header(path, what)
+    content = _content(path)
+    _check_content(path, what, content)
+    table = _first_parsed(path, what, content)
+    for field in table.schema:
+        if types.is_binary(field.type):
+            raise InputError(
+                f"{what}: column {field.name!r} of {path} is not UTF-8 text; save the file as UTF-8"
+            )
+
+    dates = {field.name for field in table.schema if types.is_temporal(field.type)}
+    all_text = {*text, *dates}
+    names = table.column_names
+    if content.has_zeros and len(set(names)) == len(names):
+        # pyarrow takes 0x1f for a number, and pandas for text
+        all_text |= set(_examples(path, _numbers(table, names), HEXADECIMAL))
+    # read again, since a date's text cannot be made from its value
+    return _parsed(path, text=all_text) if all_text else table
+
+
+def _first_parsed(path: Path, what: str, content: "Content") -> "pa.Table":
+    import pyarrow as pa
+
+    try:
+        return _parsed(path, text=())
+    except pa.ArrowInvalid as error:
+        if not content.size or content.has_end:
+            raise
+        raise InputError(
+            f"{what}: {path} cannot be read: {error}; its last line does not end like the others, "
+            "so the file may have been cut"
+        ) from error
+
+
+def _parsed(path: Path, *, text: Collection[str]) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(
+        path,
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            null_values=list(MISSING),
+            strings_can_be_null=True,
+            column_types=dict.fromkeys(text, pa.string()),
+        ),
+    )
+
+
+def _as_it_stands(path: Path, columns: Sequence[str]) -> "pa.Table":
+    """Read columns as the text that stands in the file, missing values and all."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(
+        path,
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types=dict.fromkeys(columns, pa.string()),
+        ),
+    )
+
+
+# Files that are no CSV, or were cut
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a look at all bytes of a file shows."""
+
+    size: int
+    quotes: int  #: how many there are
+    nul: int | None  #: where the first NUL byte is
+    has_zeros: bool  #: whether a cell may begin with 0 and another digit, or with 0x
+    has_end: bool  #: whether the last line ends like a line
+
+
+def _content(path: Path) -> Content:
+    size = 0
+    quotes = 0
+    nul = None
+    has_zeros = False
+    last = b""
+    for chunk in _chunks(path):
+        if nul is None and b"\0" in chunk:
+            nul = size + chunk.index(b"\0")
+        quotes += chunk.count(b'"')
+        has_zeros = has_zeros or re.search(rb'[,"\s]0[\dxX]', chunk) is not None
+        size += len(chunk)
+        last = chunk[-1:]
+    return Content(size, quotes, nul, has_zeros, last in (b"\n", b"\r"))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _check_kind(path: Path, what: str) -> None:
+    """Raise where the first bytes are those of another kind of file."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    for mark, kind in KINDS.items():
+        if start.startswith(mark):
+            raise InputError(f"{what}: {path} {kind}")
+
+
+def _check_header(path: Path, what: str) -> None:
+    """Raise where the first line shows another encoding, or other marks than commas."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        header = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{what}: the header of {path} is not UTF-8 text; save the file as UTF-8"
+        ) from error
+
+    if header.lower().startswith("sep="):
+        raise InputError(
+            f"{what}: the first line of {path} is {header.strip()!r}, which is for Excel alone; "
+            "delete it"
+        )
+    marks = [name for mark, name in SEPARATORS.items() if mark in header]
+    if marks and "," not in header:
+        raise InputError(
+            f"{what}: the header of {path} is one column with {marks[0]} in its name; save the "
+            "file with commas between the columns, or as Parquet"
+        )
+
+
+def _check_content(path: Path, what: str, content: Content) -> None:
+    """Raise where a file is no text, or its quotes do not match."""
+    if content.nul is not None:
+        raise InputError(
+            f"{what}: there is a NUL byte in {path}, at byte {content.nul:,}: it is broken, or no "
+            "UTF-8 text; save the file as UTF-8"
+        )
+    is_odd = content.quotes % 2 == 1
+    if is_odd or (content.quotes and content.size <= STRICTLY):
+        _check_quotes(path, what, is_odd=is_odd)
+
+
+def _check_quotes(path: Path, what: str, *, is_odd: bool) -> None:
+    """Raise where a quoted cell does not end as it should; else it swallows the rows after it."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = csv.reader(file, strict=True)
+        begins = 1
+        try:
+            for _cells in lines:
+                begins = lines.line_num + 1
+        except csv.Error as error:
+            is_long = "field limit" in str(error)
+            if is_long and not is_odd:
+                return  # a text of more than 128 kB, which is no mistake
+            raise InputError(
+                f"{what}: the quotes in {path} do not match, from line {begins} on: a quote is "
+                "missing, or the file was cut"
+            ) from error
+
+
+# Notes
+
+
+def notes_on_csv(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on what may be wrong in a file, in those of its columns that are given."""
+    content = _content(path)
+    notes = []
+    if not content.has_end:
+        notes.append(
+            f"the last line of {path} does not end like the others; if the file was cut, so was "
+            "its last cell"
+        )
+    if _looks_like_a_row(table.column_names):
+        notes.append(
+            f"there are numbers among the names in the header of {path}; if its first line is a "
+            "row, put a line of names above it"
+        )
+    if content.has_zeros:
+        notes += _notes_on_zeros(path, _numbers(table, columns))
+    notes += _notes_on_large_numbers(path, table, columns)
+    notes += _notes_on_text(path, table, columns)
+    notes += _notes_on_missing_words(path, table, columns)
+    return notes
+
+
+def _looks_like_a_row(names: Sequence[str]) -> bool:
+    """Return whether names look like cells.
+
+    Numbers that count columns (0, 1, 2, ...) or years do not.
+    """
+    numbers = [name for name in names if re.fullmatch(NUMBER, name)]
+    if not numbers:
+        return False
+    if not all(name.isdecimal() for name in numbers):
+        return True
+    counted = sorted(int(name) for name in numbers)
+    first = counted[0]
+    is_run = counted == list(range(first, first + len(counted)))
+    return not is_run or (len(counted) == 1 and first > 1)
+
+
+def _numbers(table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    from pyarrow import types
+
+    return [
+        name
+        for name in columns
+        if types.is_integer(table[name].type) or types.is_floating(table[name].type)
+    ]
+
+
+def _examples(path: Path, columns: Sequence[str], pattern: str) -> dict[str, str]:
+    """Return the first cell that matches a pattern, of each column that has one."""
+    from pyarrow import compute as pc
+
+    if not columns:
+        return {}
+    table = _as_it_stands(path, columns)
+    found = {}
+    for name in columns:
+        cells = table[name].filter(pc.match_substring_regex(table[name], pattern))
+        if len(cells):
+            found[name] = cells[0].as_py()
+    return found
+
+
+def _notes_on_zeros(path: Path, columns: Sequence[str]) -> list[str]:
+    return [
+        f"column {name!r} of {path} is read as numbers, and {cell!r} so loses its zeros; if the "
+        "model takes text there, save the file as Parquet"
+        for name, cell in _examples(path, columns, ZEROS).items()
+    ]
+
+
+def _notes_on_large_numbers(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    from pyarrow import compute as pc
+    from pyarrow import types
+
+    large = []
+    for name in columns:
+        if types.is_floating(table[name].type):
+            largest = pc.max(pc.abs(table[name])).as_py()
+            if largest is not None and largest >= LARGEST_WHOLE:
+                large.append(name)
+    return [
+        f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell}, "
+        "which are rounded to floating ones"
+        for name, cell in _examples(path, large, LONG).items()
+    ]
+
+
+def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on columns of text that may have been meant as numbers."""
+    from pyarrow import types
+
+    notes = []
+    for name in columns:
+        if types.is_string(table[name].type):
+            notes += _note_on_text(path, name, table[name].drop_null())
+    return notes
+
+
+def _note_on_text(path: Path, name: str, cells: "pa.ChunkedArray") -> list[str]:
+    from pyarrow import compute as pc
+
+    are_numbers = pc.match_substring_regex(cells, NUMBER)
+    numbers = pc.sum(are_numbers).as_py() or 0
+    others = cells.filter(pc.invert(are_numbers))
+    if not len(others):
+        return []
+    column = f"column {name!r} of {path} is read as text"
+    marked = pc.sum(pc.match_substring_regex(others, MARKED_NUMBER)).as_py()
+    if marked == len(others):
+        return [
+            f"{column}, for {others[0].as_py()!r} is no plain number; if it was meant as one, "
+            "write it with digits and a point alone"
+        ]
+    if numbers >= len(others):
+        return [
+            f"{column}, though {numbers:,} of its {len(cells):,} cells are numbers; "
+            f"{others[0].as_py()!r} is none"
+        ]
+    return []
+
+
+def _notes_on_missing_words(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on words in columns of text that are read as missing."""
+    from pyarrow import types
+
+    doubtful = [
+        name
+        for name in columns
+        if table[name].null_count
+        and (types.is_string(table[name].type) or types.is_null(table[name].type))
+    ]
+    words = "|".join(re.escape(word) for word in MISSING if word)
+    return [
+        f"column {name!r} of {path}: {cell!r} is read as a missing value, as pandas does; if it is "
+        "a category, save the file as Parquet"
+        for name, cell in _examples(path, doubtful, f"^(?:{words})$").items()
+    ]

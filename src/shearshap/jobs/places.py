@@ -1,0 +1,142 @@
+"""Places of the files that a job writes: whether they can be written, and what they would replace.
+
+A file that is there already is replaced only where an earlier job wrote it. A Parquet file says so
+in its metadata, a page in its head, and a CSV file by the columns that it begins with.
+"""
+
+import csv
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from shearshap.engine.store import LONGEST_NAME, shortened
+from shearshap.errors import InputError
+from shearshap.report import GENERATOR
+
+WRITTEN = (".parquet", ".pq", ".csv")
+METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
+HEAD = 4096  #: bytes of a page within which its generator is named
+SPACE = 65536  #: bytes that a disk must have left
+
+
+def check_out(path: Path, inputs: Mapping[str, Path], *, overwrite: bool = False) -> None:
+    """Raise where an explanation cannot be written to a path, before any work is done.
+
+    For the other arguments, see `check_place`.
+    """
+    if path.suffix.lower() not in WRITTEN:
+        raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
+    check_place(path, "out", inputs, overwrite=overwrite)
+    check_place(partial_place(path), "out", inputs, overwrite=overwrite)
+
+
+def partial_place(out: Path) -> Path:
+    """Return the file beside `out` for the rows that were done, where not all could be."""
+    ending = f".partial{out.suffix}"
+    return out.with_name(shortened(out.stem, LONGEST_NAME - len(ending)) + ending)
+
+
+def check_place(
+    path: Path, what: str, inputs: Mapping[str, Path], *, overwrite: bool = False
+) -> None:
+    """Raise where a file cannot be written, or would replace one that must stay.
+
+    Parameters
+    ----------
+    path
+        The file to be written.
+    what
+        The first word of every error.
+    inputs
+        The files that are read, each by what it is in words. They are never replaced.
+    overwrite
+        Whether to replace a file that no job has written.
+    """
+    _check_name(path, what)
+    if not path.parent.is_dir():
+        raise InputError(f"{what}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise InputError(f"{what}: {path} is a folder; wanted the name of a file")
+    if path.exists():
+        _check_replaced(path, what, inputs, overwrite=overwrite)
+    _check_folder(path.parent, what)
+
+
+def _check_name(path: Path, what: str) -> None:
+    """Raise where no file can have this name."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:  # such as a name that is too long
+        raise InputError(f"{what}: {path} cannot be written: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{what}: {str(path)!r} is no name of a file: {error}") from error
+
+
+def _check_replaced(path: Path, what: str, inputs: Mapping[str, Path], *, overwrite: bool) -> None:
+    """Raise where the file that is there must stay."""
+    for name, file in inputs.items():
+        if file.exists() and path.samefile(file):
+            raise InputError(
+                f"{what}: {path} is {name}, and would be overwritten; choose another name"
+            )
+    if not path.is_file():
+        raise InputError(f"{what}: {path} is no plain file; choose another name")
+    if not os.access(path, os.W_OK):
+        raise InputError(f"{what}: {path} is write-protected; choose another name")
+    if not overwrite and not is_ours(path):
+        raise InputError(
+            f"{what}: {path} is there already, and was not written by shear explain; choose "
+            "another name, or replace it with --overwrite"
+        )
+
+
+def _check_folder(folder: Path, what: str) -> None:
+    """Raise where a folder takes no files, or its disk is full."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(SPACE))
+    except OSError as error:
+        raise InputError(
+            f"{what}: nothing can be written to the folder {folder}: {error.strerror}"
+        ) from error
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether a file was written by a job, or is empty."""
+    if not path.stat().st_size:
+        return True
+    suffix = path.suffix.lower()
+    if suffix == ".html":
+        return _is_our_page(path)
+    return _is_our_csv(path) if suffix == ".csv" else _is_our_parquet(path)
+
+
+def _is_our_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return f'<meta name="generator" content="{GENERATOR}'.encode() in head
+
+
+def _is_our_parquet(path: Path) -> bool:
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata
+    except (pa.ArrowException, OSError):
+        return False
+    return METADATA in (metadata or {})
+
+
+def _is_our_csv(path: Path) -> bool:
+    """Return whether the header is row, base_value, ..., evaluations, ..., value.<player>, ..."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        try:
+            names = next(csv.reader(file), [])
+        except csv.Error:
+            return False
+    starts = [name.partition(".")[0] for name in names]
+    return starts[:2] == ["row", "base_value"] and {"evaluations", "value"} <= set(starts)
