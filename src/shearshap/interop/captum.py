@@ -104,8 +104,9 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             the same number, also in different tensors, are one player; numbers may be left out.
             None: every input is a player.
         n_samples
-            Model evaluations for one row, all of them. Where the method needs more, another one
-            takes its place, with a warning. None: 2 p + 2048, or the 2^p of all coalitions where
+            Model evaluations for one row, all of them but one more for each of the first four rows,
+            which checks the model. Where the method needs more, another one takes its place, with a
+            warning. None: 2 p + 2048, or the 2^p of all coalitions where
             those are fewer, or what the method needs where that is more.
         perturbations_per_eval
             Perturbations of every row in one forward, which then takes r times as many rows; None:
