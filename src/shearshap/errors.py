@@ -60,4 +60,6 @@ def level_of_caller() -> int:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("shearshap.")
+    """Return whether a frame is of the package, or between two of it, where one opens a context."""
+    name = str(frame.f_globals.get("__name__"))
+    return name == "contextlib" or name.startswith("shearshap.")
