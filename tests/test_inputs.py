@@ -11,6 +11,7 @@ from torch import nn
 from games import Floats, network
 from shearshap import (
     BudgetError,
+    Explainer,
     InputError,
     MethodError,
     ModelError,
@@ -240,6 +241,179 @@ def test_groups_are_players(groups: Any) -> None:
         lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups
     )
     np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        np.array([1, 2, 1, 3]),
+        np.array([0, 5, 0, 9]),
+        np.array([10, 20, 10, 30], dtype=np.uint8),
+        np.array([1.0, 2.0, 1.0, 3.0]),
+        torch.tensor([1, 2, 1, 3]),
+        [1, 2, 1, 3],
+    ],
+)
+def test_the_numbers_of_a_mask_may_start_anywhere_and_have_gaps(groups: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    answer = explain(
+        lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups
+    )
+    np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
+
+
+def test_a_mask_of_truth_values_is_of_two_players() -> None:
+    mask = np.array([True, False, True, False])
+    answer = explain(
+        lambda x: x @ [1.0, 10, 100, 1000], np.ones((1, 4)), reference=0, budget=4, groups=mask
+    )
+    np.testing.assert_allclose(answer.values, [[1010, 101]])
+
+
+SEGMENTS = np.repeat([[1, 1, 7, 7, 3]], 4, axis=0)
+
+
+@pytest.mark.parametrize("channels", ["first", "last"])
+@pytest.mark.parametrize(
+    "mask", [SEGMENTS, SEGMENTS[None], SEGMENTS[None, None], SEGMENTS[..., None]]
+)
+def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: Any) -> None:
+    images = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    expected = [images[0][:, number == SEGMENTS].sum() for number in (1, 3, 7)]
+    has_first = mask.ndim == 2 or mask.shape[0] == 1
+    if channels == "last":
+        images = np.moveaxis(images, 1, -1)
+    fits = mask.ndim == 2 or has_first == (channels == "first")
+    explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=mask)
+    if not fits:
+        with pytest.raises(InputError, match="groups: wanted lists of columns or an integer mask"):
+            explainer(images, budget=8)
+        return
+    np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
+
+
+def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
+    with pytest.raises(InputError, match=r"does not tell which axis of \(3, 3, 3\) is that of the"):
+        explain(
+            lambda x: x.sum(axis=(1, 2, 3)),
+            np.ones((2, 3, 3, 3)),
+            reference=0,
+            budget=8,
+            groups=np.zeros((3, 3), dtype=int),
+        )
+
+
+def test_masks_of_several_inputs_without_channels() -> None:
+    rows = (np.ones((2, 3, 2, 2)), np.ones((2, 2)))
+    masks = (np.array([[4, 4], [9, 9]]), np.array([9, 2]))
+    answer = explain(
+        lambda image, row: image.sum(axis=(1, 2, 3)) + 10 * row.sum(axis=1),
+        rows,
+        reference=0,
+        budget=8,
+        groups=masks,
+    )
+    np.testing.assert_allclose(answer.values, [[10, 6, 16]] * 2)
+
+
+# Names of columns
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "expected"),
+    [
+        ([["a", "c"], ["b"], ["d"]], list("abcd"), ["a + c", "b", "d"]),
+        ([["d", "c", "b"], ["a"]], list("abcd"), ["b + 2 more", "a"]),
+        ({"z": ["a", "c"]}, list("abcd"), ["z", "b", "d"]),
+        ([[0, 2], [1], [3]], list("abcd"), ["a + c", "b", "d"]),
+        ([[0, 2], [1], [3]], list("xyz"), ["x", "y", "z"]),
+        ({"p": [0, 2], "q": [1], "r": [3]}, list("xyz"), ["x", "y", "z"]),
+        ([["b"], ["a"], ["d"], ["c"]], list("abcd"), ["b", "a", "d", "c"]),
+        ([[1], [0], [3], [2]], list("wxyz"), ["w", "x", "y", "z"]),
+    ],
+)
+def test_names_of_an_arrays_columns_or_of_players(groups: Any, names: Any, expected: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    explainer = Explainer(lambda x: x @ weights, 0, groups=groups, feature_names=names)
+    answer = explainer(np.ones((1, 4)), budget=16)
+    assert answer.feature_names == expected
+    worth = dict(zip("abcd", weights, strict=True))
+    for name, value in zip(answer.feature_names, answer.values[0], strict=True):
+        if set(name.split(" + ")) <= set("abcd"):
+            assert value == pytest.approx(sum(worth[column] for column in name.split(" + ")))
+
+
+def test_names_of_another_number_are_refused() -> None:
+    explainer = Explainer(lambda x: x[:, 0], 0, groups=[[0, 1], [2], [3]], feature_names=list("ab"))
+    with pytest.raises(
+        InputError,
+        match="feature_names: wanted 3, one for each player, or 4, one for each input column, got 2",
+    ):
+        explainer(ROWS)
+
+
+# A number as a background
+
+
+def test_a_number_is_the_background_of_every_input() -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    for number in (1, 1.0, np.float32(1), np.array(1.0), torch.tensor(1.0)):
+        answer = explain(lambda x: x.sum(axis=1), rows, reference=number, budget=8)
+        np.testing.assert_allclose(answer.values, rows - 1, atol=1e-12)
+    whole = explain(lambda x: 10 // (x.sum(axis=1) + 1), rows.astype(int), reference=0, budget=8)
+    assert whole.base_values.tolist() == [10, 10]
+    several = explain(
+        lambda x, y: x.sum(axis=1) + y[:, 0], (rows, rows[:, :1]), reference=1, budget=16
+    )
+    np.testing.assert_allclose(several.values, np.column_stack((rows, rows[:, 0])) - 1, atol=1e-12)
+    with pytest.raises(InputError, match="row 0 is nan at column 0"):
+        explain(lambda x: x.sum(axis=1), rows, reference=np.nan, budget=8)
+
+
+# What holds no numbers
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.ma.masked_array(ROWS, ROWS > 1), "masked entries are no numbers; fill them in, as in rows.filled(0)"),
+        (ROWS * 1j, "wanted numbers, got an array of complex128; pass real and imaginary parts"),
+        (ROWS.astype(str), "make numbers of the text first, rows.astype(float)"),
+        ([["1", "2", "3", "4"]] * 2, "wanted numbers, got an array of <U1; make numbers of the text"),
+        (ROWS.astype(str).astype(object), "got an array of objects that are not all numbers"),
+        (np.array([["1", 2, 3.0, None]] * 2, dtype=object), "got an array of objects that are not all numbers"),
+        (ROWS.astype("datetime64[s]"), "got an array of datetime64[s]; pass a frame"),
+        (ROWS.astype("timedelta64[s]"), "got an array of timedelta64[s]; pass a frame"),
+        (torch.tensor(ROWS).to_sparse(), "got a tensor that is sparse; pass rows.to_dense()"),
+        (torch.tensor(ROWS) * 1j, "got a tensor that is of complex numbers; pass torch.view_as_real(rows)"),
+        (torch.empty(5, 4, device="meta"), "got a tensor that is without numbers (on the meta device)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["rows", "reference", "statistic", "part"])
+def test_what_holds_no_real_numbers_is_refused(bad: Any, message: str, place: str) -> None:
+    spy = Spy()
+    rows, reference = {
+        "rows": (bad, ZEROS),
+        "reference": (ROWS, bad),
+        "statistic": (ROWS, ("mean", bad)),
+        "part": ((bad, bad), 0),
+    }[place]
+    with pytest.raises(InputError, match=re.escape(message)):
+        explain(spy, rows, reference=reference, budget=16)
+    assert spy.asked == 0
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized_tensors_are_refused() -> None:
+    quantized = torch.quantize_per_tensor(torch.tensor(ROWS).float(), 0.1, 0, torch.qint8)
+    with pytest.raises(InputError, match=r"that is quantized; pass rows.dequantize\(\)"):
+        explain(Spy(), quantized, reference=0, budget=16)
+
+
+def test_nested_tensors_are_refused() -> None:
+    nested = torch.nested.as_nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(InputError, match=r"got a tensor that is nested; pass rows.to_padded"):
+        explain(Spy(), nested, reference=0, budget=16)
 
 
 def test_a_mask_over_images() -> None:

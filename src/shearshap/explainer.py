@@ -41,22 +41,24 @@ class Explainer:
         A `torch.nn.Module` (in eval mode while it is explained, afterwards as it was), a
         scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX
         Runtime session, a Hugging Face text classifier with its tokenizer (a pipeline, or both as a
-        pair), or any function from a numpy array (n, *shape), or a frame, to an array (n,) or
-        (n, k).
+        pair), or any function to an array (n,) or (n, k). A function gets what the rows are: a
+        numpy array (n, *shape), a tensor, or a frame.
     background
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
-        evaluations a coalition; ("mean", rows), or "median" or "mode"; or the bare name, for the
-        statistic of the rows explained; or what shap makes of rows, `shap.kmeans` or a tabular
-        masker. For texts: the token that stands for an absent one, by default the tokenizer's
-        mask.
+        evaluations a coalition; one number for all inputs, such as 0; ("mean", rows), or "median"
+        or "mode"; the bare name, for the statistic of the rows explained; or what shap makes of
+        rows, `shap.kmeans` or a tabular masker. Rows keep their types: where the model tells
+        integers from floats, a mean of integers is rounded. For texts: the token that stands for an
+        absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
         budget holds all coalitions, else the method with the smallest measured error.
     groups
         The players: None (every input is one), lists of input columns (numbers or names) per
         player, a mapping from a player's name to its columns (each column that it leaves out is a
-        player of its own), an integer mask of the input's shape, or the fitted transformer that
-        made the columns. For texts: "words" or "tokens".
+        player of its own), an integer mask of the input's shape, of an image with or without its
+        axis of channels, or the fitted transformer that made the columns. Players of a mask are in
+        the order of its numbers. For texts: "words" or "tokens".
     output
         What of the model's output to explain: a class's index or name, several, or a function of
         the output; None: all of them, at no extra evaluations.
@@ -74,7 +76,8 @@ class Explainer:
         the model says, else classes.
     feature_names, output_names
         Names of the players and of the model's outputs, where they are not known, or others are
-        wanted.
+        wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
+        then use them.
     batch_size
         Model evaluations in one forward; "auto" bounds memory. Halved when memory runs out.
     device

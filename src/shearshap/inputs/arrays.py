@@ -12,7 +12,12 @@ from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.background import STATISTICS, ParsedBackground, is_single_number
+from shearshap.inputs.background import (
+    STATISTICS,
+    ParsedBackground,
+    is_single_number,
+    refuse_masked,
+)
 from shearshap.inputs.display import NumberDisplay
 from shearshap.inputs.encoded import Inputs
 from shearshap.inputs.frames import aligned, as_frame, matrix, named_cells
@@ -147,11 +152,7 @@ def numeric(numbers: Any, argument: str) -> Tensor:
                 f"{argument}: a {type(numbers).__name__} has no rows to mix as it is; pass "
                 f"rows.{method}()"
             )
-    if isinstance(numbers, np.ma.MaskedArray):
-        raise InputError(
-            f"{argument}: masked entries are no numbers; fill them in, as in rows.filled(0), or "
-            "pass a frame with missing values"
-        )
+    refuse_masked(numbers, argument)
     try:
         array = np.asarray(numbers)
     except ValueError as error:

@@ -119,6 +119,15 @@ def is_single_number(background: Any) -> bool:
     return isinstance(background, np.ndarray | Tensor) and background.ndim == 0
 
 
+def refuse_masked(numbers: Any, argument: str) -> None:
+    """Raise where an array has masked entries, which a model would read as numbers."""
+    if isinstance(numbers, np.ma.MaskedArray):
+        raise InputError(
+            f"{argument}: masked entries are no numbers; fill them in, as in rows.filled(0), or "
+            "pass a frame with missing values"
+        )
+
+
 def _checked_name(name: str, argument: str) -> str:
     if name not in STATISTICS:
         raise InputError(

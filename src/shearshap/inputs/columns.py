@@ -52,6 +52,10 @@ def codes_of(column: Column) -> NDArray[np.int64]:
 
 def numbers_of(column: Column) -> NDArray[np.float64]:
     """Return a column of numbers in double precision, (n,); a missing one is NaN."""
+    if column.implementation.is_pyarrow() and column.dtype.is_integer():
+        # its casts refuse integers that doubles cannot hold
+        numbers = [np.nan if number is None else float(number) for number in column.to_list()]
+        return np.array(numbers)
     return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
 
 

@@ -23,6 +23,7 @@ integers.py has the rule.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -33,7 +34,13 @@ from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.background import STATISTICS, ParsedBackground, is_single_number, mode
+from shearshap.inputs.background import (
+    STATISTICS,
+    ParsedBackground,
+    is_single_number,
+    mode,
+    refuse_masked,
+)
 from shearshap.inputs.categories import with_categories
 from shearshap.inputs.columns import (
     Column,
@@ -109,12 +116,12 @@ class FrameWay:
 
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
-        return self.joined({name: frame[name] for name in self.order})
+        own = frame.clone()
+        return self.joined({name: own[name] for name in self.order})
 
     def joined(self, columns: dict[str, Column]) -> Any:
         """Return columns, in the model's order, as a frame of the user's library."""
-        frame = nw.maybe_reset_index(nw.from_dict(columns)).clone()
-        native = frame.to_native()
+        native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
         if self.labels is not None:
             native.columns = self.labels.index[[self.labels.place[name] for name in self.order]]
         return native
@@ -149,6 +156,7 @@ def as_frame(rows: Any, argument: str) -> Frame | None:
     """
     if not nw.dependencies.is_into_dataframe(rows):
         return None
+    _check_byte_order(rows, argument)
     labels = column_labels(rows, argument)
     if labels is not None:
         rows = rows.set_axis(list(labels.place), axis=1)
@@ -158,6 +166,18 @@ def as_frame(rows: Any, argument: str) -> Frame | None:
     except (ValueError, TypeError) as error:
         raise InputError(f"{argument}: the frame cannot be read: {error}") from error
     return frame
+
+
+def _check_byte_order(rows: Any, argument: str) -> None:
+    """Raise where a column of pandas has a foreign order of bytes, which pandas cannot index."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return
+    for label, dtype in zip(rows.columns, rows.dtypes, strict=True):
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            raise InputError(
+                f"{argument}: column {label!r} is {dtype.str}, of a foreign order of bytes, which "
+                f"pandas cannot take rows of; pass it as {dtype.newbyteorder('=')}"
+            )
 
 
 def column_labels(rows: Any, argument: str) -> Labels | None:
@@ -220,7 +240,7 @@ def matrix(frame: Frame, argument: str) -> NDArray[Any]:
                 f"{argument}: column {name!r} is {dtype}, and this kind of model takes numbers "
                 "only; encode it, or explain the whole Pipeline or function that does"
             )
-    decimals = [name for name, dtype in frame.schema.items() if dtype == nw.Decimal()]
+    decimals = [name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Decimal)]
     if decimals:
         frame = frame.with_columns(*(nw.col(name).cast(nw.Float64()) for name in decimals))
     return np.asarray(frame.to_numpy())
@@ -252,6 +272,7 @@ def _source(background: ParsedBackground, rows: Frame, labels: Labels | None) ->
 def _frame_of_cells(background: ParsedBackground, rows: Frame, labels: Labels | None) -> Frame:
     """Return a background that is a row by name, an array, lists or a number, as a frame."""
     given = background.rows
+    refuse_masked(given, background.argument)
     if is_single_number(given):
         columns = _constant_cells(given, rows, background.argument)
     elif hasattr(given, "keys"):
@@ -360,10 +381,10 @@ def _statistic_numbers(
     owner: NDArray[np.int64],
     computed: NDArray[np.bool_],
     argument: str,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Return the statistic of each column of numbers, by the column's name.
 
-    That of integers that doubles cannot hold is an integer.
+    That of integers that doubles cannot hold is an integer, and that of decimals is a decimal.
     """
     if not computed.any():
         return {}
@@ -378,14 +399,21 @@ def _statistic_numbers(
     # players without a column of numbers are left out, and the others numbered anew
     _, own = np.unique(owner[computed], return_inverse=True)
     row = STATISTICS[statistic](np.stack(columns).T, own)
-    numbers: dict[str, float] = {
-        name: float(number) for name, number in zip(names, row, strict=True)
+    return {
+        name: _in_own_digits(statistic, source[name], float(number))
+        for name, number in zip(names, row, strict=True)
     }
-    for name in names:
-        if _holds_ids(source[name]):
-            present = [value for value in values_of(source[name]) if value is not None]
-            numbers[name] = whole_statistic(statistic, present)
-    return numbers
+
+
+def _in_own_digits(statistic: str, column: Column, number: float) -> Any:
+    """Return a column's statistic as a number with the column's digits, where those matter."""
+    if _holds_ids(column):
+        present = [value for value in values_of(column) if value is not None]
+        return whole_statistic(statistic, present)
+    if isinstance(column.dtype, nw.Decimal):
+        exponents = [v.as_tuple().exponent for v in values_of(column) if v is not None]
+        return round(Decimal(number), -min(exponents))
+    return number
 
 
 def _holds_ids(column: Column) -> bool:
@@ -456,7 +484,7 @@ class _Sides:
             if pair is not None:
                 return pair
 
-        fitted = self._fitted(row_cells, absent_cells)
+        fitted = _fitted(row_cells, absent_cells)
         if fitted is not None:
             return row_cells, fitted
         if _is_whole(row_cells) and absent_cells.dtype.is_numeric():
@@ -469,17 +497,6 @@ class _Sides:
         if widened is not None:
             return widened, absent_cells
         raise self._mismatch(name)
-
-    def _fitted(self, row_cells: Column, absent_cells: Column) -> Column | None:
-        """Return a background's column in the type of the rows; None where it does not fit."""
-        is_float = row_cells.dtype.is_float() and absent_cells.dtype.is_float()
-        is_computed = (
-            self.background.statistic is not None
-            and row_cells.dtype == nw.Decimal()
-            and absent_cells.dtype.is_float()
-        )
-        # the rows' precision, or the digits of their decimals, are enough for the background
-        return converted(absent_cells, row_cells, exactly=not (is_float or is_computed))
 
     def _mismatch(self, name: str) -> InputError:
         """Return the error for columns that have no type in common."""
@@ -523,6 +540,13 @@ class _Sides:
             if cell is None:
                 raise self._mismatch(name)
         return {name: cell for name, cell in whole.items() if cell is not None}
+
+
+def _fitted(row_cells: Column, absent_cells: Column) -> Column | None:
+    """Return a background's column in the type of the rows; None where it does not fit."""
+    are_floats = row_cells.dtype.is_float() and absent_cells.dtype.is_float()
+    # the rows' precision is enough for the background
+    return converted(absent_cells, row_cells, exactly=not are_floats)
 
 
 def _is_whole(column: Column) -> bool:

@@ -148,9 +148,11 @@ def warn_of_rounding(
 
 def refuse_floats(background: ParsedBackground, columns: Sequence[Any]) -> InputError:
     """Return the error for background rows that integers cannot be mixed with."""
-    named = ", ".join(repr(name) for name in columns[:_NAMED])
+    named = f"column {columns[0]!r}"
+    if len(columns) > 1:
+        named += f" and {len(columns) - 1} more"
     return InputError(
-        f"{background.argument}: the rows hold integers in column {named}, the background other "
-        "numbers, and the model answers differently where the rows are made floats; pass a "
-        "background of integers, or rows of floats"
+        f"{background.argument}: the rows hold integers in {named}, the background other numbers, "
+        "and the model answers differently where the rows are made floats; pass a background of "
+        "integers, or rows of floats"
     )
