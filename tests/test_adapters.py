@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import torch
 import xgboost
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -20,8 +21,8 @@ from sklearn.svm import LinearSVC
 from torch import nn
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError, ModelError
-from shearshap.adapters import KINDS, Outputs
+from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning
+from shearshap.adapters import KINDS, Outputs, adapt
 from shearshap.adapters.text import FramedClassifier, text_classifier
 
 NUMBERS, LABELS = make_classification(
@@ -193,6 +194,337 @@ def test_an_object_with_the_methods_of_a_classifier(kind: str) -> None:
     odds = explained(model, rows, scale="log-odds", output="yes")
     np.testing.assert_allclose(odds.predictions, margins, atol=1e-9)
     assert all(columns == list("abcde") for columns in model.columns)
+
+
+# What is explained is what the model says
+
+
+def test_outlier_detectors_are_explained_by_their_score() -> None:
+    from sklearn.ensemble import IsolationForest
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    alone = IsolationForest(n_estimators=5, random_state=0).fit(NUMBERS)
+    last = make_pipeline(StandardScaler(), alone).fit(NUMBERS)
+    for model in (alone, last):
+        for scale in (None, "margin"):
+            answer = explained(model, NUMBERS, scale=scale)
+            np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        with pytest.raises(InputError, match=r"has no probabilities; leave scale out$"):
+            explained(model, NUMBERS, scale="log-odds")
+
+
+def test_a_detector_of_outliers_that_cannot_predict() -> None:
+    from sklearn.neighbors import LocalOutlierFactor
+
+    with pytest.raises(InputError, match="scores only the rows it was fitted to; try novelty=True"):
+        explained(LocalOutlierFactor().fit(NUMBERS), NUMBERS)
+
+
+def test_a_density_is_explained_by_its_logarithm() -> None:
+    from sklearn.neighbors import KernelDensity
+
+    model = KernelDensity().fit(NUMBERS)
+    np.testing.assert_allclose(
+        explained(model, NUMBERS).predictions, model.score_samples(NUMBERS[10:15])
+    )
+
+
+def test_labels_are_no_numbers() -> None:
+    from sklearn.cluster import KMeans, MeanShift
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.multioutput import MultiOutputClassifier
+
+    kmeans = KMeans(2, random_state=0).fit(NUMBERS)
+    with pytest.raises(
+        InputError,
+        match=r"model: KMeans predicts the labels of clusters, which are not numbers; try "
+        r"model.transform, the distances to the clusters, or model.predict itself",
+    ):
+        explained(kmeans, NUMBERS)
+    with pytest.raises(InputError, match=r"; try model.predict itself to explain the labels as if"):
+        explained(MeanShift(bandwidth=9).fit(NUMBERS), NUMBERS)
+
+    hard = VotingClassifier([("line", LogisticRegression())]).fit(NUMBERS, WORDS)
+    with pytest.raises(
+        InputError,
+        match="VotingClassifier predicts labels, which are not numbers, and has neither "
+        "predict_proba nor decision_function; try voting='soft', .*CalibratedClassifierCV, or a "
+        r"function such as lambda rows: model.predict\(rows\) == 'yes'",
+    ):
+        explained(hard, NUMBERS)
+    answer = explained(lambda rows: hard.predict(rows) == "yes", NUMBERS)
+    np.testing.assert_array_equal(answer.predictions, hard.predict(NUMBERS[10:15]) == "yes")
+
+    several = MultiOutputClassifier(LinearSVC()).fit(NUMBERS, np.stack((LABELS, THREE), axis=1))
+    with pytest.raises(
+        InputError,
+        match="try wrapping the classifier inside it in CalibratedClassifierCV, or a function "
+        r"such as lambda rows: model.predict\(rows\)\[:, 0\] == 1",
+    ):
+        explained(several, NUMBERS)
+
+
+def test_labels_are_explained_where_they_are_asked_for() -> None:
+    from sklearn.cluster import KMeans
+    from sklearn.ensemble import IsolationForest
+
+    kmeans = KMeans(2, random_state=0).fit(NUMBERS)
+    forest = IsolationForest(n_estimators=5, random_state=0).fit(NUMBERS)
+    line = LogisticRegression().fit(NUMBERS, THREE)
+    advice = {
+        kmeans: "pass model.transform to explain the distances",
+        forest: "pass the model itself to explain its probabilities or scores",
+        line: "pass the model itself",
+    }
+    for model, hint in advice.items():
+        name = type(model).__name__
+        with pytest.warns(
+            ShearWarning, match=f"{name}.predict returns labels, which are not .*; {hint}"
+        ) as warned:
+            answer = explained(model.predict, NUMBERS)
+        assert warned[0].filename == __file__
+        np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
+
+    words = LogisticRegression().fit(NUMBERS, WORDS)
+    with (
+        pytest.warns(ShearWarning, match="labels"),
+        pytest.raises(
+            ModelError,
+            match="LogisticRegression returned labels such as '(no|yes)', which are not numbers; "
+            r"try a function such as lambda rows: model.predict\(rows\) == '",
+        ),
+    ):
+        explained(words.predict, NUMBERS)
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_bound_methods_are_functions(kind: str) -> None:
+    """An array gets the names the estimator was fitted with, as where the estimator itself is passed."""
+    from sklearn.cluster import KMeans
+    from sklearn.neighbors import KernelDensity
+
+    frame = pd.DataFrame(NUMBERS, columns=list("abcde"))
+    rows = frame if kind == "frame" else NUMBERS
+    line = LogisticRegression().fit(frame, WORDS)
+    regression = LinearRegression().fit(frame, NUMBERS.sum(axis=1))
+    methods = [
+        line.predict_proba,
+        line.decision_function,
+        regression.predict,
+        KMeans(2, random_state=0).fit(frame).transform,
+        KernelDensity().fit(frame).score_samples,
+    ]
+    for method in methods:
+        answer = explained(method, rows)
+        np.testing.assert_allclose(answer.predictions, method(frame[10:15]))
+        assert answer.feature_names == list("abcde")
+    odds = explained(line.predict_proba, rows, scale="log-odds").predictions
+    np.testing.assert_allclose(odds, log_odds(line.predict_proba(frame[10:15])), atol=1e-9)
+
+
+def test_a_sparse_transform_is_a_function() -> None:
+    from sklearn.preprocessing import OneHotEncoder
+
+    rows = NUMBERS.round()
+    encoder = OneHotEncoder().fit(rows)
+    np.testing.assert_allclose(
+        explained(encoder.transform, rows).predictions, encoder.transform(rows[10:15]).toarray()
+    )
+
+
+def test_scores_of_pairs_of_classes_are_named_by_pair() -> None:
+    from sklearn.feature_selection import RFE
+    from sklearn.svm import SVC
+
+    names = np.array(["a", "b", "c"])[THREE]
+    machine = SVC(kernel="linear", decision_function_shape="ovo")
+    for model in (machine.fit(NUMBERS, names), RFE(machine).fit(NUMBERS, names)):
+        answer = explained(model, NUMBERS)
+        np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        assert answer.output_names == ["a against b", "a against c", "b against c"]
+        # the winner of a pair is the first where the score is positive
+        wins = model.decision_function(NUMBERS) > 0
+        beats_both = wins[:, 0] & wins[:, 1]
+        assert set(model.predict(NUMBERS[beats_both])) == {"a"}
+
+
+# Several targets
+
+INDICATORS = np.stack((LABELS, NUMBERS[:, 1] > 0, NUMBERS[:, 2] > 0.3), axis=1).astype(int)
+NAMES_OF_INDICATORS = ["label 0", "label 1", "label 2"]
+
+
+def positive(answer: Any) -> Floats:
+    """The probability that each label is set, of a list with one table for each."""
+    return np.stack([table[:, 1] for table in answer], axis=1)
+
+
+def multilabel_classifiers() -> dict[str, Any]:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    line = LogisticRegression()
+    return {
+        "forest": RandomForestClassifier(3, random_state=0),
+        "tree": DecisionTreeClassifier(max_depth=3),
+        "neighbours": KNeighborsClassifier(),
+        "network": MLPClassifier((4,), solver="lbfgs", max_iter=2000, random_state=0),
+        "multi-output": MultiOutputClassifier(line),
+        "chain": ClassifierChain(line),
+        "one against rest": OneVsRestClassifier(line),
+        "search": GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2]}, cv=2),
+        "pipeline": make_pipeline(StandardScaler(), OneVsRestClassifier(line)),
+        "pipeline of a list": make_pipeline(StandardScaler(), MultiOutputClassifier(line)),
+    }
+
+
+@pytest.mark.parametrize("name", multilabel_classifiers())
+def test_classifiers_of_several_labels(name: str) -> None:
+    model = multilabel_classifiers()[name].fit(NUMBERS, INDICATORS)
+    own = model.predict_proba(NUMBERS[10:15])
+    chances = positive(own) if isinstance(own, list) else own
+    answer = explained(model, NUMBERS)
+    np.testing.assert_allclose(answer.predictions, chances)
+    assert answer.output_names == NAMES_OF_INDICATORS
+
+    one = explained(model, NUMBERS, output="label 1")
+    np.testing.assert_allclose(one.predictions, chances[:, 1])
+    odds = explained(model, NUMBERS, scale="log-odds").predictions
+    clipped = chances.clip(1e-7, 1 - 1e-7)
+    np.testing.assert_allclose(odds, log_odds(clipped), atol=1e-9)
+
+
+def test_margins_of_several_labels_are_independent() -> None:
+    from sklearn.linear_model import RidgeClassifier
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import ClassifierChain
+
+    for kind in (RidgeClassifier(), OneVsRestClassifier(LinearSVC()), ClassifierChain(LinearSVC())):
+        model = kind.fit(NUMBERS, INDICATORS)
+        answer = explained(model, NUMBERS)
+        np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        assert answer.output_names == NAMES_OF_INDICATORS
+        with adapt(model, None, None) as adapted:
+            assert adapted.independent
+            assert adapted.form == "margin"
+
+
+def test_targets_of_several_classes_stand_side_by_side() -> None:
+    letters = np.array(["x", "y", "z"])[THREE]
+    model = RandomForestClassifier(3, random_state=0).fit(
+        NUMBERS, np.stack((WORDS, letters), axis=1)
+    )
+    answer = explained(model, NUMBERS)
+    first, second = model.predict_proba(NUMBERS[10:15])
+    np.testing.assert_allclose(answer.predictions, np.concatenate((first[:, 1:], second), axis=1))
+    assert answer.output_names == ["target 0: yes", "target 1: x", "target 1: y", "target 1: z"]
+    with pytest.raises(InputError, match="has no decision_function; try scale='log-odds'"):
+        explained(model, NUMBERS, scale="margin")
+
+
+def test_stacked_labels_are_named_by_the_class_whose_probability_they_are() -> None:
+    """scikit-learn's StackingClassifier returns the probabilities of the first class of each target."""
+    from sklearn.ensemble import StackingClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+
+    neighbours = KNeighborsClassifier()
+    model = StackingClassifier([("near", neighbours)], KNeighborsClassifier(), cv=2)
+    model.fit(NUMBERS, INDICATORS)
+    answer = explained(model, NUMBERS)
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(NUMBERS[10:15]))
+    final = model.final_estimator_.predict_proba(model.transform(NUMBERS[10:15]))
+    np.testing.assert_allclose(answer.predictions, 1 - positive(final))
+    assert answer.output_names == ["target 0: 0", "target 1: 0", "target 2: 0"]
+
+
+def test_meta_estimators_of_numbers() -> None:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.multioutput import MultiOutputRegressor, RegressorChain
+
+    line = LinearRegression()
+    both = np.stack((NUMBERS.sum(axis=1), NUMBERS[:, 0] ** 2), axis=1)
+    logarithm = TransformedTargetRegressor(line, func=np.log, inverse_func=np.exp)
+    for kind, target in (
+        (MultiOutputRegressor(line), both),
+        (RegressorChain(line), both),
+        (line, both),
+        (logarithm, np.exp(both[:, 0])),
+    ):
+        model = kind.fit(NUMBERS, target)
+        np.testing.assert_allclose(
+            explained(model, NUMBERS).predictions, model.predict(NUMBERS[10:15])
+        )
+
+
+# Objects of no library we know
+
+
+class OnlyProbabilities:
+    """Neither `predict` nor classes, and lists in place of arrays."""
+
+    def predict_proba(self, rows: Any) -> list[list[float]]:
+        second = 1 / (1 + np.exp(-rows.sum(axis=1)))
+        return [[1 - chance, chance] for chance in second.tolist()]
+
+
+class OnlyPredictions:
+    """A model of a library that knows nothing of estimators."""
+
+    def __init__(self, words: bool = False) -> None:
+        self.words = words
+
+    def predict(self, rows: Any) -> Any:
+        total = rows.sum(axis=1)
+        return np.where(total > 0, "yes", "no") if self.words else total
+
+
+def test_objects_with_probabilities_alone_or_predictions_alone() -> None:
+    model = OnlyProbabilities()
+    np.testing.assert_allclose(
+        explained(model, NUMBERS).predictions, model.predict_proba(NUMBERS[10:15])
+    )
+    np.testing.assert_allclose(
+        explained(model, NUMBERS, scale="log-odds", output=1).predictions,
+        NUMBERS[10:15].sum(axis=1),
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        explained(OnlyPredictions(), NUMBERS).predictions, NUMBERS[10:15].sum(axis=1)
+    )
+    with pytest.raises(ModelError, match=r"OnlyPredictions returned labels such as '(yes|no)'"):
+        explained(OnlyPredictions(words=True), NUMBERS)
+
+
+class WrappedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network in an estimator, which takes rows of float32 alone, as wrappers of torch do."""
+
+    def fit(self, rows: Floats, labels: Any) -> "WrappedNetwork":
+        torch.manual_seed(0)
+        self.classes_ = np.unique(labels)
+        self.network_ = nn.Sequential(nn.Linear(rows.shape[1], 2), nn.Softmax(dim=1))
+        return self
+
+    def predict_proba(self, rows: Any) -> Any:
+        with torch.no_grad():
+            return self.network_(torch.from_numpy(rows)).numpy()
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+
+def test_an_estimator_around_a_network_gets_rows_of_its_own_precision() -> None:
+    rows = NUMBERS.astype(np.float32)
+    model = WrappedNetwork().fit(rows, WORDS)
+    answer = Explainer(model, rows[0])(rows[10:15])
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]), atol=1e-6)
+    assert answer.output_names == ["no", "yes"]
 
 
 # Boosters
@@ -383,6 +715,34 @@ def test_a_booster_of_an_objective_of_ones_own_has_margins_only() -> None:
     )
     answer = explained(model, NUMBERS, scale="margin")
     np.testing.assert_allclose(answer.predictions, model.predict(NUMBERS[10:15], raw_score=True))
+
+
+def test_names_that_a_library_made_up_are_not_taken_for_names() -> None:
+    """LightGBM calls the columns of an array Column_0, Column_1, ..., and meta-estimators pass that on."""
+    from sklearn.model_selection import GridSearchCV
+
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)
+    search = GridSearchCV(model, {"max_depth": [2]}, cv=2).fit(NUMBERS, LABELS)
+    answer = explained(search, NUMBERS)
+    assert answer.feature_names == ["x0", "x1", "x2", "x3", "x4"]
+    np.testing.assert_allclose(answer.predictions, search.predict_proba(NUMBERS[10:15]))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_booster_fitted_to_columns_that_are_numbers(library: str) -> None:
+    options: dict[str, Any] = {
+        "xgboost": {"n_estimators": 3},
+        "lightgbm": {"n_estimators": 3, "verbose": -1},
+        "catboost": {"iterations": 3, "verbose": 0, "allow_writing_files": False},
+    }[library]
+    kind = {
+        "xgboost": xgboost.XGBClassifier,
+        "lightgbm": lightgbm.LGBMClassifier,
+        "catboost": catboost.CatBoostClassifier,
+    }[library]
+    model = kind(**options).fit(pd.DataFrame(NUMBERS), LABELS)
+    own = model.predict_proba(pd.DataFrame(NUMBERS[10:15]))
+    np.testing.assert_allclose(explained(model, NUMBERS).predictions, own, atol=1e-6)
 
 
 def test_names_with_spaces_and_names_like_numbers() -> None:

@@ -1,13 +1,15 @@
 """Every estimator of scikit-learn and every objective of the boosters: our numbers are the model's own, or we say why not."""
 
+import re
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import catboost
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 from sklearn.base import is_classifier
@@ -34,7 +36,7 @@ GROUPS = np.repeat(np.arange(6), 10)
 SCALES = (None, "probability", "log-odds", "margin")
 
 
-def explained(model: Any, rows: Floats, scale: Any) -> Explanation:
+def explained(model: Any, rows: Any, scale: Any) -> Explanation:
     """Explain three rows against one other; with so few players, exactly."""
     answer = Explainer(model, rows[:1], scale=scale)(rows[10:13], budget=16)
     assert answer.method == "exact"
@@ -61,7 +63,7 @@ def agree(ours: Any, theirs: Any, tolerance: float = 1e-6) -> None:
 
 ESTIMATORS = dict(all_estimators())
 
-#: None: every estimator is fitted and explained here, or refused by us.
+#: Estimators left out of this file, and why. None: each is explained here, or refused by us.
 EXCLUDED: dict[str, str] = {}
 
 #: What the constructors of some estimators need, and what makes others fast.
@@ -200,20 +202,19 @@ BY_MARGINS = (
 PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
 
 
-def test_every_estimator_of_scikit_learn_is_in_the_zoo() -> None:
-    known = {*ARGUMENTS, *TARGETS, *INPUTS, *REFUSED, *BY_MARGINS, *EXCLUDED}
-    assert known <= set(ESTIMATORS)
-    assert len(ESTIMATORS) > 190
+def framed(rows: Floats) -> Any:
+    return pd.DataFrame(rows, columns=list("abc")[: rows.shape[1]])
 
 
 @cache
-def fitted(name: str) -> Any:
+def fitted(name: str, *, to_frame: bool = False) -> Any:
     """Return an estimator that is fitted; what it warns about while it is fitted is its own affair."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
         usual = WORDS if is_classifier(model) else REAL
-        return model.fit(INPUTS.get(name, ROWS), TARGETS.get(name, usual))
+        rows = INPUTS.get(name, ROWS)
+        return model.fit(framed(rows) if to_frame else rows, TARGETS.get(name, usual))
 
 
 def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
@@ -237,14 +238,40 @@ def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
     return {None: method(rows)}
 
 
+def names_of_outputs(name: str, model: Any) -> list[str]:
+    """The names that the outputs of an estimator should have where scale is left out; none if it has none."""
+    if name in ("ClassifierChain", "MultiOutputClassifier"):
+        return ["label 0", "label 1", "label 2"]
+    if name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV", "FrozenEstimator"):
+        return ["0", "1"]
+    if name == "SelfTrainingClassifier":
+        return ["0", "1", "2"]
+    if name in ("GaussianMixture", "BayesianGaussianMixture"):
+        return ["component 0", "component 1"]
+    return ["maybe", "no", "yes"] if hasattr(model, "classes_") else []
+
+
 def is_predictor(name: str) -> bool:
     if name == "FrozenEstimator":  # it has the methods of what it freezes
         return True
     return any(hasattr(ESTIMATORS[name], method) for method in PREDICTIONS)
 
 
-PREDICTORS = [name for name in ESTIMATORS if is_predictor(name) and name not in REFUSED]
-WITHOUT_PREDICTION = [name for name in ESTIMATORS if not is_predictor(name)]
+PREDICTORS = [
+    name for name in ESTIMATORS if is_predictor(name) and name not in {*REFUSED, *EXCLUDED}
+]
+WITHOUT_PREDICTION = [
+    name for name in ESTIMATORS if not is_predictor(name) and name not in EXCLUDED
+]
+
+
+def test_every_estimator_of_scikit_learn_is_in_the_zoo() -> None:
+    assert {*PREDICTORS, *REFUSED, *WITHOUT_PREDICTION, *EXCLUDED} == set(ESTIMATORS)
+    assert len(ESTIMATORS) > 190
+    assert len(PREDICTORS) > 100
+
+    exceptions = {*ARGUMENTS, *TARGETS, *INPUTS, *REFUSED, *BY_MARGINS}
+    assert exceptions <= set(ESTIMATORS)
 
 
 @pytest.mark.parametrize("name", PREDICTORS)
@@ -255,10 +282,48 @@ def test_what_is_explained_is_what_the_estimator_says(name: str) -> None:
 
     for scale in SCALES:
         if scale in own:
-            agree(explained(model, rows, scale).predictions, own[scale], 1e-9)
+            answer = explained(model, rows, scale)
+            agree(answer.predictions, own[scale], 1e-9)
+            names = names_of_outputs(name, model)
+            if scale == "margin" and len(names) == 2:
+                names = names[1:]  # one score for two classes
+            assert answer.output_names == names or answer.output_names[0].startswith("output")
+            assert bool(names) != answer.output_names[0].startswith("output")
             continue
         with pytest.raises(InputError, match=f"scale={scale!r}: {name} has no .*; "):
             explained(model, rows, scale)
+
+
+def without_new_warnings(ours: Callable[[], Any], own: Callable[[], Any]) -> tuple[Any, Any]:
+    """Return what both return; ours may warn of nothing that the model's own call does not warn of."""
+    with warnings.catch_warnings(record=True) as usual:
+        warnings.simplefilter("always")
+        theirs = own()
+    with warnings.catch_warnings():
+        for warning in usual:
+            warnings.filterwarnings("ignore", re.escape(str(warning.message)))
+        return ours(), theirs
+
+
+#: FrozenEstimator is fitted before it is made, to an array.
+FITTED_TO_FRAMES = [name for name in PREDICTORS if name != "FrozenEstimator"]
+
+
+@pytest.mark.parametrize("name", FITTED_TO_FRAMES)
+def test_frames_and_arrays_for_an_estimator_fitted_to_a_frame(name: str) -> None:
+    """Arrays get the names of the frame's columns: warnings about missing names would be errors here."""
+    model = fitted(name, to_frame=True)
+    rows = INPUTS.get(name, ROWS)
+    frame = framed(rows)
+
+    for given in (frame, rows):
+        answer, own = without_new_warnings(
+            partial(explained, model, given, None),
+            lambda: own_numbers(name, model, frame[10:13])[None],
+        )
+        agree(answer.predictions, own, 1e-9)
+        knows_names = given is frame or hasattr(model, "feature_names_in_")
+        assert not knows_names or answer.feature_names == list(frame.columns)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -274,24 +339,6 @@ def test_what_cannot_predict_is_refused(name: str) -> None:
     model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
     with pytest.raises(InputError, match=f"model: a {name} cannot predict[;:] "):
         explained(model, ROWS, None)
-
-
-@pytest.mark.parametrize("name", PREDICTORS)
-def test_names_of_classes(name: str) -> None:
-    model = fitted(name)
-    names = explained(model, INPUTS.get(name, ROWS), None).output_names
-    if name in ("ClassifierChain", "MultiOutputClassifier"):
-        assert names == ["label 0", "label 1", "label 2"]
-    elif name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV", "FrozenEstimator"):
-        assert names == ["0", "1"]
-    elif name == "SelfTrainingClassifier":
-        assert names == ["0", "1", "2"]
-    elif hasattr(model, "classes_"):
-        assert names == ["maybe", "no", "yes"]
-    elif name in ("GaussianMixture", "BayesianGaussianMixture"):
-        assert names == ["component 0", "component 1"]
-    else:
-        assert names[0].startswith("output")
 
 
 # Boosters
@@ -315,13 +362,6 @@ Claims = dict[str | None, str]
 
 CHANCES: Claims = {
     None: "chances",
-    "probability": "chances",
-    "log-odds": "log-odds of chances",
-    "margin": "margin",
-}
-#: Classifiers of labels, or of margins, whose probabilities are known all the same.
-MARGINS: Claims = {
-    None: "margin",
     "probability": "chances",
     "log-odds": "log-odds of chances",
     "margin": "margin",
@@ -469,7 +509,7 @@ XGBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
 def test_xgboost(case: str) -> None:
     make, claims = XGBOOST[case]
     model = make()
-    check(model, claims, lambda claim: xgboost_own(model, claim), 1e-5)
+    check(model, claims, partial(xgboost_own, model), 1e-5)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "booster"])
@@ -608,7 +648,7 @@ LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
 def test_lightgbm(case: str) -> None:
     make, claims = LIGHTGBM[case]
     model = make()
-    check(model, claims, lambda claim: lightgbm_own(model, claim), 1e-9)
+    check(model, claims, partial(lightgbm_own, model), 1e-9)
 
 
 def test_the_intensity_of_a_lightgbm_classifier_is_one_number() -> None:
@@ -699,7 +739,7 @@ CATBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
 def test_catboost(case: str) -> None:
     make, claims = CATBOOST[case]
     model = make()
-    check(model, claims, lambda claim: catboost_own(model, claim), 1e-9)
+    check(model, claims, partial(catboost_own, model), 1e-9)
 
 
 @pytest.mark.parametrize("suffix", ["cbm", "json", "onnx"])
@@ -708,13 +748,13 @@ def test_catboost_models_read_from_files(suffix: str, tmp_path: Any) -> None:
     cat(CatC, TWO).save_model(path, format=suffix)
     for kind in (catboost.CatBoost, CatC, CatR):
         model = kind().load_model(path, format=suffix)
-        check(model, CHANCES, lambda claim, model=model: catboost_own(model, claim), 1e-6)
+        check(model, CHANCES, partial(catboost_own, model), 1e-6)
 
 
 def test_a_catboost_classifier_that_knows_no_classes(tmp_path: Any) -> None:
     cat(CatR, REAL).save_model(tmp_path / "numbers.cbm")
     model = CatC().load_model(tmp_path / "numbers.cbm")
-    check(model, scores("it knows no classes"), lambda claim: catboost_own(model, claim), 1e-9)
+    check(model, scores("it knows no classes"), partial(catboost_own, model), 1e-9)
 
 
 def test_names_of_boosters() -> None:

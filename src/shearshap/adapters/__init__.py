@@ -1,8 +1,7 @@
 """Models of every kind as one `predict`: inputs (n, *shape) to outputs (n,) or (n, k), as tensors.
 
 Each kind of model has an adapter: a function in one of the modules here that takes the model and
-returns an `AdaptedModel`. Adapters are imported on first use, and they never import a library that
-the model itself did not bring along.
+returns an `AdaptedModel`. They never import a library that the model itself did not bring along.
 """
 
 from collections.abc import Callable, Iterator

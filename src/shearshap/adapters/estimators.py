@@ -149,7 +149,8 @@ def _check_that_labels_are_not_all(model: Any) -> None:
             f"model: {name} predicts the labels of clusters, which are not numbers; try "
             f"{_instead_of_clusters(model)} to explain the labels as if they were numbers"
         )
-    if kind == "classifier" or hasattr(model, "classes_"):
+    is_unknown = kind is None
+    if kind == "classifier" or (is_unknown and hasattr(model, "classes_")):
         raise InputError(
             f"model: {name} predicts labels, which are not numbers, and has neither "
             f"predict_proba nor decision_function; try {_instead_of_classes(model)}"
@@ -199,12 +200,11 @@ def _numbers(answer: Any, model: Any) -> Any:
 
 
 def _first_word(answer: Any) -> str | None:
-    """Return the first entry of an array or column of words; None of one of numbers."""
-    dtype = getattr(answer, "dtype", None)
-    is_number = isinstance(dtype, np.dtype) and dtype.kind not in "OSUT"
-    if dtype is None or is_number or np.size(answer) == 0:
+    """Return the first entry of an array or column of words; None of anything else."""
+    array = answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+    if not isinstance(array, np.ndarray) or array.size == 0:
         return None
-    first = np.asarray(answer).ravel()[0]
+    first = array.ravel()[0]
     return str(first) if isinstance(first, str) else None
 
 
@@ -214,7 +214,8 @@ def _first_word(answer: Any) -> str | None:
 def method_of_estimator(function: Any) -> Any:
     """Return the estimator whose bound method a function is; None if it is none."""
     owner = getattr(function, "__self__", None)
-    is_method = getattr(function, "__name__", None) in (*PREDICTIONS, "transform")
+    methods = (*PREDICTIONS, "predict_log_proba", "transform")
+    is_method = getattr(function, "__name__", None) in methods
     return owner if is_method and not isinstance(owner, type) else None
 
 
