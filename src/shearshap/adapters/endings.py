@@ -97,9 +97,17 @@ def _ending_of_script(network: Any) -> Ending | None:
     outputs = list(graph.outputs())
     if len(outputs) != 1:
         return None
-    node = outputs[0].node()
+    return _ending_of_node(outputs[0].node())
+
+
+def _ending_of_node(node: Any) -> Ending | None:
+    """Return the operation of a node of TorchScript, or the one that all its branches end in."""
     while _operation(node.kind()) in _NEUTRAL_OPERATIONS:
         node = next(node.inputs()).node()
+    if node.kind() == "prim::If" and node.outputsSize() == 1:
+        branches = [next(block.returnNode().inputs()).node() for block in node.blocks()]
+        endings = {_ending_of_node(branch) for branch in branches}
+        return endings.pop() if len(endings) == 1 else None
     return _OPERATIONS.get(_operation(node.kind()))
 
 

@@ -36,7 +36,7 @@ def session(model: Any, _scale: Scale | None) -> AdaptedModel:
     _check_types(inputs)
 
     names = tuple(node.name for node in inputs)
-    batch_size = _fixed_batch_size(inputs[0])
+    batch_size = _fixed_batch_size(inputs)
 
     def run(feed: dict[str, Any]) -> NDArray[Any]:
         return _numbers(model.run([output.name], feed)[0])
@@ -69,10 +69,10 @@ def _check_types(inputs: list[Any]) -> None:
             )
 
 
-def _fixed_batch_size(node: Any) -> int | None:
-    """Return how many rows an input takes at once; None: any number."""
-    size = node.shape[0] if node.shape else None
-    return size if isinstance(size, int) else None
+def _fixed_batch_size(inputs: list[Any]) -> int | None:
+    """Return how many rows the inputs take at once; None: any number."""
+    sizes = [node.shape[0] for node in inputs if node.shape]
+    return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _in_batches(
@@ -113,11 +113,12 @@ def _typed(node: Any, part: Any) -> NDArray[Any]:
 
 
 def _output(model: Any) -> Any:
-    """Return the output to explain: one named as probabilities, or the first of floats."""
+    """Return the output to explain: one named as probabilities, or the first of numbers."""
     outputs = model.get_outputs()
     probabilities = [node for node in outputs if _is_probability(node)]
     floats = [node for node in outputs if node.type in _FLOATS]
-    candidates = probabilities + floats
+    maps = [node for node in outputs if _is_map(node)]
+    candidates = probabilities + floats + maps
     if not candidates:
         kinds = ", ".join(f"{node.name}: {node.type}" for node in outputs)
         raise InputError(
@@ -127,7 +128,16 @@ def _output(model: Any) -> Any:
 
 
 def _is_probability(node: Any) -> bool:
-    return "prob" in node.name.lower()
+    """Return whether an output is named as probabilities, and not as their logarithms."""
+    name = node.name.lower()
+    is_number = node.type in _FLOATS or _is_map(node)
+    return is_number and "prob" in name and "log" not in name
+
+
+def _is_map(node: Any) -> bool:
+    """Return whether an output is a list of dicts of numbers, as converted classifiers make."""
+    is_of_numbers = node.type.endswith(("tensor(float)))", "tensor(double)))"))
+    return is_of_numbers and node.type.startswith("seq(map(")
 
 
 def _numbers(output: Any) -> NDArray[Any]:

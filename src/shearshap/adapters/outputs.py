@@ -224,7 +224,7 @@ def _tensor(raw: Any, rows: int) -> Tensor:
         raw = raw.toarray()
     if isinstance(raw, list) and _is_row_by_row(raw, rows):
         raw = [_plain(part) for part in raw]
-    elif isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw):
+    elif raw is None or _are_several(raw):
         raise _no_numbers(raw)
 
     try:
@@ -246,6 +246,11 @@ def _floating(answer: Tensor) -> Tensor:
     if answer.is_quantized:
         answer = answer.dequantize()
     return answer if answer.is_floating_point() else answer.double()
+
+
+def _are_several(raw: Any) -> bool:
+    """Return whether an answer is a tuple or list of several arrays."""
+    return isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)
 
 
 def _is_row_by_row(parts: list[Any], rows: int) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shearshap.errors import InputError
+from shearshap.errors import InputError, ModelError
 
 Kind = Literal["tokens", "words"]
 
@@ -37,6 +37,74 @@ def text_classifier(model: Any) -> "TextClassifier | None":
     if not isinstance(network, nn.Module) or not hasattr(tokenizer, "convert_tokens_to_ids"):
         return None
     return TextClassifier(network, tokenizer)
+
+
+def check_text_model(model: Any, rows: Any, background: Any) -> None:
+    """Raise where a model is meant for texts, but lacks what it takes to read them."""
+    if _is_tokenizer(model):
+        raise InputError(
+            f"model: a {type(model).__name__} is a tokenizer; pass the model with it, "
+            "Explainer((model, tokenizer))"
+        )
+    if isinstance(model, tuple | list) and len(model) == 2:
+        _check_pair(model)
+        return
+    if not _is_of_transformers(model):
+        return
+
+    if isinstance(model, nn.Module):
+        if background is None or _are_texts(rows):
+            raise InputError(
+                f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
+                "Explainer((model, tokenizer))"
+            )
+        return
+    task = getattr(model, "task", None)
+    if task is not None and task != _PIPELINE_TASK:
+        raise InputError(
+            f"model: this pipeline is for the task {task!r}; wanted one for {_PIPELINE_TASK!r}"
+        )
+
+
+#: The task of the pipelines that can be explained.
+_PIPELINE_TASK = "text-classification"
+
+
+def _check_pair(pair: Any) -> None:
+    """Raise where two things are almost a model and its tokenizer."""
+    first, second = pair
+    if _is_tokenizer(first) and isinstance(second, nn.Module):
+        raise InputError(
+            "model: the tokenizer comes first, and the model second; pass (model, tokenizer)"
+        )
+    if not isinstance(first, nn.Module):
+        return
+    if isinstance(pair, list) and _is_tokenizer(second):
+        raise InputError("model: got a list; pass a tuple, (model, tokenizer)")
+    if isinstance(pair, tuple) and not _is_tokenizer(second):
+        raise InputError(
+            "model: the second of a pair is the tokenizer of the model, got "
+            f"{type(second).__name__}"
+        )
+
+
+def _is_tokenizer(thing: Any) -> bool:
+    is_instance = not isinstance(thing, type | nn.Module)
+    return is_instance and hasattr(thing, "convert_tokens_to_ids")
+
+
+def _is_of_transformers(model: Any) -> bool:
+    """Return whether a model's class, or one that it extends, is of Hugging Face."""
+    ancestors = type(model).__mro__
+    return any(own.__module__.partition(".")[0] == "transformers" for own in ancestors)
+
+
+def _are_texts(rows: Any) -> bool:
+    """Return whether rows are a text, or a list, Series or array of them."""
+    if isinstance(rows, str):
+        return True
+    is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping | Tensor)
+    return is_list and isinstance(next(iter(rows), None), str) and not hasattr(rows, "columns")
 
 
 def player_kind(groups: Any) -> Kind:
@@ -66,6 +134,8 @@ class Text:
 class FramedClassifier(nn.Module):
     """Classifies texts by the tokens that players own, (n, d); the other tokens frame them."""
 
+    returns_logits = True
+
     def __init__(self, model: nn.Module, text: Text) -> None:
         super().__init__()
         self.model = model
@@ -77,7 +147,7 @@ class FramedClassifier(nn.Module):
         tokens = self.text.tokens.to(content.device).repeat(len(content), 1)
         tokens[:, self.text.content] = content
         mask = torch.ones_like(tokens)
-        return self.model(input_ids=tokens, attention_mask=mask).logits  # type: ignore[no-any-return]
+        return _logits(self.model(input_ids=tokens, attention_mask=mask))
 
     def embed(self, content: Tensor) -> Tensor:
         """Map tokens (..., d) to embeddings (..., d, e)."""
@@ -91,7 +161,7 @@ class FramedClassifier(nn.Module):
         fixed = frame * (1 - place.sum(dim=1))[:, None]
         whole = fixed + torch.einsum("td,nde->nte", place, embedded)
         mask = torch.ones(whole.shape[:2], dtype=torch.long, device=whole.device)
-        return self.model(inputs_embeds=whole, attention_mask=mask).logits  # type: ignore[no-any-return]
+        return _logits(self.model(inputs_embeds=whole, attention_mask=mask))
 
     def _placement(self, frame: Tensor) -> Tensor:
         """Return the matrix (t, d) of 0s and 1s that puts the players' tokens into the text."""
@@ -99,6 +169,17 @@ class FramedClassifier(nn.Module):
         place = torch.zeros(len(frame), len(content), dtype=frame.dtype, device=frame.device)
         place[content, torch.arange(len(content))] = 1
         return place
+
+
+def _logits(result: Any) -> Tensor:
+    """Return the logits (n, k) of a classifier's result."""
+    logits = getattr(result, "logits", None)
+    if logits is None:
+        raise ModelError(
+            f"the model returned a {type(result).__name__} without logits; wanted a model for "
+            "sequence classification, such as AutoModelForSequenceClassification makes"
+        )
+    return logits  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from shearshap.adapters.modules import evaluating
+from shearshap.adapters import Lease
 from shearshap.adapters.text import (
     FramedClassifier,
     Kind,
     Text,
     TextClassifier,
+    check_text_model,
     player_kind,
     text_classifier,
 )
@@ -27,6 +28,7 @@ from shearshap.solvers.task import Task
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
     """Return the explanations of texts, one after the other; None if the model takes no texts."""
+    check_text_model(task.model, task.rows, task.background)
     classifier = _classifier(task.model)
     if classifier is None:
         return None
@@ -51,29 +53,31 @@ def _explained(
     texts = classifier.texts(task.rows, kind)
     index, index_name = row_labels(None, _text_labels(task), len(texts))
     clock = Clock(run.deadline)
-    with (
-        evaluating(classifier.model, task.device),
-        progress_bar(progress, total=len(texts), unit=" texts") as bar,
-    ):
-        for number, text in enumerate(texts):
-            own = _text_task(task, classifier, text, absent)
-            (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
-            bar.update()
-            names = list(text.names) if len(texts) == 1 else _places(text, kind)
-            explanation = replace(
-                explanation,
-                feature_names=names,
-                data=None,
-                display_data=np.array([text.names], dtype=object),
-                index=index[[number]],
-                index_name=index_name,
-            )
-            done = number + 1
-            if done < len(texts) and not clock.allowed(1, done):
-                note = clock.warning(done, len(texts), "texts")
-                yield replace(explanation, notes=(note,))
-                return
-            yield explanation
+    lease = Lease(classifier.model, task.device)
+    try:
+        with progress_bar(progress, total=len(texts), unit=" texts") as bar, lease:
+            for number, text in enumerate(texts):
+                own = _text_task(task, classifier, text, absent)
+                (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
+                bar.update()
+                names = list(text.names) if len(texts) == 1 else _places(text, kind)
+                explanation = replace(
+                    explanation,
+                    feature_names=names,
+                    data=None,
+                    display_data=np.array([text.names], dtype=object),
+                    index=index[[number]],
+                    index_name=index_name,
+                )
+                done = number + 1
+                if done < len(texts) and not clock.allowed(1, done):
+                    note = clock.warning(done, len(texts), "texts")
+                    yield replace(explanation, notes=(*explanation.notes, note))
+                    return
+                yield explanation
+    except BaseException:
+        lease.give_back()  # an interrupt may have come while the model was being given back
+        raise
 
 
 def _text_labels(task: Task) -> Any:

@@ -1,0 +1,628 @@
+"""A zoo of torch modules: each is explained by its own predictions on untouched rows, or refused in words.
+
+Every module gets the same six rows. Its prediction must be what it returns itself, in eval mode, for these rows
+in its own type; on other scales, what the scale's definition makes of that.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Floats
+from shearshap import Explainer, InputError, ModelError, ShearWarning
+from shearshap.adapters.endings import ending
+from shearshap.adapters.modules import _IN_USE
+
+ROWS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double()
+ZEROS = torch.zeros(4).double()
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*TorchScript.*"),
+    pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor"),
+]
+
+
+def body(outputs: int = 3) -> nn.Sequential:
+    """A small network with dropout, of random weights that make large outputs."""
+    torch.manual_seed(1)
+    layers = (nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, outputs))
+    net = nn.Sequential(*layers)
+    with torch.no_grad():
+        net[3].weight.mul_(6)
+    return net.double()
+
+
+class Calling(nn.Module):
+    """A module of which nothing can be seen but its code."""
+
+    def __init__(self, inner: nn.Module, after: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.inner = inner
+        self.after = after
+
+    def forward(self, x: Tensor) -> Any:
+        return self.after(self.inner(x))
+
+
+# The modules
+
+
+def traced() -> nn.Module:
+    return torch.jit.trace(body().eval(), ROWS)  # type: ignore[no-any-return]
+
+
+def scripted() -> nn.Module:
+    return torch.jit.script(body())  # type: ignore[no-any-return]
+
+
+def frozen() -> nn.Module:
+    return torch.jit.freeze(torch.jit.script(body().float().eval()))
+
+
+def exported() -> nn.Module:
+    shapes = ({0: torch.export.Dim("rows")},)
+    program = torch.export.export(body().eval(), (ROWS,), dynamic_shapes=shapes)
+    return program.module()
+
+
+def compiled() -> nn.Module:
+    return torch.compile(body(), backend="eager")
+
+
+def quantized() -> nn.Module:
+    return torch.ao.quantization.quantize_dynamic(  # type: ignore[no-any-return]
+        body().float().eval(), {nn.Linear}, dtype=torch.qint8
+    )
+
+
+class WithoutParameters(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack((x.sum(dim=1), x[:, 0] * x[:, 1], x[:, 2] - 3), dim=1)
+
+
+class BuffersOnly(nn.Module):
+    table: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(12.0).reshape(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.table
+
+
+class MixedTypes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.second = nn.Linear(8, 3).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.tanh(self.first(x)).double())  # type: ignore[no-any-return]
+
+
+class WritesIntoItsInput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = body()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x.mul_(2)
+        x[:, 0] = 1
+        return self.inner(x)  # type: ignore[no-any-return]
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.inside = nn.Linear(1, 8)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(self.inside(x[:, :, None])).mean(dim=1))  # type: ignore[no-any-return]
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.memory = nn.LSTM(1, 6, batch_first=True)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, _ = self.memory(x[:, :, None])
+        return self.head(states[:, -1])  # type: ignore[no-any-return]
+
+
+class Convolution(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4, 3)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x.reshape(-1, 1, 2, 2))  # type: ignore[no-any-return]
+
+
+def hooked() -> nn.Module:
+    net = body()
+    net.register_forward_hook(lambda _module, _inputs, output: output * 2)
+    net.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
+    return net
+
+
+def of_inference_mode() -> nn.Module:
+    with torch.inference_mode():
+        return body()
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "eager": body,
+    "traced": traced,
+    "scripted": scripted,
+    "frozen": frozen,
+    "exported": exported,
+    "compiled": compiled,
+    "data parallel": lambda: nn.DataParallel(body()),
+    "quantized": quantized,
+    "half": lambda: body().half(),
+    "bfloat16": lambda: body().bfloat16(),
+    "without parameters": WithoutParameters,
+    "buffers only": BuffersOnly,
+    "mixed types": MixedTypes,
+    "writes into its input": WritesIntoItsInput,
+    "attention": Attention,
+    "recurrent": Recurrent,
+    "convolution": Convolution,
+    "with hooks": hooked,
+    "of inference mode": of_inference_mode,
+    "not contiguous": lambda: Calling(body(), lambda y: y.flip(1).t().contiguous().t()),
+    "sparse": lambda: Calling(body(), lambda y: y.to_sparse()),
+    "whole numbers": lambda: Calling(body(), lambda y: (y * 100).long()),
+}
+
+
+def own_type(net: nn.Module) -> torch.dtype:
+    """The type in which a module of the zoo takes its rows."""
+    if isinstance(net, torch.jit.ScriptModule) and not list(net.parameters()):
+        return torch.float32
+    if any("quantized" in type(part).__module__ for part in net.modules()):
+        return torch.float32
+    tensors = [*net.parameters(), *net.buffers()]
+    return tensors[0].dtype if tensors else torch.float64
+
+
+def own_answer(net: nn.Module, rows: Tensor = ROWS) -> Tensor:
+    """What a module itself returns in eval mode, in double precision."""
+    modes = [(part, part.training) for part in parts(net)]
+    for part, _ in modes:
+        part.training = False
+    with torch.no_grad():
+        answer = net(rows.to(own_type(net)).clone())
+    for part, mode in modes:
+        part.training = mode
+    return (answer.to_dense() if answer.is_sparse else answer).double()
+
+
+def parts(net: nn.Module) -> list[nn.Module]:
+    return [part for part in net.modules() if hasattr(part, "training")]
+
+
+def predictions(net: nn.Module, **options: Any) -> Floats:
+    return Explainer(net, ZEROS, **options)(ROWS, budget=16).predictions
+
+
+def log_odds(chances: Tensor) -> Tensor:
+    return torch.log(chances / (1 - chances))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_explained_by_its_own_predictions(name: str) -> None:
+    net = MODULES[name]()
+    before = [part.training for part in parts(net)]
+    untouched = ROWS.clone()
+    answer = own_answer(net)
+    wanted = {
+        None: answer,
+        "margin": answer,
+        "probability": answer.softmax(dim=1),
+        "log-odds": log_odds(answer.softmax(dim=1).clamp(1e-12, 1 - 1e-12)),
+    }
+    # sums are taken in another order there, and then rounded
+    tolerance = {torch.float16: 2e-2, torch.bfloat16: 2e-1}.get(own_type(net), 1e-4)
+    for scale, numbers in wanted.items():
+        found = predictions(net, scale=scale)
+        extreme = scale == "log-odds" and abs(numbers).max() > 20
+        if not extreme:
+            np.testing.assert_allclose(found, numbers, atol=tolerance, rtol=tolerance)
+    assert torch.equal(ROWS, untouched)
+    assert [part.training for part in parts(net)] == before
+    assert _IN_USE.is_empty
+
+
+@pytest.mark.parametrize("name", ["quantized", "of inference mode", "frozen", "exported", "half"])
+def test_interactions_of_modules_that_may_not_be_differentiable(name: str) -> None:
+    """Where there are no derivatives, second differences do."""
+    net = MODULES[name]()
+    answer = Explainer(net, ZEROS, method="shear")(ROWS, budget=32, interactions=True)
+    np.testing.assert_allclose(answer.predictions, own_answer(net), atol=2e-2, rtol=2e-2)
+    assert answer.interactions is not None
+
+
+def test_a_module_of_indices() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(7, 3), nn.Flatten(), nn.Linear(12, 2))
+    rows = torch.randint(0, 7, (6, 4))
+    answer = Explainer(net, torch.zeros(4, dtype=torch.long))(rows)
+    np.testing.assert_allclose(answer.predictions, net(rows).detach(), atol=1e-6)
+    with pytest.raises(ModelError, match="pass rows of indices as an integer tensor"):
+        Explainer(net, np.zeros(4))(rows.numpy().astype(float))
+
+
+def test_rows_that_require_gradients_are_explained_and_get_none() -> None:
+    rows = ROWS.clone().requires_grad_()
+    net = body()
+    answer = Explainer(net, ZEROS)(rows)
+    np.testing.assert_allclose(answer.predictions, own_answer(net), atol=1e-9)
+    assert rows.grad is None
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6,), (6, 1, 1), (1, 6)])
+def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) -> None:
+    net = body(1)
+    wrapped = Calling(net, lambda y: y.reshape([-1 if size == 6 else size for size in shape]))
+    np.testing.assert_allclose(predictions(wrapped), own_answer(net)[:, 0])
+
+
+# Endings: known to return probabilities, or log-probabilities
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="no distributed torch here")
+def test_wrappers_show_the_ending_inside() -> None:
+    probable = nn.Sequential(body(), nn.Softmax(dim=1))
+    wrappers = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
+    assert [ending(wrapper) for wrapper in wrappers] == ["softmax", "softmax"]
+
+
+def graph(net: nn.Module) -> nn.Module:
+    return torch.fx.symbolic_trace(net.eval())
+
+
+class Functional(nn.Module):
+    """Ends in a call of a function, which a graph shows and an eager module does not."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+
+class Softmax(Functional):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.softmax(self.inner(x), dim=1)
+
+
+class LogSoftmax(Functional):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.log_softmax(self.inner(x), dim=1)
+
+
+class OneSigmoid(Functional):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.inner(x)).squeeze(1)
+
+
+FUNCTIONAL = {"softmax": Softmax, "log_softmax": LogSoftmax, "sigmoid": OneSigmoid}
+
+
+def export(net: nn.Module) -> nn.Module:
+    shapes = ({0: torch.export.Dim("rows")},)
+    return torch.export.export(net.eval(), (ROWS,), dynamic_shapes=shapes).module()
+
+
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax", "sigmoid"])
+@pytest.mark.parametrize("made", ["sequence", "script", "trace", "freeze", "graph", "export"])
+def test_scales_of_a_module_whose_ending_can_be_seen(kind: str, made: str) -> None:
+    inner = body(1 if kind == "sigmoid" else 3)
+    layers = {
+        "softmax": nn.Softmax(dim=1),
+        "log_softmax": nn.LogSoftmax(dim=1),
+        "sigmoid": nn.Sigmoid(),
+    }
+    functional = FUNCTIONAL[kind](inner).eval()
+    net: Any = {
+        "sequence": lambda: nn.Sequential(inner, nn.Sequential(layers[kind], nn.Identity())),
+        "script": lambda: torch.jit.script(functional),
+        "trace": lambda: torch.jit.trace(functional, ROWS),
+        "freeze": lambda: torch.jit.freeze(torch.jit.script(functional)),
+        "graph": lambda: graph(nn.Sequential(inner, layers[kind])),
+        "export": lambda: export(functional),
+    }[made]()
+    assert ending(net) == kind
+
+    logits = own_answer(inner)
+    chances = logits.softmax(dim=1) if kind != "sigmoid" else logits[:, 0].sigmoid()
+    np.testing.assert_allclose(predictions(net, scale="probability"), chances, atol=1e-6)
+    np.testing.assert_allclose(
+        predictions(net, scale="log-odds"), log_odds(chances), atol=1e-4, rtol=1e-4
+    )
+    if kind == "log_softmax":
+        np.testing.assert_allclose(predictions(net, scale="margin"), chances.log(), atol=1e-6)
+    else:
+        with pytest.raises(InputError, match="returns probabilities and has no margins"):
+            predictions(net, scale="margin")
+
+
+def test_the_log_odds_of_a_sure_network_with_a_sigmoid_are_its_logits() -> None:
+    """A second sigmoid would make 0.9995 of 8.37."""
+    line = nn.Linear(4, 1).double()
+    with torch.no_grad():
+        line.weight.fill_(0)
+        line.bias.fill_(8.37)
+    sure = nn.Sequential(line, nn.Sigmoid())
+    np.testing.assert_allclose(predictions(sure, scale="log-odds"), 8.37, rtol=1e-5)
+    np.testing.assert_allclose(predictions(sure, scale="probability"), 1 / (1 + np.exp(-8.37)))
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted"),
+    [
+        (nn.Sigmoid(), "sigmoid"),
+        (nn.Softmax(dim=-1), "softmax"),
+        (nn.Softmax(dim=0), None),
+        (nn.LogSigmoid(), "log_sigmoid"),
+        (nn.Hardsigmoid(), "sigmoid"),
+        (nn.ReLU(), None),
+        (nn.Identity(), None),
+    ],
+)
+def test_the_last_layer(last: nn.Module, wanted: str | None) -> None:
+    assert (
+        ending(nn.Sequential(nn.Sequential(nn.Linear(4, 2), last), nn.Dropout(), nn.Identity()))
+        == wanted
+    )
+
+
+def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None:
+    class Reversed(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+            for layer in reversed(self):
+                x = layer(x)
+            return x
+
+    assert ending(Reversed(nn.Linear(4, 2), nn.Sigmoid())) is None
+
+
+def test_log_sigmoids_have_no_scale_until_it_is_stated() -> None:
+    net = nn.Sequential(body(1), nn.LogSigmoid())
+    np.testing.assert_allclose(predictions(net), own_answer(net)[:, 0])
+    with pytest.raises(
+        InputError, match=r"nothing says whether the model returns .* pass returns="
+    ):
+        predictions(net, scale="probability")
+    stated = predictions(net, scale="probability", returns="margin")
+    np.testing.assert_allclose(stated, own_answer(net)[:, 0].sigmoid())
+
+
+# What cannot be seen: refused, doubted, or stated
+
+
+def hidden_softmax() -> nn.Module:
+    return Calling(body(), lambda y: y.softmax(dim=1))
+
+
+def hidden_sigmoid(outputs: int) -> nn.Module:
+    return Calling(body(outputs), torch.sigmoid)
+
+
+@pytest.mark.parametrize("scale", ["log-odds", "probability", "margin"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_classes_that_sum_to_one_are_refused_until_they_are_stated(
+    scale: str, dtype: torch.dtype
+) -> None:
+    net = hidden_softmax().to(dtype)
+    with pytest.raises(
+        InputError,
+        match=rf"scale='{scale}': the model's 3 outputs lie in \[0, 1\] and sum to 1, as probabilities do, "
+        r"but nothing says what they are; pass returns='probability' if they are, or returns='margin' "
+        r"if they are not \(and multilabel=True if",
+    ):
+        predictions(net, scale=scale)
+    assert net.training
+    # stated, there is no doubt
+    stated = predictions(net, scale=scale, returns="margin")
+    wanted = own_answer(net)
+    scaled = {
+        "log-odds": log_odds(wanted.softmax(dim=1)),
+        "probability": wanted.softmax(dim=1),
+        "margin": wanted,
+    }
+    tolerance = 1e-5 if dtype in (torch.float32, torch.float64) else 2e-2
+    np.testing.assert_allclose(stated, scaled[scale], atol=tolerance)
+    if scale == "margin":
+        with pytest.raises(InputError, match="the model returns probabilities and has no margins"):
+            predictions(net, scale=scale, returns="probability")
+
+
+def test_stated_probabilities_are_made_log_odds_once() -> None:
+    net = hidden_softmax()
+    found = predictions(net, scale="log-odds", returns="probability")
+    np.testing.assert_allclose(found, log_odds(own_answer(net)), atol=1e-4)
+    np.testing.assert_allclose(
+        predictions(net, scale="probability", returns="probability"), own_answer(net)
+    )
+    np.testing.assert_allclose(predictions(net, returns="probability"), own_answer(net))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "scale"), [(1, "log-odds"), (1, "probability"), (3, "log-odds")]
+)
+def test_outputs_between_0_and_1_are_doubted(outputs: int, scale: Any) -> None:
+    net = hidden_sigmoid(outputs)
+    doubt = (
+        rf"scale='{scale}': the model's outputs are taken for scores .* but all that were seen lie in "
+        r"\[0, 1\] \(.* to .*\), as probabilities do; pass returns='probability' if they are"
+    )
+    with pytest.warns(ShearWarning, match=doubt) as caught:
+        answer = Explainer(net, ZEROS, scale=scale)(ROWS)
+    assert caught[0].filename == __file__
+    assert len(answer.notes) == 1
+    assert answer.notes[0] == str(caught[0].message)
+
+    stated = Explainer(net, ZEROS, scale=scale, returns="probability")(ROWS)
+    own = own_answer(net)
+    wanted = log_odds(own) if scale == "log-odds" else own
+    np.testing.assert_allclose(
+        stated.predictions, wanted[:, 0] if outputs == 1 else wanted, atol=1e-4
+    )
+    assert stated.notes == ()
+    assert Explainer(net, ZEROS, scale=scale, returns="margin")(ROWS).notes == ()
+    assert Explainer(net, ZEROS)(ROWS).notes == ()
+
+
+def test_a_few_outputs_between_0_and_1_are_no_reason_to_doubt() -> None:
+    net = hidden_sigmoid(1)
+    answer = Explainer(net, torch.zeros(3).double(), scale="log-odds", groups=[[0], [1], [2]])
+    short = Calling(nn.Linear(3, 1).double(), torch.sigmoid)
+    few = Explainer(short, answer.background, scale="log-odds")(ROWS[:1, :3])
+    assert few.evaluations == 8
+    assert few.notes == ()
+
+
+def test_one_output_outside_the_unit_interval_is_enough() -> None:
+    calls: list[int] = []
+
+    def late(y: Tensor) -> Tensor:
+        calls.append(1)
+        return torch.sigmoid(y) if len(calls) < 2 else y
+
+    assert predictions(Calling(body(1), late), scale="log-odds").shape == (6,)
+
+
+def test_stated_probabilities_that_are_none_are_refused() -> None:
+    for scale in ("probability", "log-odds"):
+        with pytest.raises(
+            ModelError,
+            match=r"returns='probability': the model returned -.* to .*, which are no probabilities",
+        ):
+            predictions(body(), scale=scale, returns="probability")
+
+
+@pytest.mark.parametrize("kind", ["margin", "probability"])
+def test_labels_of_their_own(kind: Any) -> None:
+    """Each label has a sigmoid of its own, and not a part in a softmax."""
+    net = body() if kind == "margin" else hidden_sigmoid(3)
+    options = {"returns": kind, "multilabel": True}
+    chances = own_answer(body()).sigmoid()
+    np.testing.assert_allclose(predictions(net, scale="probability", **options), chances, atol=1e-9)
+    np.testing.assert_allclose(
+        predictions(net, scale="log-odds", **options), own_answer(body()), atol=1e-4
+    )
+    one = Explainer(net, ZEROS, output=1, scale="probability", **options)(ROWS)
+    np.testing.assert_allclose(one.predictions, chances[:, 1], atol=1e-9)
+
+
+def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
+    soft = nn.Sequential(body(), nn.Softmax(dim=1))
+    with pytest.raises(
+        InputError,
+        match="returns='margin': this Sequential is known to return probabilities; leave returns out",
+    ):
+        predictions(soft, scale="probability", returns="margin")
+    with pytest.raises(
+        InputError,
+        match="multilabel=True: the model's outputs are known to be classes of which one is true",
+    ):
+        predictions(soft, scale="probability", multilabel=True)
+    np.testing.assert_allclose(
+        predictions(soft, scale="probability", returns="probability", multilabel=False),
+        own_answer(soft),
+    )
+    logs = nn.Sequential(body(), nn.LogSoftmax(dim=1))
+    with pytest.raises(
+        InputError, match="returns='probability': this Sequential is known to return margins"
+    ):
+        predictions(logs, scale="probability", returns="probability")
+
+
+# Refused in words
+
+
+@dataclass
+class Record:
+    score: Tensor
+    other: int = 0
+
+
+Named = namedtuple("Named", ["score", "other"])
+
+
+@pytest.mark.parametrize(
+    ("after", "message", "output"),
+    [
+        (lambda y: (y, y), "returned a tuple of 2, which is not an array of numbers; pass output=", lambda y: y[0]),
+        (lambda y: {"score": y, "aux": y}, "returned a dict of 'score', 'aux', which is not an array", lambda y: y["score"]),
+        (Record, "returned a Record, which is not an array of numbers; pass output=", lambda y: y.score),
+        (lambda y: Named(y, 1), "returned a Named of 2, which is not an array", lambda y: y.score),
+        (lambda y: [y, y], "returned a list of 2, which is not an array", lambda y: y[1]),
+        (lambda y: y.to(torch.complex128), "returned complex numbers; pass output= a function that makes them real", lambda y: y.real),
+        (lambda _: None, "returned a NoneType, which is not an array of numbers", lambda _: torch.zeros(2)),
+        (lambda y: y[:, None], r"returned shape \(\d+, 1, 3\) for \d+ rows; wanted .* Pass output=", lambda y: y[:, 0]),
+        (lambda y: y.sum(), r"returned a single number for \d+ rows; wanted one for each row", lambda _: torch.zeros(2)),
+        (lambda y: y[:1], r"returned shape \(1, 3\) for \d+ rows", lambda _: torch.zeros(2)),
+    ],
+)  # fmt: skip
+def test_answers_that_need_a_function_to_be_read(after: Any, message: str, output: Any) -> None:
+    net = Calling(body(), after)
+    with pytest.raises(ModelError, match=message):
+        predictions(net)
+    chosen = output(net.eval()(ROWS))
+    if len(chosen) == len(ROWS):
+        np.testing.assert_allclose(predictions(net, output=output), chosen.detach())
+
+
+def test_a_recurrent_layer_returns_a_tuple() -> None:
+    layer = nn.LSTM(4, 2, batch_first=True)
+    rows = torch.randn(3, 5, 4)
+    with pytest.raises(ModelError, match="returned a tuple of 2"):
+        Explainer(layer, torch.zeros(5, 4))(rows)
+    last = Explainer(layer, torch.zeros(5, 4), output=lambda result: result[0][:, -1])(rows)
+    np.testing.assert_allclose(last.predictions, layer(rows)[0][:, -1].detach(), atol=1e-6)
+
+
+def test_modules_without_numbers() -> None:
+    with pytest.raises(
+        InputError, match="lazy layers whose parameters do not exist yet; call it once"
+    ):
+        predictions(nn.Sequential(nn.LazyLinear(3), nn.ReLU()))
+    with pytest.raises(
+        InputError, match="parameters on the device 'meta', where they have no numbers"
+    ):
+        predictions(nn.Linear(4, 2, device="meta"))
+    assert _IN_USE.is_empty
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"returns": "logits"}, "returns: wanted 'probability' or 'margin', what the model's outputs are, .* got 'logits'"),
+        ({"returns": True}, "returns: wanted 'probability' or 'margin'"),
+        ({"multilabel": "yes"}, r"multilabel: wanted True \(each output is a label of its own\), False"),
+    ],
+)  # fmt: skip
+def test_wrong_words_for_what_a_model_returns(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        predictions(body(), **options)
