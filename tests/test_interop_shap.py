@@ -566,9 +566,20 @@ def test_weights_of_several_inputs_and_groups_of_columns_are_refused() -> None:
         Explainer(lambda a, b: a.sum(axis=1) + b.sum(axis=1), (summary, np.zeros(3)))(
             (table(2), table(2))
         )
+    with pytest.raises(InputError, match=r"weights, which no statistic .*; pass \('mean', rows\)"):
+        Explainer(product, ("mean", summary))(table(2))
     summary.groups = [np.array([0, 1]), np.array([2])]
     with pytest.raises(InputError, match="background: shap's DenseData has groups of columns"):
         Explainer(product, summary)(table(2))
+
+
+def test_a_masker_may_be_in_a_statistic_and_a_function_may_not_be_a_masker() -> None:
+    rows = table(5)
+    ours = Explainer(product, ("mean", shap.maskers.Independent(rows)))(rows)
+    plain = Explainer(product, ("mean", rows))(rows)
+    np.testing.assert_array_equal(ours.values, plain.values)
+    with pytest.raises(InputError, match="background: wanted rows, got a function; shap takes one"):
+        Explainer(product, lambda mask, row: row * mask)(rows)
 
 
 def test_max_evals_may_be_auto() -> None:

@@ -16,6 +16,7 @@ from games import Bools, Floats, Value, exact_shares, random_table, smooth_table
 from shearshap import METHODS, BudgetError, Explanation, InputError, ShearWarning, explain_game
 from shearshap import Shear as ShearMethod
 from shearshap.game import FunctionGame
+from shearshap.methods.base import Method
 from shearshap.paper.baselines import BASELINES
 
 with warnings.catch_warnings():
@@ -200,7 +201,7 @@ def test_other_indices_and_orders_are_refused() -> None:
 
 def everyone() -> list[Shapley]:
     """One approximator of every class, and some of methods that have none."""
-    methods = [*BASELINES.values(), ShearMethod(unbiased=True), "auto"]
+    methods: list[str | Method] = [*BASELINES.values(), ShearMethod(unbiased=True), "auto"]
     return [
         *(kind(n=PLAYERS, random_state=3) for kind in APPROXIMATORS.values()),
         *(Shapley(n=PLAYERS, random_state=3, method=method) for method in methods),

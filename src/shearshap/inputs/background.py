@@ -104,7 +104,13 @@ def parse_background(background: Any, argument: str) -> ParsedBackground:
             f"{argument}: wanted a pair such as ('mean', rows), got a tuple of {len(background)}"
         )
     name, rows = background
-    return ParsedBackground(_checked_name(name, argument), rows, argument)
+    own = weighted_rows(rows, argument)
+    if own.weights is not None:
+        raise InputError(
+            f"{argument}: the rows of shap.kmeans have weights, which no statistic takes into "
+            f"account; pass ({name!r}, rows) of the rows that it was made of"
+        )
+    return ParsedBackground(_checked_name(name, argument), own.rows, argument)
 
 
 def starts_with_name(background: Any) -> bool:

@@ -25,6 +25,7 @@ HINTS = {
     "FixedComposite": "pass what it wraps",
     "Image": "pass an image for the absent pixels, and patches as groups",
     "Impute": "pass the rows that it was made of",
+    "Masker": "pass background rows",
     "OutputComposite": "pass what it wraps",
     "SparseData": "pass the rows as a dense array",
     "Text": "explain a transformers pipeline, and leave the background out",
@@ -43,16 +44,20 @@ class WeightedRows:
 def weighted_rows(background: Any, argument: str) -> WeightedRows:
     """Return the rows of a background, which may be shap's or anything else, and their weights."""
     names = _names_in_shap(background)
-    if not names:
-        return WeightedRows(background, None)
-
+    if not names and callable(background):
+        raise InputError(
+            f"{argument}: wanted rows, got a function; shap takes one as a masker, and here an "
+            "absent player is replaced with background rows"
+        )
     if "DenseData" in names:
         return _summary(background, argument)
     if "Tabular" in names:
         return WeightedRows(_masker_rows(background), None)
-    if "Masker" in names or names[0] in HINTS:
-        hint = HINTS.get(names[0], "pass background rows")
-        raise InputError(f"{argument}: shap's {names[0]} cannot be used here; {hint}")
+    refused = [name for name in names if name in HINTS]
+    if refused:
+        raise InputError(
+            f"{argument}: shap's {refused[0]} cannot be used here; {HINTS[refused[0]]}"
+        )
     return WeightedRows(background, None)
 
 

@@ -382,15 +382,17 @@ def _chosen(answer: Any, targets: list[Index]) -> Tensor:
 
 
 def _in_shape(phi: Tensor, rows: Rows) -> tuple[Tensor, ...]:
-    """Return values (r, d) or (r, k, d) in the inputs' shapes.
-
-    They are real numbers of at least single precision.
-    """
+    """Return values (r, d) or (r, k, d) in the inputs' shapes."""
     device = rows.inputs[0].device
     return tuple(
-        part.to(device, torch.promote_types(own.dtype, torch.float32).to_real())
+        part.to(device, _real(own))
         for part, own in zip(rows.layout.split(phi), rows.inputs, strict=True)
     )
+
+
+def _real(inputs: Tensor) -> torch.dtype:
+    """Return the type of an input's attributions: real, and of at least single precision."""
+    return torch.promote_types(inputs.dtype, torch.float32).to_real()
 
 
 def _of_players(phi: Tensor, rows: Rows) -> Tensor:
@@ -398,12 +400,13 @@ def _of_players(phi: Tensor, rows: Rows) -> Tensor:
 
     With the mask 3 3 5 and the values a a b, that is a 0 b.
     """
-    numbers = rows.mask[: len(phi)] - rows.mask.min()
-    between = [1] * (phi.ndim - 2)
-    place = numbers.reshape(len(phi), *between, -1).expand(phi.shape)
-    of_players = phi.new_zeros(*phi.shape[:-1], int(rows.mask.max() - rows.mask.min()) + 1)
-    widest = max(_in_shape(phi, rows), key=lambda part: part.element_size())
-    return of_players.scatter(-1, place, phi).to(widest.device, widest.dtype)
+    numbers = rows.mask - rows.mask.min()
+    axes_of_outputs = [1] * (phi.ndim - 2)
+    place = numbers[: len(phi)].reshape(len(phi), *axes_of_outputs, -1).expand(phi.shape)
+    of_players = phi.new_zeros(*phi.shape[:-1], int(numbers.max()) + 1)
+
+    widest = max((_real(part) for part in rows.inputs), key=lambda dtype: dtype.itemsize)
+    return of_players.scatter(-1, place, phi).to(rows.inputs[0].device, widest)
 
 
 def _once(mask: Tensor) -> Tensor:
