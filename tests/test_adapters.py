@@ -22,7 +22,8 @@ from torch import nn
 
 from games import Floats
 from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning
-from shearshap.adapters import KINDS, Outputs, adapt
+from shearshap.adapters import KINDS, Outputs
+from shearshap.adapters.estimators import estimator
 from shearshap.adapters.text import FramedClassifier, text_classifier
 
 NUMBERS, LABELS = make_classification(
@@ -411,9 +412,9 @@ def test_margins_of_several_labels_are_independent() -> None:
         answer = explained(model, NUMBERS)
         np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
         assert answer.output_names == NAMES_OF_INDICATORS
-        with adapt(model, None, None) as adapted:
-            assert adapted.independent
-            assert adapted.form == "margin"
+        adapted = estimator(model, None)
+        assert adapted.independent
+        assert adapted.form == "margin"
 
 
 def test_targets_of_several_classes_stand_side_by_side() -> None:

@@ -777,3 +777,18 @@ def test_names_of_boosters() -> None:
     ]
     uncertain = cat(CatR, REAL, loss_function="RMSEWithUncertainty")
     assert explained(uncertain, ROWS, None).output_names == ["mean", "variance"]
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_booster_that_saw_one_class(library: str) -> None:
+    fit, kind, own = {
+        "xgboost": (xgb, Classifier, xgboost_own),
+        "lightgbm": (light, LgbmC, lightgbm_own),
+    }[library]
+    model = fit(kind, np.zeros(len(ROWS), dtype=int))
+    margins = own(model, "margin")
+    agree(explained(model, ROWS, None).predictions, own(model, "chances"), 1e-5)
+    odds = explained(model, ROWS, "log-odds")
+    agree(odds.predictions, np.stack((-margins, margins), axis=1), 1e-5)
+    assert odds.output_names == ["0", "not 0"]
+    assert explained(model, ROWS, "margin").output_names == ["not 0"]

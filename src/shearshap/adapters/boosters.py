@@ -284,8 +284,11 @@ def _names(model: Any, objective: Objective, labels: int = 1) -> tuple[str, ...]
     """Return the names of a classifier's classes, or of its labels if it has several."""
     if labels > 1:
         return tuple(f"label {label}" for label in range(labels))
-    scores = objective.has_probabilities or objective.by_margins
-    return class_names(model) if scores else ()
+    if not objective.has_probabilities and not objective.by_margins:
+        return ()
+    names = class_names(model)
+    # trained with one class only, it still has the score of a second
+    return (*names, f"not {names[0]}") if len(names) == 1 else names
 
 
 def _adapted(

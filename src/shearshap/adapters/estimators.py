@@ -165,7 +165,9 @@ def _instead_of_clusters(model: Any) -> str:
 
 def _instead_of_classes(model: Any) -> str:
     """Return what to explain in place of a classifier's labels."""
-    classes = getattr(model, "classes_", ["yes"])
+    classes = getattr(model, "classes_", None)
+    if classes is None or not len(classes):
+        classes = ["yes"]
     is_one_target = np.ndim(classes[-1]) == 0
     label = classes[-1] if is_one_target else classes[0][-1]
     shown = repr(label.item() if hasattr(label, "item") else label)
