@@ -494,6 +494,24 @@ def test_columns_that_a_file_cannot_hold_are_told_before_any_work(here: Path) ->
     words = ("--drop", "l")
     message = failed("score.py:exits", "nested.parquet", *words, out="values.csv")
     assert message.startswith("out: values.csv cannot hold all columns: ")
+    odd = pa.table({"a": [1, 2], "b": [3, 4], "l": [b"text", b"\xff"]})
+    pq.write_table(odd, here / "nested.parquet")
+    message = failed("score.py:exits", "nested.parquet", *words, out="values.csv")
+    assert message.startswith("out: values.csv cannot hold all columns: Invalid UTF8")
+
+
+@pytest.mark.parametrize("where", ["at import", "in a prediction"])
+def test_a_model_that_changes_the_folder_changes_no_paths(here: Path, where: str) -> None:
+    (here / "other").mkdir()
+    (here / "other" / "few.csv").write_text("a,b\n7,7\n8,8\n")
+    change = f"os.chdir({str(here / 'other')!r})"
+    first, later = (change, "pass") if where == "at import" else ("pass", change)
+    (here / "moves.py").write_text(
+        f"import os\n{first}\ndef f(frame):\n    {later}\n    return frame['a'] * frame['b']\n"
+    )
+    done("moves.py:f", "few.csv")
+    assert pd.read_parquet(here / "values.parquet")["data.a"].tolist() == [0, 1, 2]
+    assert sorted(path.name for path in (here / "other").iterdir()) == ["few.csv"]
 
 
 # Texts that a spreadsheet would run
@@ -554,7 +572,7 @@ def test_quotes_within_a_cell_are_text(here: Path) -> None:
         '5" pipe',
         '3" pipe, long\nas wide',
     ]
-    (here / "x.csv").write_text('a,s\n1,"' + "long " * 40_000 + '"\n2,x\n')
+    (here / "x.csv").write_text('a,s\n1,"' + "long " * 40_000 + 'text"\n2,x\n')
     assert notes(done("score.py:total", "x.csv", "--background", "mode")) == []
 
 
@@ -585,6 +603,8 @@ DOUBTFUL: dict[str, tuple[str, list[str]]] = {
     "percent": ("a,s\n1,5%\n2,6.5%\n", ["column 's' of x.csv is read as text, for '5%' is no plain number; if it was meant as one, write it with digits and a point alone"]),
     "another minus": ("a,s\n1,\N{MINUS SIGN}5\n2,3\n", ["column 's' of x.csv is read as text, for '\N{MINUS SIGN}5' is no plain number; if it was meant as one, write it with digits and a point alone"]),
     "mixed": ("a,s\n1,1\n2,?\n3,2\n", ["column 's' of x.csv is read as text, though 2 of its 3 cells are numbers; '?' is none"]),
+    "truth values and numbers": ("a,s\n1,True\n2,1\n", ["column 's' of x.csv is read as text, though 1 of its 2 cells are numbers; 'True' is none"]),
+    "blanks": ("a,s\n1, x\n2,x\n", ["column 's' of x.csv has blanks around a text, such as ' x', which stay there"]),
     "codes": ("a,s\n1,A11\n2,12\n3,A13\n", []),
     "NA": ("a,s\n1,NA\n2,DE\n", ["column 's' of x.csv: 'NA' is read as a missing value, as pandas does; if it is a category, save the file as Parquet"]),
     "missing": ("a,s\n1,\n2,DE\n", []),
@@ -614,6 +634,19 @@ def test_notes_are_on_the_background_too_and_on_nothing_that_is_not_used(here: P
     text = done("score.py:product", "x.csv", "--drop", "zip", "--background", "mean:y.csv")
     assert len(notes(text)) == 1
     assert notes(text)[0].startswith("column 'a' of y.csv is read as numbers, and '01' so loses")
+
+
+def test_notes_are_short_and_few(here: Path) -> None:
+    (here / "x.csv").write_text("a,b,c,d,e,f\n01,02,03,04,05,x\n1,2,3,4,5," + "y" * 90 + " \n")
+    found = notes(done("score.py:total", "x.csv", "--background", "mode"))
+    assert [note.partition(" of ")[0] for note in found] == [
+        "column 'a'",
+        "column 'b'",
+        "column 'c'",
+        "the same holds for 2 more columns",
+        "column 'f'",
+    ]
+    assert f"such as {'y' * 40!r}, which stay there" in found[-1]
 
 
 def test_hexadecimal_numbers_are_text_as_in_pandas(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ KINDS = {
 }
 """What a file is that begins with these bytes, and what to do with it."""
 
+WIDEST = 40  #: characters of a cell that a note shows
+FEW = 3  #: notes of one kind
 CHUNK = 2**24  #: bytes that are looked at together
 STRICTLY = 2**26  #: bytes of the largest file whose quotes are all checked one by one
 
@@ -55,6 +57,7 @@ MARKED_NUMBER = (
     r"\s?[%$€£]?\s*$"
 )
 """A number with marks that make text of it: 1,234 or 1,5 or 5% or $5."""
+AROUND = r"^[ \t]|[ \t]$"  #: blanks at an end of a text
 LONG = r"^\s*[+-]?[0-9]{19,}\s*$"
 LARGEST_WHOLE = 2.0**63  #: beyond which a whole number is read as a floating one
 
@@ -115,6 +118,8 @@ def _parsed(path: Path, *, text: Collection[str]) -> "pa.Table":
         convert_options=arrow_csv.ConvertOptions(
             null_values=list(MISSING),
             strings_can_be_null=True,
+            true_values=["True", "TRUE", "true"],  # pyarrow would take a 1 among them
+            false_values=["False", "FALSE", "false"],
             column_types=dict.fromkeys(text, pa.string()),
         ),
     )
@@ -251,11 +256,14 @@ def notes_on_csv(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[
             f"there are numbers among the names in the header of {path}; if its first line is a "
             "row, put a line of names above it"
         )
-    if content.has_zeros:
-        notes += _notes_on_zeros(path, _numbers(table, columns))
-    notes += _notes_on_large_numbers(path, table, columns)
-    notes += _notes_on_text(path, table, columns)
-    notes += _notes_on_missing_words(path, table, columns)
+    kinds = [
+        _notes_on_zeros(path, _numbers(table, columns)) if content.has_zeros else [],
+        _notes_on_large_numbers(path, table, columns),
+        _notes_on_text(path, table, columns),
+        _notes_on_missing_words(path, table, columns),
+    ]
+    for kind in kinds:
+        notes += _first_few(kind, path)
     return notes
 
 
@@ -286,7 +294,7 @@ def _numbers(table: "pa.Table", columns: Sequence[str]) -> list[str]:
 
 
 def _examples(path: Path, columns: Sequence[str], pattern: str) -> dict[str, str]:
-    """Return the first cell that matches a pattern, of each column that has one."""
+    """Return the first cell that matches a pattern, as code, of each column that has one."""
     from pyarrow import compute as pc
 
     if not columns:
@@ -296,13 +304,26 @@ def _examples(path: Path, columns: Sequence[str], pattern: str) -> dict[str, str
     for name in columns:
         cells = table[name].filter(pc.match_substring_regex(table[name], pattern))
         if len(cells):
-            found[name] = cells[0].as_py()
+            found[name] = _shown(cells[0])
     return found
+
+
+def _shown(cell: "pa.Scalar") -> str:
+    """Return a cell as a note shows it."""
+    return repr(cell.as_py()[:WIDEST])
+
+
+def _first_few(notes: list[str], path: Path) -> list[str]:
+    """Return notes of one kind, of which there may be one for each column, without the last."""
+    more = len(notes) - FEW
+    if more <= 1:
+        return notes
+    return [*notes[:FEW], f"the same holds for {more} more columns of {path}"]
 
 
 def _notes_on_zeros(path: Path, columns: Sequence[str]) -> list[str]:
     return [
-        f"column {name!r} of {path} is read as numbers, and {cell!r} so loses its zeros; if the "
+        f"column {name!r} of {path} is read as numbers, and {cell} so loses its zeros; if the "
         "model takes text there, save the file as Parquet"
         for name, cell in _examples(path, columns, ZEROS).items()
     ]
@@ -319,14 +340,14 @@ def _notes_on_large_numbers(path: Path, table: "pa.Table", columns: Sequence[str
             if largest is not None and largest >= LARGEST_WHOLE:
                 large.append(name)
     return [
-        f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell}, "
+        f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell[1:-1]}, "
         "which are rounded to floating ones"
         for name, cell in _examples(path, large, LONG).items()
     ]
 
 
 def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
-    """Return notes on columns of text that may have been meant as numbers."""
+    """Return notes on columns of text that may have been meant in another way."""
     from pyarrow import types
 
     notes = []
@@ -344,17 +365,23 @@ def _note_on_text(path: Path, name: str, cells: "pa.ChunkedArray") -> list[str]:
     others = cells.filter(pc.invert(are_numbers))
     if not len(others):
         return []
+    blank = others.filter(pc.match_substring_regex(others, AROUND))
+    if len(blank):
+        return [
+            f"column {name!r} of {path} has blanks around a text, such as {_shown(blank[0])}, "
+            "which stay there"
+        ]
     column = f"column {name!r} of {path} is read as text"
     marked = pc.sum(pc.match_substring_regex(others, MARKED_NUMBER)).as_py()
     if marked == len(others):
         return [
-            f"{column}, for {others[0].as_py()!r} is no plain number; if it was meant as one, "
+            f"{column}, for {_shown(others[0])} is no plain number; if it was meant as one, "
             "write it with digits and a point alone"
         ]
     if numbers >= len(others):
         return [
             f"{column}, though {numbers:,} of its {len(cells):,} cells are numbers; "
-            f"{others[0].as_py()!r} is none"
+            f"{_shown(others[0])} is none"
         ]
     return []
 
@@ -371,7 +398,7 @@ def _notes_on_missing_words(path: Path, table: "pa.Table", columns: Sequence[str
     ]
     words = "|".join(re.escape(word) for word in MISSING if word)
     return [
-        f"column {name!r} of {path}: {cell!r} is read as a missing value, as pandas does; if it is "
+        f"column {name!r} of {path}: {cell} is read as a missing value, as pandas does; if it is "
         "a category, save the file as Parquet"
         for name, cell in _examples(path, doubtful, f"^(?:{words})$").items()
     ]

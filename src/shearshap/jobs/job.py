@@ -7,6 +7,7 @@ data  ──┤                       ├── --report   values.html
 background
 """
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -191,7 +192,8 @@ def _files_read(job: Job) -> dict[str, Path]:
 def _explained(job: Job) -> Result:
     """Explain the rows of the job's file; only where not all can be, some are written."""
     with _exits_as_errors(job):
-        model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
+        with _folder_kept():
+            model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
         table = tables.read(job.data, "data", text=model.text_columns)
         data, notes = tables.named_columns(table, job.data)
         tables.check_columns(data, job.out)
@@ -214,6 +216,7 @@ def _explained(job: Job) -> Result:
     with (
         _finished_rows_kept(job, blocks, result),
         _exits_as_errors(job),
+        _folder_kept(),
         _our_warnings_as(notes),
         _errors_with_files(job, background),
     ):
@@ -234,6 +237,19 @@ def _exits_as_errors(job: Job) -> Iterator[None]:
             f"the code of the model {job.model} called exit (with {error.code!r}); take the call "
             "out, or put it under if __name__ == '__main__'"
         ) from error
+
+
+@contextmanager
+def _folder_kept() -> Iterator[None]:
+    """Go back to the current folder where the model's code has left it.
+
+    Else a relative path would name another file from then on.
+    """
+    folder = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(folder)
 
 
 @contextmanager

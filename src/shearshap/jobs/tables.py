@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
@@ -229,9 +229,10 @@ def _is_number(text: str) -> bool:
 
 def check_columns(data: "pa.Table", path: Path) -> None:
     """Raise where a file's kind cannot hold the columns of the data, before any work is done."""
-    from io import BytesIO
+    import pyarrow as pa
 
-    _store(data.slice(0, 1), BytesIO(), path)
+    # all rows, since bytes that are no text may stand in any of them
+    _store(data, pa.MockOutputStream(), path)
 
 
 def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
@@ -255,7 +256,7 @@ def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], 
         ) from error
 
 
-def _store(table: "pa.Table", place: Path | IO[bytes], path: Path) -> None:
+def _store(table: "pa.Table", place: "Path | pa.NativeFile", path: Path) -> None:
     """Write a table to a file or a stream, in the kind that a path's name asks for."""
     import pyarrow as pa
     from pyarrow import csv
