@@ -46,8 +46,8 @@ class Explainer:
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
         evaluations a coalition; one number for all inputs, such as 0; ("mean", rows), or "median"
         or "mode"; or the bare name, for the statistic of the rows explained. Rows keep their types:
-        where the model tells integers from floats, a mean of integers is rounded. For texts: the token that stands for an absent one, by
-        default the tokenizer's mask.
+        where the model tells integers from floats, a mean of integers is rounded. For texts: the
+        token that stands for an absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
         budget holds all coalitions, else the method with the smallest measured error.
