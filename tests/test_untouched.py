@@ -597,6 +597,14 @@ def test_columns_may_be_labelled_by_numbers() -> None:
     check(model, rows, ("mean", rows))
 
 
+def test_a_column_of_ids_beside_columns_labelled_by_numbers() -> None:
+    rows = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    inputs = encode(rows, ("mean", rows), None, AdaptedModel(of_frame), index="1")
+    assert inputs.index.tolist() == [1, 3, 5]
+    for given in (inputs.untouched(3), inputs.decode(inputs.rows)):
+        assert given.columns.tolist() == [0]
+
+
 def test_columns_of_several_levels() -> None:
     levels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
     rows = pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=levels)

@@ -183,16 +183,9 @@ def check_tensor(numbers: Tensor, argument: str) -> None:
 def _of_numbers(array: NDArray[Any], argument: str) -> NDArray[Any]:
     """Return an array in a type that torch knows, or raise where it does not hold real numbers."""
     kind = array.dtype.kind
-    remedies = {
-        "U": "; make numbers of the text first, rows.astype(float)",
-        "S": "; make numbers of the text first, rows.astype(float)",
-        "c": "; pass real and imaginary parts, or the absolute value",
-        "M": "; pass a frame, or make numbers of the times, rows.astype('int64')",
-        "m": "; pass a frame, or make numbers of the times, rows.astype('int64')",
-    }
     wrong = f"{argument}: wanted numbers, got an array of {array.dtype}"
-    if kind in remedies:
-        raise InputError(wrong + remedies[kind])
+    if kind in "USVcMm":
+        raise InputError(wrong + _remedy(array))
     if _known_to_torch(array.dtype):
         return array
 
@@ -210,6 +203,20 @@ def _of_numbers(array: NDArray[Any], argument: str) -> NDArray[Any]:
             "rows.astype(np.float64)"
         )
     return converted
+
+
+def _remedy(array: NDArray[Any]) -> str:
+    """Return what to do with an array that holds something else than real numbers."""
+    kind = array.dtype.kind
+    if kind in "Mm":
+        return "; pass a frame, or make numbers of the times, rows.astype('int64')"
+    if kind == "c":
+        return "; pass real and imaginary parts, or the absolute value"
+    try:
+        array.astype(np.float64)
+    except (TypeError, ValueError):
+        return ""
+    return "; make numbers of the text first, rows.astype(float)"
 
 
 def _is_number(cell: Any) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.inputs.display import Frame
-from shearshap.inputs.frames import as_frame
+from shearshap.inputs.frames import as_frame, column_labels
 from shearshap.labels import label_array
 
 Index = str | Iterable[Any] | None
@@ -42,6 +42,9 @@ def without_column(rows: Any, name: str, argument: str) -> Any:
     frame = as_frame(rows, argument)
     if frame is None or name not in frame.columns:
         return rows
+    labels = column_labels(rows, argument)
+    if labels is not None:
+        return rows.drop(columns=[labels.index[labels.place[name]]])
     return frame.drop(name).to_native()
 
 
