@@ -609,7 +609,7 @@ DOUBTFUL: dict[str, tuple[str, list[str]]] = {
     "NA": ("a,s\n1,NA\n2,DE\n", ["column 's' of x.csv: 'NA' is read as a missing value, as pandas does; if it is a category, save the file as Parquet"]),
     "missing": ("a,s\n1,\n2,DE\n", []),
     "NaN among numbers": ("a,b\n1,NaN\n2,3\n", []),
-    "more than 64 bits": (f"a,b\n1,{2**64}\n2,3\n", [f"column 'b' of x.csv holds whole numbers of more than 64 bits, such as {2**64}, which are rounded to floating ones"]),
+    "more than 64 bits": (f"a,b\n1,{2**64}\n2,3\n", [f"column 'b' of x.csv holds whole numbers of more than 64 bits, such as '{2**64}', which are rounded to floating ones"]),
     "large": ("a,b\n1,1e300\n2,3\n", []),
     "dates": ("a,d\n1,2020-01-05\n2,05/06/2021\n", []),
     "no header": ("1.5,20\n2,30\n3,40\n", ["there are numbers among the names in the header of x.csv; if its first line is a row, put a line of names above it"]),

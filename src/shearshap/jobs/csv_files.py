@@ -340,7 +340,7 @@ def _notes_on_large_numbers(path: Path, table: "pa.Table", columns: Sequence[str
             if largest is not None and largest >= LARGEST_WHOLE:
                 large.append(name)
     return [
-        f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell[1:-1]}, "
+        f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell}, "
         "which are rounded to floating ones"
         for name, cell in _examples(path, large, LONG).items()
     ]

@@ -7,7 +7,7 @@ done with:
     .json (XGBoost), .cbm (CatBoost), .onnx      every broken file that was tried raises an error
 
 So a file of the first two kinds is looked at for its end, which one that was cut has lost. It is
-then loaded in a process of its own, by the native library alone, which takes a tenth of a second.
+then loaded in a process of its own, by the native library alone, since packages are slow to import.
 """
 
 import re
