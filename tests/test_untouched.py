@@ -177,7 +177,7 @@ def test_a_mean_is_rounded_where_the_model_tells_integers_from_floats(library: s
     assert answer.base_values.tolist() == [20, 20, 20]
     with pytest.warns(ShearWarning, match=re.escape(message)):
         inputs = encode(rows, ("mean", rows), None, AdaptedModel(codes))
-    assert inputs.evaluations == 4
+    assert inputs.evaluations == 6  # as they are, as floats, and as they are once more
 
 
 @every_library
@@ -255,7 +255,9 @@ def test_a_model_that_takes_floats_alone_gets_them() -> None:
 
     inputs = encode(TABLE, "mean", None, AdaptedModel(model))
     assert inputs.evaluations == 2
-    np.testing.assert_allclose(Explainer(model, "mean")(TABLE).values, TABLE - TABLE.mean(axis=0))
+    with pytest.warns(ShearWarning, match="fails on the rows themselves, but not on mixes"):
+        answer = Explainer(model, "mean")(TABLE)
+    np.testing.assert_allclose(answer.values, TABLE - TABLE.mean(axis=0))
 
 
 # Ids
@@ -641,3 +643,15 @@ def test_masked_backgrounds_of_frames_are_refused() -> None:
     rows = pd.DataFrame({"x": [0.5, 1.0]})
     with pytest.raises(InputError, match="reference: masked entries are no numbers"):
         explain(of_frame, rows, reference=np.ma.masked_array([1.0], [True]), budget=4)
+
+
+def test_a_random_model_is_not_taken_for_one_that_tells_integers_from_floats() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"k": [1, 2, 4], "x": [0.0, 1.0, 2.0]})
+
+    def noisy(frame: pd.DataFrame) -> Floats:
+        return np.asarray(rng.normal(size=len(frame)))
+
+    with pytest.warns(ShearWarning, match="two identical calls differently") as caught:
+        Explainer(noisy, ("mean", rows))(rows)
+    assert len(caught) == 1
