@@ -375,7 +375,7 @@ def test_an_explanation_of_a_model_is_saved(tmp_path: Path) -> None:
     )  # fmt: skip
     found.save(tmp_path / "new" / "kriging.npz")
     back = Explanation.load(str(tmp_path / "new" / "kriging.npz"))
-    check_same(back, found)
+    check_same(back, replace(found, seconds=None))
     assert isinstance(back.calibration, Calibration)
     assert same(back.interval()[0], found.interval()[0])
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["kriging.npz"]

@@ -126,7 +126,7 @@ class Explanation:
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: sentences about the result, such as warnings
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
-    #: of time that it took to explain the rows; None where that is not known, as of some of them
+    #: that it took to explain the rows; None where that is not known, as of some of them
     seconds: float | None = field(default=None, metadata=joined(_total))
 
     def __post_init__(self) -> None:
@@ -256,11 +256,12 @@ class Explanation:
 
         The file is an .npz without pickles. It holds everything: names, data, labels, notes and
         the calibration. Numbers, texts, times and missing values come back as they are; any other
-        object in `display_data` or `index` comes back as its text.
+        object in `display_data` or `index` comes back as its text. Only `seconds` are left out, so
+        that the same answer makes the same file.
         """
         from shearshap.archive import save
 
-        save(self, Path(path))
+        save(replace(self, seconds=None), Path(path))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
