@@ -41,7 +41,8 @@ def body(outputs: int = 3) -> nn.Sequential:
     layers = (nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, outputs))
     net = nn.Sequential(*layers)
     with torch.no_grad():
-        net[3].weight.mul_(6)
+        last: Any = net[3].weight
+        last.mul_(6)
     return net.double()
 
 
@@ -61,15 +62,18 @@ class Calling(nn.Module):
 
 
 def traced() -> nn.Module:
-    return torch.jit.trace(body().eval(), ROWS)  # type: ignore[no-any-return]
+    net: nn.Module = torch.jit.trace(body().eval(), ROWS)
+    return net
 
 
 def scripted() -> nn.Module:
-    return torch.jit.script(body())  # type: ignore[no-any-return]
+    net: nn.Module = torch.jit.script(body())
+    return net
 
 
 def frozen() -> nn.Module:
-    return torch.jit.freeze(torch.jit.script(body().float().eval()))
+    net: nn.Module = torch.jit.freeze(torch.jit.script(body().float().eval()))
+    return net
 
 
 def exported() -> nn.Module:
@@ -79,7 +83,9 @@ def exported() -> nn.Module:
 
 
 def compiled() -> nn.Module:
-    return torch.compile(body(), backend="eager")
+    net: Any = torch.compile(body(), backend="eager")
+    assert isinstance(net, nn.Module)
+    return net
 
 
 def quantized() -> nn.Module:
@@ -216,7 +222,7 @@ def own_answer(net: nn.Module, rows: Tensor = ROWS) -> Tensor:
     for part, _ in modes:
         part.training = False
     with torch.no_grad():
-        answer = net(rows.to(own_type(net)).clone())
+        answer: Tensor = net(rows.to(own_type(net)).clone())
     for part, mode in modes:
         part.training = mode
     return (answer.to_dense() if answer.is_sparse else answer).double()
@@ -299,7 +305,7 @@ def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="no distributed torch here")
 def test_wrappers_show_the_ending_inside() -> None:
     probable = nn.Sequential(body(), nn.Softmax(dim=1))
-    wrappers = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
+    wrappers: list[Any] = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
     assert [ending(wrapper) for wrapper in wrappers] == ["softmax", "softmax"]
 
 
@@ -348,14 +354,15 @@ def test_scales_of_a_module_whose_ending_can_be_seen(kind: str, made: str) -> No
         "sigmoid": nn.Sigmoid(),
     }
     functional = FUNCTIONAL[kind](inner).eval()
-    net: Any = {
+    makers: dict[str, Callable[[], Any]] = {
         "sequence": lambda: nn.Sequential(inner, nn.Sequential(layers[kind], nn.Identity())),
         "script": lambda: torch.jit.script(functional),
         "trace": lambda: torch.jit.trace(functional, ROWS),
         "freeze": lambda: torch.jit.freeze(torch.jit.script(functional)),
         "graph": lambda: graph(nn.Sequential(inner, layers[kind])),
         "export": lambda: export(functional),
-    }[made]()
+    }
+    net = makers[made]()
     assert ending(net) == kind
 
     logits = own_answer(inner)
@@ -403,7 +410,7 @@ def test_the_last_layer(last: nn.Module, wanted: str | None) -> None:
 
 def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None:
     class Reversed(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, x: Tensor) -> Tensor:
             for layer in reversed(self):
                 x = layer(x)
             return x
@@ -544,7 +551,7 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
     soft = nn.Sequential(body(), nn.Softmax(dim=1))
     with pytest.raises(
         InputError,
-        match="returns='margin': this Sequential is known to return probabilities; leave returns out",
+        match="returns='margin': the model is known to return probabilities; leave returns out",
     ):
         predictions(soft, scale="probability", returns="margin")
     with pytest.raises(
@@ -558,7 +565,7 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
     )
     logs = nn.Sequential(body(), nn.LogSoftmax(dim=1))
     with pytest.raises(
-        InputError, match="returns='probability': this Sequential is known to return margins"
+        InputError, match="returns='probability': the model is known to return margins"
     ):
         predictions(logs, scale="probability", returns="probability")
 
@@ -694,9 +701,7 @@ def test_an_onnx_softmax_is_refused_unless_its_name_or_the_user_says_what_it_is(
         np.testing.assert_allclose(
             predictions(net, scale="log-odds", **options), log_odds(wanted), atol=1e-4
         )
-    with pytest.raises(
-        InputError, match="returns='margin': this InferenceSession is known to return prob"
-    ):
+    with pytest.raises(InputError, match="returns='margin': the model is known to return prob"):
         predictions(headed("Softmax", "class_probs"), scale="log-odds", returns="margin")
 
 
@@ -941,7 +946,7 @@ def test_what_is_known_of_an_estimator_cannot_be_stated_otherwise() -> None:
     classifier = LogisticRegression().fit(rows, rows[:, 0] > 0)
     with pytest.raises(
         InputError,
-        match="returns='margin': this LogisticRegression is known to return probabilities; leave returns out",
+        match="returns='margin': the model is known to return probabilities; leave returns out",
     ):
         Explainer(classifier, ZEROS.numpy(), returns="margin")(rows)
     plain = Explainer(classifier, ZEROS.numpy(), scale="margin")(rows)
