@@ -1108,6 +1108,83 @@ def test_bad_texts(
         Explainer(classifier, **options)(texts)
 
 
+def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple[Any, Any]) -> None:
+    from transformers import AutoModelForMaskedLM, BertConfig, BertModel, pipeline
+
+    model, tokenizer = classifier
+    lacks_tokenizer = (
+        "model: a BertForSequenceClassification reads texts by its tokenizer; pass both, "
+        "Explainer((model, tokenizer))"
+    )
+    small = BertConfig(
+        vocab_size=15,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    filler = pipeline(
+        "fill-mask", model=AutoModelForMaskedLM.from_config(small), tokenizer=tokenizer
+    )
+    cases: list[tuple[Any, Any, Any, str]] = [
+        (model, None, ["good"], lacks_tokenizer),
+        (model, "[MASK]", pd.Series(["good"]), lacks_tokenizer),
+        (model, None, torch.tensor([[5, 6]]), lacks_tokenizer),
+        (
+            tokenizer,
+            None,
+            ["good"],
+            "is a tokenizer; pass the model with it, Explainer((model, tokenizer))",
+        ),
+        (
+            (tokenizer, model),
+            None,
+            ["good"],
+            "model: got (tokenizer, model), the wrong way round; pass (model, tokenizer)",
+        ),
+        ([model, tokenizer], None, ["good"], "model: got a list; pass a tuple, (model, tokenizer)"),
+        (
+            (model, "bert-base"),
+            None,
+            ["good"],
+            "model: the second of a pair is the tokenizer of the model, got str",
+        ),
+        (
+            filler,
+            None,
+            ["good"],
+            "model: this pipeline is for the task 'fill-mask'; wanted one for 'text-classification'",
+        ),
+    ]
+    for wrong, background, texts, message in cases:
+        with pytest.raises(InputError, match=re.escape(message)):
+            Explainer(wrong, background)(texts)
+    with pytest.raises(
+        ModelError, match="without logits; wanted a model for sequence classification"
+    ):
+        Explainer((BertModel(small), tokenizer))(["good"])
+
+
+def test_what_a_text_classifier_says_of_its_labels_cannot_be_stated_otherwise(
+    classifier: tuple[Any, Any],
+) -> None:
+    model, _ = classifier
+    labels = Explainer(classifier, scale="probability", multilabel=True)(["not bad"])
+    wanted = torch.tensor(logits(classifier, [2, 11, 9, 3])).sigmoid()
+    np.testing.assert_allclose(labels.predictions[0], wanted, atol=1e-6)
+    model.config.problem_type = "multi_label_classification"
+    try:
+        with pytest.raises(
+            InputError,
+            match="multilabel=False: the model's outputs are known to be labels of their own",
+        ):
+            Explainer(classifier, scale="probability", multilabel=False)(["not bad"])
+    finally:
+        model.config.problem_type = None
+    with pytest.raises(InputError, match="returns='probability': the model is known to"):
+        Explainer(classifier, scale="probability", returns="probability")(["not bad"])
+
+
 def test_a_text_in_tokens_and_words(classifier: tuple[Any, Any]) -> None:
     adapted = text_classifier(classifier)
     assert adapted is not None

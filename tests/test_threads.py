@@ -1,9 +1,10 @@
-"""Modules that share submodules, explained at the same time: modes, devices, and forks.
+"""Modules that share submodules, explained at the same time: modes, devices, forks and interrupts.
 
 Threads meet at barriers and events, so that every interleaving here is the one that is meant.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import Explainer, InputError, ModelError
-from shearshap.adapters.modules import evaluating
+from shearshap.adapters.modules import _IN_USE, Lease, evaluating
 
 ROWS = np.random.default_rng(0).normal(size=(3, 4))
 ZEROS = np.zeros(4)
@@ -144,6 +146,9 @@ class Merging(nn.Module):
     def train(self, mode: bool = True) -> "Merging":
         self.merged = not mode
         return super().train(mode)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)  # type: ignore[no-any-return]
 
 
 def test_a_module_with_its_own_train_waits_for_its_shared_submodules() -> None:
@@ -502,6 +507,176 @@ def test_a_fork(case: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # Python warns about any fork of a process with threads
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+# Interrupts
+#
+# Python raises a KeyboardInterrupt where it looks for signals: when a function of its own begins, and
+# when one in C has returned. A profiler is called at the same places, so it can raise one at each.
+
+
+class Interrupter:
+    """Raises a KeyboardInterrupt at the n-th place in some files where one may come."""
+
+    FILES = ("adapters", "solvers", "explainer.py", "contextlib.py", "threading.py", "module.py")
+
+    def __init__(self, moment: int | None) -> None:
+        self.moment = moment
+        self.count = 0
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        file = frame.f_code.co_filename
+        is_ours = any(name in file for name in self.FILES)
+        if event not in ("call", "c_return") or not is_ours:
+            return
+        self.count += 1
+        if self.count == self.moment:
+            raise KeyboardInterrupt
+
+    def run(self, function: Callable[[], object]) -> bool:
+        """Call a function, and return whether it was interrupted."""
+        sys.setprofile(self)
+        try:
+            function()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+
+def check_nothing_is_held() -> None:
+    assert _IN_USE.is_empty
+    with ThreadPoolExecutor(1) as threads:  # in another thread, as this one may hold the lock
+        assert threads.submit(_IN_USE._lock.acquire, timeout=PATIENCE).result()
+        threads.submit(_IN_USE._lock.release).result()
+
+
+def every_moment(function: Callable[[], object]) -> range:
+    dry_run = Interrupter(None)
+    dry_run.run(function)
+    assert dry_run.count > 100
+    return range(1, dry_run.count)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_that_is_interrupted_at_any_moment_gives_the_module_back() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), Merging(nn.Dropout()), nn.Linear(2, 1)).double().train()
+    net[2].eval()
+    before = modes(net)
+    explainer = Explainer(net, np.zeros(2), scale="log-odds")
+
+    def run() -> object:
+        return explainer(np.ones((1, 2)), progress=False)
+
+    wanted = explainer(np.ones((1, 2))).values
+    interrupted = 0
+    moments = every_moment(run)
+    for moment in moments:
+        interrupted += Interrupter(moment).run(run)
+        assert modes(net) == before, moment
+        assert not net[1].merged, moment
+        assert _IN_USE.is_empty, moment
+    assert interrupted > 0.9 * len(moments)
+    check_nothing_is_held()
+    np.testing.assert_array_equal(explainer(np.ones((1, 2))).values, wanted)
+
+
+def test_a_stream_that_is_interrupted_between_blocks_gives_the_module_back() -> None:
+    net = network(4).train()
+
+    def consume() -> None:
+        for _ in Explainer(net, ZEROS).stream(np.tile(ROWS, (20, 1))):
+            assert not net.training
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consume()
+    assert all(modes(net))
+    check_nothing_is_held()
+
+
+def test_a_callback_that_is_interrupted_gives_the_module_back() -> None:
+    net = network(4).train()
+    hook = net.register_forward_hook(lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        values(net)
+    except KeyboardInterrupt:
+        assert all(modes(net))  # at once, while the traceback still holds every frame
+        check_nothing_is_held()
+    else:
+        pytest.fail("there was no interrupt")
+    hook.remove()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_module_on_its_way_to_a_device_or_back_comes_home() -> None:
+    class Light(nn.Sequential):
+        def to(self, device: torch.device) -> "Light":  # type: ignore[override]
+            return self.to_empty(device=device)
+
+    head = Light(nn.Linear(2, 2), nn.Linear(2, 1)).train()
+
+    def use() -> None:
+        lease = Lease(head, "meta")
+        try:
+            with lease:
+                pass
+        except BaseException:
+            lease.give_back()
+            raise
+
+    for moment in every_moment(use):
+        Interrupter(moment).run(use)
+        assert devices(head) == {"cpu"}, moment
+        assert all(modes(head)), moment
+        assert _IN_USE.is_empty, moment
+    check_nothing_is_held()
+
+
+AT_RANDOM = """
+    import random, signal
+    import numpy as np
+    import torch
+    from torch import nn
+    from shearshap import Explainer
+    from shearshap.adapters.modules import _IN_USE
+
+    torch.set_num_threads(1)
+    net = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.9)).double().train()
+    rows = np.ones((40, 4))
+    explainer = Explainer(net, np.zeros(4))
+    wanted = explainer(rows).values
+    random.seed(0)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    for _ in range(300):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 0.012))
+            explainer(rows, progress=False)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            interrupted += 1
+            assert all(part.training for part in net.modules())
+            assert _IN_USE.is_empty
+            assert not _IN_USE._lock._is_owned()
+    assert interrupted > 30, interrupted
+    assert np.array_equal(explainer(rows).values, wanted)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_interrupts_at_random_moments() -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(AT_RANDOM)]
     run = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=240, check=False
     )

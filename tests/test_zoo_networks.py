@@ -1,4 +1,4 @@
-"""A zoo of torch modules: each is explained by its own predictions on untouched rows, or refused in words.
+"""A zoo of networks and functions: each is explained by its own predictions on untouched rows, or refused in words.
 
 Every module gets the same six rows. Its prediction must be what it returns itself, in eval mode, for these rows
 in its own type; on other scales, what the scale's definition makes of that.
@@ -7,15 +7,20 @@ in its own type; on other scales, what the scale's definition makes of that.
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
+from scipy.sparse import csr_matrix
+from sklearn.ensemble import RandomForestClassifier
 from torch import Tensor, nn
 
 from games import Floats
-from shearshap import Explainer, InputError, ModelError, ShearWarning
+from shearshap import Explainer, InputError, ModelError, ShearWarning, explain, model_game
 from shearshap.adapters.endings import ending
 from shearshap.adapters.modules import _IN_USE
 
@@ -36,7 +41,8 @@ def body(outputs: int = 3) -> nn.Sequential:
     layers = (nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, outputs))
     net = nn.Sequential(*layers)
     with torch.no_grad():
-        net[3].weight.mul_(6)
+        last: Any = net[3].weight
+        last.mul_(6)
     return net.double()
 
 
@@ -56,15 +62,18 @@ class Calling(nn.Module):
 
 
 def traced() -> nn.Module:
-    return torch.jit.trace(body().eval(), ROWS)  # type: ignore[no-any-return]
+    net: nn.Module = torch.jit.trace(body().eval(), ROWS)
+    return net
 
 
 def scripted() -> nn.Module:
-    return torch.jit.script(body())  # type: ignore[no-any-return]
+    net: nn.Module = torch.jit.script(body())
+    return net
 
 
 def frozen() -> nn.Module:
-    return torch.jit.freeze(torch.jit.script(body().float().eval()))
+    net: nn.Module = torch.jit.freeze(torch.jit.script(body().float().eval()))
+    return net
 
 
 def exported() -> nn.Module:
@@ -74,7 +83,9 @@ def exported() -> nn.Module:
 
 
 def compiled() -> nn.Module:
-    return torch.compile(body(), backend="eager")
+    net: Any = torch.compile(body(), backend="eager")
+    assert isinstance(net, nn.Module)
+    return net
 
 
 def quantized() -> nn.Module:
@@ -211,7 +222,7 @@ def own_answer(net: nn.Module, rows: Tensor = ROWS) -> Tensor:
     for part, _ in modes:
         part.training = False
     with torch.no_grad():
-        answer = net(rows.to(own_type(net)).clone())
+        answer: Tensor = net(rows.to(own_type(net)).clone())
     for part, mode in modes:
         part.training = mode
     return (answer.to_dense() if answer.is_sparse else answer).double()
@@ -294,7 +305,7 @@ def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="no distributed torch here")
 def test_wrappers_show_the_ending_inside() -> None:
     probable = nn.Sequential(body(), nn.Softmax(dim=1))
-    wrappers = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
+    wrappers: list[Any] = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
     assert [ending(wrapper) for wrapper in wrappers] == ["softmax", "softmax"]
 
 
@@ -343,14 +354,15 @@ def test_scales_of_a_module_whose_ending_can_be_seen(kind: str, made: str) -> No
         "sigmoid": nn.Sigmoid(),
     }
     functional = FUNCTIONAL[kind](inner).eval()
-    net: Any = {
+    makers: dict[str, Callable[[], Any]] = {
         "sequence": lambda: nn.Sequential(inner, nn.Sequential(layers[kind], nn.Identity())),
         "script": lambda: torch.jit.script(functional),
         "trace": lambda: torch.jit.trace(functional, ROWS),
         "freeze": lambda: torch.jit.freeze(torch.jit.script(functional)),
         "graph": lambda: graph(nn.Sequential(inner, layers[kind])),
         "export": lambda: export(functional),
-    }[made]()
+    }
+    net = makers[made]()
     assert ending(net) == kind
 
     logits = own_answer(inner)
@@ -398,7 +410,7 @@ def test_the_last_layer(last: nn.Module, wanted: str | None) -> None:
 
 def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None:
     class Reversed(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, x: Tensor) -> Tensor:
             for layer in reversed(self):
                 x = layer(x)
             return x
@@ -539,7 +551,7 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
     soft = nn.Sequential(body(), nn.Softmax(dim=1))
     with pytest.raises(
         InputError,
-        match="returns='margin': this Sequential is known to return probabilities; leave returns out",
+        match="returns='margin': the model is known to return probabilities; leave returns out",
     ):
         predictions(soft, scale="probability", returns="margin")
     with pytest.raises(
@@ -553,7 +565,7 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
     )
     logs = nn.Sequential(body(), nn.LogSoftmax(dim=1))
     with pytest.raises(
-        InputError, match="returns='probability': this Sequential is known to return margins"
+        InputError, match="returns='probability': the model is known to return margins"
     ):
         predictions(logs, scale="probability", returns="probability")
 
@@ -626,3 +638,345 @@ def test_modules_without_numbers() -> None:
 def test_wrong_words_for_what_a_model_returns(options: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         predictions(body(), **options)
+
+
+# ONNX graphs
+
+WEIGHTS = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+def session(nodes: Any, inputs: Any, outputs: Any, domains: tuple[str, ...] = ("",)) -> Any:
+    """An ONNX Runtime session of a graph with the weights W (4, 3)."""
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    weights = [numpy_helper.from_array(WEIGHTS, "W")]
+    made = helper.make_graph(nodes, "graph", inputs, outputs, weights)
+    versions = {"": 17, "ai.onnx.ml": 3}
+    opsets = [helper.make_opsetid(domain, versions[domain]) for domain in domains]
+    model = helper.make_model(made, opset_imports=opsets, ir_version=9)
+    return onnxruntime.InferenceSession(model.SerializeToString())
+
+
+def tensor(name: str, kind: str, shape: list[Any]) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+
+
+def headed(head: str | None, name: str = "out", rows: Any = None) -> Any:
+    """A linear model of three outputs, with or without an activation at its end."""
+    from onnx import helper
+
+    nodes = [helper.make_node("MatMul", ["x", "W"], [name if head is None else "z"])]
+    if head is not None:
+        nodes.append(helper.make_node(head, ["z"], [name]))
+    return session(nodes, [tensor("x", "FLOAT", [rows, 4])], [tensor(name, "FLOAT", [rows, 3])])
+
+
+def linear(rows: Tensor = ROWS) -> Tensor:
+    return rows @ torch.as_tensor(WEIGHTS).double()
+
+
+@pytest.mark.parametrize("rows", [None, "batch", 1, 4])
+def test_onnx_logits(rows: Any) -> None:
+    net = headed(None, rows=rows)
+    chances = linear().softmax(dim=1)
+    np.testing.assert_allclose(predictions(net), linear(), atol=1e-5)
+    np.testing.assert_allclose(predictions(net, scale="margin"), linear(), atol=1e-5)
+    np.testing.assert_allclose(predictions(net, scale="probability"), chances, atol=1e-5)
+    np.testing.assert_allclose(predictions(net, scale="log-odds"), log_odds(chances), atol=1e-4)
+    labels = predictions(net, scale="probability", multilabel=True)
+    np.testing.assert_allclose(labels, linear().sigmoid(), atol=1e-5)
+
+
+def test_an_onnx_softmax_is_refused_unless_its_name_or_the_user_says_what_it_is() -> None:
+    wanted = linear().softmax(dim=1)
+    with pytest.raises(InputError, match=r"3 outputs lie in \[0, 1\] and sum to 1"):
+        predictions(headed("Softmax"), scale="log-odds")
+    for net, options in (
+        (headed("Softmax"), {"returns": "probability"}),
+        (headed("Softmax", "class_probs"), {}),
+    ):
+        np.testing.assert_allclose(
+            predictions(net, scale="log-odds", **options), log_odds(wanted), atol=1e-4
+        )
+    with pytest.raises(InputError, match="returns='margin': the model is known to return prob"):
+        predictions(headed("Softmax", "class_probs"), scale="log-odds", returns="margin")
+
+
+def test_an_onnx_sigmoid_is_doubted_and_a_log_softmax_is_taken_for_margins() -> None:
+    with pytest.warns(ShearWarning, match=r"all that were seen lie in \[0, 1\]"):
+        predictions(headed("Sigmoid"), scale="log-odds")
+    stated = predictions(
+        headed("Sigmoid"), scale="log-odds", returns="probability", multilabel=True
+    )
+    np.testing.assert_allclose(stated, linear(), atol=1e-4)
+    logs = headed("LogSoftmax", "log_probs")
+    np.testing.assert_allclose(
+        predictions(logs, scale="probability"), linear().softmax(dim=1), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", ["tensor", "maps"])
+@pytest.mark.parametrize("labels", ["INT64", "STRING"])
+def test_onnx_classifiers_with_labels_first(kind: str, labels: str) -> None:
+    """As converters of scikit-learn make them: a label, and probabilities as a tensor or as dicts."""
+    from onnx import helper
+
+    words = ["a", "b", "c"]
+    classes: dict[str, Any] = (
+        {"classlabels_strings": words} if labels == "STRING" else {"classlabels_ints": [0, 1, 2]}
+    )
+    zipped: dict[str, Any] = (
+        {"classlabels_strings": words} if labels == "STRING" else {"classlabels_int64s": [0, 1, 2]}
+    )
+    nodes = [
+        helper.make_node(
+            "LinearClassifier",
+            ["x"],
+            ["label", "scores"],
+            domain="ai.onnx.ml",
+            coefficients=WEIGHTS.T.ravel().tolist(),
+            intercepts=[0.0] * 3,
+            post_transform="SOFTMAX",
+            **classes,
+        )
+    ]
+    outputs = [tensor("label", labels, [None]), tensor("scores", "FLOAT", [None, 3])]
+    if kind == "maps":
+        from onnx import TensorProto
+
+        nodes.append(
+            helper.make_node("ZipMap", ["scores"], ["chances"], domain="ai.onnx.ml", **zipped)
+        )
+        key = getattr(TensorProto, labels)
+        value = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+        maps = helper.make_sequence_type_proto(helper.make_map_type_proto(key, value))
+        outputs[1] = helper.make_value_info("chances", maps)
+
+    net = session(nodes, [tensor("x", "FLOAT", [None, 4])], outputs, ("", "ai.onnx.ml"))
+    wanted = linear().softmax(dim=1)
+    np.testing.assert_allclose(predictions(net), wanted, atol=1e-6)
+    np.testing.assert_allclose(
+        predictions(net, scale="log-odds", returns="probability"), log_odds(wanted), atol=1e-4
+    )
+    with pytest.raises(InputError, match="sum to 1"):
+        predictions(net, scale="log-odds")
+
+
+@pytest.mark.parametrize(
+    ("kind", "to"), [("FLOAT16", "FLOAT16"), ("INT64", "FLOAT"), ("DOUBLE", "FLOAT")]
+)
+def test_onnx_inputs_of_other_types(kind: str, to: str) -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["f", "W"], ["z"]),
+        helper.make_node("Cast", ["z"], ["out"], to=getattr(TensorProto, to)),
+    ]
+    net = session(nodes, [tensor("x", kind, [None, 4])], [tensor("out", to, [None, 3])])
+    rows = (3 * ROWS).round()
+    answer = Explainer(net, ZEROS.numpy())(rows.numpy(), budget=16)
+    np.testing.assert_allclose(
+        answer.predictions, linear(rows), atol=2e-2 if to == "FLOAT16" else 1e-4
+    )
+
+
+def test_numbers_that_are_too_large_for_an_onnx_input() -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("Cast", ["x"], ["out"], to=TensorProto.FLOAT)]
+    net = session(nodes, [tensor("x", "FLOAT16", [None, 4])], [tensor("out", "FLOAT", [None, 4])])
+    with pytest.raises(
+        InputError, match=r"input 'x' takes float16, but the rows .* numbers too large for it"
+    ):
+        Explainer(net, ZEROS.numpy())(1e6 + ROWS.numpy())
+
+
+def test_onnx_graphs_of_several_inputs_one_of_a_fixed_number_of_rows() -> None:
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Concat", ["x", "y"], ["xy"], axis=1),
+        helper.make_node("MatMul", ["xy", "W"], ["out"]),
+    ]
+    net = session(
+        nodes,
+        [tensor("x", "FLOAT", [None, 2]), tensor("y", "FLOAT", [2, 2])],
+        [tensor("out", "FLOAT", [2, 3])],
+    )
+    rows = (ROWS[:, :2].numpy(), ROWS[:, 2:].numpy())
+    answer = Explainer(net, (np.zeros(2), np.zeros(2)))(rows, budget=16)
+    np.testing.assert_allclose(answer.predictions, linear(), atol=1e-5)
+
+
+def test_an_onnx_graph_of_labels_only() -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("Cast", ["x"], ["label"], to=TensorProto.INT64)]
+    net = session(nodes, [tensor("x", "FLOAT", [None, 4])], [tensor("label", "INT64", [None, 4])])
+    with pytest.raises(
+        InputError, match=r"no output of floating-point numbers, only label: tensor\(int64\)"
+    ):
+        predictions(net)
+
+
+# Plain functions
+
+
+def first_two(x: Floats) -> Floats:
+    return np.asarray(x[:, :2])
+
+
+def total(x: Floats) -> Floats:
+    return np.asarray(x.sum(axis=1))
+
+
+def differentiable(x: Floats) -> Tensor:
+    return torch.as_tensor(x).requires_grad_().sum(dim=1)
+
+
+ANSWERS: dict[str, tuple[Callable[[Floats], Any], Callable[[Floats], Any]]] = {
+    "list": (lambda x: total(x).tolist(), total),
+    "list of lists": (lambda x: first_two(x).tolist(), first_two),
+    "list of arrays": (lambda x: list(first_two(x)), first_two),
+    "list of tensors": (lambda x: list(differentiable(x)), total),
+    "list of columns of one": (lambda x: list(total(x)[:, None]), total),
+    "Series": (lambda x: pd.Series(total(x), index=[f"row {i}" for i in range(len(x))]), total),
+    "frame": (lambda x: pd.DataFrame(first_two(x), columns=["a", "b"]), first_two),
+    "polars": (lambda x: pl.DataFrame(first_two(x)), first_two),
+    "tensor that requires gradients": (differentiable, total),
+    "column": (lambda x: total(x)[:, None], total),
+    "single precision": (lambda x: total(x).astype(np.float32), total),
+    "half precision": (lambda x: total(x).astype(np.float16), total),
+    "bools": (lambda x: x[:, 0] > 0, lambda x: x[:, 0] > 0),
+    "tensor of bools": (lambda x: torch.as_tensor(x[:, 0] > 0), lambda x: x[:, 0] > 0),
+    "ints": (lambda x: (10 * x[:, 0]).astype(int), lambda x: (10 * x[:, 0]).astype(int)),
+    "objects": (lambda x: total(x).astype(object), total),
+    "sparse matrix": (lambda x: csr_matrix(first_two(x)), first_two),
+    "writes into its input": (
+        lambda x: np.multiply(x, 2, out=x).sum(axis=1),
+        lambda x: 2 * total(x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_functions(name: str) -> None:
+    function, wanted = ANSWERS[name]
+    rows = ROWS.numpy().copy()
+    answer = Explainer(function, np.zeros(4))(rows)
+    np.testing.assert_allclose(answer.predictions, wanted(ROWS.numpy()), rtol=1e-2, atol=1e-2)
+    np.testing.assert_array_equal(rows, ROWS.numpy())
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: np.where(x[:, 0] > 0, "yes", "no"), "returned words such as '(yes|no)'; wanted numbers: return probabilities"),
+        (lambda x: ["yes"] * len(x), "returned words such as 'yes'; wanted numbers"),
+        (lambda x: pd.Series(["yes"] * len(x), dtype="category"), "returned words such as 'yes'; wanted numbers"),
+        (lambda x: pd.DataFrame({"label": ["yes"] * len(x)}), "returned words such as 'yes'; wanted numbers"),
+        (lambda x: x.sum(), r"returned a single number for \d+ rows; wanted one for each row, as in x.sum\(axis=1\)"),
+        (lambda _: 3, r"returned a single number for \d+ rows"),
+        (lambda x: x.sum(axis=1) * 1j, "returned complex numbers"),
+        (lambda x: (x[:, 0], x[:, 1]), "returned a tuple of 2, which is not an array of numbers; pass output="),
+        (lambda x: [first_two(x), first_two(x)], "returned a list of 2, which is not an array of numbers; pass output="),
+        (lambda _: None, "returned a NoneType"),
+        (lambda x: x.sum(axis=0), r"returned shape \(4,\) for \d+ rows"),
+    ],
+)  # fmt: skip
+def test_answers_of_functions_that_are_refused(function: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        Explainer(function, np.zeros(4))(ROWS.numpy())
+
+
+def test_scales_of_functions() -> None:
+    logits = body(3)
+
+    def margins(x: Floats) -> Floats:
+        return np.asarray(own_answer(logits, torch.as_tensor(x)))
+
+    def chances(x: Floats) -> Floats:
+        return np.asarray(torch.as_tensor(margins(x)).softmax(dim=1))
+
+    def found(function: Any, **options: Any) -> Floats:
+        return Explainer(function, np.zeros(4), **options)(ROWS.numpy()).predictions
+
+    wanted = torch.as_tensor(chances(ROWS.numpy()))
+    own = margins(ROWS.numpy())
+    np.testing.assert_allclose(found(margins, scale="probability", returns="margin"), wanted)
+    np.testing.assert_allclose(found(margins, scale="log-odds", returns="margin"), log_odds(wanted))
+    np.testing.assert_allclose(found(margins, scale="logit", returns="margin"), own)
+    np.testing.assert_allclose(
+        found(margins, scale="probability", returns="margin", multilabel=True),
+        torch.as_tensor(own).sigmoid(),
+    )
+    np.testing.assert_allclose(found(chances, scale="log-odds"), log_odds(wanted), atol=1e-4)
+    np.testing.assert_allclose(found(chances, scale="probability", returns="probability"), wanted)
+    np.testing.assert_allclose(found(margins, returns="margin"), own)
+    with pytest.raises(
+        InputError, match=r"scale='probability': .* say what they are by returns='probability' or"
+    ):
+        found(margins, scale="probability")
+    with pytest.raises(
+        ModelError, match=r"scale='log-odds' needs probabilities, .* pass returns='margin' if"
+    ):
+        found(margins, scale="log-odds")
+    with pytest.raises(InputError, match="the model returns probabilities and has no margins"):
+        found(chances, scale="margin", returns="probability")
+
+
+def test_the_options_are_those_of_explain_and_of_a_game_too() -> None:
+    net = hidden_softmax()
+    options: Any = {"scale": "log-odds", "returns": "probability", "multilabel": False}
+    once = explain(net, ROWS, background=ZEROS, budget=16, **options)
+    np.testing.assert_allclose(once.predictions, log_odds(own_answer(net)), atol=1e-4)
+    with model_game(net, ROWS, background=ZEROS, **options) as game:
+        full = game(torch.ones(1, 1, 4, dtype=torch.bool))
+    np.testing.assert_allclose(full[:, 0], once.predictions)
+
+
+def test_what_is_known_of_an_estimator_cannot_be_stated_otherwise() -> None:
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    rows = ROWS.numpy()
+    classifier = LogisticRegression().fit(rows, rows[:, 0] > 0)
+    with pytest.raises(
+        InputError,
+        match="returns='margin': the model is known to return probabilities; leave returns out",
+    ):
+        Explainer(classifier, ZEROS.numpy(), returns="margin")(rows)
+    plain = Explainer(classifier, ZEROS.numpy(), scale="margin")(rows)
+    stated = Explainer(classifier, ZEROS.numpy(), scale="margin", returns="probability")(rows)
+    np.testing.assert_array_equal(stated.values, plain.values)
+
+    # nobody knows of a regressor that it was fitted to log-odds, but who fitted it
+    line = LinearRegression().fit(rows, rows[:, 0])
+    chances = Explainer(line, ZEROS.numpy(), scale="probability", returns="margin")(rows)
+    np.testing.assert_allclose(chances.predictions, 1 / (1 + np.exp(-line.predict(rows))))
+
+
+# No models at all
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Linear, "model: wanted a model, got the class Linear; pass an instance of it that is fitted or trained"),
+        (Calling, "model: wanted a model, got the class Calling; pass an instance"),
+        (RandomForestClassifier, "model: wanted a model, got the class RandomForestClassifier; pass an instance"),
+        ("model.onnx", "model: wanted a torch.nn.Module, .* got str 'model.onnx'; load the file first"),
+        (Path("model.onnx"), r"got \w+Path 'model.onnx'; load the file first"),
+        (None, "model: wanted a torch.nn.Module, .* got None"),
+        ([nn.Linear(4, 1), nn.Linear(4, 1)], "got list of 2; explain one model after the other"),
+        ({"first": nn.Linear(4, 1)}, "got dict of 1; explain one model after the other"),
+        ((nn.Linear(4, 1), nn.Linear(4, 1)), "model: the second of a pair is the tokenizer of the model, got Linear"),
+        (3.0, "model: wanted a torch.nn.Module, .* got float"),
+    ],
+)  # fmt: skip
+def test_what_is_no_model(model: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Explainer(model, ZEROS)(ROWS)

@@ -125,7 +125,7 @@ def adapted_model(
     """
     model = lease.model
     if isinstance(model, nn.Module):
-        adapted = _as_stated(module(model, lease.device), model, returns)
+        adapted = _as_stated(module(model, lease.device), returns)
     elif returns is None:
         adapted = _adapted(model, scale)
     else:
@@ -135,7 +135,7 @@ def adapted_model(
 
 def _adapted_as_stated(model: Any, scale: Scale | None, returns: Form) -> AdaptedModel:
     """Adapt any model but a module, of which the user says what it returns."""
-    own = _as_stated(_adapted(model, None), model, returns)
+    own = _as_stated(_adapted(model, None), returns)
     if own.certainty == "known":
         return _adapted(model, scale)
     try:
@@ -145,7 +145,7 @@ def _adapted_as_stated(model: Any, scale: Scale | None, returns: Form) -> Adapte
     return scaled if scaled.form and scaled.certainty == "known" else own
 
 
-def _as_stated(adapted: AdaptedModel, model: Any, returns: Form | None) -> AdaptedModel:
+def _as_stated(adapted: AdaptedModel, returns: Form | None) -> AdaptedModel:
     """Return a model with the form that the user states, or raise if it is known to be another."""
     is_known = adapted.certainty == "known" and adapted.form is not None
     if returns is None or (is_known and adapted.form == returns):
@@ -153,8 +153,7 @@ def _as_stated(adapted: AdaptedModel, model: Any, returns: Form | None) -> Adapt
     if is_known:
         kind = "probabilities" if adapted.form == "probability" else "margins"
         raise InputError(
-            f"returns={returns!r}: this {type(model).__name__} is known to return {kind}; leave "
-            "returns out"
+            f"returns={returns!r}: the model is known to return {kind}; leave returns out"
         )
     return replace(adapted, form=returns, certainty="stated")
 

@@ -101,8 +101,15 @@ def _typed(node: Any, part: Any) -> NDArray[Any]:
     is_column = array.ndim == 2 and len(node.shape) == 1
     if is_column:
         array = array[:, 0]
-    typed = array.astype(TYPES[node.type])
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+        typed = array.astype(TYPES[node.type])
 
+    is_narrower = typed.dtype.kind == "f" and array.dtype.kind == "f"
+    if is_narrower and bool((np.isinf(typed) & np.isfinite(array)).any()):
+        raise InputError(
+            f"the model's input {node.name!r} takes {typed.dtype}, but the rows or the background "
+            "hold numbers too large for it"
+        )
     is_rounded = typed.dtype.kind in "iu" and array.dtype.kind == "f"
     if is_rounded and not np.array_equal(typed, array):
         raise InputError(
@@ -137,7 +144,7 @@ def _is_probability(node: Any) -> bool:
 def _is_map(node: Any) -> bool:
     """Return whether an output is a list of dicts of numbers, as converted classifiers make."""
     is_of_numbers = node.type.endswith(("tensor(float)))", "tensor(double)))"))
-    return is_of_numbers and node.type.startswith("seq(map(")
+    return bool(is_of_numbers and node.type.startswith("seq(map("))
 
 
 def _numbers(output: Any) -> NDArray[Any]:

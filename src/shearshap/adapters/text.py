@@ -75,7 +75,7 @@ def _check_pair(pair: Any) -> None:
     first, second = pair
     if _is_tokenizer(first) and isinstance(second, nn.Module):
         raise InputError(
-            "model: the tokenizer comes first, and the model second; pass (model, tokenizer)"
+            "model: got (tokenizer, model), the wrong way round; pass (model, tokenizer)"
         )
     if not isinstance(first, nn.Module):
         return
