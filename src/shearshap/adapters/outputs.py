@@ -160,6 +160,9 @@ def _tensor(raw: Any) -> Tensor:
     """Return an answer as a floating-point tensor, which may share the model's memory."""
     if isinstance(raw, Tensor):
         return raw if raw.is_floating_point() else raw.double()
+    if hasattr(raw, "toarray"):  # a sparse matrix
+        raw = raw.toarray()
+    _check_that_not_words(raw)
     try:
         is_several = isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)
         if is_several:
@@ -172,6 +175,19 @@ def _tensor(raw: Any) -> Tensor:
             "pass output= a function that extracts the array"
         ) from error
     return torch.from_numpy(array)
+
+
+def _check_that_not_words(raw: Any) -> None:
+    """Raise if an array or column holds words, even if they read like numbers."""
+    array = raw.to_numpy() if hasattr(raw, "to_numpy") else raw
+    if not isinstance(array, np.ndarray) or array.size == 0:
+        return
+    first = array.ravel()[0]
+    if isinstance(first, str):
+        raise ModelError(
+            f"the model returned labels such as {str(first)!r}, which are not numbers; pass "
+            f"output= a function that makes numbers of them, as in labels == {str(first)!r}"
+        )
 
 
 # Scales
