@@ -7,6 +7,7 @@ prediction. Labels of classes and clusters are not numbers, and are not explaine
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -36,14 +37,14 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
         answer = method(_with_missing_as_fitted(rows, knows_none=knows_none))
         return side_by_side(answer) if form == "probability" else answer
 
-    return AdaptedModel(
+    adapted = AdaptedModel(
         call,
         form=form,
-        independent=is_multilabel(model),
         output_names=_names(model, form),
         feature_names=trained_names(model),
         takes_missing=True,
     )
+    return replace(adapted, independent=True) if is_multilabel(model) else adapted
 
 
 def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
