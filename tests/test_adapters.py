@@ -292,11 +292,20 @@ def test_labels_are_explained_where_they_are_asked_for() -> None:
         pytest.warns(ShearWarning, match="labels"),
         pytest.raises(
             ModelError,
-            match="LogisticRegression returned labels such as '(no|yes)', which are not numbers; "
-            r"try a function such as lambda rows: model.predict\(rows\) == '",
+            match=r"the model returned (labels|words) such as '(no|yes)'",
         ),
     ):
         explained(words.predict, NUMBERS)
+    with pytest.warns(ShearWarning, match="labels"):
+        answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
+    np.testing.assert_array_equal(answer.predictions, words.predict(NUMBERS[10:15]) == "yes")
+
+    digits = LogisticRegression().fit(NUMBERS, LABELS.astype(str))
+    with (
+        pytest.warns(ShearWarning, match="labels"),
+        pytest.raises(ModelError, match=r"returned (labels|words) such as '[01]'"),
+    ):
+        explained(digits.predict, NUMBERS)
 
 
 @pytest.mark.parametrize("kind", ["frame", "array"])
@@ -426,8 +435,26 @@ def test_targets_of_several_classes_stand_side_by_side() -> None:
     first, second = model.predict_proba(NUMBERS[10:15])
     np.testing.assert_allclose(answer.predictions, np.concatenate((first[:, 1:], second), axis=1))
     assert answer.output_names == ["target 0: yes", "target 1: x", "target 1: y", "target 1: z"]
+    bound = explained(model.predict_proba, NUMBERS)
+    np.testing.assert_array_equal(bound.values, answer.values)
     with pytest.raises(InputError, match="has no decision_function; try scale='log-odds'"):
         explained(model, NUMBERS, scale="margin")
+
+
+def test_tables_of_several_targets_can_be_taken_one_by_one() -> None:
+    model = RandomForestClassifier(3, random_state=0).fit(
+        NUMBERS, np.stack((LABELS, THREE), axis=1)
+    )
+    _, second = model.predict_proba(NUMBERS[10:15])
+    for given in (model, model.predict_proba):
+        answer = explained(given, NUMBERS, output=lambda tables: tables[1])
+        np.testing.assert_allclose(answer.predictions, second)
+        assert explained(given, NUMBERS, output=len_of_tables).predictions.tolist() == [2] * 5
+
+
+def len_of_tables(tables: Any) -> Floats:
+    first, _ = tables
+    return np.full(len(first), float(len(tables)))
 
 
 def test_stacked_labels_are_named_by_the_class_whose_probability_they_are() -> None:
@@ -499,7 +526,7 @@ def test_objects_with_probabilities_alone_or_predictions_alone() -> None:
     np.testing.assert_allclose(
         explained(OnlyPredictions(), NUMBERS).predictions, NUMBERS[10:15].sum(axis=1)
     )
-    with pytest.raises(ModelError, match=r"OnlyPredictions returned labels such as '(yes|no)'"):
+    with pytest.raises(ModelError, match=r"the model returned (labels|words) such as '(yes|no)'"):
         explained(OnlyPredictions(words=True), NUMBERS)
 
 

@@ -15,12 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.adapters.adapted import AdaptedModel, Embedding
-from shearshap.adapters.estimators import (
-    PREDICTIONS,
-    as_function,
-    method_of_estimator,
-    trained_names,
-)
+from shearshap.adapters.estimators import trained_names
 from shearshap.adapters.forms import Form, checked_multilabel, checked_returns
 from shearshap.adapters.modules import Lease, module
 from shearshap.adapters.outputs import (
@@ -31,6 +26,7 @@ from shearshap.adapters.outputs import (
     checked_output,
     checked_scale,
 )
+from shearshap.adapters.scores import PREDICTIONS, as_function, method_of_estimator
 from shearshap.errors import InputError, ShearError
 
 #: The adapter, as module.function, for every library whose models are recognised by their class.

@@ -46,7 +46,8 @@ class Objective:
 
 
 _REGRESSION = Objective()
-_SIGMOID = Objective(has_probabilities=True, is_plain=True, independent=True)
+_SIGMOID = Objective(has_probabilities=True, is_plain=True)
+_SIGMOIDS = replace(_SIGMOID, independent=True)
 _SOFTMAX = Objective(has_probabilities=True, is_plain=True)
 _OTHER_PROBABILITIES = Objective(has_probabilities=True)
 
@@ -65,7 +66,7 @@ _LIGHTGBM = {
     "binary": _SIGMOID,
     "cross_entropy": _SIGMOID,
     "multiclass": _SOFTMAX,
-    "multiclassova": _SIGMOID,
+    "multiclassova": _SIGMOIDS,
     "cross_entropy_lambda": Objective(
         remark="cross_entropy_lambda predicts log(1 + exp(margin)), which may exceed 1"
     ),
@@ -76,9 +77,9 @@ _CATBOOST = {
     "CrossEntropy": _SIGMOID,
     "Focal": _SIGMOID,
     "MultiClass": _SOFTMAX,
-    "MultiClassOneVsAll": _SIGMOID,
-    "MultiLogloss": _SIGMOID,
-    "MultiCrossEntropy": _SIGMOID,
+    "MultiClassOneVsAll": _SIGMOIDS,
+    "MultiLogloss": _SIGMOIDS,
+    "MultiCrossEntropy": _SIGMOIDS,
 }
 
 #: Losses of CatBoost with one margin for two classes.
@@ -97,6 +98,9 @@ def xgboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
     booster = model.get_booster() if is_wrapper else model
     learner = json.loads(booster.save_config())["learner"]
     objective = _xgboost_objective(model, learner["objective"]["name"])
+    labels = int(learner["learner_model_param"].get("num_target", 1))
+    if labels > 1 and objective.has_probabilities:
+        objective = replace(objective, independent=True)
     form = _form(model, scale, objective)
 
     if is_wrapper:
@@ -105,8 +109,7 @@ def xgboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
     else:
         call = _xgboost_booster_call(model, form)
         columns = tuple(model.feature_names or ())
-    labels = int(learner["learner_model_param"].get("num_target", 1))
-    names = _names(model, objective, labels if objective.independent else 1)
+    names = _names(model, objective, labels)
     return _adapted(call, form, scale, objective, names, columns, "polars")
 
 
@@ -282,10 +285,10 @@ def _without_probabilities(model: Any, scale: Scale, objective: Objective) -> In
 
 def _names(model: Any, objective: Objective, labels: int = 1) -> tuple[str, ...]:
     """Return the names of a classifier's classes, or of its labels if it has several."""
-    if labels > 1:
-        return tuple(f"label {label}" for label in range(labels))
     if not objective.has_probabilities and not objective.by_margins:
         return ()
+    if labels > 1:
+        return tuple(f"label {label}" for label in range(labels))
     names = class_names(model)
     # trained with one class only, it still has the score of a second
     return (*names, f"not {names[0]}") if len(names) == 1 else names
@@ -310,20 +313,18 @@ def _adapted(
             return answer
         return _both_classes(answer, form)
 
-    return AdaptedModel(
+    adapted = AdaptedModel(
         call_by_class,
         form=form,
-        independent=objective.independent,
         output_names=names,
         feature_names=columns,
         takes_missing=True,
     )
+    return replace(adapted, independent=True) if objective.independent else adapted
 
 
 def _both_classes(score: Any, form: Form | None) -> Any:
-    """Return a column for each of two classes (n, 2), from the score (n,) of the second.
-
-    The sigmoids of minus and plus the margin are the probabilities of the two.
-    """
-    other = 1 - score if form == "probability" else -score
-    return np.stack((other, score), axis=1)
+    """Return a column for each of two classes (n, 2), from the score (n,) of the second."""
+    if form == "probability":
+        return np.stack((1 - score, score), axis=1)
+    return np.stack((-score / 2, score / 2), axis=1)

@@ -87,7 +87,7 @@ def _are_targets(classes: Any) -> bool:
 
 
 def _target_names(targets: Sequence[Any], *, first: bool) -> tuple[str, ...]:
-    """Return the names of the columns that `side_by_side` makes, or those of first classes."""
+    """Return the names of the columns of `Tables`, or those of first classes."""
     if not first and all(list(classes) == [0, 1] for classes in targets):
         return tuple(f"label {target}" for target in range(len(targets)))
     names = []
@@ -115,17 +115,38 @@ def _component_names(model: Any) -> tuple[str, ...]:
     return tuple(f"component {component}" for component in range(components))
 
 
-def side_by_side(answer: Any) -> Any:
-    """Return a list of one table for each target as one table; anything else as it is.
+# Probabilities of several targets
+
+
+class Tables(Sequence[Any]):
+    """One table of probabilities for each target, which numpy takes for one: side by side.
 
     Of a target with two classes the second alone is kept: the first is 1 minus it.
     """
+
+    def __init__(self, tables: list[Any]) -> None:
+        self.tables = tables
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, target: Any) -> Any:
+        return self.tables[target]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        tables = [np.asarray(table, dtype) for table in self.tables]
+        shown = [table[:, 1:] if table.shape[1] == 2 else table for table in tables]
+        return np.concatenate(shown, axis=1)
+
+
+def side_by_side(answer: Any) -> Any:
+    """Return probabilities as what numpy takes for one array, if they are a list.
+
+    They are a list of rows, or of one table for each target. A function that the user passes as
+    output= can still take the tables one by one.
+    """
     if not isinstance(answer, list):
         return answer
-    is_by_target = bool(answer) and all(np.ndim(part) == 2 for part in answer)
-    if not is_by_target:
+    if all(isinstance(row, list | tuple) for row in answer):
         return np.asarray(answer)
-    tables = [np.asarray(part) for part in answer]
-    return np.concatenate(
-        [table[:, 1:] if table.shape[1] == 2 else table for table in tables], axis=1
-    )
+    return Tables(answer) if all(np.ndim(table) == 2 for table in answer) else answer

@@ -5,9 +5,9 @@ if it has no others, an outlier detector's score, the log-density of a density m
 prediction. Labels of classes and clusters are not numbers, and are not explained as if they were.
 """
 
-import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,15 +22,10 @@ from shearshap.adapters.classes import (
     side_by_side,
 )
 from shearshap.adapters.outputs import MARGINS, Form, Scale
-from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+from shearshap.adapters.scores import refuse_labels
+from shearshap.errors import InputError
 
 Method = Callable[[Any], Any]
-
-#: Methods by which an object can predict.
-PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
-
-#: Estimators whose `predict` returns labels.
-_LABELLERS = ("classifier", "clusterer", "outlier_detector")
 
 
 def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
@@ -40,16 +35,16 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
 
     def call(rows: Any) -> Any:
         answer = method(_with_missing_as_fitted(rows, knows_none=knows_none))
-        return _numbers(answer, model)
+        return side_by_side(answer) if form == "probability" else answer
 
-    return AdaptedModel(
+    adapted = AdaptedModel(
         call,
         form=form,
-        independent=is_multilabel(model),
         output_names=_names(model, form),
         feature_names=trained_names(model),
         takes_missing=True,
     )
+    return replace(adapted, independent=True) if is_multilabel(model) else adapted
 
 
 def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
@@ -72,7 +67,7 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
         return margins, "margin"
 
     if margins is None:
-        _check_that_labels_are_not_all(model)
+        refuse_labels(model)
     if scale is not None:
         raise _without_scale(model, scale)
     return getattr(model, "predict", None) or model.score_samples, None
@@ -138,118 +133,6 @@ def _without_scale(model: Any, scale: Scale) -> InputError:
     if kind_of(model) != "outlier_detector" and hasattr(model, "decision_function"):
         hint += ", try scale='margin', or wrap it in CalibratedClassifierCV"
     return InputError(f"scale={scale!r}: {type(model).__name__} has no {wanted}; {hint}")
-
-
-def _check_that_labels_are_not_all(model: Any) -> None:
-    """Raise if an estimator without scores predicts labels."""
-    name = type(model).__name__
-    kind = kind_of(model)
-    if kind == "clusterer":
-        raise InputError(
-            f"model: {name} predicts the labels of clusters, which are not numbers; try "
-            f"{_instead_of_clusters(model)} to explain the labels as if they were numbers"
-        )
-    is_unknown = kind is None
-    if kind == "classifier" or (is_unknown and hasattr(model, "classes_")):
-        raise InputError(
-            f"model: {name} predicts labels, which are not numbers, and has neither "
-            f"predict_proba nor decision_function; try {_instead_of_classes(model)}"
-        )
-
-
-def _instead_of_clusters(model: Any) -> str:
-    if hasattr(model, "transform"):
-        return "model.transform, the distances to the clusters, or model.predict itself"
-    return "model.predict itself"
-
-
-def _instead_of_classes(model: Any) -> str:
-    """Return what to explain in place of a classifier's labels."""
-    classes = getattr(model, "classes_", None)
-    if classes is None or not len(classes):
-        classes = ["yes"]
-    is_one_target = np.ndim(classes[-1]) == 0
-    label = classes[-1] if is_one_target else classes[0][-1]
-    shown = repr(label.item() if hasattr(label, "item") else label)
-    column = "" if is_one_target else "[:, 0]"
-    function = f"a function such as lambda rows: model.predict(rows){column} == {shown}"
-
-    if hasattr(model, "voting"):
-        return (
-            "voting='soft', with members that lack probabilities wrapped in "
-            f"CalibratedClassifierCV, or {function}"
-        )
-    if not is_one_target:
-        return f"wrapping the classifier inside it in CalibratedClassifierCV, or {function}"
-    return function
-
-
-# Answers
-
-
-def _numbers(answer: Any, model: Any) -> Any:
-    """Return an answer as one array of numbers, or raise if it consists of words."""
-    if hasattr(answer, "toarray"):  # a sparse matrix
-        return answer.toarray()
-    table = side_by_side(answer)
-    word = _first_word(table)
-    if word is None:
-        return table
-    raise ModelError(
-        f"model: {type(model).__name__} returned labels such as {word!r}, which are not numbers; "
-        f"try a function such as lambda rows: model.predict(rows) == {word!r}"
-    )
-
-
-def _first_word(answer: Any) -> str | None:
-    """Return the first entry of an array or column of words; None of anything else."""
-    array = answer.to_numpy() if hasattr(answer, "to_numpy") else answer
-    if not isinstance(array, np.ndarray) or array.size == 0:
-        return None
-    first = array.ravel()[0]
-    return str(first) if isinstance(first, str) else None
-
-
-# Bound methods, such as model.predict_proba, passed as functions
-
-
-def method_of_estimator(function: Any) -> Any:
-    """Return the estimator whose bound method a function is; None if it is none."""
-    owner = getattr(function, "__self__", None)
-    methods = (*PREDICTIONS, "predict_log_proba", "transform")
-    is_method = getattr(function, "__name__", None) in methods
-    return owner if is_method and not isinstance(owner, type) else None
-
-
-def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives one array of numbers, and warn if those are labels."""
-    owner = method_of_estimator(function)
-    if owner is None:
-        return function
-    if function.__name__ == "predict" and kind_of(owner) in _LABELLERS:
-        warnings.warn(
-            f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
-            f"order and distances mean nothing. They are explained as asked; {_better(owner)}",
-            ShearWarning,
-            stacklevel=level_of_caller(),
-        )
-
-    def call(*rows: Any) -> Any:
-        return _numbers(function(*rows), owner)
-
-    return call
-
-
-def _better(owner: Any) -> str:
-    """Return what to explain in place of an estimator's labels."""
-    has_scores = any(hasattr(owner, name) for name in ("predict_proba", "decision_function"))
-    if has_scores:
-        return "pass the model itself to explain its probabilities or scores"
-    if kind_of(owner) != "clusterer":
-        return f"try {_instead_of_classes(owner)}"
-    if hasattr(owner, "transform"):
-        return "pass model.transform to explain the distances to the clusters"
-    return "compare them with one label to explain who gets that label"
 
 
 # Frames
