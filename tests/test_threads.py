@@ -11,7 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -22,11 +22,18 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import Explainer, InputError, ModelError
-from shearshap.adapters.modules import _IN_USE, Lease, evaluating
+from shearshap.adapters.modules import _IN_USE, Lease
 
 ROWS = np.random.default_rng(0).normal(size=(3, 4))
 ZEROS = np.zeros(4)
 PATIENCE = 60  #: seconds until a thread that waits in vain fails
+
+
+@contextmanager
+def evaluating(network: nn.Module, device: str | None) -> Iterator[torch.device]:
+    """Use a module, and yield the device that it is on."""
+    with Lease(network, device) as lease:
+        yield lease.device
 
 
 class Head(nn.Module):
@@ -405,7 +412,7 @@ FORK = """
     import torch
     from torch import nn
     from shearshap import Explainer
-    from shearshap.adapters.modules import evaluating
+    from shearshap.adapters.modules import Lease
 
     torch.set_num_threads(1)
     net = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.9)).double().train()
@@ -484,7 +491,7 @@ BY_THE_THREAD_THAT_EXPLAINS = """
         context.__exit__(None, None, None)
         check_in_child()
 
-    context = evaluating(net, None)
+    context = Lease(net, None)
     context.__enter__()
     fork(in_child)
     context.__exit__(None, None, None)

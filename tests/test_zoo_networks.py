@@ -599,15 +599,15 @@ Named = namedtuple("Named", ["score", "other"])
 @pytest.mark.parametrize(
     ("after", "message", "output"),
     [
-        (lambda y: (y, y), "returned a tuple of 2, which is not an array of numbers; pass output=", lambda y: y[0]),
-        (lambda y: {"score": y, "aux": y}, "returned a dict of 'score', 'aux', which is not an array", lambda y: y["score"]),
+        (lambda y: (y, y), "returned a tuple, which is not an array of numbers; pass output= .* for the first of its 2", lambda y: y[0]),
+        (lambda y: {"score": y, "aux": y}, r"returned a dict, which is not an array .* such as lambda result: result\['score'\]", lambda y: y["score"]),
         (Record, "returned a Record, which is not an array of numbers; pass output=", lambda y: y.score),
-        (lambda y: Named(y, 1), "returned a Named of 2, which is not an array", lambda y: y.score),
-        (lambda y: [y, y], "returned a list of 2, which is not an array", lambda y: y[1]),
+        (lambda y: Named(y, 1), "returned a Named, which is not an array", lambda y: y.score),
+        (lambda y: [y, y], "returned a list, which is not an array .* for the first of its 2", lambda y: y[1]),
         (lambda y: y.to(torch.complex128), "returned complex numbers; pass output= a function that makes them real", lambda y: y.real),
         (lambda _: None, "returned a NoneType, which is not an array of numbers", lambda _: torch.zeros(2)),
         (lambda y: y[:, None], r"returned shape \(\d+, 1, 3\) for \d+ rows; wanted .* Pass output=", lambda y: y[:, 0]),
-        (lambda y: y.sum(), r"returned a single number for \d+ rows; wanted one for each row", lambda _: torch.zeros(2)),
+        (lambda y: y.sum(), r"returned shape \(\) for \d+ rows, a single number; wanted one for each row", lambda _: torch.zeros(2)),
         (lambda y: y[:1], r"returned shape \(1, 3\) for \d+ rows", lambda _: torch.zeros(2)),
     ],
 )  # fmt: skip
@@ -623,7 +623,7 @@ def test_answers_that_need_a_function_to_be_read(after: Any, message: str, outpu
 def test_a_recurrent_layer_returns_a_tuple() -> None:
     layer = nn.LSTM(4, 2, batch_first=True)
     rows = torch.randn(3, 5, 4)
-    with pytest.raises(ModelError, match="returned a tuple of 2"):
+    with pytest.raises(ModelError, match="returned a tuple, which"):
         Explainer(layer, torch.zeros(5, 4))(rows)
     last = Explainer(layer, torch.zeros(5, 4), output=lambda result: result[0][:, -1])(rows)
     np.testing.assert_allclose(last.predictions, layer(rows)[0][:, -1].detach(), atol=1e-6)
@@ -893,11 +893,11 @@ def test_answers_of_functions(name: str) -> None:
         (lambda x: ["yes"] * len(x), "returned words such as 'yes'; wanted numbers"),
         (lambda x: pd.Series(["yes"] * len(x), dtype="category"), "returned words such as 'yes'; wanted numbers"),
         (lambda x: pd.DataFrame({"label": ["yes"] * len(x)}), "returned words such as 'yes'; wanted numbers"),
-        (lambda x: x.sum(), r"returned a single number for \d+ rows; wanted one for each row, as in x.sum\(axis=1\)"),
-        (lambda _: 3, r"returned a single number for \d+ rows"),
+        (lambda x: x.sum(), r"returned shape \(\) for \d+ rows, a single number; wanted one for each row, as in x.sum\(axis=1\)"),
+        (lambda _: 3, r"returned shape \(\) for \d+ rows, a single number"),
         (lambda x: x.sum(axis=1) * 1j, "returned complex numbers"),
-        (lambda x: (x[:, 0], x[:, 1]), "returned a tuple of 2, which is not an array of numbers; pass output="),
-        (lambda x: [first_two(x), first_two(x)], "returned a list of 2, which is not an array of numbers; pass output="),
+        (lambda x: (x[:, 0], x[:, 1]), "returned a tuple, which is not an array of numbers; pass output= .* for the first of its 2"),
+        (lambda x: [first_two(x), first_two(x)], "returned a list, which is not an array of numbers; pass output="),
         (lambda _: None, "returned a NoneType"),
         (lambda x: x.sum(axis=0), r"returned shape \(4,\) for \d+ rows"),
     ],

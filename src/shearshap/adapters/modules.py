@@ -14,8 +14,7 @@ on another device waits until it is free.
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from types import TracebackType
 from typing import Any
@@ -196,16 +195,6 @@ class Lease:
         """Give the module back as it was; does nothing where that is done already."""
         if isinstance(self.model, nn.Module):
             _IN_USE.end(self)
-
-
-@contextmanager
-def evaluating(network: nn.Module, device: torch.device | str | None) -> Iterator[torch.device]:
-    """Put a module into eval mode on a device, and give it back as it was.
-
-    Yields the device: that of the module's tensors where `device` is None.
-    """
-    with Lease(network, device) as lease:
-        yield lease.device
 
 
 class _InUse:

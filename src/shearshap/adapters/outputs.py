@@ -205,8 +205,8 @@ def _shaped(answer: Tensor, rows: int) -> Tensor:
         return answer.reshape(rows)
     if answer.ndim == 0:
         raise ModelError(
-            f"the model returned a single number for {rows} rows; wanted one for each row, as in "
-            "x.sum(axis=1) in place of x.sum()"
+            f"the model returned shape () for {rows} rows, a single number; wanted one for each "
+            "row, as in x.sum(axis=1) in place of x.sum()"
         )
     if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
         raise ModelError(
@@ -271,7 +271,7 @@ def _check_kind(table: NDArray[Any]) -> None:
     """Raise where an answer is an array of words, or of complex numbers."""
     if table.dtype.kind == "c":
         raise _complex()
-    if table.dtype.kind not in "OUST":
+    if table.dtype.kind not in "OUST" or table.ndim == 0:
         return
     first = next(iter(table.ravel()), None)
     if isinstance(first, str | bytes):
@@ -289,14 +289,14 @@ def _complex() -> ModelError:
 
 
 def _no_numbers(raw: Any) -> ModelError:
-    keys = ""
-    if isinstance(raw, dict):
-        keys = f" of {', '.join(repr(key) for key in list(raw)[:6])}"
+    example = ""
     if isinstance(raw, tuple | list):
-        keys = f" of {len(raw)}"
+        example = f", such as lambda result: result[0] for the first of its {len(raw)}"
+    if isinstance(raw, dict) and raw:
+        example = f", such as lambda result: result[{next(iter(raw))!r}]"
     return ModelError(
-        f"the model returned a {type(raw).__name__}{keys}, which is not an array of numbers; "
-        "pass output= a function that extracts the array"
+        f"the model returned a {type(raw).__name__}, which is not an array of numbers; "
+        f"pass output= a function that extracts the array{example}"
     )
 
 
