@@ -151,7 +151,7 @@ def test_the_file_says_how_it_was_made() -> None:
     assert facts["command"].split()[0] == "shear"
     assert {name: facts[name] for name in facts if name != "command"} == {
         "version": __version__, "model": "score:predict", "data": "rows.csv", "method": "exact", "budget": 8,
-        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "evaluations": 8,
+        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "returns": None, "multilabel": None, "evaluations": 8,
         "derivative_passes": 0, "degrees_of_freedom": None, "rows": 3, "players": ["a", "b", "s"],
         "outputs": ["output"],
     }  # fmt: skip
@@ -464,6 +464,19 @@ def test_rows_to_average_over(pipeline: Path) -> None:
     done(pipeline, "people.csv", "--trust", "--background", "five.parquet", "--scale", "log-odds")
     frame = people()[["age", "city", "income"]]
     check_same(written(), Explainer(joblib.load(pipeline), frame[:5], scale="log-odds")(frame))
+
+
+@pytest.mark.usefixtures("here")
+def test_outputs_of_a_function_can_be_stated() -> None:
+    Path("labels.py").write_text(
+        "def logits(frame):\n    return frame[['a', 'b']].to_numpy() - frame['c'].to_numpy()[:, None]\n"
+    )
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [0.5, -1.0], "c": [0.3, 0.1]})
+    frame.to_csv("stated.csv", index=False)
+    stated = ("--scale", "probability", "--returns", "margin", "--multilabel")
+    done("labels.py:logits", "stated.csv", *stated)
+    chances = 1 / (1 + np.exp(frame["c"] - frame["a"]))
+    np.testing.assert_allclose(written()["prediction.output 0"], chances)
 
 
 def boosted(kind: str, frame: Any, labels: Any) -> tuple[str, Any]:

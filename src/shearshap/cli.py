@@ -122,6 +122,17 @@ def explain(
             show_default="what the model returns; of a classifier probabilities",
         ),
     ] = None,
+    returns: Annotated[
+        str | None,
+        typer.Option(
+            help="What the model's outputs are, where that is not known: probability or margin.",
+            show_default=False,
+        ),
+    ] = None,
+    multilabel: Annotated[
+        bool,
+        typer.Option("--multilabel", help="Each output is a label of its own, not one of classes."),
+    ] = False,
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -183,6 +194,8 @@ def explain(
         method=method,
         outputs=tuple(output or ()),
         scale=scale,
+        returns=returns,
+        multilabel=multilabel or None,
         drop=tuple(drop or ()),
         seed=seed,
         tol=tol,
