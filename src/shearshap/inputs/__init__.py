@@ -1,18 +1,38 @@
 """Rows, background and groups of every kind, as tensors to mix.
 
-arrays.py      an array or tensor, mixed as it is
-objects.py     an array of Python's numbers, mixed by its cells
-frames.py      a table of any library, mixed by its cells
-several.py     a tuple of inputs, side by side in one tensor
+What rows become
 
-players.py     who owns which inputs
-background.py  what an absent player is replaced with
-integers.py    integers beside a background that is none
-categories.py  categories of rows and background as one list
-columns.py     one column of a frame
-foreign.py     backgrounds that shap makes
-display.py     what the players' inputs are, for people
-index.py       the rows' labels
+    encoded.py            tensors to mix, and the way back to what the model takes
+    arrays.py             an array or tensor, mixed as it is
+    objects.py            an array of Python's numbers, mixed by its cells
+    frames.py             a table of any library, mixed by its cells
+    several.py            a tuple of inputs, side by side in one tensor
+
+What is read of the rows
+
+    tensors.py            numbers of every kind as a tensor
+    native_frames.py      frames of every library, their columns by name
+    columns.py            one column of a frame
+    players.py            the players and their names
+    owners.py             who owns which input
+    display.py            what the players' inputs are, for people
+    index.py              the rows' labels
+
+What an absent player is replaced with
+
+    background.py         what the user may pass, and the statistics
+    foreign.py            backgrounds that shap makes
+    array_background.py   the background of an array
+    frame_background.py   the background of a frame
+    frame_statistics.py   a statistic of a frame
+
+Rows and background in one type
+
+    array_types.py        the type of an array
+    frame_types.py        the types of a frame's columns
+    categories.py         categories of rows and background as one list
+    integers.py           integers beside a background that is none
+    float_trial.py        whether a model tells integers from floats
 """
 
 from collections.abc import Sequence
@@ -23,21 +43,23 @@ import narwhals.stable.v2 as nw
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.arrays import encode_array, known_numpy, numeric
+from shearshap.inputs.arrays import encode_array
 from shearshap.inputs.background import Background, ParsedBackground, parse_background
-from shearshap.inputs.display import Frame
+from shearshap.inputs.columns import Frame
 from shearshap.inputs.encoded import Inputs
-from shearshap.inputs.frames import (
+from shearshap.inputs.frames import encode_frame
+from shearshap.inputs.index import Index, check_column, row_labels, without_column
+from shearshap.inputs.native_frames import (
+    FrameLayout,
     as_frame,
     column_labels,
-    encode_frame,
     matrix,
     trained_order,
 )
-from shearshap.inputs.index import Index, check_column, row_labels, without_column
 from shearshap.inputs.objects import encode_objects, is_of_objects
-from shearshap.inputs.players import Groups, Players, named_players
+from shearshap.inputs.players import Grouping, Groups
 from shearshap.inputs.several import encode_several
+from shearshap.inputs.tensors import in_type_of_numpy, numeric
 
 
 def encode(
@@ -64,19 +86,19 @@ def encode(
     argument
         What the user calls the background: "background" or "reference", for errors.
     """
-    groups = _made_columns(groups)
+    grouping = Grouping(_made_columns(groups), feature_names)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
     if isinstance(index, str):
         check_column(frame, index)
 
     if isinstance(rows, tuple):
-        inputs = encode_several(rows, background, groups, model, argument, feature_names)
+        inputs = encode_several(rows, background, grouping, model, argument)
     else:
         parsed = parse_background(background, argument)
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
-        inputs = _encode_one(rows, parsed, groups, model, feature_names)
+        inputs = _encode_one(rows, parsed, grouping, model)
         inputs = replace(inputs, weights=parsed.weights)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
@@ -97,33 +119,25 @@ def _made_columns(groups: Any) -> Groups:
 
 
 def _encode_one(
-    rows: Any,
-    background: ParsedBackground,
-    groups: Groups,
-    model: AdaptedModel,
-    feature_names: Sequence[str] | None,
+    rows: Any, background: ParsedBackground, grouping: Grouping, model: AdaptedModel
 ) -> Inputs:
     """Encode rows of a single input: a frame or an array."""
     frame = as_frame(rows, "rows")
     if frame is None:
         frame = _as_trained(rows, model)
-    columns = () if frame is None else tuple(frame.columns)
-
-    def find_players(shape: tuple[int, ...]) -> Players:
-        return named_players(groups, shape, columns, feature_names)
-
     if frame is None:
         if is_of_objects(rows) and not model.takes_tensors:
-            return encode_objects(rows, background, find_players, model)
-        return encode_array(rows, background, find_players, model)
+            return encode_objects(rows, background, grouping, model)
+        return encode_array(rows, background, grouping, model)
 
+    named = replace(grouping, columns=tuple(frame.columns))
     if len(frame) == 0 or not frame.columns:
         raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
-        labels = column_labels(rows, "rows")
-        return encode_frame(frame, order, background, find_players, model, labels)
-    return encode_array(matrix(frame, "rows"), background, find_players, model, columns)
+        layout = FrameLayout(order, column_labels(rows, "rows"))
+        return encode_frame(frame, layout, background, named, model)
+    return encode_array(matrix(frame, "rows"), background, named, model)
 
 
 def _as_trained(rows: Any, model: AdaptedModel) -> Frame | None:
@@ -138,7 +152,7 @@ def _as_trained(rows: Any, model: AdaptedModel) -> Frame | None:
             f"got an array of shape {shape}; pass a frame with "
             f"{', '.join(model.feature_names[:8])}, ..."
         )
-    numbers = known_numpy(table)
+    numbers = in_type_of_numpy(table)
     return nw.from_numpy(numbers, schema=list(model.feature_names), backend="pandas")
 
 

@@ -3,7 +3,7 @@
 With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -123,6 +123,15 @@ def is_single_number(background: Any) -> bool:
     if isinstance(background, Real | np.bool_):
         return True
     return isinstance(background, np.ndarray | Tensor) and background.ndim == 0
+
+
+def named_cells(row: Any, names: Sequence[Any], argument: str) -> list[Any]:
+    """Return the cells of one row by name, a mapping or a Series, in the order of the names."""
+    for name in names:
+        if name not in row:
+            wanted = ", ".join(str(name) for name in names[:8])
+            raise InputError(f"{argument}: {name!r} is missing; wanted {wanted}")
+    return [row[name] for name in names]
 
 
 def refuse_masked(numbers: Any, argument: str) -> None:

@@ -15,12 +15,10 @@ from warnings import warn
 import narwhals.stable.v2 as nw
 
 from shearshap.errors import ShearWarning, level_of_caller
-from shearshap.inputs.columns import Column, native_type, values_of
-
-Pair = tuple[Column, Column]
+from shearshap.inputs.columns import Column, ColumnPair, native_type, values_of
 
 
-def with_categories(rows: Column, absent: Column, argument: str) -> Pair | None:
+def with_categories(rows: Column, background: Column, argument: str) -> ColumnPair | None:
     """Return a column of the rows and of the background with the same categories.
 
     Warns where a category of the background gets another code. None where the background holds
@@ -29,15 +27,16 @@ def with_categories(rows: Column, absent: Column, argument: str) -> Pair | None:
     own = _categories(rows)
     if own is None:
         return None
-    given = _categories(absent)
-    known = set(own)
-    values = values_of(absent) if given is None else given
-    added = [value for value in dict.fromkeys(values) if value not in known and value is not None]
+    given = _categories(background)
+    known = {None, *own}
+    values = values_of(background) if given is None else given
+    added = [value for value in dict.fromkeys(values) if value not in known]
+    categories = [*own, *added]
 
-    pair = _joined(rows, absent, [*own, *added], grown=bool(added))
-    if pair is None or values_of(pair[1]) != values_of(absent):
+    pair = _in_categories(rows, background, categories)
+    if pair is None or values_of(pair[1]) != values_of(background):
         return None
-    if given is not None and [*own, *added][: len(given)] != list(given):
+    if given is not None and categories[: len(given)] != list(given):
         _warn_of_codes(rows.name, own, given, argument)
     return pair
 
@@ -56,61 +55,66 @@ def _categories(column: Column) -> Sequence[Any] | None:
     return None
 
 
-def _joined(rows: Column, absent: Column, categories: Sequence[Any], *, grown: bool) -> Pair | None:
-    """Return two columns with these categories, in the types of the rows."""
+def _single_dictionary(column: Any) -> Any:
+    """Return a column of pyarrow as one array, whose dictionary is that of all chunks."""
+    whole = column.unify_dictionaries().combine_chunks()
+    return whole.chunk(0) if hasattr(whole, "chunk") else whole
+
+
+# One list in each library
+
+
+def _in_categories(
+    rows: Column, background: Column, categories: Sequence[Any]
+) -> ColumnPair | None:
+    """Return two columns with these categories, the first of which are those of the rows."""
+    if rows.implementation.is_pyarrow():
+        convert = _in_pyarrow
+    elif rows.implementation.is_polars():
+        convert = _in_polars
+    else:
+        convert = _in_pandas
     try:
-        if rows.implementation.is_pyarrow():
-            pair = _joined_pyarrow(rows, absent, categories)
-        else:
-            pair = _joined_by_type(rows, absent, categories, grown=grown)
+        pair = convert(rows, background, categories)
     except Exception:  # noqa: BLE001  (every library refuses in its own way)
         return None
     first, second = (nw.from_native(part, series_only=True).alias(rows.name) for part in pair)
     return first, second
 
 
-def _joined_by_type(
-    rows: Column, absent: Column, categories: Sequence[Any], *, grown: bool
-) -> tuple[Any, Any]:
-    """Return columns of pandas or polars in a type that has these categories."""
+def _in_pandas(rows: Column, background: Column, categories: Sequence[Any]) -> tuple[Any, Any]:
     dtype = native_type(rows)
-    series = rows.to_native()
-    other = absent.to_native()
-    if rows.implementation.is_polars():
-        wanted = type(dtype)(categories) if grown else dtype
-        return series.cast(wanted), other.cast(wanted)
-
-    if grown:
-        extra = type(dtype.categories)(categories[len(dtype.categories) :])
+    added = categories[len(dtype.categories) :]
+    if added:
+        extra = type(dtype.categories)(added)
         dtype = type(dtype)(dtype.categories.append(extra), ordered=dtype.ordered)
-    return series.astype(dtype), other.astype(dtype)
+    return rows.to_native().astype(dtype), background.to_native().astype(dtype)
 
 
-def _joined_pyarrow(rows: Column, absent: Column, categories: Sequence[Any]) -> tuple[Any, Any]:
-    """Return columns of pyarrow with one dictionary, which holds these categories."""
+def _in_polars(rows: Column, background: Column, categories: Sequence[Any]) -> tuple[Any, Any]:
+    dtype = type(native_type(rows))(categories)
+    return rows.to_native().cast(dtype), background.to_native().cast(dtype)
+
+
+def _in_pyarrow(rows: Column, background: Column, categories: Sequence[Any]) -> tuple[Any, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = native_type(rows)
-    dictionary = pa.array(categories, type=kind.value_type)
-    columns = []
-    for column in (rows, absent):
-        values = column.to_native().cast(kind.value_type).combine_chunks()
-        codes = pc.index_in(values, value_set=dictionary)
-        fits = len(categories) < 128 or kind.index_type.bit_width > 8
-        index_type = kind.index_type if fits else pa.int32()
-        encoded = pa.DictionaryArray.from_arrays(
-            codes.cast(index_type), dictionary, ordered=kind.ordered
-        )
-        columns.append(pa.chunked_array([encoded]))
-    first, second = columns
-    return first, second
+    dtype = native_type(rows)
+    dictionary = pa.array(categories, type=dtype.value_type)
+    fits = len(categories) < 128 or dtype.index_type.bit_width > 8
+    index_type = dtype.index_type if fits else pa.int32()
+
+    def encoded(column: Column) -> Any:
+        values = column.to_native().cast(dtype.value_type).combine_chunks()
+        codes = pc.index_in(values, value_set=dictionary).cast(index_type)
+        array = pa.DictionaryArray.from_arrays(codes, dictionary, ordered=dtype.ordered)
+        return pa.chunked_array([array])
+
+    return encoded(rows), encoded(background)
 
 
-def _single_dictionary(column: Any) -> Any:
-    """Return a column of pyarrow as one array, whose dictionary is that of all chunks."""
-    whole = column.unify_dictionaries().combine_chunks()
-    return whole.chunk(0) if hasattr(whole, "chunk") else whole
+# What the user is told
 
 
 def _warn_of_codes(name: str, own: Sequence[Any], given: Sequence[Any], argument: str) -> None:

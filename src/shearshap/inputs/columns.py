@@ -7,6 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = nw.Series[Any]
+Frame = nw.DataFrame[Any]
+
+ColumnPair = tuple[Column, Column]
+"""A column of the rows, and that of the background."""
 
 
 def values_of(column: Column) -> list[Any]:
@@ -60,6 +64,11 @@ def numbers_of(column: Column) -> NDArray[np.float64]:
 
 
 # Types
+
+
+def is_numeric_or_boolean(dtype: nw.dtypes.DType) -> bool:
+    """Return whether a column of a type holds numbers, or truth values."""
+    return dtype.is_numeric() or dtype == nw.Boolean()
 
 
 def native_type(column: Column) -> Any:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.inputs.columns import codes_of, hashable_values, numbers_of, values_of
+from shearshap.inputs.columns import Frame, codes_of, hashable_values, numbers_of, values_of
 
-Frame = nw.DataFrame[Any]
 Words = NDArray[np.object_]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,3 +51,12 @@ class Inputs:
         They are computed when first read.
         """
         return self.display.words
+
+
+def row_numbers(rows: int, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Tensor:
+    """Return the cells of a pool, each known by the row that it stands in: (n, *shape).
+
+    For n = 2 rows of shape (3,) that is 0 0 0, 1 1 1. A mix of the pool's rows is a mix of them.
+    """
+    numbers = torch.arange(rows, device=device)
+    return numbers.reshape(-1, *(1 for _ in shape)).expand(-1, *shape)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.inputs.display import Frame
-from shearshap.inputs.frames import as_frame, column_labels
+from shearshap.inputs.columns import Frame
+from shearshap.inputs.native_frames import as_frame, column_labels
 from shearshap.labels import label_array
 
 Index = str | Iterable[Any] | None

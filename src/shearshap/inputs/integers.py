@@ -9,13 +9,14 @@ the model then gets depends on the model and the background alone:
     any other, and floats do no harm                 floats              as it is
     any other, and the model tells 1 from 1.0        integers            rounded, with a warning
 
-Whether floats do harm is tried: the model is called with two rows as they are, and as floats. Only
-a statistic is rounded. Background rows that the user gave are kept, or refused.
+Whether floats do harm is tried: float_trial.py. Only a statistic is rounded. Background rows that
+the user gave are kept, or refused.
+
+The rule is applied to arrays in array_types.py, and to frames in frame_types.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -23,31 +24,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError, ShearWarning, level_of_caller
 from shearshap.inputs.background import STATISTICS, ParsedBackground
+from shearshap.inputs.tensors import in_type_of_numpy, numpy_type
 
 LARGEST_EXACT = 1 << 53
 """Beyond this number, two integers may be one number in double precision."""
 
-TRIED_ROWS = 2
-"""The rows that the model is called with, as they are and as floats."""
-
-TOLERANCE = 1e-6
-"""The relative difference up to which two answers are the same."""
-
-_NAMED = 3  #: how many columns a message names
+_NAMED_COLUMNS = 3  #: how many columns a message names
 
 
-def beyond_doubles(lowest: int | None, highest: int | None) -> bool:
-    """Return whether integers from `lowest` to `highest` are too large for double precision."""
+# Ids: integers that floats cannot hold
+
+
+def are_ids(lowest: int | None, highest: int | None) -> bool:
+    """Return whether integers from `lowest` to `highest` are too large for double precision.
+
+    None stands for the lowest and the highest of no integers.
+    """
     if lowest is None or highest is None:
         return False
     return int(lowest) < -LARGEST_EXACT or int(highest) > LARGEST_EXACT
 
 
 def columns_of_ids(table: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which columns of integers (n, d) are too large for double precision, (d,)."""
+    """Return which columns of a table (n, d) hold integers too large for double precision, (d,)."""
     if table.dtype.kind not in "iu" or table.dtype.itemsize < 8:
         return np.zeros(table.shape[1], dtype=np.bool_)
     outside = table > LARGEST_EXACT
@@ -56,92 +57,82 @@ def columns_of_ids(table: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(outside.any(axis=0))
 
 
-def whole_statistic(name: str, numbers: Sequence[int]) -> int:
+def statistic_of_ids(name: str, ids: Sequence[int]) -> int:
     """Return a statistic of integers, rounded to the nearest one, however large they are."""
-    count = len(numbers)
+    count = len(ids)
     if name == "mean":
-        return (2 * sum(numbers) + count) // (2 * count)
+        return (2 * sum(ids) + count) // (2 * count)
     if name == "median":
-        ordered = sorted(numbers)
+        ordered = sorted(ids)
         return (ordered[(count - 1) // 2] + ordered[count // 2] + 1) // 2
 
-    column = np.array(numbers)[:, None]
+    column = np.array(ids)[:, None]
     (number,) = STATISTICS[name](column, np.zeros(1, np.int64))
     return int(number) if isinstance(number, np.integer) else round(float(number))
 
 
-# Trying floats
+# Integer types
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Whether a model answers the same for integers and for the same numbers as floats."""
-
-    harmless: bool
-    evaluations: int  #: that it took
-
-
-def try_floats(model: AdaptedModel, as_they_are: Any, as_floats: Any, rows: int) -> Trial:
-    """Call a model with `rows` rows as they are, and as floats, and compare its answers."""
-    with torch.no_grad():
-        try:
-            usual = model.call(as_they_are)
-        except Exception:  # noqa: BLE001  (whatever the model raises)
-            # it may take floats alone; if it does not, the game says what is wrong
-            return Trial(harmless=True, evaluations=rows)
-        try:
-            other = model.call(as_floats)
-        except Exception:  # noqa: BLE001  (whatever the model raises)
-            return Trial(harmless=False, evaluations=2 * rows)
-        if _same(usual, other):
-            return Trial(harmless=True, evaluations=2 * rows)
-
-        # a random model differs from itself, too, and types have nothing to do with it
-        again = model.call(as_they_are)
-    return Trial(harmless=not _same(usual, again), evaluations=3 * rows)
-
-
-def _same(answer: Any, other: Any) -> bool:
-    """Return whether two answers of a model are the same; True where they cannot be compared."""
-    try:
-        first = _plain(answer)
-        second = _plain(other)
-        if first.shape != second.shape:
-            return False
-        if first.dtype.kind not in "biuf" or second.dtype.kind not in "biuf":
-            return all(map(_same_cell, first.flat, second.flat))
-
-        scale = np.nanmax(np.abs(first), initial=0.0)
-        return np.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True)
-    except Exception:  # noqa: BLE001  (an answer may be anything)
+def fits_integer_type(numbers: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether numbers are the same in an integer type, or that of truth values."""
+    given = in_type_of_numpy(numbers)
+    wanted = numpy_type(dtype)
+    if given.dtype == wanted:
         return True
+    if given.dtype.kind == "f" and not (given == np.trunc(given)).all():
+        return False
+
+    lowest, highest = _limits(wanted)
+    # as Python's numbers, which compare exactly: the largest integers are no doubles
+    return bool(lowest <= given.min().item() and given.max().item() <= highest)
 
 
-def _same_cell(cell: Any, other: Any) -> bool:
-    """Return whether two cells are the same, or both missing."""
-    return bool(cell == other) or (cell is None and other is None) or bool(cell != cell)
+def nearest_integers(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the integers, or truth values, of a type that are nearest to numbers (d,)."""
+    if dtype.kind == "b":
+        return np.asarray(np.rint(numbers) > 0)
+    lowest, highest = _limits(dtype)
+    integers = [min(max(round(number), lowest), highest) for number in numbers.tolist()]
+    return np.array(integers, dtype=dtype)
 
 
-def _plain(answer: Any) -> NDArray[Any]:
-    if isinstance(answer, Tensor):
-        return answer.detach().cpu().double().numpy()
-    array = np.asarray(answer)
-    return array.astype(np.float64) if array.dtype.kind in "biuf" else array
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the lowest and the highest number of an integer type, or that of truth values."""
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 # What the user is told
 
 
+class Rounding(NamedTuple):
+    """A statistic that was rounded."""
+
+    column: Any  #: its name or its number
+    statistic: float
+    integer: int
+
+
+MODEL_TELLS = "the model tells integers from floating numbers"
+ROWS_HOLD_IDS = "the rows hold integers beyond 2^53"
+
+
 def warn_of_rounding(
-    background: ParsedBackground, columns: Sequence[tuple[Any, float, int]], cause: str
+    background: ParsedBackground, roundings: Sequence[Rounding], cause: str
 ) -> None:
-    """Warn that a statistic was rounded; a column is its name, its statistic, and the integer."""
+    """Warn that a statistic was rounded, unless it was nowhere."""
+    if not roundings:
+        return
     listed = [
-        f"{background.statistic} {number:.6g} of column {name!r} to {rounded}"
-        for name, number, rounded in columns[:_NAMED]
+        f"{background.statistic} {rounding.statistic:.6g} of column {rounding.column!r} to "
+        f"{rounding.integer}"
+        for rounding in roundings[:_NAMED_COLUMNS]
     ]
-    if len(columns) > _NAMED:
-        listed.append(f"those of {len(columns) - _NAMED} more columns")
+    if len(roundings) > _NAMED_COLUMNS:
+        listed.append(f"those of {len(roundings) - _NAMED_COLUMNS} more columns")
     warn(
         f"{background.argument}: {cause}, so integers stay integers, and the background is "
         f"rounded: {', '.join(listed)}; pass {background.argument}=('mode', rows), or rows of "
@@ -151,7 +142,7 @@ def warn_of_rounding(
     )
 
 
-def refuse_floats(background: ParsedBackground, columns: Sequence[Any]) -> InputError:
+def not_whole_error(background: ParsedBackground, columns: Sequence[Any]) -> InputError:
     """Return the error for background rows that integers cannot be mixed with."""
     named = f"column {columns[0]!r}"
     if len(columns) > 1:

@@ -1,22 +1,27 @@
 """Rows that are an array of Python objects: numbers of several types, each of which stays as it is.
 
-They are mixed like the cells of a frame, by the row of a pool that they stand in. Text is refused.
+They are mixed like the cells of a frame, by the row of a pool that they stand in:
+
+    pool   0    1              Fraction(1, 2)     row 0
+           1    Decimal("3")   True               row 1
+           2    0              0.5                background
+
+Row 1 without its first number is (2, 1), which is decoded as (0, True). Text is refused.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
-from shearshap.inputs.arrays import absent_rows, background_source, checked_rows, known_numpy
+from shearshap.inputs.array_background import ArrayBackground, array_background
 from shearshap.inputs.background import ParsedBackground
 from shearshap.inputs.display import NumberDisplay
-from shearshap.inputs.encoded import Inputs
-from shearshap.inputs.players import Players
+from shearshap.inputs.encoded import Inputs, row_numbers
+from shearshap.inputs.players import Grouping
+from shearshap.inputs.tensors import checked_rows, in_type_of_numpy
 
 Objects = NDArray[np.object_]
 
@@ -32,24 +37,20 @@ def is_of_objects(rows: Any) -> bool:
 
 
 def encode_objects(
-    rows: Any,
-    background: ParsedBackground,
-    find_players: Callable[[tuple[int, ...]], Players],
-    model: AdaptedModel,
+    rows: Any, given: ParsedBackground, grouping: Grouping, model: AdaptedModel
 ) -> Inputs:
     """Encode an array of objects (r, *shape), all of them numbers."""
-    numbers = checked_rows(rows, "rows", missing=model.takes_missing)
+    missing = model.takes_missing
+    numbers = checked_rows(rows, "rows", missing=missing)
     shape = tuple(numbers.shape[1:])
-    players = find_players(shape)
-    source = background_source(background, numbers, missing=model.takes_missing)
-    absent = absent_rows(background, source, players.owner)
+    players = grouping.players(shape)
+    background = array_background(given, numbers, players.owner, missing=missing)
 
-    own = np.asarray(rows)
-    cells = own if background.of_explained else background.rows
-    pool = np.concatenate([own.reshape(len(own), -1), _absent_objects(cells, source, absent)])
-    count = len(own)
+    objects = np.asarray(rows)
+    count = len(objects)
+    pool = np.concatenate([objects.reshape(count, -1), _background_objects(background, objects)])
     width = pool.shape[1]
-    places = torch.arange(len(pool), device="cpu")[:, None].expand(-1, width)
+    cells = row_numbers(len(pool), (width,))
 
     def decode(mixed: Tensor) -> Objects:
         taken = pool[mixed.reshape(-1, width).numpy(), np.arange(width)]
@@ -57,33 +58,31 @@ def encode_objects(
 
     flat = numbers.flatten(1)
     return Inputs(
-        rows=places[:count],
-        background=places[count:],
+        rows=cells[:count],
+        background=cells[count:],
         shape=shape,
         owner=players.owner,
         names=players.names,
         decode=decode,
         display=NumberDisplay(flat, flat, players.owner, players.columns),
         index=np.arange(count),
-        untouched=lambda wanted: own[:wanted].copy(),
+        untouched=lambda wanted: objects[:wanted].copy(),
     )
 
 
-def _absent_objects(given: Any, source: Tensor, absent: Tensor) -> Objects:
-    """Return the background (b, d) as objects; a value that the background's rows hold is theirs.
-
-    `given` are those rows as the user passed them, `source` (n, *shape) are their numbers.
-    """
-    cells = known_numpy(absent).astype(object)
+def _background_objects(background: ArrayBackground, explained: Objects) -> Objects:
+    """Return the background (b, d) as objects; a number that its source holds is the source's."""
+    given = explained if background.given.of_explained else background.given.rows
+    cells = in_type_of_numpy(background.rows).astype(object)
     if not is_of_objects(given):
         return cells
 
-    rows = known_numpy(source.flatten(1))
-    objects = np.asarray(given).reshape(len(rows), -1)
-    if len(cells) == len(rows):
+    source = in_type_of_numpy(background.source.flatten(1))
+    objects = np.asarray(given).reshape(len(source), -1)
+    if len(cells) == len(source):
         return objects  # the background rows themselves, or the statistic of one
     for column, number in enumerate(cells[0]):
-        same = rows[:, column] == number
+        same = source[:, column] == number
         if same.any():
             cells[0, column] = objects[same.argmax(), column]
     return cells

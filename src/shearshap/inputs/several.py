@@ -16,8 +16,8 @@ Where all inputs are floating, points between a row and its background have a me
 can be differentiated there. Between two rows of a pool there is nothing.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import prod
 from typing import Any
@@ -28,20 +28,15 @@ from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.arrays import (
-    absent_rows,
-    background_source,
-    check_range,
-    check_whole,
-    checked_rows,
-    way_to_model,
-    whole_rows,
-)
+from shearshap.inputs.array_background import array_background
+from shearshap.inputs.arrays import array_decoder
 from shearshap.inputs.background import is_single_number, parse_background, starts_with_name
 from shearshap.inputs.display import NumberDisplay
-from shearshap.inputs.encoded import Inputs
+from shearshap.inputs.encoded import Inputs, row_numbers
 from shearshap.inputs.objects import is_of_objects
-from shearshap.inputs.players import as_mask, named_players
+from shearshap.inputs.owners import as_mask
+from shearshap.inputs.players import Grouping
+from shearshap.inputs.tensors import check_range, checked_rows
 
 EXACT_IN_SINGLE = 1 << 24
 """Whole numbers up to this one are exact in single precision."""
@@ -50,21 +45,21 @@ EXACT_IN_SINGLE = 1 << 24
 def encode_several(
     rows: tuple[Any, ...],
     background: Any,
-    groups: Any,
+    grouping: Grouping,
     model: AdaptedModel,
     argument: str,
-    feature_names: Sequence[str] | None = None,
 ) -> Inputs:
     """Encode a tuple of arrays (r, *shape), one for each of the model's inputs."""
     tables = _tables(rows, model)
     layout = Layout(tuple(tuple(table.shape[1:]) for table in tables))
-    players = named_players(_joined_masks(groups, layout), (layout.width,), (), feature_names)
-    absent = _backgrounds(background, tables, argument)
+    joined = replace(grouping, groups=_joined_masks(grouping.groups, layout))
+    players = joined.players((layout.width,))
+    backgrounds = _backgrounds(background, tables, argument)
 
-    ways = tuple(
-        way_to_model(part, table.dtype, model) for part, table in zip(rows, tables, strict=True)
+    decoders = tuple(
+        array_decoder(part, table.dtype, model) for part, table in zip(rows, tables, strict=True)
     )
-    pools = Pools(layout, _placed_pools(tables, absent, model), ways)
+    pools = Pools(layout, _placed_pools(tables, backgrounds, model), decoders)
     flat = pools.flat()
     check_range(flat, argument)
 
@@ -127,7 +122,7 @@ class Pools:
 
     layout: Layout
     inputs: tuple[Tensor, ...]  #: (n, *shape) each
-    ways: tuple[Callable[[Tensor], Any], ...]  #: make of each input what the model takes
+    decoders: tuple[Callable[[Tensor], Any], ...]  #: make of each input what the model takes
 
     def flat(self) -> Tensor:
         """Return all rows as they are mixed, (n, d)."""
@@ -138,12 +133,14 @@ class Pools:
         """Return mixes of the flat rows, (m, d), as inputs (m, *shape) as the model takes them."""
         parts = self.layout.split(mixed)
         taken = (_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
-        return tuple(way(part) for way, part in zip(self.ways, taken, strict=True))
+        return self._decoded(taken)
 
     def first_rows(self, count: int) -> tuple[Any, ...]:
         """Return the inputs of the first rows, (count, *shape) each, as the model takes them."""
-        first = (pool[:count].clone() for pool in self.inputs)
-        return tuple(way(part) for way, part in zip(self.ways, first, strict=True))
+        return self._decoded(pool[:count].clone() for pool in self.inputs)
+
+    def _decoded(self, parts: Iterable[Tensor]) -> tuple[Any, ...]:
+        return tuple(decode(part) for decode, part in zip(self.decoders, parts, strict=True))
 
     def _flat_type(self) -> torch.dtype:
         """Return a floating type that holds every floating input and the number of every row."""
@@ -159,8 +156,7 @@ def _mixable(pool: Tensor) -> Tensor:
     """Return an input's rows (n, *shape) as they are mixed: integers by their row in the pool."""
     if pool.is_floating_point():
         return pool
-    rows = torch.arange(len(pool), device=pool.device)
-    return rows.reshape(-1, *(1 for _ in pool.shape[1:])).expand(pool.shape)
+    return row_numbers(len(pool), tuple(pool.shape[1:]), pool.device)
 
 
 def _taken(part: Tensor, pool: Tensor) -> Tensor:
@@ -200,29 +196,33 @@ def _tables(rows: tuple[Any, ...], model: AdaptedModel) -> list[Tensor]:
 def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[Tensor]:
     """Return the background of every input, (b, *shape) each."""
     parts = _background_parts(background, len(tables), argument)
-    backgrounds = []
-    for table, part in zip(tables, parts, strict=True):
-        own_players = np.arange(table[0].numel())
-        parsed = parse_background(part, argument)
-        if parsed.weights is not None:
-            raise InputError(
-                f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
-                "have; pass a sample of rows"
-            )
-        source = background_source(parsed, table)
-        absent = absent_rows(parsed, source, own_players)
-        if not table.is_floating_point():
-            check_whole(absent, table.dtype, argument)
-            if parsed.statistic is not None:
-                absent = whole_rows(parsed, source, absent, table.dtype)
-        backgrounds.append(absent.reshape(-1, *table.shape[1:]))
-
-    counts = [len(absent) for absent in backgrounds]
+    backgrounds = [
+        _background_of_input(part, table, argument)
+        for part, table in zip(parts, tables, strict=True)
+    ]
+    counts = [len(rows) for rows in backgrounds]
     if len(set(counts)) > 1:
         raise InputError(
             f"{argument}: the parts need the same number of background rows, got {counts}"
         )
     return backgrounds
+
+
+def _background_of_input(part: Any, table: Tensor, argument: str) -> Tensor:
+    """Return the background (b, *shape) of one input (r, *shape)."""
+    parsed = parse_background(part, argument)
+    if parsed.weights is not None:
+        raise InputError(
+            f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
+            "have; pass a sample of rows"
+        )
+    owner = np.arange(table[0].numel())  # a statistic is that of each number alone
+    background = array_background(parsed, table, owner)
+    rows = background.rows
+    if not table.is_floating_point():
+        background.check_whole(table.dtype)
+        rows = background.rounded(table.dtype)
+    return rows.reshape(-1, *table.shape[1:])
 
 
 def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any, ...]:
@@ -250,11 +250,11 @@ def _placed_pools(
 ) -> tuple[Tensor, ...]:
     """Return rows and background of each input, (r + b, *shape), in the type the model takes."""
     pools = []
-    for table, absent in zip(tables, backgrounds, strict=True):
+    for table, background in zip(tables, backgrounds, strict=True):
         dtype = table.dtype
         if table.is_floating_point() and model.dtype is not None:
             dtype = model.dtype
-        placed = [part.to(model.device, dtype) for part in (table, absent)]
+        placed = [part.to(model.device, dtype) for part in (table, background)]
         pools.append(torch.cat(placed))
     return tuple(pools)
 

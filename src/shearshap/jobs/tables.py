@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation
-from shearshap.inputs.frames import as_frame, trained_order
+from shearshap.inputs.native_frames import as_frame, trained_order
 from shearshap.jobs.csv_files import NUMBER, notes_on_csv, read_csv
 from shearshap.jobs.places import METADATA
 

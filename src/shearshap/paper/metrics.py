@@ -25,7 +25,7 @@ from torch import Tensor
 from shearshap.coalitions import Bools, Floats
 from shearshap.errors import InputError
 from shearshap.game import Game
-from shearshap.inputs.arrays import numeric
+from shearshap.inputs.tensors import numeric
 
 Numbers: TypeAlias = ArrayLike | Tensor
 

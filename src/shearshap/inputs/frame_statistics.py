@@ -1,0 +1,115 @@
+"""A statistic of a frame: one row, with a number in the columns of numbers.
+
+In any other column, or with "mode", it is the most frequent cell:
+
+    age  city
+     31  Rome
+     58  Oslo
+     44  Bern
+
+The "mean" is (44.3, Bern): of equally frequent cities, the first in order.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from itertools import compress
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+from shearshap.inputs.background import STATISTICS, mode
+from shearshap.inputs.columns import Column, Frame, codes_of, numbers_of, values_of
+from shearshap.inputs.integers import are_ids, statistic_of_ids
+
+
+@dataclass(frozen=True, eq=False)
+class FrameStatistic:
+    """A statistic of the rows of a frame."""
+
+    name: str  #: in STATISTICS
+    source: Frame  #: (b, d)
+    owner: NDArray[np.int64]  #: (d,) the player that owns each column
+    argument: str  #: what the user calls the background, for errors
+
+    def row(self) -> Frame:
+        """Return the statistic as a frame of one row; its numbers are floats, or large ids."""
+        mode_rows = self._mode_rows().tolist()
+        numbers = self._numbers()
+        cells = {}
+        for name, mode_row in zip(self.source.columns, mode_rows, strict=True):
+            if name in numbers:
+                cell = nw.new_series(name, [numbers[name]], backend=self.source.implementation)
+            else:
+                cell = self.source[name][[mode_row]]
+            cells[name] = nw.maybe_reset_index(cell)
+        return nw.from_dict(cells)
+
+    @cached_property
+    def _computed(self) -> NDArray[np.bool_]:
+        """In which columns the statistic is a number of its own, (d,).
+
+        The mode is always a value that the column holds.
+        """
+        numeric = np.array([dtype.is_numeric() for dtype in self.source.schema.values()])
+        if STATISTICS[self.name] is mode:
+            return np.zeros_like(numeric)
+        return numeric
+
+    def _mode_rows(self) -> NDArray[np.int64]:
+        """Return, for each column, a row that holds its most frequent value, (d,).
+
+        A player's columns are taken together, without those whose statistic is computed.
+        """
+        names = self.source.columns
+        codes = np.zeros(self.source.shape, np.int64)
+        for place in np.flatnonzero(~self._computed):
+            codes[:, place] = codes_of(self.source[names[place]])
+        return np.asarray((codes == mode(codes, self.owner)).argmax(axis=0))
+
+    def _numbers(self) -> dict[str, Any]:
+        """Return the statistic of each column of numbers, by the column's name."""
+        if not self._computed.any():
+            return {}
+        columns = [self.source[name] for name in compress(self.source.columns, self._computed)]
+        table = np.stack([self._present_numbers(column) for column in columns]).T
+
+        # players without a column of numbers are left out, and the others numbered anew
+        _, owner = np.unique(self.owner[self._computed], return_inverse=True)
+        row = STATISTICS[self.name](table, owner)
+        return {
+            column.name: _with_digits_of(column, float(number), self.name)
+            for column, number in zip(columns, row, strict=True)
+        }
+
+    def _present_numbers(self, column: Column) -> NDArray[np.float64]:
+        """Return a column of numbers in double precision, or raise where all are missing."""
+        numbers = numbers_of(column)
+        if np.isnan(numbers).all():
+            raise InputError(
+                f"{self.argument}: all values of column {column.name!r} are missing, so it has no "
+                f"{self.name}"
+            )
+        return numbers
+
+
+def _with_digits_of(column: Column, number: float, statistic: str) -> Any:
+    """Return a column's statistic in the type that has the column's digits.
+
+    That of integers that doubles cannot hold is an integer, and that of decimals is a decimal.
+    """
+    if holds_ids(column):
+        present = [value for value in values_of(column) if value is not None]
+        return statistic_of_ids(statistic, present)
+    if isinstance(column.dtype, nw.Decimal):
+        exponents = [v.as_tuple().exponent for v in values_of(column) if v is not None]
+        return round(Decimal(number), -min(exponents))
+    return number
+
+
+def holds_ids(column: Column) -> bool:
+    """Return whether a column holds integers that doubles cannot hold."""
+    return column.dtype.is_integer() and are_ids(column.min(), column.max())

@@ -1,0 +1,169 @@
+"""The types in which a frame and its background are mixed: in every column one, for both.
+
+The rows keep the types that the user gave them, and the background takes those types on. Only
+where that is not possible do the rows change, and never so that the model would notice:
+
+    rows           background          mixed as
+    float32        float64             float32, whose precision is enough
+    int8           int64, 7            int8
+    int8           int64, 300          int64
+    categories     text                categories: categories.py
+    int64          float64, 0.5        float64, or int64: integers.py has the rule
+    text           int64               refused
+"""
+
+from dataclasses import dataclass
+
+import narwhals.stable.v2 as nw
+
+from shearshap.adapters import AdaptedModel
+from shearshap.errors import InputError
+from shearshap.inputs.categories import with_categories
+from shearshap.inputs.columns import Column, ColumnPair, Frame, converted, native_type
+from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
+from shearshap.inputs.frame_background import FrameBackground
+from shearshap.inputs.frame_statistics import holds_ids
+from shearshap.inputs.integers import MODEL_TELLS, Rounding, not_whole_error, warn_of_rounding
+from shearshap.inputs.native_frames import FrameLayout, as_frame
+
+
+@dataclass(frozen=True, eq=False)
+class CommonFrames:
+    """Rows and background in columns of the same types."""
+
+    rows: Frame  #: (r, d)
+    background: Frame  #: (b, d)
+    evaluations: int = 0  #: of the model, that it took to find the types
+
+
+@dataclass(frozen=True, eq=False)
+class FramePair:
+    """A frame and its background, which are to be mixed."""
+
+    rows: Frame  #: (r, d)
+    background: FrameBackground
+    model: AdaptedModel
+    layout: FrameLayout
+
+    def in_common_types(self) -> CommonFrames:
+        """Return rows and background in columns of the same types: the rows', where possible."""
+        pairs = {}
+        undecided = []
+        for name in self.rows.columns:
+            pair = self._in_one_type(name)
+            if pair is None:
+                undecided.append(name)
+            else:
+                pairs[name] = pair
+
+        evaluations = 0
+        if undecided:
+            trial = self._trial(undecided)
+            evaluations = trial.evaluations
+            pairs |= self._floats(undecided) if trial.harmless else self._rounded(undecided)
+
+        rows = {name: pairs[name][0] for name in self.rows.columns}
+        background = {name: pairs[name][1] for name in self.rows.columns}
+        return CommonFrames(_without_index(rows), _without_index(background), evaluations)
+
+    def _in_one_type(self, name: str) -> ColumnPair | None:
+        """Return a column of the rows and of the background in one type.
+
+        None where the rows hold integers and the background other numbers: a rule for all such
+        columns together says which type is theirs.
+        """
+        rows = self.rows[name]
+        background = self.background.rows[name]
+        if isinstance(rows.dtype, nw.Categorical | nw.Enum):
+            pair = with_categories(rows, background, self.background.given.argument)
+            if pair is not None:
+                return pair
+
+        fitted = _in_type_of_rows(background, rows)
+        if fitted is not None:
+            return rows, fitted
+        if _are_integers_beside_others(rows, background):
+            return None
+        widened = converted(rows, background)
+        if widened is not None:
+            return widened, background
+        raise self._mismatch(name)
+
+    def _mismatch(self, name: str) -> InputError:
+        """Return the error for columns that have no type in common."""
+        argument = self.background.given.argument
+        sides = [("rows", self.rows[name]), (argument, self.background.source[name])]
+        if as_frame(self.background.given.rows, argument) is None:
+            sides.reverse()  # the background has no types of its own, so the cells are at fault
+        (first, column), (second, other) = sides
+        return InputError(
+            f"{first}: column {name!r} is {column.dtype}, and {other.dtype} in the {second}; give "
+            "both the same type"
+        )
+
+    # Integers beside other numbers
+
+    def _trial(self, names: list[str]) -> FloatTrial:
+        """Call the model with a few rows as they are, and with columns of integers as floats."""
+        if any(holds_ids(self.rows[name]) for name in names):
+            return FloatTrial(harmless=False, evaluations=0)  # floats would change the ids
+
+        source = self.background.source
+        alike = all(native_type(source[name]) == native_type(self.rows[name]) for name in names)
+        # of the background where possible: a row's answer must not depend on its neighbours
+        first = (source if alike else self.rows)[:TRIED_ROWS]
+        floats = first.with_columns(*(nw.col(name).cast(nw.Float64()) for name in names))
+        as_they_are = self.layout.native(first)
+        as_floats = self.layout.native(floats)
+        return try_floats(self.model, as_they_are, as_floats, len(first))
+
+    def _floats(self, names: list[str]) -> dict[str, ColumnPair]:
+        """Return columns of rows and background as floats."""
+        number = nw.Float64()
+        background = self.background.rows
+        return {n: (self.rows[n].cast(number), background[n].cast(number)) for n in names}
+
+    def _rounded(self, names: list[str]) -> dict[str, ColumnPair]:
+        """Return columns as integers, a statistic rounded to them; raise for any other background.
+
+        Warn of the columns whose statistic was rounded.
+        """
+        given = self.background.given
+        if given.statistic is None:
+            raise not_whole_error(given, names)
+        numbers = {name: float(self.background.rows[name][0]) for name in names}
+        roundings = [
+            Rounding(name, number, round(number))
+            for name, number in numbers.items()
+            if not holds_ids(self.rows[name])  # the mean of ids means nothing
+        ]
+        warn_of_rounding(given, roundings, MODEL_TELLS)
+        return {n: (self.rows[n], self._as_integer(n, round(numbers[n]))) for n in names}
+
+    def _as_integer(self, name: str, integer: int) -> Column:
+        """Return an integer as a column of one cell, in the type of the rows' column."""
+        cell = nw.new_series(name, [integer], backend=self.rows.implementation)
+        column = converted(cell, self.rows[name])
+        if column is None:
+            raise self._mismatch(name)
+        return column
+
+
+def _in_type_of_rows(background: Column, rows: Column) -> Column | None:
+    """Return a background's column in the type of the rows; None where it does not fit."""
+    are_floats = rows.dtype.is_float() and background.dtype.is_float()
+    # the rows' precision is enough for the background
+    return converted(background, rows, exactly=not are_floats)
+
+
+def _are_integers_beside_others(rows: Column, background: Column) -> bool:
+    """Return whether rows hold integers, or truth values, and the background other numbers."""
+    if rows.dtype == nw.Boolean():
+        return background.dtype.is_numeric()
+    is_other_number = background.dtype.is_numeric() and not background.dtype.is_integer()
+    return rows.dtype.is_integer() and is_other_number
+
+
+def _without_index(columns: dict[str, Column]) -> Frame:
+    """Return columns as a frame, without the index that pandas would give it."""
+    return nw.from_dict({name: nw.maybe_reset_index(column) for name, column in columns.items()})
