@@ -1109,7 +1109,7 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
             ["good"],
             "groups: for texts, wanted 'tokens' or 'words'",
         ),
-        ({}, [], "rows: wanted a list of texts, got list"),
+        ({}, [], "rows: wanted a list of texts, got none"),
         ({}, [""], "rows: text 0 has no tokens: ''"),
         (
             {"background": "[BLANK]"},
@@ -1353,3 +1353,156 @@ def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
     np.testing.assert_allclose(labelled.values, named.values, atol=1e-6)
     with pytest.raises(InputError, match="index: wanted 2 labels, one for each row, got 1"):
         Explainer(classifier)(texts, index=["a"])
+
+
+@pytest.mark.parametrize("method", ["auto", "shear"])
+def test_an_error_leads_to_the_text_it_came_of(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    model, _ = classifier
+    own = type(model).forward
+
+    def forward(self: Any, input_ids: Any = None, **rest: Any) -> Any:
+        if input_ids is not None:
+            is_great = (input_ids == 12).any(dim=1)
+            is_masked = (input_ids == 4).any(dim=1)
+            if bool((is_great & is_masked).any()):
+                raise RuntimeError("great alone")
+        return own(self, input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    texts = ["the film", "not bad", "good", "the great film"]
+    labels = ["a", "b", "c", "d"]
+    with pytest.raises(ModelError, match=r"\(first on row 3 with [12] of 3 players") as caught:
+        Explainer(classifier, method=method)(texts, budget=16, index=labels)
+    error = caught.value
+    assert error.row == 3
+    assert error.finished.index.tolist() == ["a", "b", "c"]
+    words = np.array(["the", "great", "film"])
+    present = ", ".join(words[error.coalition])
+    absent = ", ".join(words[~error.coalition])
+    assert "great" in present
+    notes = "".join(error.__notes__)
+    assert "Row 3 has the label 'd'." in notes
+    assert f"Players present: {present}; absent: {absent}." in notes
+
+
+def test_the_first_text_alone_tells_whether_the_model_agrees(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier)(["the film", "not bad", "good"])
+    assert answer.check_evaluations == 1
+    blocks = list(Explainer(classifier).stream(["the film", "not bad", "good"]))
+    assert [block.check_evaluations for block in blocks] == [1, 0, 0]
+
+
+def test_targets_of_a_chain_are_named_in_their_own_order() -> None:
+    """A chain keeps the classes in the order in which it predicts the targets."""
+    from sklearn.multioutput import ClassifierChain
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))
+    targets = np.stack([rows[:, 0] > 0, np.where(rows[:, 1] > 0, 3, 2)], axis=1).astype(int)
+    chain = ClassifierChain(LogisticRegression(), order=[1, 0]).fit(rows, targets)
+    pipeline = make_pipeline(StandardScaler(), chain).fit(rows, targets)
+    for model in (chain, pipeline):
+        answer = Explainer(model, rows.mean(axis=0))(rows[:2])
+        assert answer.output_names == ["target 0: 1", "target 1: 3"]
+        np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[:2]), atol=1e-9)
+
+
+def test_labels_are_warned_of_once() -> None:
+    import warnings
+
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    model = LogisticRegression().fit(rows, rows[:, 0] > 0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Explainer(model.predict, rows.mean(axis=0), returns="probability")(rows[:2])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_method_of_a_module_takes_tensors() -> None:
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def predict(self, rows: torch.Tensor) -> torch.Tensor:
+            return self.layer(rows).softmax(dim=1)  # type: ignore[no-any-return]
+
+    network = Network()
+    rows = torch.randn(2, 3)
+    answer = Explainer(network.predict, torch.zeros(3))(rows)
+    wanted = network.predict(rows).detach().numpy()
+    np.testing.assert_allclose(answer.predictions, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+def test_dates_are_no_numbers(kind: str) -> None:
+    def model(rows: Floats) -> Any:
+        return rows[:, 0].astype(kind)
+
+    with pytest.raises(ModelError, match="the model returned dates or times"):
+        Explainer(model, np.zeros(2))(np.ones((1, 2)))
+
+
+def test_a_frame_of_texts_is_not_read_as_the_names_of_its_columns(
+    classifier: tuple[Any, Any],
+) -> None:
+    frame = pd.DataFrame({"good": ["not bad"]})
+    for rows in (frame, pl.from_pandas(frame)):
+        with pytest.raises(InputError, match="got a DataFrame; pass its column of texts"):
+            Explainer(classifier)(rows)
+    with pytest.raises(InputError, match="rows: wanted a list of texts, got none"):
+        Explainer(classifier)([])
+
+
+def test_a_text_model_for_regression_has_no_probabilities(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = classifier
+    monkeypatch.setattr(model.config, "problem_type", "regression")
+    wanted = [logits(classifier, [2, 8, 3])]
+    np.testing.assert_allclose(Explainer(classifier)(["good"]).predictions, wanted, atol=1e-6)
+    with pytest.raises(InputError, match="nothing says whether the model returns probabilities"):
+        Explainer(classifier, scale="probability")(["good"])
+    stated = Explainer(classifier, scale="probability", returns="margin")(["good"])
+    np.testing.assert_allclose(stated.predictions.sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_model_without_classes_predicts_numbers() -> None:
+    """An object of an unknown library may have the attribute all the same."""
+
+    class Model:
+        classes_ = None
+
+        def predict(self, rows: Floats) -> Floats:
+            return 2 * rows[:, 0]
+
+    answer = Explainer(Model(), np.zeros(2))(np.array([[3.0, 1.0]]))
+    np.testing.assert_allclose(answer.values, [[6, 0]], atol=1e-12)
+
+
+def test_probabilities_may_be_rounded_beyond_1() -> None:
+    """As the mean of an ensemble's in single precision may be."""
+
+    class Ensemble(nn.Module):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            sure = torch.ones(len(rows)) + 2e-7
+            return torch.stack((sure, 1 - sure), dim=1) + 0 * rows[:, :1]
+
+    assert float(Ensemble()(torch.ones(1, 2)).max()) > 1
+    options: dict[str, Any] = {"scale": "log-odds", "returns": "probability"}
+    answer = Explainer(Ensemble(), torch.zeros(2), **options)(torch.ones(1, 2))
+    np.testing.assert_allclose(answer.predictions, [[16.1, -16.1]], atol=0.1)
+
+
+def test_log_odds_of_probabilities_are_differentiated_without_warnings() -> None:
+    network = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
+    rows = torch.randn(3, 4)
+    answer = Explainer(network, torch.zeros(4), method="shear", scale="log-odds")(rows, budget=60)
+    assert answer.derivative_passes > 0
+    wanted = network(rows).logit().detach().numpy()
+    np.testing.assert_allclose(answer.predictions, wanted, atol=1e-4)

@@ -78,6 +78,9 @@ class Game(GameInfo, Protocol):
     def take(self, rows: slice | Tensor) -> "Game":
         """Return the game of some of the rows, with nothing spent yet."""
 
+    def place(self, row: int) -> int:
+        """Return a row's number in the whole, of which the game may be a part."""
+
     def ends(self) -> Ends:
         """Ask for the empty and the full coalition, which also tells the number of outputs."""
 
@@ -149,6 +152,10 @@ class ModelGame:
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
         return row if self.places is None else int(self.places[row])
+
+    def position(self, place: int) -> int:
+        """Return which of the game's rows has a number in the whole."""
+        return place if self.places is None else self.places.tolist().index(place)
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
@@ -343,6 +350,10 @@ class FunctionGame:
     def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
         return replace(self, usage=Usage())
+
+    def place(self, row: int) -> int:
+        """Return the row itself: there is one."""
+        return row
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (1, c, p) of bool to values (1, c, k)."""

@@ -26,7 +26,12 @@ from shearshap.adapters.outputs import (
     checked_output,
     checked_scale,
 )
-from shearshap.adapters.scores import PREDICTIONS, as_function, method_of_estimator
+from shearshap.adapters.scores import (
+    PREDICTIONS,
+    as_function,
+    method_of_estimator,
+    warn_of_labels,
+)
 from shearshap.errors import InputError, ShearError
 
 #: The adapter, as module.function, for every library whose models are recognised by their class.
@@ -126,6 +131,7 @@ def adapted_model(
         adapted = _adapted(model, scale)
     else:
         adapted = _adapted_as_stated(model, scale, returns)
+    warn_of_labels(model)
     return _with_labels(adapted, scale, multilabel)
 
 

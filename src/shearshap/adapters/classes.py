@@ -51,7 +51,7 @@ def output_names(model: Any) -> tuple[str, ...]:
     if classes is None:
         return _component_names(model)
     if _are_targets(classes):
-        return _target_names(classes, first=_stacks(model))
+        return _target_names(_in_order_of_targets(classes, model), first=_stacks(model))
     if is_multilabel(model):
         return tuple(f"label {name}" for name in classes)
     return class_names(model)
@@ -84,6 +84,15 @@ def is_multilabel(model: Any) -> bool:
 def _are_targets(classes: Any) -> bool:
     """Return whether there is one array of classes for each of several targets."""
     return isinstance(classes, list) and any(getattr(part, "shape", ()) for part in classes)
+
+
+def _in_order_of_targets(classes: Sequence[Any], model: Any) -> Sequence[Any]:
+    """Return the classes of each target; a chain has them in the order in which it predicts."""
+    order = getattr(innermost(model), "order_", None)
+    if order is None or sorted(order) != list(range(len(classes))):
+        return classes
+    own = dict(zip(order, classes, strict=True))
+    return [own[target] for target in range(len(classes))]
 
 
 def _target_names(targets: Sequence[Any], *, first: bool) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ LEAST_SEEN = 16
 """Rows of outputs from which on a range within [0, 1] is no accident."""
 
 _ROUNDING = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
+_SMALLEST_ROUNDING = 1e-6  #: how far outside [0, 1] a sum of rounded probabilities may lie
 _USUAL_ROUNDING = 1e-3  #: how far from 1 the sum of a row's probabilities may be
 
 HOW_TO_STATE = "returns='probability' if they are, or returns='margin' if they are not"
@@ -54,10 +55,11 @@ class SeenOutputs:
         self.high = torch.maximum(self.high, high)
 
     def within_unit(self) -> bool:
-        """Return whether all that was seen lies in [0, 1]."""
+        """Return whether all that was seen lies in [0, 1], but for rounding."""
         if self.low is None or self.high is None or self.settled:
             return False
-        return bool(self.low >= 0) and bool(self.high <= 1)
+        rounding = _ROUNDING.get(self.low.dtype, _SMALLEST_ROUNDING)
+        return bool(self.low >= -rounding) and bool(self.high <= 1 + rounding)
 
     def range(self) -> str:
         """Return the range in words."""

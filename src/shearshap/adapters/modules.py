@@ -81,6 +81,8 @@ def _form(network: nn.Module) -> tuple[Form | None, Certainty]:
     last = ending(network)
     if last is not None:
         return _FORMS[last], "known"
+    if _problem_type(network) == "regression":
+        return None, "known"
     return "margin", "known" if _returns_logits(network) else "assumed"
 
 
@@ -94,11 +96,17 @@ def _independent(network: nn.Module) -> bool | None:
     """Return whether each output is a label of its own; None where the module does not say."""
     if ending(network) in ("softmax", "log_softmax"):
         return False
-    config = getattr(network, "config", None)
-    problem = getattr(config, "problem_type", None)
+    problem = _problem_type(network)
     if problem == "multi_label_classification":
         return True
     return False if problem == "single_label_classification" else None
+
+
+def _problem_type(network: nn.Module) -> str | None:
+    """Return what a Hugging Face model says that it was trained for; None where it does not."""
+    config = getattr(network, "config", None)
+    problem = getattr(config, "problem_type", None)
+    return problem if isinstance(problem, str) else None
 
 
 def _differentiable(network: nn.Module) -> bool:

@@ -268,9 +268,14 @@ def _plain(part: Any) -> Any:
 
 
 def _check_kind(table: NDArray[Any]) -> None:
-    """Raise where an answer is an array of words, or of complex numbers."""
+    """Raise where an answer is an array of words, dates or complex numbers."""
     if table.dtype.kind == "c":
         raise _complex()
+    if table.dtype.kind in "mM":
+        raise ModelError(
+            "the model returned dates or times; pass output= a function that makes numbers of "
+            "them, such as their distance in days from a date"
+        )
     if table.dtype.kind not in "OUST" or table.ndim == 0:
         return
     first = next(iter(table.ravel()), None)
@@ -331,8 +336,8 @@ def _log_odds_of_margins(margins: Tensor) -> Tensor:
 
 
 def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
-    lowest = float(probabilities.min())
-    highest = float(probabilities.max())
+    lowest = float(probabilities.detach().min())
+    highest = float(probabilities.detach().max())
     if lowest < -_ROUNDING or highest > 1 + _ROUNDING:
         raise ModelError(
             f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from shearshap.adapters.classes import kind_of, side_by_side
 from shearshap.errors import InputError, ShearWarning, level_of_caller
@@ -25,8 +26,8 @@ def refuse_labels(model: Any) -> None:
             f"model: {name} predicts the labels of clusters, which are not numbers; try "
             f"{_instead_of_clusters(model)} to explain the labels as if they were numbers"
         )
-    is_unknown = kind is None
-    if kind == "classifier" or (is_unknown and hasattr(model, "classes_")):
+    has_classes = getattr(model, "classes_", None) is not None
+    if kind == "classifier" or (kind is None and has_classes):
         raise InputError(
             f"model: {name} predicts labels, which are not numbers, and has neither "
             f"predict_proba nor decision_function; try {_instead_of_classes(model)}"
@@ -67,25 +68,29 @@ def method_of_estimator(function: Any) -> Any:
     """Return the estimator whose bound method a function is; None if it is none."""
     owner = getattr(function, "__self__", None)
     is_method = getattr(function, "__name__", None) in (*PREDICTIONS, "transform")
-    return owner if is_method and not isinstance(owner, type) else None
+    is_estimator = not isinstance(owner, type | nn.Module)  # a module's methods take tensors
+    return owner if is_method and is_estimator else None
 
 
 def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose probabilities numpy takes for one array, and warn of labels."""
-    owner = method_of_estimator(function)
-    if owner is None:
-        return function
-    name = function.__name__
-    if name == "predict" and kind_of(owner) in _LABELLERS:
-        warnings.warn(
-            f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
-            f"order and distances mean nothing. They are explained as asked; {_better(owner)}",
-            ShearWarning,
-            stacklevel=level_of_caller(),
-        )
-    if name != "predict_proba":
+    """Return a function whose probabilities numpy takes for one array."""
+    is_method = method_of_estimator(function) is not None
+    if not is_method or function.__name__ != "predict_proba":
         return function
     return lambda *rows: side_by_side(function(*rows))
+
+
+def warn_of_labels(function: Any) -> None:
+    """Warn if a function is the `predict` of an estimator that predicts labels."""
+    owner = method_of_estimator(function)
+    if owner is None or function.__name__ != "predict" or kind_of(owner) not in _LABELLERS:
+        return
+    warnings.warn(
+        f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
+        f"order and distances mean nothing. They are explained as asked; {_better(owner)}",
+        ShearWarning,
+        stacklevel=level_of_caller(),
+    )
 
 
 def _better(owner: Any) -> str:

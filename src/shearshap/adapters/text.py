@@ -274,10 +274,16 @@ def _piece(text: str, spans: Any) -> str:
 def _checked_texts(rows: Any) -> list[str]:
     if isinstance(rows, str):
         raise InputError("rows: wanted a list of texts, got one text; pass [text]")
+    if hasattr(rows, "columns"):  # of a frame, which would be read as the names of its columns
+        raise InputError(
+            f"rows: wanted a list of texts, got a {type(rows).__name__}; pass its column of texts"
+        )
     is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping)
-    texts = list(rows) if is_list else []
-    if not texts:
+    if not is_list:
         raise InputError(f"rows: wanted a list of texts, got {type(rows).__name__}")
+    texts = list(rows)
+    if not texts:
+        raise InputError("rows: wanted a list of texts, got none")
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"rows: wanted a list of texts, got {type(text).__name__}")

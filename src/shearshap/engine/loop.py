@@ -279,7 +279,8 @@ class _Block:
         """
         if error.row is None:
             return
-        before = group.take(group.rows < error.row - self.first_row)
+        places = [self.game.place(int(row)) for row in group.rows]
+        before = group.take(torch.tensor(places) < error.row)
         if len(before.rows):
             with suppress(ModelError):  # the model may fail on all that it is asked by now
                 self._look_at_group(before, look)

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -41,14 +42,14 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
             named = named_game(task, lease, bar.update)
             settled = run.on(named.game)
             bar.total = named.game.rows * settled.most_evaluations(named.game)
-            yield from _labelled_blocks(named, explained_blocks(named.game, settled, clock))
+            yield from labelled_blocks(named, explained_blocks(named.game, settled, clock))
             bar.total = bar.n  # rows may have needed less
     except BaseException:
         lease.give_back()  # an interrupt may have come while the model was being given back
         raise
 
 
-def _labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
+def labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
     """Yield blocks with names and data; doubts of the first, and errors, are the user's to see."""
     first = True
     try:
@@ -102,11 +103,12 @@ class NamedGame:
         """Add to a model's error, for its traceback, the row's label and the players present."""
         if error.row is None:
             return
+        label = self.inputs.index[self.game.position(error.row)]
         names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
         present = [name for name, there in zip(names, error.coalition, strict=True) if there]
         absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
         error.add_note(
-            f"Row {error.row} has the label {self.inputs.index[error.row]!r}.\n"
+            f"Row {error.row} has the label {_shown(label)}.\n"
             f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
             "error.inputs is what the model was called with, error.coalition which players are "
             "present."
@@ -202,6 +204,11 @@ def _finite(predict: Predictor, inputs: Inputs) -> bool:
         return True  # checked when the rows were read
     parts = (inputs.rows, inputs.background)
     return all(bool(torch.isfinite(part).all()) for part in parts)
+
+
+def _shown(label: Any) -> str:
+    """Return a row's label as people write it: texts in quotes, numbers and dates without."""
+    return repr(str(label)) if isinstance(label, str) else str(label)
 
 
 def _listed(names: list[str]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from shearshap.adapters import Lease
 from shearshap.adapters.text import (
@@ -18,11 +19,12 @@ from shearshap.adapters.text import (
     text_classifier,
 )
 from shearshap.engine.clock import Clock
+from shearshap.engine.loop import explained_blocks
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run
 from shearshap.explanation import Explanation
 from shearshap.inputs.index import row_labels
-from shearshap.solvers import sampling
+from shearshap.solvers.sampling import NamedGame, labelled_blocks, open_game
 from shearshap.solvers.task import Task
 
 
@@ -57,8 +59,10 @@ def _explained(
     try:
         with progress_bar(progress, total=len(texts), unit=" texts") as bar, lease:
             for number, text in enumerate(texts):
-                own = _text_task(task, classifier, text, absent)
-                (explanation,) = sampling.solve(own, replace(run, deadline=None), progress=False)
+                with open_game(_text_task(task, classifier, text, absent), _unseen) as game:
+                    named = _named_text(game, text, number, index[[number]])
+                    blocks = explained_blocks(named.game, replace(run, deadline=None))
+                    (explanation,) = labelled_blocks(named, blocks)
                 bar.update()
                 names = list(text.names) if len(texts) == 1 else _places(text, kind)
                 explanation = replace(
@@ -66,7 +70,6 @@ def _explained(
                     feature_names=names,
                     data=None,
                     display_data=np.array([text.names], dtype=object),
-                    index=index[[number]],
                     index_name=index_name,
                 )
                 done = number + 1
@@ -103,6 +106,19 @@ def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) 
         device=None,
         index=None,
     )
+
+
+def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) -> NamedGame:
+    """Return the game of one text with its number among the texts, its label and its words."""
+    game = replace(named.game, places=torch.tensor([number]))
+    if number > 0:  # the first text tells whether the model answers as it should
+        game = replace(game, untouched=None)
+    inputs = replace(named.inputs, index=label)
+    return replace(named, game=game, inputs=inputs, feature_names=text.names)
+
+
+def _unseen(_evaluations: int) -> None:
+    """Take no notice of evaluations: progress is counted in texts."""
 
 
 def _places(text: Text, kind: Kind) -> list[str]:
