@@ -3,10 +3,10 @@
     rows         background          the model takes     mixed as
     float64      any                 float32             float32
     float64      any                 any type            float64
-    uint8        7                   any type            uint8
-    uint8        300                 any type            int16, a wider type of integers
-    int64        0.5                 any type            float64, or int64: integers.py has the rule
-    indices      7                   float32             int64
+    uint8        int64, 7            any type            uint8
+    uint8        int64, 300          any type            int64, a wider type of integers
+    int64        float64, 0.5        any type            float64, or int64: integers.py has the rule
+    indices      int64, 7            float32             int64
 
 Indices, such as those of an embedding's rows, are what a tensor of integers holds.
 """

@@ -41,14 +41,7 @@ def encode_array(
     pair = ArrayPair(table, background, players.columns, model, decode)
     common = pair.common_type(are_indices=_are_indices(rows))
     mixed = _placed(table.flatten(1), model, common.dtype, given.argument)
-
-    def untouched(count: int) -> Any:
-        if model.takes_tensors:
-            return mixed[:count].reshape(-1, *shape).clone()
-        if isinstance(rows, Tensor):
-            return decode(table[:count].clone())
-        return np.array(np.asarray(rows)[:count])
-
+    unmixed = mixed.reshape(-1, *shape) if model.takes_tensors else rows
     return Inputs(
         rows=mixed,
         background=_placed(common.background, model, common.dtype, given.argument),
@@ -58,7 +51,7 @@ def encode_array(
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
-        untouched=untouched,
+        untouched=lambda count: _first_rows(unmixed, count, decode),
         evaluations=common.evaluations,
     )
 
@@ -77,6 +70,13 @@ def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str
     placed = usable.to(model.device, dtype)
     check_range(placed, argument)
     return placed
+
+
+def _first_rows(rows: Any, count: int, decode: Callable[[Tensor], Any]) -> Any:
+    """Return a copy of the first rows as the model takes them: an array just as it was passed."""
+    if isinstance(rows, Tensor):
+        return decode(rows[:count].detach().clone())
+    return np.array(np.asarray(rows)[:count])
 
 
 # How a tensor reaches the model

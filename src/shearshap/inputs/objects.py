@@ -9,6 +9,7 @@ They are mixed like the cells of a frame, by the row of a pool that they stand i
 Row 1 without its first number is (2, 1), which is decoded as (0, True). Text is refused.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,7 @@ def encode_objects(
     objects = np.asarray(rows)
     count = len(objects)
     pool = np.concatenate([objects.reshape(count, -1), _background_objects(background, objects)])
-    width = pool.shape[1]
-    cells = row_numbers(len(pool), (width,))
-
-    def decode(mixed: Tensor) -> Objects:
-        taken = pool[mixed.reshape(-1, width).numpy(), np.arange(width)]
-        return np.asarray(taken).reshape(-1, *shape)
-
+    cells = row_numbers(len(pool), pool.shape[1:])
     flat = numbers.flatten(1)
     return Inputs(
         rows=cells[:count],
@@ -63,11 +58,26 @@ def encode_objects(
         shape=shape,
         owner=players.owner,
         names=players.names,
-        decode=decode,
+        decode=ObjectPool(pool, shape).decode,
         display=NumberDisplay(flat, flat, players.owner, players.columns),
         index=np.arange(count),
         untouched=lambda wanted: objects[:wanted].copy(),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPool:
+    """The rows whose cells are mixed."""
+
+    objects: Objects  #: (n, d)
+    shape: tuple[int, ...]  #: of one row, as the model takes it
+
+    def decode(self, cells: Tensor) -> Objects:
+        """Return the objects (m, *shape) whose cells are taken from the pool's rows."""
+        width = self.objects.shape[1]
+        rows = cells.reshape(-1, width).numpy()
+        taken = self.objects[rows, np.arange(width)]
+        return np.asarray(taken).reshape(-1, *self.shape)
 
 
 def _background_objects(background: ArrayBackground, explained: Objects) -> Objects:

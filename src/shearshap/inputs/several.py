@@ -43,11 +43,7 @@ EXACT_IN_SINGLE = 1 << 24
 
 
 def encode_several(
-    rows: tuple[Any, ...],
-    background: Any,
-    grouping: Grouping,
-    model: AdaptedModel,
-    argument: str,
+    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel, argument: str
 ) -> Inputs:
     """Encode a tuple of arrays (r, *shape), one for each of the model's inputs."""
     tables = _tables(rows, model)
