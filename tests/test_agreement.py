@@ -177,3 +177,27 @@ def test_the_check_comes_before_the_budget_is_spent() -> None:
         with pytest.raises(ShearWarning):
             Explainer(model, ZEROS, method="leverage")(ROWS, budget=64)
     assert model.asked == 2 * 7 + 3 * 4
+
+
+def test_a_large_output_does_not_hide_another_that_changes() -> None:
+    whole = np.arange(12).reshape(4, 3)
+
+    def price_and_chance(rows: Floats) -> Floats:
+        is_whole = rows.dtype.kind == "i"
+        chance = 0.2 + 0.5 * (is_whole & (rows[:, 0] >= 6))  # the rows tried do not show it
+        return np.stack([rows.sum(axis=1) * 1e6, chance], axis=1)
+
+    with pytest.warns(ShearWarning, match="0.7 and 0.2 for row 2.*int64 becomes float64"):
+        Explainer(price_and_chance, ("mean", whole))(whole, budget=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_is_no_difference_where_a_row_is_its_own_background(dtype: torch.dtype) -> None:
+    row = torch.linspace(-1, 1, 6, dtype=dtype)[None]
+    for seed in range(8):
+        torch.manual_seed(seed)
+        layers = [nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)]
+        network = nn.Sequential(*layers).to(dtype)
+        with torch.no_grad():
+            layers[-1].bias -= network(row)[0]  # so that the prediction is rounding alone
+        assert Explainer(network, row)(row, budget=64).notes == ()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import (
+    METHODS,
     BudgetError,
     Explainer,
     InputError,
@@ -612,6 +613,15 @@ def test_exact_without_a_budget_says_how_many_it_would_take() -> None:
     several = Explainer(lambda x: x.sum(axis=1), np.zeros((40, 12)), method="exact")
     with pytest.raises(BudgetError, match="163,840 evaluations a row"):
         several(rows[:, :12])
+
+
+@pytest.mark.parametrize("players", [1, 2, 3, 5])
+@pytest.mark.parametrize("method", METHODS)
+def test_without_a_budget_every_method_gets_what_it_needs(method: str, players: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(2, players))
+    background = np.zeros((2, players))
+    answer = Explainer(lambda x: x.sum(axis=1), background, method=method)(rows)
+    np.testing.assert_allclose(answer.values, rows, atol=1e-9)
 
 
 def test_functions_take_the_default_budget_too() -> None:

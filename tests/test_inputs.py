@@ -292,6 +292,19 @@ def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: A
     np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
 
 
+def test_nested_lists_may_be_a_mask_without_channels() -> None:
+    images = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=SEGMENTS.tolist())
+    expected = [images[0][:, number == SEGMENTS].sum() for number in (1, 3, 7)]
+    np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
+
+    # of one channel, lists that hold every column once are lists of columns
+    rows_of_pixels = np.arange(20).reshape(4, 5).tolist()
+    of_lists = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=rows_of_pixels)
+    grey = images[:, :1]
+    np.testing.assert_allclose(of_lists(grey, budget=16).values, grey.sum(axis=(1, 3)))
+
+
 def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
     with pytest.raises(InputError, match=r"does not tell which axis of \(3, 3, 3\) is that of the"):
         explain(
@@ -330,6 +343,8 @@ def test_masks_of_several_inputs_without_channels() -> None:
         ({"p": [0, 2], "q": [1], "r": [3]}, list("xyz"), ["x", "y", "z"]),
         ([["b"], ["a"], ["d"], ["c"]], list("abcd"), ["b", "a", "d", "c"]),
         ([[1], [0], [3], [2]], list("wxyz"), ["w", "x", "y", "z"]),
+        (None, range(4), ["0", "1", "2", "3"]),
+        ([[0, 2], [1], [3]], range(4), ["0 + 2", "1", "3"]),
     ],
 )
 def test_names_of_an_arrays_columns_or_of_players(groups: Any, names: Any, expected: Any) -> None:

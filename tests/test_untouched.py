@@ -655,3 +655,12 @@ def test_a_random_model_is_not_taken_for_one_that_tells_integers_from_floats() -
     with pytest.warns(ShearWarning, match="two identical calls differently") as caught:
         Explainer(noisy, ("mean", rows))(rows)
     assert len(caught) == 1
+
+
+def test_a_large_output_does_not_hide_one_that_tells_integers_from_floats() -> None:
+    def price_and_chance(rows: Any) -> Floats:
+        chance = np.full(len(rows), 0.7 if rows.dtype.kind == "i" else 0.2)
+        return np.stack([rows.sum(axis=1) * 1e6, chance], axis=1)
+
+    with pytest.raises(InputError, match="the model answers differently where the rows are made"):
+        Explainer(price_and_chance, TABLE + 0.5)(TABLE)

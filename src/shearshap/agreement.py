@@ -34,7 +34,7 @@ PART_OF_EFFECT = 1e-3
 """A difference below this part of what is explained, prediction - base value, does not count."""
 
 ROUNDING_ERRORS = 1_000
-"""A difference below this many rounding errors of the largest output does not count either.
+"""A difference below this many rounding errors of an output's largest value does not count either.
 
 What a model sums up may be much larger than its outputs. In half precision it is `MOST_ROUNDING` of
 the output instead, and on accelerators, which may compute in fewer digits than they store (TF32),
@@ -43,6 +43,9 @@ at least `LEAST_ROUNDING_ON_ACCELERATORS`.
 
 MOST_ROUNDING = 0.05
 LEAST_ROUNDING_ON_ACCELERATORS = 0.01
+
+LARGEST_TERM = 1.0
+"""The size of what a network sums up even where all its outputs are 0, as weights usually are."""
 
 
 def disagreement(game: "ModelGame", ends: Tensor) -> str | None:
@@ -87,31 +90,44 @@ class _Tolerance:
         values = ends.sigmoid() if log_odds else ends
 
         effect = (values[:, FULL] - values[:, EMPTY]).abs().amax(dim=0)
-        size = values.abs().amax()
-        return cls(PART_OF_EFFECT * effect + _rounding(game.predict) * size, log_odds)
+        # of each output by itself: one in millions must not hide what is wrong with a probability
+        size = values.abs().amax(dim=(0, 1))
+        rounding = _rounding(game.predict) * size + _rounding_of_sums(game.predict)
+        return cls(PART_OF_EFFECT * effect + rounding, log_odds)
 
     def allows(self, first: Tensor, second: Tensor) -> bool:
         """Return whether answers (n, k) are the same."""
+        return bool((self._gaps(first, second) <= self.allowed).all())
+
+    def largest(self, first: Tensor, second: Tensor) -> str:
+        """Return the largest difference of answers (n, k), for what is allowed, in words."""
+        smallest = torch.finfo(self.allowed.dtype).tiny
+        excess = self._gaps(first, second) / self.allowed.clamp_min(smallest)
+        row, output = divmod(int(excess.argmax()), excess.shape[1])
+        return f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {row}"
+
+    def _gaps(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the differences of answers (n, k) that are compared with what is allowed."""
         if self.log_odds:
             first = first.sigmoid()
             second = second.sigmoid()
-        return bool(((first - second).abs() <= self.allowed).all())
-
-    def largest(self, first: Tensor, second: Tensor) -> str:
-        """Return the largest difference of answers (n, k) in words."""
-        difference = (first - second).abs()
-        row, output = divmod(int(difference.argmax()), difference.shape[1])
-        return f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {row}"
+        return (first - second).abs()
 
 
 def _rounding(predict: "Predictor") -> float:
-    """Return by which part of the largest output rounding may change an output."""
+    """Return by which part of its largest value rounding may change an output."""
     # a model that takes any type may compute in single precision within
     precision = predict.dtype or torch.float32
     rounding = min(ROUNDING_ERRORS * torch.finfo(precision).eps, MOST_ROUNDING)
     if predict.device.type == "cpu":
         return rounding
     return max(rounding, LEAST_ROUNDING_ON_ACCELERATORS)
+
+
+def _rounding_of_sums(predict: "Predictor") -> float:
+    """Return by how much rounding may change an output that is 0, as the sum of larger terms."""
+    precision = predict.dtype or torch.float64
+    return float(torch.finfo(precision).eps) * LARGEST_TERM
 
 
 def _random(difference: str) -> str:

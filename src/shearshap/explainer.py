@@ -127,9 +127,10 @@ class Explainer:
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
             is shap's name for it, and its "auto" is None. None: for each background row, 16 a
-            player and two, or all coalitions where those are fewer; for the method "exact" all
-            coalitions, if they take at most 65,536 evaluations. The few evaluations by which the
-            model is checked are not part of it: see `Explanation.check_evaluations`.
+            player and two, or all coalitions where those are fewer, but what the method needs at
+            least; for the method "exact" all coalitions, if they take at most 65,536 evaluations.
+            The few evaluations by which the model is checked are not part of it: see
+            `Explanation.check_evaluations`.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`.

@@ -80,7 +80,8 @@ class Run:
         """Return the evaluations to spend on a row where the user sets no budget."""
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
-        return default_budget(game)
+        smallest = game.cost * self.method.minimum(game)
+        return max(default_budget(game), smallest)
 
     def most_evaluations(self, game: Game) -> int:
         """Return the most evaluations that may be spent on a row."""

@@ -48,16 +48,22 @@ def owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
     """Return whether groups are a mask.
 
-    That is an array, a flat list of numbers, or nested lists of the input's shape.
+    That is an array, a flat list of numbers, or nested lists of the input's shape; those of an
+    image, also without its axis of channels.
     """
     if hasattr(groups, "shape"):
         return True
     if all(np.ndim(group) == 0 for group in groups):
         return True
     try:
-        return len(shape) > 1 and np.shape(groups) == shape
+        given = np.shape(groups)
     except ValueError:  # lists of several lengths
         return False
+    if len(shape) > 1 and given == shape:
+        return True
+    # with a single channel, lists of columns may have this shape too
+    has_channels = len(shape) == 3 and np.prod(given) < np.prod(shape)
+    return has_channels and given in (shape[1:], shape[:-1])
 
 
 def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -46,7 +46,8 @@ class Grouping:
         if self.feature_names is None:
             owner, names = _owners_and_names(self.groups, shape, self.columns)
             return Players(owner, names, self.columns)
-        return self._renamed_players(shape, list(self.feature_names))
+        given = [str(name) for name in self.feature_names]
+        return self._renamed_players(shape, given)
 
     def _renamed_players(self, shape: tuple[int, ...], given: list[str]) -> Players:
         """Return the players, where names were given to them or to the inputs."""
