@@ -142,6 +142,20 @@ def _as_it_stands(path: Path, columns: Sequence[str]) -> "pa.Table":
     )
 
 
+def ids_as_written(
+    path: Path, table: "pa.Table", columns: Sequence[str]
+) -> dict[str, "pa.ChunkedArray"]:
+    """Return, as text, those columns of numbers that lose digits when they are read as numbers."""
+    from pyarrow import compute as pc
+
+    numbers = _numbers(table, columns) if has_leading_zeros(path) else []
+    large = _large_numbers(table, columns)
+    columns = list(dict.fromkeys([*numbers, *large]))
+    cells = _as_it_stands(path, columns)
+    lossy = {**_examples(cells, numbers, ZEROS), **_examples(cells, large, LONG)}
+    return {name: pc.if_else(pc.is_valid(table[name]), cells[name], None) for name in lossy}
+
+
 # Files that are no CSV, or were cut
 
 
