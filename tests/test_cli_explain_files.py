@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import softmax
 from typer.testing import CliRunner, Result
 
 from shearshap import Explainer, Explanation
@@ -91,6 +92,26 @@ def notes(text: str) -> list[str]:
     """The notes of a summary."""
     lines = [line for line in text.splitlines() if line.startswith("note ")]
     return [line.removeprefix("note").strip() for line in lines]
+
+
+# What the model returns
+
+
+@pytest.mark.parametrize("words", [[], ["--multilabel"]])
+def test_what_a_function_returns_can_be_told(here: Path, words: list[str]) -> None:
+    (here / "two.py").write_text(
+        "import numpy as np\n\n\n"
+        "def scores(frame):\n    return np.stack([frame['a'], -2 * frame['b']], axis=1)\n"
+    )
+    message = failed("two.py:scores", "few.csv", "--scale", "probability")
+    assert "returns='margin'" in message
+
+    done("two.py:scores", "few.csv", "--scale", "probability", "--returns", "margin", *words)
+    table = pd.read_parquet("values.parquet")
+    scores = np.stack([table["data.a"], -2 * table["data.b"]], axis=1)
+    wanted = 1 / (1 + np.exp(-scores)) if words else softmax(scores, axis=1)
+    found = table[["prediction.output 0", "prediction.output 1"]]
+    np.testing.assert_allclose(found, wanted)
 
 
 # Models that end the program

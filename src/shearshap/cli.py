@@ -122,6 +122,21 @@ def explain(
             show_default="what the model returns; of a classifier probabilities",
         ),
     ] = None,
+    returns: Annotated[
+        str | None,
+        typer.Option(
+            help="With --scale: what the model's own numbers are, probability or margin, where "
+            "that is not known.",
+            show_default=False,
+        ),
+    ] = None,
+    multilabel: Annotated[
+        bool,
+        typer.Option(
+            "--multilabel",
+            help="With --scale: each output is a label of its own, so that a row may have several.",
+        ),
+    ] = False,
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -183,6 +198,8 @@ def explain(
         method=method,
         outputs=tuple(output or ()),
         scale=scale,
+        returns=returns,
+        multilabel=multilabel or None,
         drop=tuple(drop or ()),
         seed=seed,
         tol=tol,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from shearshap.adapters import Scale
+from shearshap.adapters import Form, Scale
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
@@ -104,6 +104,8 @@ class Job:
     method: str = "auto"
     outputs: tuple[str, ...] = ()
     scale: str | None = None
+    returns: str | None = None
+    multilabel: bool | None = None
     drop: tuple[str, ...] = ()
     seed: int = 0
     tol: float | None = None
@@ -368,6 +370,8 @@ def _explainer(job: Job, model: LoadedModel, background: Background) -> Explaine
         method=job.method,
         output=_output(job.outputs, model.outputs),
         scale=cast(Scale | None, job.scale),  # the explainer checks it
+        returns=cast(Form | None, job.returns),  # and this
+        multilabel=job.multilabel,
         seed=job.seed,
     )
 

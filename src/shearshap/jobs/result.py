@@ -49,6 +49,8 @@ def facts(job: "Job", result: Result) -> dict[str, Any]:
         "tol": job.tol,
         "seed": explanation.seed,
         "scale": job.scale,
+        "returns": job.returns,
+        "multilabel": job.multilabel,
         "evaluations": explanation.evaluations,
         "derivative_passes": explanation.derivative_passes,
         "degrees_of_freedom": degrees if np.isfinite(degrees) else None,  # JSON has no infinity
