@@ -151,7 +151,8 @@ def test_the_file_says_how_it_was_made() -> None:
     assert facts["command"].split()[0] == "shear"
     assert {name: facts[name] for name in facts if name != "command"} == {
         "version": __version__, "model": "score:predict", "data": "rows.csv", "method": "exact", "budget": 8,
-        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "returns": None, "multilabel": None, "evaluations": 8,
+        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "returns": None,
+        "multilabel": None, "evaluations": 8,
         "derivative_passes": 0, "degrees_of_freedom": None, "rows": 3, "players": ["a", "b", "s"],
         "outputs": ["output"],
     }  # fmt: skip

@@ -18,11 +18,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import softmax
 from typer.testing import CliRunner, Result
 
 from shearshap import Explainer, Explanation
 from shearshap.cli import app
-from shearshap.errors import InputError, ModelError
+from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.jobs import Job, native_files, places, tables
 from shearshap.jobs.models import open_model
 from shearshap.report import GENERATOR
@@ -91,6 +92,26 @@ def notes(text: str) -> list[str]:
     """The notes of a summary."""
     lines = [line for line in text.splitlines() if line.startswith("note ")]
     return [line.removeprefix("note").strip() for line in lines]
+
+
+# What the model returns
+
+
+@pytest.mark.parametrize("words", [[], ["--multilabel"]])
+def test_what_a_function_returns_can_be_told(here: Path, words: list[str]) -> None:
+    (here / "two.py").write_text(
+        "import numpy as np\n\n\n"
+        "def scores(frame):\n    return np.stack([frame['a'], -2 * frame['b']], axis=1)\n"
+    )
+    message = failed("two.py:scores", "few.csv", "--scale", "probability")
+    assert "returns='margin'" in message
+
+    done("two.py:scores", "few.csv", "--scale", "probability", "--returns", "margin", *words)
+    table = pd.read_parquet("values.parquet")
+    scores = np.stack([table["data.a"], -2 * table["data.b"]], axis=1)
+    wanted = 1 / (1 + np.exp(-scores)) if words else softmax(scores, axis=1)
+    found = table[["prediction.output 0", "prediction.output 1"]]
+    np.testing.assert_allclose(found, wanted)
 
 
 # Models that end the program
@@ -224,6 +245,46 @@ def test_finished_rows_of_a_block_are_kept_too(here: Path, monkeypatch: pytest.M
     check_partial("v.partial.parquet", 19)
 
 
+@pytest.mark.parametrize("model", ["fails_late", "fails_at_once"])
+def test_the_error_of_a_job_says_where_the_model_failed(here: Path, model: str) -> None:
+    with (here / "score.py").open("a") as file:
+        file.write("\n\ndef fails_at_once(frame):\n    raise RuntimeError('never')\n")
+    job = Job(model=f"score.py:{model}", data=here / "rows.csv", out=here / "v.parquet")
+    with pytest.raises(ModelError) as info:
+        job.run()
+    error = info.value
+    assert error.row == (300 if model == "fails_late" else 0)
+    assert error.coalition.tolist() == ([True] * 2 if model == "fails_late" else [False] * 2)
+    assert list(error.inputs.columns) == ["a", "b"]
+
+
+def test_the_error_of_a_job_has_the_nearest_budget(here: Path) -> None:
+    job = Job(
+        model="score.py:product",
+        data=here / "few.csv",
+        out=here / "v.parquet",
+        method="exact",
+        budget=3,
+    )
+    with pytest.raises(BudgetError) as info:
+        job.run()
+    assert info.value.nearest == 4
+
+
+def test_ids_that_the_model_does_not_take_keep_their_digits(here: Path) -> None:
+    large = 2**64 + 1
+    (here / "ids.csv").write_text(
+        f"code,key,n,a,b\n007,{large},5,1,2\n,{large + 1},6,2,3\n100,{large + 2},7,3,4\n"
+    )
+    words = ["--drop", "code", "--drop", "key", "--drop", "n"]
+    assert notes(done("score.py:product", "ids.csv", *words)) == []
+    table = pq.read_table("values.parquet")
+    assert table["data.code"].to_pylist() == ["007", None, "100"]
+    assert table["data.key"].to_pylist() == [str(large), str(large + 1), str(large + 2)]
+    assert table["data.n"].to_pylist() == [5, 6, 7]
+    assert table["data.a"].to_pylist() == [1, 2, 3]
+
+
 def test_a_model_that_fails_at_once_leaves_no_file(here: Path) -> None:
     (here / "bad.py").write_text("def f(frame):\n    raise RuntimeError('never')\n")
     assert "what was done" not in failed("bad.py:f", "rows.csv")
@@ -299,6 +360,19 @@ def test_a_model_of_lightgbm_without_its_last_trees_is_refused(here: Path, boost
     assert failed("cut.txt", "few.csv") == (
         "model: cut.txt is cut short, or no model of LightGBM: its end is missing"
     )
+
+
+def test_a_model_of_lightgbm_without_its_categories_is_refused(here: Path, boosters: Path) -> None:
+    """LightGBM itself loads such a file, and codes categories by the rows that it is given."""
+    content = (boosters / "model.txt").read_text()
+    last = content.index("pandas_categorical")
+    for size in (last + 1, last + 10, last + 17):
+        (here / "cut.txt").write_text(content[:size])
+        assert failed("cut.txt", "few.csv") == (
+            "model: cut.txt is cut short, or no model of LightGBM: its end is missing"
+        )
+    (here / "cut.txt").write_text(content[:last])  # as other programs than Python write it
+    done("cut.txt", "few.csv")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that end a process")

@@ -125,13 +125,17 @@ def explain(
     returns: Annotated[
         str | None,
         typer.Option(
-            help="What the model's outputs are, where that is not known: probability or margin.",
+            help="With --scale: what the model's own numbers are, probability or margin, where "
+            "that is not known.",
             show_default=False,
         ),
     ] = None,
     multilabel: Annotated[
         bool,
-        typer.Option("--multilabel", help="Each output is a label of its own, not one of classes."),
+        typer.Option(
+            "--multilabel",
+            help="With --scale: each output is a label of its own, so that a row may have several.",
+        ),
     ] = False,
     drop: Annotated[
         list[str] | None,

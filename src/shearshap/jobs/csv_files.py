@@ -6,12 +6,12 @@ takes without a word, though a reader of the values should know it, is a note.
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shearshap.errors import InputError
+from shearshap.jobs.csv_bytes import Content, has_end, has_leading_zeros
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +43,7 @@ KINDS = {
 
 WIDEST = 40  #: characters of a cell that a note shows
 FEW = 3  #: notes of one kind
-CHUNK = 2**24  #: bytes that are looked at together
-STRICTLY = 2**26  #: bytes of the largest file whose quotes are all checked one by one
+STRICTLY = 2**26  #: bytes of the largest file whose untidy quotes are checked one by one
 
 ZEROS = r"^\s*[+-]?0[0-9]+$"  #: as an id or a postal code has
 HEXADECIMAL = r"^\s*[+-]?0[xX]"
@@ -75,7 +74,7 @@ def read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
 
     _check_kind(path, what)
     _check_header(path, what)
-    content = _content(path)
+    content = Content.of(path)
     _check_content(path, what, content)
     table = _first_parsed(path, what, content)
     for field in table.schema:
@@ -87,20 +86,21 @@ def read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
     dates = {field.name for field in table.schema if types.is_temporal(field.type)}
     all_text = {*text, *dates}
     names = table.column_names
-    if content.has_zeros and len(set(names)) == len(names):
+    if content.has_hexadecimals and len(set(names)) == len(names):
         # pyarrow takes 0x1f for a number, and pandas for text
-        all_text |= set(_examples(path, _numbers(table, names), HEXADECIMAL))
+        numbers = _numbers(table, names)
+        all_text |= set(_examples(_as_it_stands(path, numbers), numbers, HEXADECIMAL))
     # read again, since a date's text cannot be made from its value
     return _parsed(path, text=all_text) if all_text else table
 
 
-def _first_parsed(path: Path, what: str, content: "Content") -> "pa.Table":
+def _first_parsed(path: Path, what: str, content: Content) -> "pa.Table":
     import pyarrow as pa
 
     try:
         return _parsed(path, text=())
     except pa.ArrowInvalid as error:
-        if not content.size or content.has_end:
+        if not content.size or has_end(path):
             raise
         raise InputError(
             f"{what}: {path} cannot be read: {error}; its last line does not end like the others, "
@@ -130,6 +130,8 @@ def _as_it_stands(path: Path, columns: Sequence[str]) -> "pa.Table":
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    if not columns:
+        return pa.table({})
     return arrow_csv.read_csv(
         path,
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
@@ -140,40 +142,21 @@ def _as_it_stands(path: Path, columns: Sequence[str]) -> "pa.Table":
     )
 
 
+def ids_as_written(
+    path: Path, table: "pa.Table", columns: Sequence[str]
+) -> dict[str, "pa.ChunkedArray"]:
+    """Return, as text, those columns of numbers that lose digits when they are read as numbers."""
+    from pyarrow import compute as pc
+
+    numbers = _numbers(table, columns) if has_leading_zeros(path) else []
+    large = _large_numbers(table, columns)
+    columns = list(dict.fromkeys([*numbers, *large]))
+    cells = _as_it_stands(path, columns)
+    lossy = {**_examples(cells, numbers, ZEROS), **_examples(cells, large, LONG)}
+    return {name: pc.if_else(pc.is_valid(table[name]), cells[name], None) for name in lossy}
+
+
 # Files that are no CSV, or were cut
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a look at all bytes of a file shows."""
-
-    size: int
-    quotes: int  #: how many there are
-    nul: int | None  #: where the first NUL byte is
-    has_zeros: bool  #: whether a cell may begin with 0 and another digit, or with 0x
-    has_end: bool  #: whether the last line ends like a line
-
-
-def _content(path: Path) -> Content:
-    size = 0
-    quotes = 0
-    nul = None
-    has_zeros = False
-    last = b""
-    for chunk in _chunks(path):
-        if nul is None and b"\0" in chunk:
-            nul = size + chunk.index(b"\0")
-        quotes += chunk.count(b'"')
-        has_zeros = has_zeros or re.search(rb'[,"\s]0[\dxX]', chunk) is not None
-        size += len(chunk)
-        last = chunk[-1:]
-    return Content(size, quotes, nul, has_zeros, last in (b"\n", b"\r"))
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
 
 
 def _check_kind(path: Path, what: str) -> None:
@@ -217,7 +200,7 @@ def _check_content(path: Path, what: str, content: Content) -> None:
             "UTF-8 text; save the file as UTF-8"
         )
     is_odd = content.quotes % 2 == 1
-    if is_odd or (content.quotes and content.size <= STRICTLY):
+    if is_odd or (not content.has_tidy_quotes and content.size <= STRICTLY):
         _check_quotes(path, what, is_odd=is_odd)
 
 
@@ -244,9 +227,8 @@ def _check_quotes(path: Path, what: str, *, is_odd: bool) -> None:
 
 def notes_on_csv(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
     """Return notes on what may be wrong in a file, in those of its columns that are given."""
-    content = _content(path)
     notes = []
-    if not content.has_end:
+    if not has_end(path):
         notes.append(
             f"the last line of {path} does not end like the others; if the file was cut, so was "
             "its last cell"
@@ -256,11 +238,16 @@ def notes_on_csv(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[
             f"there are numbers among the names in the header of {path}; if its first line is a "
             "row, put a line of names above it"
         )
+    numbers = _numbers(table, columns) if has_leading_zeros(path) else []
+    large = _large_numbers(table, columns)
+    with_gaps = _text_with_gaps(table, columns)
+    # all at once, since each look reads the whole file
+    cells = _as_it_stands(path, list(dict.fromkeys([*numbers, *large, *with_gaps])))
     kinds = [
-        _notes_on_zeros(path, _numbers(table, columns)) if content.has_zeros else [],
-        _notes_on_large_numbers(path, table, columns),
+        _notes_on_zeros(path, cells, numbers),
+        _notes_on_large_numbers(path, cells, large),
         _notes_on_text(path, table, columns),
-        _notes_on_missing_words(path, table, columns),
+        _notes_on_missing_words(path, cells, with_gaps),
     ]
     for kind in kinds:
         notes += _first_few(kind, path)
@@ -293,18 +280,15 @@ def _numbers(table: "pa.Table", columns: Sequence[str]) -> list[str]:
     ]
 
 
-def _examples(path: Path, columns: Sequence[str], pattern: str) -> dict[str, str]:
+def _examples(cells: "pa.Table", columns: Sequence[str], pattern: str) -> dict[str, str]:
     """Return the first cell that matches a pattern, as code, of each column that has one."""
     from pyarrow import compute as pc
 
-    if not columns:
-        return {}
-    table = _as_it_stands(path, columns)
     found = {}
     for name in columns:
-        cells = table[name].filter(pc.match_substring_regex(table[name], pattern))
-        if len(cells):
-            found[name] = _shown(cells[0])
+        matching = cells[name].filter(pc.match_substring_regex(cells[name], pattern))
+        if len(matching):
+            found[name] = _shown(matching[0])
     return found
 
 
@@ -321,15 +305,16 @@ def _first_few(notes: list[str], path: Path) -> list[str]:
     return [*notes[:FEW], f"the same holds for {more} more columns of {path}"]
 
 
-def _notes_on_zeros(path: Path, columns: Sequence[str]) -> list[str]:
+def _notes_on_zeros(path: Path, cells: "pa.Table", columns: Sequence[str]) -> list[str]:
     return [
         f"column {name!r} of {path} is read as numbers, and {cell} so loses its zeros; if the "
         "model takes text there, save the file as Parquet"
-        for name, cell in _examples(path, columns, ZEROS).items()
+        for name, cell in _examples(cells, columns, ZEROS).items()
     ]
 
 
-def _notes_on_large_numbers(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+def _large_numbers(table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return the columns of floating numbers that may have been too large whole ones."""
     from pyarrow import compute as pc
     from pyarrow import types
 
@@ -339,10 +324,14 @@ def _notes_on_large_numbers(path: Path, table: "pa.Table", columns: Sequence[str
             largest = pc.max(pc.abs(table[name])).as_py()
             if largest is not None and largest >= LARGEST_WHOLE:
                 large.append(name)
+    return large
+
+
+def _notes_on_large_numbers(path: Path, cells: "pa.Table", columns: Sequence[str]) -> list[str]:
     return [
         f"column {name!r} of {path} holds whole numbers of more than 64 bits, such as {cell}, "
         "which are rounded to floating ones"
-        for name, cell in _examples(path, large, LONG).items()
+        for name, cell in _examples(cells, columns, LONG).items()
     ]
 
 
@@ -360,9 +349,11 @@ def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> lis
 def _note_on_text(path: Path, name: str, cells: "pa.ChunkedArray") -> list[str]:
     from pyarrow import compute as pc
 
-    are_numbers = pc.match_substring_regex(cells, NUMBER)
-    numbers = pc.sum(are_numbers).as_py() or 0
-    others = cells.filter(pc.invert(are_numbers))
+    different = cells.value_counts()  # often few, and each is looked at once
+    texts = different.field("values")
+    are_numbers = pc.match_substring_regex(texts, NUMBER)
+    numbers = pc.sum(different.field("counts").filter(are_numbers)).as_py() or 0
+    others = texts.filter(pc.invert(are_numbers))
     if not len(others):
         return []
     blank = others.filter(pc.match_substring_regex(others, AROUND))
@@ -378,7 +369,7 @@ def _note_on_text(path: Path, name: str, cells: "pa.ChunkedArray") -> list[str]:
             f"{column}, for {_shown(others[0])} is no plain number; if it was meant as one, "
             "write it with digits and a point alone"
         ]
-    if numbers >= len(others):
+    if 2 * numbers >= len(cells):
         return [
             f"{column}, though {numbers:,} of its {len(cells):,} cells are numbers; "
             f"{_shown(others[0])} is none"
@@ -386,19 +377,23 @@ def _note_on_text(path: Path, name: str, cells: "pa.ChunkedArray") -> list[str]:
     return []
 
 
-def _notes_on_missing_words(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
-    """Return notes on words in columns of text that are read as missing."""
+def _text_with_gaps(table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return the columns of text in which something is missing."""
     from pyarrow import types
 
-    doubtful = [
+    return [
         name
         for name in columns
         if table[name].null_count
         and (types.is_string(table[name].type) or types.is_null(table[name].type))
     ]
+
+
+def _notes_on_missing_words(path: Path, cells: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on words in columns of text that are read as missing."""
     words = "|".join(re.escape(word) for word in MISSING if word)
     return [
         f"column {name!r} of {path}: {cell} is read as a missing value, as pandas does; if it is "
         "a category, save the file as Parquet"
-        for name, cell in _examples(path, doubtful, f"^(?:{words})$").items()
+        for name, cell in _examples(cells, columns, f"^(?:{words})$").items()
     ]

@@ -12,10 +12,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -36,6 +37,8 @@ from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Raised = TypeVar("Raised", bound=BaseException)
 
 __all__ = ["OUTPUTS", "Job", "Outcome", "Result", "counted"]
 
@@ -200,6 +203,7 @@ def _explained(job: Job) -> Result:
         data, notes = tables.named_columns(table, job.data)
         tables.check_columns(data, job.out)
         columns = _columns(model, data, job)
+        data = tables.with_ids_as_written(data, columns, job.data)
         rows, background, more_notes = _rows_and_background(job, model, data, columns)
         notes += more_notes
         notes += model.notes(rows)
@@ -265,14 +269,14 @@ def _finished_rows_kept(
         message = without_stack_trace(str(error))
         finished = _finished(blocks, error)
         if finished is None:
-            raise type(error)(message) from error
+            raise _reworded(error, message) from error
 
         kept = result(finished)
         known = facts(job, kept)
         known["unfinished"] = message or "interrupted"
         tables.write(finished, kept.data, known, job.partial)
         place = f"what was done before, {counted(len(finished), 'row')}, is in {job.partial}"
-        again = type(error)(f"{message}; {place}" if message else place)
+        again = _reworded(error, f"{message}; {place}" if message else place)
         if isinstance(again, ModelError):
             again.finished = finished
         raise again from error
@@ -366,7 +370,7 @@ def _explainer(job: Job, model: LoadedModel, background: Background) -> Explaine
         method=job.method,
         output=_output(job.outputs, model.outputs),
         scale=cast(Scale | None, job.scale),  # the explainer checks it
-        returns=cast(Form | None, job.returns),
+        returns=cast(Form | None, job.returns),  # and this
         multilabel=job.multilabel,
         seed=job.seed,
     )
@@ -419,4 +423,11 @@ def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
         elif about_background and background.source is not None:
             reason = message.removeprefix("background: ").removeprefix("reference: ")
             message = f"background: {background.source}: {reason}"
-        raise type(error)(message) from error
+        raise _reworded(error, message) from error
+
+
+def _reworded(error: Raised, message: str) -> Raised:
+    """Return an error with another message, and all else that it tells."""
+    again = copy(error)
+    again.args = (message,) if message else ()
+    return again

@@ -133,8 +133,13 @@ def _whole_lightgbm(file: Path) -> bool:
     if not re.search(rb"^version=v[3-9]", text, re.MULTILINE):
         return True  # older ones do not mark the end, and LightGBM refuses what is none of its own
     has_parameters = re.search(rb"^parameters:", text, re.MULTILINE)
-    end = rb"^end of parameters" if has_parameters else rb"^end of trees"
-    return re.search(end, text, re.MULTILINE) is not None
+    mark = rb"^end of parameters" if has_parameters else rb"^end of trees"
+    end = re.search(mark, text, re.MULTILINE)
+    if end is None:
+        return False
+    # the Python package writes the categories of pandas last; other programs write nothing there
+    rest = text[end.end() :].strip()
+    return not rest or not b"pandas_categorical:".startswith(rest)
 
 
 def _xgboost_library() -> str:

@@ -9,7 +9,7 @@ from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation
 from shearshap.inputs.native_frames import as_frame, trained_order
-from shearshap.jobs.csv_files import NUMBER, notes_on_csv, read_csv
+from shearshap.jobs.csv_files import NUMBER, ids_as_written, notes_on_csv, read_csv
 from shearshap.jobs.places import METADATA
 
 if TYPE_CHECKING:
@@ -91,6 +91,19 @@ def named_columns(table: "pa.Table", path: Path) -> tuple["pa.Table", list[str]]
 def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
     """Return notes on what may be wrong in a file, in those of its columns that are given."""
     return notes_on_csv(path, table, columns) if path.suffix.lower() == ".csv" else []
+
+
+def with_ids_as_written(table: "pa.Table", used: Sequence[str], path: Path) -> "pa.Table":
+    """Return a table in which ids such as 007, in columns that no model takes, keep their digits.
+
+    So what is written can be joined with the user's other tables.
+    """
+    if path.suffix.lower() != ".csv":
+        return table
+    others = [name for name in table.column_names if name and name not in used]
+    for name, cells in ids_as_written(path, table, others).items():
+        table = table.set_column(table.column_names.index(name), name, cells)
+    return table
 
 
 def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
