@@ -664,3 +664,17 @@ def test_a_large_output_does_not_hide_one_that_tells_integers_from_floats() -> N
 
     with pytest.raises(InputError, match="the model answers differently where the rows are made"):
         Explainer(price_and_chance, TABLE + 0.5)(TABLE)
+
+
+def test_the_mode_of_a_one_hot_block_is_one_hot_in_a_tuple_too() -> None:
+    blocks = np.array(
+        [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    )
+    numbers = np.zeros((7, 1))
+    inputs = encode(
+        (numbers, blocks),
+        ("mode", (numbers, blocks)),
+        [[0], [1, 2, 3]],
+        AdaptedModel(lambda *parts: parts[0]),
+    )
+    assert inputs.background.tolist() == [[0, 0, 0, 1]]

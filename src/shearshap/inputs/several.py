@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
@@ -50,7 +51,8 @@ def encode_several(
     layout = Layout(tuple(tuple(table.shape[1:]) for table in tables))
     joined = replace(grouping, groups=_joined_masks(grouping.groups, layout))
     players = joined.players((layout.width,))
-    backgrounds = _backgrounds(background, tables, argument)
+    owners = np.split(players.owner, np.cumsum(layout.sizes)[:-1])
+    backgrounds = _backgrounds(background, tables, owners, argument)
 
     decoders = tuple(
         array_decoder(part, table.dtype, model) for part, table in zip(rows, tables, strict=True)
@@ -189,12 +191,14 @@ def _tables(rows: tuple[Any, ...], model: AdaptedModel) -> list[Tensor]:
     return tables
 
 
-def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[Tensor]:
-    """Return the background of every input, (b, *shape) each."""
+def _backgrounds(
+    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]], argument: str
+) -> list[Tensor]:
+    """Return the background of every input, (b, *shape) each, whose numbers have owners (d,)."""
     parts = _background_parts(background, len(tables), argument)
     backgrounds = [
-        _background_of_input(part, table, argument)
-        for part, table in zip(parts, tables, strict=True)
+        _background_of_input(part, table, owner, argument)
+        for part, table, owner in zip(parts, tables, owners, strict=True)
     ]
     counts = [len(rows) for rows in backgrounds]
     if len(set(counts)) > 1:
@@ -204,16 +208,19 @@ def _backgrounds(background: Any, tables: list[Tensor], argument: str) -> list[T
     return backgrounds
 
 
-def _background_of_input(part: Any, table: Tensor, argument: str) -> Tensor:
-    """Return the background (b, *shape) of one input (r, *shape)."""
+def _background_of_input(
+    part: Any, table: Tensor, owner: NDArray[np.int64], argument: str
+) -> Tensor:
+    """Return the background (b, *shape) of one input (r, *shape) of such owners (d,)."""
     parsed = parse_background(part, argument)
     if parsed.weights is not None:
         raise InputError(
             f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
             "have; pass a sample of rows"
         )
-    owner = np.arange(table[0].numel())  # a statistic is that of each number alone
-    background = array_background(parsed, table, owner)
+    # players without a number in this input are left out, and the others numbered anew
+    _, own = np.unique(owner, return_inverse=True)
+    background = array_background(parsed, table, own)
     rows = background.rows
     if not table.is_floating_point():
         background.check_whole(table.dtype)
