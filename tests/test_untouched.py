@@ -678,3 +678,23 @@ def test_the_mode_of_a_one_hot_block_is_one_hot_in_a_tuple_too() -> None:
         AdaptedModel(lambda *parts: parts[0]),
     )
     assert inputs.background.tolist() == [[0, 0, 0, 1]]
+
+
+@every_library
+def test_ids_do_not_round_the_columns_beside_them(library: str) -> None:
+    """Only what floats would change stays integers: the mean of an age is exact beside ids."""
+    rows = FRAMES[library]({"id": [2**60 + 1, 2**60 + 2], "age": [3, 4]})
+    seen = []
+
+    def model(frame: Any) -> Any:
+        table = nw.from_native(frame, eager_only=True)
+        seen.extend(table["id"].to_list())
+        return table["age"].to_numpy() * 1.0
+
+    answer = Explainer(model, ("mean", rows))(rows, budget=4)
+    np.testing.assert_allclose(answer.base_values, 3.5)
+    assert {2**60 + 1, 2**60 + 2} <= set(seen)
+
+    background = FRAMES[library]({"id": [0.5], "age": [3.5]})
+    with pytest.raises(InputError, match="hold integers beyond 2\\^53"):
+        Explainer(model, background)(rows, budget=4)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
-from shearshap.errors import InputError
 from shearshap.inputs.array_background import ArrayBackground
 from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.integers import (
@@ -31,6 +30,7 @@ from shearshap.inputs.integers import (
     Rounding,
     columns_of_ids,
     fits_integer_type,
+    ids_error,
     not_whole_error,
     warn_of_rounding,
 )
@@ -100,12 +100,8 @@ class ArrayPair:
 
     def _beside_ids(self) -> CommonType:
         """Return the integers' type, as a type of floats would change the ids."""
-        given = self.background.given
-        if given.statistic is None:
-            raise InputError(
-                f"{given.argument}: rows or background hold integers beyond 2^53, which floating "
-                "numbers cannot hold exactly, beside other numbers; pass both as integers"
-            )
+        if self.background.given.statistic is None:
+            raise ids_error(self.background.given.argument)
         return self._rounded(ROWS_HOLD_IDS)
 
     def _by_trial(self, floats: torch.dtype) -> CommonType:

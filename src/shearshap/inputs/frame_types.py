@@ -23,7 +23,13 @@ from shearshap.inputs.columns import Column, ColumnPair, Frame, converted, nativ
 from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.frame_background import FrameBackground
 from shearshap.inputs.frame_statistics import holds_ids
-from shearshap.inputs.integers import MODEL_TELLS, Rounding, not_whole_error, warn_of_rounding
+from shearshap.inputs.integers import (
+    MODEL_TELLS,
+    Rounding,
+    ids_error,
+    not_whole_error,
+    warn_of_rounding,
+)
 from shearshap.inputs.native_frames import FrameLayout, as_frame
 
 
@@ -56,11 +62,14 @@ class FramePair:
             else:
                 pairs[name] = pair
 
+        ids = [name for name in undecided if holds_ids(self.rows[name])]
+        pairs |= self._beside_ids(ids)
+        others = [name for name in undecided if name not in ids]
         evaluations = 0
-        if undecided:
-            trial = self._trial(undecided)
+        if others:
+            trial = self._trial(others)
             evaluations = trial.evaluations
-            pairs |= self._floats(undecided) if trial.harmless else self._rounded(undecided)
+            pairs |= self._floats(others) if trial.harmless else self._rounded(others)
 
         rows = {name: pairs[name][0] for name in self.rows.columns}
         background = {name: pairs[name][1] for name in self.rows.columns}
@@ -105,9 +114,6 @@ class FramePair:
 
     def _trial(self, names: list[str]) -> FloatTrial:
         """Call the model with a few rows as they are, and with columns of integers as floats."""
-        if any(holds_ids(self.rows[name]) for name in names):
-            return FloatTrial(harmless=False, evaluations=0)  # floats would change the ids
-
         source = self.background.source
         alike = all(native_type(source[name]) == native_type(self.rows[name]) for name in names)
         # of the background where possible: a row's answer must not depend on its neighbours
@@ -132,16 +138,26 @@ class FramePair:
         if given.statistic is None:
             raise not_whole_error(given, names)
         numbers = {name: float(self.background.rows[name][0]) for name in names}
-        roundings = [
-            Rounding(name, number, round(number))
-            for name, number in numbers.items()
-            if not holds_ids(self.rows[name])  # the mean of ids means nothing
-        ]
+        roundings = [Rounding(name, number, round(number)) for name, number in numbers.items()]
         warn_of_rounding(given, roundings, MODEL_TELLS)
-        return {n: (self.rows[n], self._as_integer(n, round(numbers[n]))) for n in names}
+        return self._as_integers(names)
 
-    def _as_integer(self, name: str, integer: int) -> Column:
-        """Return an integer as a column of one cell, in the type of the rows' column."""
+    def _beside_ids(self, names: list[str]) -> dict[str, ColumnPair]:
+        """Return columns of ids as integers, since floats would change them.
+
+        Nobody is told that their mean is rounded: it means nothing.
+        """
+        if names and self.background.given.statistic is None:
+            raise ids_error(self.background.given.argument)
+        return self._as_integers(names)
+
+    def _as_integers(self, names: list[str]) -> dict[str, ColumnPair]:
+        """Return columns as they are, and a statistic rounded to their types."""
+        return {name: (self.rows[name], self._rounded_cell(name)) for name in names}
+
+    def _rounded_cell(self, name: str) -> Column:
+        """Return a statistic, rounded, as a column of one cell in the type of the rows' column."""
+        integer = round(float(self.background.rows[name][0]))
         cell = nw.new_series(name, [integer], backend=self.rows.implementation)
         column = converted(cell, self.rows[name])
         if column is None:

@@ -152,3 +152,11 @@ def not_whole_error(background: ParsedBackground, columns: Sequence[Any]) -> Inp
         "and the model answers differently where the rows are made floats; pass a background of "
         "integers, or rows of floats"
     )
+
+
+def ids_error(argument: str) -> InputError:
+    """Return the error for ids beside a background that is not whole."""
+    return InputError(
+        f"{argument}: rows or background hold integers beyond 2^53, which floating numbers cannot "
+        "hold exactly, beside other numbers; pass both as integers"
+    )
