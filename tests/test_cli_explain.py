@@ -15,8 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from explain_command import done, explain, refusal
 from shearshap import Explainer, Explanation, __version__
 from shearshap.cli import app
 from shearshap.errors import InputError
@@ -61,26 +62,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def explain(model: object, data: object, *words: object, out: str = "values.parquet") -> Result:
-    given = ("explain", "--model", model, "--data", data, "--out", out, *words)
-    return CliRunner().invoke(app, [str(word) for word in given])
-
-
-def done(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
-    result = explain(model, data, *words, out=out)
-    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
-    return result.stdout
-
-
 def failed(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
     """What is said about a mistake: one line on stderr, nothing on stdout, and no file is left or changed."""
     before = _files()
-    result = explain(model, data, *words, out=out)
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert isinstance(result.exception, SystemExit)
-    assert result.stderr.count("\n") == 1
+    line = refusal(model, data, *words, out=out)
     assert _files() == before
-    return result.stderr.removeprefix("error: ").removesuffix("\n")
+    return line
 
 
 def _files() -> dict[Path, int]:

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import softmax
-from typer.testing import CliRunner, Result
 
+from explain_command import done, explain
+from explain_command import refusal as failed
 from shearshap import Explainer, Explanation
-from shearshap.cli import app
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.jobs import Job, native_files, places, tables
 from shearshap.jobs.models import open_model
@@ -67,25 +67,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "score", raising=False)
     return tmp_path
-
-
-def explain(model: object, data: object, *words: object, out: str = "values.parquet") -> Result:
-    given = ("explain", "--model", model, "--data", data, "--out", out, *words)
-    return CliRunner().invoke(app, [str(word) for word in given])
-
-
-def done(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
-    result = explain(model, data, *words, out=out)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return result.stdout
-
-
-def failed(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
-    result = explain(model, data, *words, out=out)
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert isinstance(result.exception, SystemExit)
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("error: ").removesuffix("\n")
 
 
 def notes(text: str) -> list[str]:
@@ -226,14 +207,13 @@ def test_rows_that_were_done_outlive_an_interrupt(here: Path) -> None:
 
 
 def test_finished_rows_of_a_block_are_kept_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of `ModelError.finished` may overlap with the blocks, and need be no prefix."""
+    """A stream yields them before the error; they need not be the first of their block."""
     explanation = whole()
 
     def stream(*_: object, **__: object) -> Any:
         yield explanation[:16]
-        error = ModelError("the model broke")
-        error.finished = explanation[[3, 15, 20, 21, 399]]
-        raise error
+        yield explanation[[20, 21, 399]]
+        raise ModelError("the model broke")
 
     with monkeypatch.context() as patched:
         patched.setattr(Explainer, "stream", stream)

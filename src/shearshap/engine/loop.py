@@ -64,11 +64,8 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
     clock = clock or Clock(run.deadline)
     schedule = _schedule(game, run)
 
-    # the pilot rows are all in the first block, since a calibration is fitted to them together;
-    # with a deadline they are fewer, since the first block is always finished
-    pilot = run.method.pilot_rows
-    if run.deadline is not None:
-        pilot = min(pilot, FIRST_BLOCK)
+    # the pilot rows are all in the first block, since a calibration is fitted to them together
+    pilot = _pilot_rows(run)
     size = max(FIRST_BLOCK, pilot)
     done = 0
     while done < game.rows and size:
@@ -97,6 +94,14 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
         size = 0 if late else clock.allowed(most, done)
         if not size and not late and done < game.rows:
             clock.warning(done, game.rows, "rows")
+
+
+def _pilot_rows(run: Run) -> int:
+    """Return how many of the first rows a calibration is fitted to."""
+    if run.deadline is None:
+        return run.method.pilot_rows
+    # fewer, since the first block is finished whatever the time
+    return min(run.method.pilot_rows, FIRST_BLOCK)
 
 
 def _schedule(game: Game, run: Run) -> Schedule:

@@ -10,15 +10,13 @@ background
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import numpy as np
 
 from shearshap.adapters import Form, Scale
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, ShearWarning
@@ -194,43 +192,63 @@ def _files_read(job: Job) -> dict[str, Path]:
 # The work
 
 
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A job's files, read: the model, the table, and what of the table the model is given."""
+
+    model: LoadedModel
+    data: "pa.Table"
+    columns: Sequence[str]  #: that the model is given
+    rows: Any  #: those columns, as a frame of pandas
+    background: Background
+    notes: list[str]
+
+    def result(self, explanation: Explanation) -> Result:
+        """Return the result for all rows, or for those that are explained."""
+        is_whole = len(explanation) == len(self.data)
+        return Result(
+            explanation=explanation,
+            data=self.data if is_whole else self.data.take(explanation.index),
+            model=self.model.name,
+            background=self.background.description,
+            columns=tuple(self.columns),
+            notes=tuple(self.notes),
+        )
+
+
+def _opened(job: Job) -> _Opened:
+    """Read the job's files."""
+    with _folder_kept():
+        model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
+    table = tables.read(job.data, "data", text=model.text_columns)
+    data, notes = tables.named_columns(table, job.data)
+    tables.check_columns(data, job.out)
+    columns = _columns(model, data, job)
+    data = tables.with_ids_as_written(data, columns, job.data)
+    rows, background, more_notes = _rows_and_background(job, model, data, columns)
+    return _Opened(
+        model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)]
+    )
+
+
 def _explained(job: Job) -> Result:
     """Explain the rows of the job's file; only where not all can be, some are written."""
     with _exits_as_errors(job):
-        with _folder_kept():
-            model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
-        table = tables.read(job.data, "data", text=model.text_columns)
-        data, notes = tables.named_columns(table, job.data)
-        tables.check_columns(data, job.out)
-        columns = _columns(model, data, job)
-        data = tables.with_ids_as_written(data, columns, job.data)
-        rows, background, more_notes = _rows_and_background(job, model, data, columns)
-        notes += more_notes
-        notes += model.notes(rows)
-
-    def result(explanation: Explanation) -> Result:
-        return Result(
-            explanation=explanation,
-            data=data if len(explanation) == len(data) else data.take(explanation.index),
-            model=model.name,
-            background=background.description,
-            columns=tuple(columns),
-            notes=tuple(notes),
-        )
+        opened = _opened(job)
 
     blocks: list[Explanation] = []
     with (
-        _finished_rows_kept(job, blocks, result),
+        _finished_rows_kept(job, blocks, opened),
         _exits_as_errors(job),
         _folder_kept(),
-        _our_warnings_as(notes),
-        _errors_with_files(job, background),
+        _our_warnings_as(opened.notes),
+        _errors_with_files(job, opened.background),
     ):
-        explainer = _explainer(job, model, background)
+        explainer = _explainer(job, opened.model, opened.background)
         # one by one, so that those that are done outlive whatever stops the next
-        for block in explainer.stream(rows, budget=job.budget, tol=job.tol):
+        for block in explainer.stream(opened.rows, budget=job.budget, tol=job.tol):
             blocks.append(block)  # noqa: PERF402
-    return result(Explanation.concat(blocks))
+    return opened.result(Explanation.concat(blocks))
 
 
 @contextmanager
@@ -259,19 +277,17 @@ def _folder_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _finished_rows_kept(
-    job: Job, blocks: Sequence[Explanation], result: Callable[[Explanation], Result]
-) -> Iterator[None]:
+def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: _Opened) -> Iterator[None]:
     """Write the rows that are done where the others cannot be, and say so in the error."""
     try:
         yield
     except (ShearError, KeyboardInterrupt) as error:
         message = without_stack_trace(str(error))
-        finished = _finished(blocks, error)
-        if finished is None:
+        if not blocks:
             raise _reworded(error, message) from error
 
-        kept = result(finished)
+        finished = Explanation.concat(blocks)
+        kept = opened.result(finished)
         known = facts(job, kept)
         known["unfinished"] = message or "interrupted"
         tables.write(finished, kept.data, known, job.partial)
@@ -280,20 +296,6 @@ def _finished_rows_kept(
         if isinstance(again, ModelError):
             again.finished = finished
         raise again from error
-
-
-def _finished(blocks: Sequence[Explanation], error: BaseException) -> Explanation | None:
-    """Return the rows of all blocks, and of the block in which a model failed those that are done.
-
-    `ModelError.finished` may hold rows of earlier blocks too.
-    """
-    parts = list(blocks)
-    rest = getattr(error, "finished", None)
-    if rest is not None:
-        done = [label for block in blocks for label in block.index]
-        parts.append(rest[~np.isin(rest.index, done)])
-    parts = [part for part in parts if len(part)]
-    return Explanation.concat(parts) if parts else None
 
 
 def _page(job: Job, result: Result, known: Mapping[str, Any]) -> Path:
