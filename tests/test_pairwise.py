@@ -24,9 +24,8 @@ from games import (
 )
 from shearshap import METHODS, Explainer, MethodError, model_game
 from shearshap.game import FunctionGame
-from shearshap.gaussian import Calibration
+from shearshap.gaussian import Calibration, kernels
 from shearshap.interactions import kriged
-from shearshap.interactions import pairwise as pairwise_module
 from shearshap.interactions.cross import cross_contribution
 from shearshap.interactions.kriged import differences_of_kernel, interactions_of_kernel
 from shearshap.interactions.pairwise import (
@@ -137,7 +136,7 @@ def test_games_of_one_and_two_players(table: list[float], expected: list[list[fl
 def test_repeats_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = np.stack([random_table(P, seed) for seed in range(3)])
     once = found(all_coalitions(P), tables)
-    monkeypatch.setattr(pairwise_module, "CHUNK_ENTRIES", 32)
+    monkeypatch.setitem(kernels.CHUNK_ENTRIES, "cpu", 32)
     twice = found(np.concatenate((all_coalitions(P), all_coalitions(P)[:7])), tables)
     np.testing.assert_allclose(twice, once, atol=1e-12)
 
@@ -311,7 +310,7 @@ def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None
     together = interactions(tensor(sets)[None], values, phi)
     assert together.shape == (4, p, p, 3)
     mixed = rng.permutation(np.append(np.arange(len(sets)), [5, 9]))
-    monkeypatch.setattr(kriged, "CHUNK_ENTRIES", 1)
+    monkeypatch.setitem(kernels.CHUNK_ENTRIES, "cpu", 1)
     for row in range(4):
         for output in range(3):
             one = (slice(row, row + 1), slice(None), slice(output, output + 1))

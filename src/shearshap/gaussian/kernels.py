@@ -26,7 +26,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-CHUNK_ENTRIES = 2**21  #: entries of the (r, m, m) kernels that memory holds at once
+CHUNK_ENTRIES = {"cpu": 1 << 19, "other": 1 << 27}
+"""Entries of kernels (r, m, m) made at once: what fits a cache; what keeps an accelerator busy."""
+
+BYTES_AN_ENTRY = 1 << 9
+"""Free memory that an accelerator needs for each entry: a few dozen doubles, and room beside."""
+
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
 VARIANCE_NODES = 24  #: most quadrature nodes where less precision suffices than for the mean
 
@@ -40,6 +45,16 @@ class Kernels(NamedTuple):
     even_scale: Tensor  #: (r, 1, 1)
 
 
+def chunk_entries(like: Tensor) -> int:
+    """Return how many kernel entries to make at once on a tensor's device."""
+    device = like.device
+    entries = CHUNK_ENTRIES["cpu" if device.type == "cpu" else "other"]
+    if device.type == "cuda":
+        free, _total = torch.cuda.mem_get_info(device)
+        entries = min(entries, free // BYTES_AN_ENTRY)
+    return entries
+
+
 def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:
     """Return the kernels between pairs u (m, p) at relevances r (r, p).
 
@@ -48,19 +63,36 @@ def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:
 
         k_odd = A sinh(s) - sum_j r_j u_j u'_j   and   k_even = A cosh(s) - 1.
     """
-    # sinh(s / 2) loses no digits where the relevances are tiny and sinh(s) is almost linear:
-    # sinh(s) = 2 sinh(s / 2) cosh(s / 2) and cosh(s) = 1 + 2 sinh(s / 2)^2.
+    half, log_a = _half_sinh(u, r)
+    odd, odd_scale = _odd_kernel(u, r, half, log_a)
+    even = 2 * log_a.exp() * half.square() + torch.expm1(log_a)
+    even_scale = even[:, :1, :1]
+    return Kernels(odd, even / even_scale, odd_scale, even_scale)
+
+
+def odd_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the odd kernel alone, (r, m, m), and its scale, (r, 1, 1); see `odd_even_kernels`."""
+    half, log_a = _half_sinh(u, r)
+    return _odd_kernel(u, r, half, log_a)
+
+
+def _half_sinh(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sinh(s / 2), (r, m, m), and log A, (r, 1, 1).
+
+    sinh(s / 2) loses no digits where the relevances are tiny and sinh(s) is almost linear:
+    sinh(s) = 2 sinh(s / 2) cosh(s / 2) and cosh(s) = 1 + 2 sinh(s / 2)^2.
+    """
     half = torch.sinh(0.5 * (u * torch.atanh(r)[:, None]) @ u.mT)
     log_a = 0.5 * torch.log1p(-r.square()).sum(1)[:, None, None]
+    return half, log_a
+
+
+def _odd_kernel(u: Tensor, r: Tensor, half: Tensor, log_a: Tensor) -> tuple[Tensor, Tensor]:
     linear = (u * r[:, None]) @ u.mT
-
     odd = 2 * log_a.exp() * half * torch.sqrt(1 + half.square()) - linear
-    even = 2 * log_a.exp() * half.square() + torch.expm1(log_a)
-
-    # All entries of the diagonal are equal, since u_j^2 = 1.
-    odd_scale = odd[:, :1, :1]
-    even_scale = even[:, :1, :1]
-    return Kernels(odd / odd_scale, even / even_scale, odd_scale, even_scale)
+    # all entries of the diagonal are equal, since u_j^2 = 1
+    scale = odd[:, :1, :1]
+    return odd / scale, scale
 
 
 def cholesky_with_nugget(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:

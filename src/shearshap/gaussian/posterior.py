@@ -15,10 +15,10 @@ from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.kernels import (
-    CHUNK_ENTRIES,
     VARIANCE_NODES,
     cholesky_with_nugget,
-    odd_even_kernels,
+    chunk_entries,
+    odd_kernel,
     shapley_of_kernel,
     shapley_of_white,
 )
@@ -67,7 +67,7 @@ def condition(parts: OddEven, relevance: Tensor, nugget: float) -> Posterior:
     """Return the posterior given the odd part of every row, at relevances (r, p)."""
     m, p = parts.signs.shape
     nodes = min(p // 2 + 1, VARIANCE_NODES)
-    chunk_rows = max(1, CHUNK_ENTRIES // max(m**2, 2 * nodes**2 * p))
+    chunk_rows = max(1, chunk_entries(parts.signs) // max(m**2, 2 * nodes**2 * p))
 
     chunks = zip(parts.odd.split(chunk_rows), relevance.split(chunk_rows), strict=True)
     posteriors = [_condition(parts.signs, odd, r, nugget) for odd, r in chunks]
@@ -81,9 +81,9 @@ def condition(parts: OddEven, relevance: Tensor, nugget: float) -> Posterior:
 def _condition(u: Tensor, odd: Tensor, r: Tensor, nugget: float) -> Posterior:
     """Return the posterior of one chunk of rows."""
     m, p = u.shape
-    kernels = odd_even_kernels(u, r)
-    lower, nuggets = cholesky_with_nugget(kernels.odd, nugget)
-    cross, prior_variance = _shapley_covariance(u, r, kernels.odd_scale, nuggets)
+    kernel, scale = odd_kernel(u, r)
+    lower, nuggets = cholesky_with_nugget(kernel, nugget)
+    cross, prior_variance = _shapley_covariance(u, r, scale, nuggets)
     white = _whiten(lower, u, odd, cross)
 
     # The trend by generalised least squares.
@@ -101,8 +101,8 @@ def _condition(u: Tensor, odd: Tensor, r: Tensor, nugget: float) -> Posterior:
 
     # As the scale is unknown, phi has a Student posterior of m - p degrees of freedom, whose
     # variance has the divisor m - p - 2.
-    scale = residual.square().sum(1) / max(m - p - 2, 1)
-    return Posterior(_efficient(phi, odd), variance.clamp_min(0), scale)
+    size = residual.square().sum(1) / max(m - p - 2, 1)
+    return Posterior(_efficient(phi, odd), variance.clamp_min(0), size)
 
 
 def _shapley_covariance(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
-from shearshap.gaussian.kernels import CHUNK_ENTRIES
+from shearshap.gaussian.kernels import chunk_entries
 from shearshap.gaussian.odd_even import OddEven
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
@@ -88,7 +88,7 @@ def pairwise_strengths(parts: OddEven) -> Tensor:
     even = parts.even - parts.even.mean(1, keepdim=True)
     dual = even @ torch.linalg.inv(gram + RIDGE * eye) / products
 
-    chunk_rows = max(1, CHUNK_ENTRIES // (max(m, p) * p))
+    chunk_rows = max(1, chunk_entries(u) // (max(m, p) * p))
     strengths = [
         _squares_by_player((chunk[:, None] * u.mT) @ u)  # the coefficients (r, p, p)
         for chunk in dual.split(chunk_rows)

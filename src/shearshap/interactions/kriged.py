@@ -36,9 +36,9 @@ from torch import Tensor
 
 from shearshap.gaussian import Calibration, OddEven
 from shearshap.gaussian.kernels import (
-    CHUNK_ENTRIES,
     VARIANCE_NODES,
     cholesky_with_nugget,
+    chunk_entries,
     gauss_legendre,
     odd_even_kernels,
 )
@@ -77,7 +77,7 @@ def _in_chunks(
     relevance = relevances(unit, calibration)
 
     m, p = parts.signs.shape
-    chunk_rows = max(1, CHUNK_ENTRIES // (m * max(m, p)))
+    chunk_rows = max(1, chunk_entries(parts.signs) // (m * max(m, p)))
     by_row = (unit.odd, unit.even, relevance)
     chunks = zip(*(tensor.split(chunk_rows) for tensor in by_row), strict=True)
     means = [mean(OddEven(unit.signs, odd, even), r) for odd, even, r in chunks]

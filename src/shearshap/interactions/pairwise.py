@@ -25,7 +25,7 @@ from torch import Tensor
 from shearshap.coalitions import codes
 from shearshap.errors import MethodError
 from shearshap.gaussian import Calibration, OddEven
-from shearshap.gaussian.kernels import CHUNK_ENTRIES
+from shearshap.gaussian.kernels import chunk_entries
 from shearshap.interactions.kriged import kriged_interactions, kriged_second_differences
 from shearshap.interactions.walsh import exact_interactions, exact_second_differences
 
@@ -75,7 +75,7 @@ def _interaction_index(sets: Tensor, values: Tensor, calibration: Calibration | 
     players = sets.shape[1]
     distinct, complements = _complements(sets)
     if len(distinct) == 1 << players:
-        tables = values[:, distinct].split(max(1, CHUNK_ENTRIES >> players))
+        tables = values[:, distinct].split(max(1, chunk_entries(values) >> players))
         return torch.cat([exact_interactions(table) for table in tables])
 
     parts = _odd_even(sets, values, distinct, complements)
