@@ -20,6 +20,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from shearshap.devices import free_memory
 from shearshap.errors import ModelError, ShearError
 
 BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
@@ -40,8 +41,8 @@ class Batch:
 def automatic_batch(device: torch.device, inputs: int) -> int:
     """Return a batch size that bounds the memory of rows with this number of inputs."""
     memory = BATCH_BYTES["cpu" if device.type == "cpu" else "other"]
-    if device.type == "cuda":
-        free, _total = torch.cuda.mem_get_info(device)
+    free = free_memory(device)
+    if free is not None:
         memory = min(memory, free // 16)
     return max(1, memory // (4 * inputs))  # four bytes a number
 

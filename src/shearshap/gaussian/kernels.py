@@ -26,6 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.devices import free_memory
+
 CHUNK_ENTRIES = {"cpu": 1 << 19, "other": 1 << 27}
 """Entries of kernels (r, m, m) made at once: what fits a cache; what keeps an accelerator busy."""
 
@@ -47,12 +49,9 @@ class Kernels(NamedTuple):
 
 def chunk_entries(like: Tensor) -> int:
     """Return how many kernel entries to make at once on a tensor's device."""
-    device = like.device
-    entries = CHUNK_ENTRIES["cpu" if device.type == "cpu" else "other"]
-    if device.type == "cuda":
-        free, _total = torch.cuda.mem_get_info(device)
-        entries = min(entries, free // BYTES_AN_ENTRY)
-    return entries
+    entries = CHUNK_ENTRIES["cpu" if like.device.type == "cpu" else "other"]
+    free = free_memory(like.device)
+    return entries if free is None else min(entries, free // BYTES_AN_ENTRY)
 
 
 def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:

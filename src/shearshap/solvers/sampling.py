@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from shearshap.adapters import (
     Lease,
@@ -82,7 +84,7 @@ class NamedGame:
 
     def labelled(self, block: Explanation) -> Explanation:
         """Return an explanation, whose index is the rows' numbers, with names and data."""
-        rows = block.index
+        rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display_data
         checks = block.check_evaluations
@@ -204,6 +206,13 @@ def _finite(predict: Predictor, inputs: Inputs) -> bool:
         return True  # checked when the rows were read
     parts = (inputs.rows, inputs.background)
     return all(bool(torch.isfinite(part).all()) for part in parts)
+
+
+def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Return numbers of rows, in order, as a slice where none is left out: it copies nothing."""
+    first = int(rows[0])
+    after = int(rows[-1]) + 1
+    return slice(first, after) if after - first == len(rows) else rows
 
 
 def _shown(label: Any) -> str:
