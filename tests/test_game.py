@@ -9,6 +9,7 @@ from games import Bools, Floats, all_coalitions, network, predictor
 from shearshap import METHODS, ModelError, explain, explain_game
 from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.batches import Batch
+from shearshap.devices import free_memory
 from shearshap.game import FunctionGame, ModelGame
 
 CPU = torch.device("cpu")
@@ -324,3 +325,24 @@ def test_a_gpu_gives_the_same_values(name: str) -> None:
     )
     np.testing.assert_allclose(on_gpu.values, on_cpu.values, atol=1e-4)
     assert next(net.parameters()).device.type == "cpu"
+
+
+def test_free_memory_is_known_of_gpus_alone() -> None:
+    assert free_memory(torch.device("cpu")) is None
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+def test_what_torch_keeps_for_later_is_free() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    torch.cuda.empty_cache()
+    before = free_memory(device)
+    held = torch.empty(1 << 28, dtype=torch.uint8, device=device)
+    during = free_memory(device)
+    del held
+    after = free_memory(device)
+    assert before is not None
+    assert during is not None
+    assert after is not None
+    assert before - during >= 1 << 28
+    assert after - during >= 1 << 28
