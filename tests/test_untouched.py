@@ -698,3 +698,28 @@ def test_ids_do_not_round_the_columns_beside_them(library: str) -> None:
     background = FRAMES[library]({"id": [0.5], "age": [3.5]})
     with pytest.raises(InputError, match="hold integers beyond 2\\^53"):
         Explainer(model, background)(rows, budget=4)
+
+
+NUMBERS = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("model", "background", "rows", "message"),
+    [
+        (codes, ("mean", np.full((3, 2), 2**60)), np.ones((2, 2), np.int8), "rows of int8 cannot hold"),
+        (codes, torch.zeros(1, 2).to_sparse(), NUMBERS, "a tensor that is sparse"),
+        (nn.Linear(2, 1), {"a": 1.0, "b": "x"}, NUMBERS, "'b' is 'x', and this kind of model takes"),
+    ],
+)  # fmt: skip
+def test_backgrounds_that_do_not_fit_are_refused_in_our_words(
+    model: Any, background: Any, rows: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^background: .*{message}"):
+        Explainer(model, background)(rows)
+
+
+def test_a_background_of_bfloat16_beside_integers() -> None:
+    """numpy has no such type, and takes it in double precision."""
+    background = torch.full((1, 2), 0.5, dtype=torch.bfloat16)
+    answer = Explainer(lambda x: x.sum(axis=1), background)(np.array([[1, 2]]))
+    np.testing.assert_allclose(answer.values, [[0.5, 1.5]])

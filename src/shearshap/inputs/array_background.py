@@ -30,6 +30,7 @@ from shearshap.inputs.background import (
 from shearshap.inputs.integers import (
     columns_of_ids,
     fits_integer_type,
+    is_within,
     nearest_integers,
     statistic_of_ids,
 )
@@ -65,9 +66,19 @@ class ArrayBackground:
         if is_computed and wanted.kind != "b":
             source = in_type_of_numpy(self.source.flatten(1))
             for column in np.flatnonzero(columns_of_ids(source)):
-                ids = source[:, column].tolist()
-                whole[column] = statistic_of_ids(self.given.statistic, ids)
+                whole[column] = self._statistic_of_ids(source[:, column].tolist(), wanted)
         return torch.from_numpy(whole)[None]
+
+    def _statistic_of_ids(self, ids: list[int], dtype: np.dtype[Any]) -> int:
+        """Return the statistic of a column of ids, or raise where the rows' type is too narrow."""
+        assert self.given.statistic is not None
+        integer = statistic_of_ids(self.given.statistic, ids)
+        if not is_within(integer, dtype):
+            raise InputError(
+                f"{self.given.argument}: the {self.given.statistic} of ids is {integer}, which "
+                f"rows of {dtype} cannot hold; give both the same type"
+            )
+        return integer
 
 
 def array_background(
@@ -110,8 +121,20 @@ def _as_numbers(given: ParsedBackground, shape: tuple[int, ...], columns: Sequen
 
     by_name = hasattr(rows, "keys") and not isinstance(rows, Tensor)
     if columns and by_name:
-        return [float(cell) for cell in named_cells(rows, columns, given.argument)]
+        cells = named_cells(rows, columns, given.argument)
+        named = zip(columns, cells, strict=True)
+        return [_as_number(cell, name, given.argument) for name, cell in named]
     return rows
+
+
+def _as_number(cell: Any, name: str, argument: str) -> float:
+    """Return a cell of a row by name as a number."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{argument}: {name!r} is {cell!r}, and this kind of model takes numbers only"
+        ) from error
 
 
 def _checked_background(

@@ -88,7 +88,7 @@ class ArrayPair:
     def _promoted_type(self) -> torch.dtype:
         """Return the type that numpy gives to a sum of rows and background."""
         own = numpy_type(self.rows.dtype)
-        other = numpy_type(self.background.rows.dtype)
+        other = in_type_of_numpy(self.background.rows).dtype
         return torch.from_numpy(np.empty(0, np.promote_types(own, other))).dtype
 
     @cached_property

@@ -19,6 +19,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from shearshap.errors import InputError
 from shearshap.inputs.background import (
@@ -30,6 +31,7 @@ from shearshap.inputs.background import (
 from shearshap.inputs.columns import Frame, is_numeric_or_boolean
 from shearshap.inputs.frame_statistics import FrameStatistic
 from shearshap.inputs.native_frames import Labels, aligned, as_frame
+from shearshap.inputs.tensors import check_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,8 @@ def _source(given: ParsedBackground, explained: Frame, labels: Labels | None) ->
 def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | None) -> Frame:
     """Return a background that is a row by name, an array, lists or a number, as a frame."""
     refuse_masked(given.rows, given.argument)
+    if isinstance(given.rows, Tensor):
+        check_tensor(given.rows, given.argument)
     names = explained.columns
     if is_single_number(given.rows):
         columns = _constant_columns(given.rows, explained, given.argument)

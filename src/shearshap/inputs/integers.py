@@ -97,6 +97,12 @@ def nearest_integers(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any
     return np.array(integers, dtype=dtype)
 
 
+def is_within(integer: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether an integer type can hold a number."""
+    lowest, highest = _limits(dtype)
+    return lowest <= integer <= highest
+
+
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return the lowest and the highest number of an integer type, or that of truth values."""
     if dtype.kind == "b":

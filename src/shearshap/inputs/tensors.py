@@ -47,7 +47,7 @@ def checked_rows(
 def numeric(numbers: Any, argument: str) -> Tensor:
     """Return an array, a tensor or nested lists as a tensor of numbers, uncopied where possible."""
     if isinstance(numbers, Tensor):
-        _check_tensor(numbers, argument)
+        check_tensor(numbers, argument)
         return numbers.detach()
 
     for method in ("toarray", "collect"):  # sparse matrices, and lazy frames
@@ -71,7 +71,7 @@ def numeric(numbers: Any, argument: str) -> Tensor:
 # What cannot be mixed
 
 
-def _check_tensor(numbers: Tensor, argument: str) -> None:
+def check_tensor(numbers: Tensor, argument: str) -> None:
     """Raise where a tensor's numbers cannot be mixed one by one."""
     wrong = None
     if numbers.is_nested:
