@@ -537,3 +537,30 @@ def test_a_look_that_shows_all_coalitions_leaves_nothing_to_ask(players: int) ->
     answer = explain_game(value, players=players, budget=100, method="shear")
     assert min(asked) > 0
     assert sum(asked) == answer.evaluations
+
+
+# All rows at once
+
+
+@pytest.mark.parametrize("output", [None, 0])
+def test_all_at_once_is_what_a_stream_concatenates(output: int | None) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 6))
+    weights = rng.normal(size=(6, 2))
+    labels = np.arange(50.0)
+
+    def model(x: Floats) -> Floats:
+        return np.tanh(x @ weights)
+
+    explainer = Explainer(model, np.zeros(6), method="leverage", output=output)
+    at_once = explainer(rows, budget=40, index=labels)
+    blocks = list(explainer.stream(rows, budget=40, index=labels))
+    assert len(blocks) > 1
+    joined = Explanation.concat(blocks)
+    for name in ("values", "standard_errors", "base_values", "predictions", "data", "index"):
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(joined, name))
+        assert not np.shares_memory(getattr(at_once, name), rows)
+        assert not np.shares_memory(getattr(at_once, name), labels)
+
+    # blocks have arrays of their own: one that is kept does not keep the others
+    assert blocks[0].values.base is not blocks[1].values.base

@@ -1,16 +1,20 @@
 """The engine: masking, batching, devices, modes and counting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from games import Bools, Floats, all_coalitions, network, predictor
-from shearshap import METHODS, ModelError, explain, explain_game
+from shearshap import METHODS, Explainer, ModelError, explain, explain_game, model_game
 from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.batches import Batch
-from shearshap.devices import free_memory
-from shearshap.game import FunctionGame, ModelGame
+from shearshap.devices import free_memory, to_device, to_numpy
+from shearshap.game import FunctionGame, ModelGame, first_not_finite
+from shearshap.inputs import Groups
+from shearshap.mixing import MANY_INPUTS, _by_pairs, mixed
 
 CPU = torch.device("cpu")
 GROUPS = np.array([[0, 1], [1, 2], [2, 0]])
@@ -346,3 +350,160 @@ def test_what_torch_keeps_for_later_is_free() -> None:
     assert after is not None
     assert before - during >= 1 << 28
     assert after - during >= 1 << 28
+
+
+# Mixes
+
+
+@pytest.mark.parametrize(("rows", "coalitions", "inputs"), [(5, 4, 3), (7, 20, 11), (3, 5, 8)])
+def test_mixes_by_pairs_are_those_one_by_one(rows: int, coalitions: int, inputs: int) -> None:
+    torch.manual_seed(0)
+    x = torch.randn((rows, inputs))
+    background = torch.randn((1, inputs))
+    present = torch.rand((1, coalitions, inputs)) < 0.5
+    wanted = torch.where(present, x[:, None], background)
+    assert torch.equal(_by_pairs(x, background, present[0]), wanted)
+    assert torch.equal(mixed(x, background, present, finite=True)[:, :, 0], wanted)
+    assert torch.equal(mixed(x, background, present, finite=False)[:, :, 0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("groups", "value_of_first"), [(None, 1), ([[2], [0], [1]], 300), ([[0, 2], [1]], 301)]
+)
+def test_an_input_is_present_where_its_owner_is(groups: Groups, value_of_first: int) -> None:
+    rows = np.array([[1.0, 20.0, 300.0]])
+    game = model_game(lambda x: x.sum(axis=1), rows, background=np.zeros(3), groups=groups)
+    with game as opened:
+        first = torch.arange(opened.players) == 0
+        assert opened(first[None, None]).item() == value_of_first
+
+
+def test_values_whose_sum_overflows_are_finite() -> None:
+    values = torch.full((2, 3, 1), 1e308, dtype=torch.float64)
+    assert first_not_finite(values) is None
+    values[1, 2] = -torch.inf
+    assert first_not_finite(values) == [1, 2, 0]
+    values[0, 1] = torch.inf
+    assert first_not_finite(values) == [0, 1, 0]
+
+
+# Large copies between a GPU and the host
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+
+
+def test_what_the_cpu_holds_is_not_copied() -> None:
+    numbers = torch.arange(6.0).reshape(2, 3)
+    assert np.shares_memory(to_numpy(numbers), numbers.numpy())
+    assert to_device(numbers, CPU, torch.float32) is numbers
+    np.testing.assert_array_equal(to_device(numbers, CPU, torch.float64), numbers)
+
+
+@pytest.mark.cuda
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64, torch.bool])
+@pytest.mark.parametrize("rows", [1, 70_000, 299_593, 1_000_003])
+def test_copies_through_pinned_memory_are_complete(rows: int, dtype: torch.dtype) -> None:
+    drawn = torch.randint(0, 100, (rows, 7), device="cuda")
+    there = (drawn > 50) if dtype == torch.bool else drawn.to(dtype)
+    here = to_numpy(there)
+    assert torch.equal(torch.from_numpy(here), there.cpu())
+    strided = to_numpy(there[:, ::3])
+    np.testing.assert_array_equal(strided, here[:, ::3])
+
+    back = to_device(torch.from_numpy(here), there.device, torch.float32)
+    assert torch.equal(back, there.float())
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_copies_wait_for_the_gpu_s_work() -> None:
+    for _ in range(3):
+        grown = torch.ones((1 << 22, 2), device="cuda")
+        for _ in range(200):
+            grown = grown + 1
+        assert (to_numpy(grown) == 201).all()
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_pinned_memory_is_let_go() -> None:
+    numbers = torch.ones(1 << 24, device="cuda")
+    to_numpy(numbers)
+    kept = torch.cuda.host_memory_stats()["allocated_bytes.current"]
+    copies = [to_numpy(numbers) for _ in range(20)]
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] <= kept
+    assert all(copy.sum() == numbers.numel() for copy in copies)
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_many_mixes_on_a_gpu_are_exact() -> None:
+    x = torch.randn((7000, 101), device="cuda")
+    background = torch.randn((1, 101), device="cuda")
+    present = torch.rand((1, 200, 101), device="cuda") < 0.5
+    assert x.numel() * 200 >= MANY_INPUTS
+    wanted = torch.where(present, x[:, None], background)
+    assert torch.equal(mixed(x, background, present, finite=True)[:, :, 0], wanted)
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_many_rows_on_a_gpu_have_the_values_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    rows = np.random.default_rng(0).normal(size=(60_000, 8))
+    net = network(8).float()
+    explainer = Explainer(net, np.zeros(8), method="leverage", output=1)
+    on_cpu = explainer(rows, budget=40)
+    on_gpu = replace(explainer, device="cuda")(rows, budget=40)
+    np.testing.assert_allclose(on_gpu.values, on_cpu.values, atol=1e-4)
+    assert on_gpu.standard_errors is not None
+    assert on_cpu.standard_errors is not None
+    np.testing.assert_allclose(on_gpu.standard_errors, on_cpu.standard_errors, atol=1e-4)
+    np.testing.assert_allclose(on_gpu.predictions, on_cpu.predictions, atol=1e-4)
+    np.testing.assert_array_equal(on_gpu.data, rows)
+    np.testing.assert_array_equal(on_gpu.index, np.arange(60_000))
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_a_stream_on_a_gpu_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    rows = np.random.default_rng(0).normal(size=(60_000, 8))
+    net = network(8).float()
+    explainer = Explainer(net, np.zeros(8), method="leverage", output=1, device="cuda")
+    whole = explainer(rows, budget=40)
+
+    blocks = explainer.stream(rows, budget=40)
+    first = next(blocks)
+    second = next(blocks)
+    blocks.close()  # type: ignore[attr-defined]
+    assert len(second) > 1000
+    after = len(first) + len(second)
+    np.testing.assert_allclose(second.values, whole.values[len(first) : after], atol=1e-5)
+    assert next(net.parameters()).device.type == "cpu"
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_rows_before_an_error_on_a_gpu_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    rows = np.random.default_rng(0).normal(size=(60_000, 8))
+    rows[50_000, 0] = 99.0
+    net = network(8).float().cuda()
+
+    class Failing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.where(x[:, :1] == 99, torch.nan, self.net(x))
+
+    whole = explain(net, rows[:50_000], background=np.zeros(8), budget=40, method="leverage")
+    with pytest.raises(ModelError, match="row 50000") as caught:
+        explain(Failing(), rows, background=np.zeros(8), budget=40, method="leverage")
+    finished = caught.value.finished
+    assert finished is not None
+    assert len(finished) > 16
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-4)

@@ -45,6 +45,7 @@ from shearshap.game import FunctionGame
 from shearshap.methods.base import Method
 from shearshap.methods.differences import Differences
 from shearshap.methods.exact import shapley_transform
+from shearshap.methods.kernel import _least_norm_of_centred, least_norm, pairs_by_size
 from shearshap.methods.permutation import prefixes
 from shearshap.methods.shear import join, most_cooperators, ranked_cooperators, subset_weights
 from shearshap.paper.baselines import (
@@ -531,3 +532,14 @@ def test_exact_values_of_twenty_players_fit_four_gigabytes() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 4 << 20  # kilobytes
+
+
+@pytest.mark.parametrize(("players", "coalitions"), [(64, 1000), (80, 400), (100, 198), (70, 60)])
+def test_normal_equations_give_the_least_norm_solution(players: int, coalitions: int) -> None:
+    rng = np.random.default_rng(0)
+    drawn = pairs_by_size(players, coalitions, np.ones(players - 1), rng).coalitions
+    matrix = drawn - drawn.mean(axis=1, keepdims=True)
+    wanted, rank = least_norm(matrix)
+    inverse, own_rank = _least_norm_of_centred(matrix)
+    np.testing.assert_allclose(inverse, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+    assert own_rank == rank

@@ -151,16 +151,15 @@ class Explainer:
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
-        blocks = self.stream(
-            rows,
-            budget=budget,
+        run = Run.of(
+            self.method,
+            budget,
             tol=tol,
+            seed=self.seed,
             interactions=interactions,
             deadline=deadline,
-            index=index,
-            progress=shown,
         )
-        return _concatenated(blocks)
+        return _all_at_once(self._task(rows, index), run, shown)
 
     def stream(
         self,
@@ -255,7 +254,7 @@ def explain(
         interactions=interactions,
         deadline=deadline,
     )
-    return _concatenated(_outside_inference_mode(solve(task, run, progress)))
+    return _all_at_once(task, run, progress)
 
 
 @contextmanager
@@ -319,6 +318,12 @@ def explain_game(
     game = FunctionGame(value, whole("players", players))
     run = Run.of(method, budget, tol=tol, seed=seed, interactions=interactions)
     return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
+
+
+def _all_at_once(task: Task, run: Run, progress: bool | None) -> Explanation:
+    """Return the explanation of all rows of a task."""
+    blocks = solve(task, replace(run, at_once=True), progress)
+    return _concatenated(_outside_inference_mode(blocks))
 
 
 def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanation]:

@@ -25,6 +25,7 @@ from shearshap.agreement import disagreement
 from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
 from shearshap.coalitions import end_coalitions
 from shearshap.errors import ModelError
+from shearshap.mixing import mixed
 
 
 @dataclass
@@ -116,6 +117,7 @@ class ModelGame:
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     untouched: Callable[[int], Any] | None = None  #: the first n rows as the user passed them
     weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
+    one_each: bool = False  #: whether every input is known to be a player of its own, in order
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -143,11 +145,14 @@ class ModelGame:
 
     def take(self, rows: slice | Tensor) -> "ModelGame":
         """Return the game of some of the rows, with nothing spent yet."""
-        places = torch.arange(self.rows, device="cpu") if self.places is None else self.places
         if isinstance(rows, slice):
-            return replace(self, inputs=self.inputs[rows], places=places[rows], usage=Usage())
-        inputs = self.inputs[rows.to(self.inputs.device)]
-        return replace(self, inputs=inputs, places=places[rows.cpu()], usage=Usage())
+            inputs = self.inputs[rows]
+            numbers = torch.arange(*rows.indices(self.rows), device="cpu")
+        else:
+            inputs = self.inputs[rows.to(self.inputs.device)]
+            numbers = rows.cpu()
+        places = numbers if self.places is None else self.places[numbers]
+        return replace(self, inputs=inputs, places=places, usage=Usage())
 
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
@@ -256,16 +261,14 @@ class ModelGame:
         own_rows = box.rows if len(coalitions) > 1 else slice(None)
         sets = coalitions[own_rows, box.coalitions]
 
-        # whether each input's player is present, (r or 1, c, 1, d)
-        owner = self.owner.expand(*sets.shape[:2], -1)
-        present = torch.gather(sets.to(owner.device), 2, owner).unsqueeze(2)
+        # whether each input's player is present, (r or 1, c, d)
+        present = sets.to(self.owner.device)
+        if not self.one_each:
+            present = torch.gather(present, 2, self.owner.expand(*sets.shape[:2], -1))
 
-        rows = self.inputs[box.rows][:, None, None]
+        rows = self.inputs[box.rows]
         background = self.background[box.background]
-        if self.inputs.is_floating_point() and self.finite:
-            # exact at the weights 0 and 1, and much faster than torch.where
-            return torch.lerp(background, rows, present.to(self.inputs.dtype))
-        return torch.where(present, rows, background)
+        return mixed(rows, background, present, finite=self.finite)
 
     @staticmethod
     def _answer(
@@ -412,12 +415,20 @@ def _with_outputs(answer: Tensor) -> Tensor:
     return answer.unsqueeze(3) if answer.ndim == 3 else answer
 
 
+def all_finite(values: Tensor) -> bool:
+    """Return whether no value is NaN or infinite; False, too, where their sum overflows.
+
+    The sum of numbers that are not all finite is not finite either, and takes one pass.
+    """
+    return bool(torch.isfinite(values.sum()))
+
+
 def first_not_finite(values: Tensor) -> list[int] | None:
     """Return row, column and output of the first value (r, c, k) that is NaN or infinite."""
-    finite = torch.isfinite(values)
-    if bool(finite.all()):
+    if all_finite(values):
         return None
-    return (~finite).nonzero()[0].tolist()
+    wrong = (~torch.isfinite(values)).nonzero()
+    return wrong[0].tolist() if len(wrong) else None
 
 
 def _hint(error: BaseException | None) -> str:

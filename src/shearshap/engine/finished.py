@@ -20,11 +20,14 @@ from torch import Tensor
 
 from shearshap.axes import declared
 from shearshap.coalitions import EMPTY, FULL
+from shearshap.engine.room import Room
 from shearshap.errors import ModelError
 from shearshap.explanation import Explanation
-from shearshap.game import Game
+from shearshap.game import Game, all_finite
 from shearshap.interactions.fields import derivative_cross, interaction_fields
 from shearshap.methods.base import Design, Estimate
+
+EVERYONE = slice(None)
 
 LEAST_FREEDOM = 7
 """Degrees of freedom from which on a row may stop.
@@ -86,13 +89,13 @@ class FinishedRows:
         """The numbers of the rows that are finished, in order."""
         return np.flatnonzero(self.done.cpu().numpy())
 
-    def add(self, answer: Answer, converged: Tensor, done: Tensor) -> None:
-        """Set the fields of those rows of an answer that are done, (r,) of bool."""
+    def add(self, answer: Answer, converged: Tensor, done: Tensor | slice) -> None:
+        """Set the fields of those rows of an answer that are done, (r,) of bool, or of all."""
         fields = answer.fields() | {"converged": converged}
-        if not done.any():
+        rows = answer.rows[done]
+        if not len(rows):
             return
 
-        rows = answer.rows[done]
         finished = {name: part[done] for name, part in fields.items()}
         if self.interactions:
             finished |= self._interactions(answer, rows, done)
@@ -100,7 +103,9 @@ class FinishedRows:
             self._set(name, rows, part)
         self.done[rows] = True
 
-    def _interactions(self, answer: Answer, rows: Tensor, done: Tensor) -> dict[str, Tensor]:
+    def _interactions(
+        self, answer: Answer, rows: Tensor, done: Tensor | slice
+    ) -> dict[str, Tensor]:
         design = answer.design
         shared = len(design.coalitions) == 1
         return interaction_fields(
@@ -117,32 +122,37 @@ class FinishedRows:
             self.fields[name] = part.new_empty((self.count, *part.shape[1:]))
         self.fields[name][rows] = part
 
-    def arrays(self, *, single: bool, stops: bool) -> dict[str, Any]:
+    def arrays(self, room: Room, first_row: int, *, single: bool, stops: bool) -> dict[str, Any]:
         """Return the fields of the finished rows as an explanation has them.
 
         Fields that say nothing are left out.
 
-        `single` is whether there is one output, without an axis of outputs, and `stops` whether
-        rows might stop early.
+        `first_row` is the number of the block's first row in the whole, `single` is whether there
+        is one output, without an axis of outputs, and `stops` whether rows might stop early.
         """
         # without a copy in the usual case
         which = slice(None) if self.done.all() else self.done
+        fields = {name: part[which] for name, part in self.fields.items()}
+        freedom = float(fields.pop("degrees_of_freedom").min())
+        fewest, most = fields["row_evaluations"].aminmax()
+        if not stops:
+            del fields["converged"]
+            if fewest == most:
+                del fields["row_evaluations"]
+
+        # what says nothing is found out before it is copied
+        has_errors = bool(fields["standard_errors"].isfinite().any())
+        if not has_errors:
+            del fields["standard_errors"]
+
         arrays: dict[str, Any] = {
-            name: part[which].cpu().numpy() for name, part in self.fields.items()
+            name: room.array(name, part, first_row) for name, part in fields.items()
         }
         if single:
             arrays |= _without_outputs(arrays)
-        if not np.isfinite(arrays["standard_errors"]).any():
+        if not has_errors:
             arrays["standard_errors"] = None
-        arrays["degrees_of_freedom"] = float(arrays["degrees_of_freedom"].min())
-
-        spent = arrays["row_evaluations"]
-        arrays["evaluations"] = int(spent.max())
-        if not stops:
-            del arrays["converged"]
-            if (spent == spent[0]).all():
-                del arrays["row_evaluations"]
-        return arrays
+        return arrays | {"evaluations": int(most), "degrees_of_freedom": freedom}
 
 
 def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +167,7 @@ def estimate_fields(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:
     Standard errors that are unknown, or that overflow, are infinite.
     """
     phi = estimate.values
-    if not bool(torch.isfinite(phi).all()):
+    if not all_finite(phi) and not bool(torch.isfinite(phi).all()):
         raise ModelError(
             "the model's outputs are so large that their Shapley values are not finite; "
             "rescale the model's output"

@@ -8,7 +8,7 @@
                                rows that are precise enough are finished               finished.py
         stage 1                the other rows ask for more
         ...
-        yield an Explanation   of the block; the caller concatenates, saves or sends it
+        yield an Explanation   of the block; the caller concatenates, saves or sends it  room.py
 
 Rows of a block that are at the same stage form a group. Without a tolerance there is one stage and
 one group. With a tolerance, groups wait on a stack. Let there be six rows, and memory for two at a
@@ -38,9 +38,10 @@ import torch
 from torch import Tensor
 
 from shearshap.engine.clock import Clock
-from shearshap.engine.finished import Answer, FinishedRows
+from shearshap.engine.finished import EVERYONE, Answer, FinishedRows
 from shearshap.engine.looks import answer_after_look, most_looked_coalitions
 from shearshap.engine.memory import FIRST_BLOCK, most_rows
+from shearshap.engine.room import Room
 from shearshap.engine.run import Run
 from shearshap.engine.stages import Schedule, ScheduledStage
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
@@ -63,6 +64,7 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
     run = run.on(game)
     clock = clock or Clock(run.deadline)
     schedule = _schedule(game, run)
+    room = Room(game.rows if run.at_once and run.deadline is None else None)
 
     # the pilot rows are all in the first block, since a calibration is fitted to them together
     pilot = _pilot_rows(run)
@@ -77,9 +79,9 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
             block.finish()
         except ModelError:
             if block.finished.any:
-                yield block.explanation()
+                yield block.explanation(room)
             raise
-        explanation = block.explanation()
+        explanation = block.explanation(room)
         pilot = 0
 
         done += len(explanation)
@@ -175,9 +177,11 @@ class _Block:
         else:
             self._look_and_finish(everyone, look)
 
-    def explanation(self) -> Explanation:
-        """Return the explanation of the rows that are finished."""
-        arrays = self.finished.arrays(single=self.ends.single, stops=self.run.stops)
+    def explanation(self, room: Room) -> Explanation:
+        """Return the explanation of the rows that are finished, with its arrays in a room."""
+        arrays = self.finished.arrays(
+            room, self.first_row, single=self.ends.single, stops=self.run.stops
+        )
         return Explanation(
             **arrays,
             index=self.first_row + self.finished.rows,
@@ -243,7 +247,9 @@ class _Block:
         fresh = stage.sources.fresh
         if not len(fresh):
             return group.values[:, :0]
-        return self.game.take(group.rows)(stage.design.coalitions[:, fresh])
+        everyone = len(group.rows) == self.game.rows
+        game = self.game.take(slice(None) if everyone else group.rows)
+        return game(stage.design.coalitions[:, fresh])
 
     def _answer(self, stage: ScheduledStage, group: _Group, fresh: Tensor) -> Answer:
         """Return a stage's answer, by the values known before and the fresh ones (r, f, k)."""
@@ -254,8 +260,7 @@ class _Block:
 
     def _finish(self, answer: Answer) -> None:
         """Finish all rows of an answer, whether they have converged or not."""
-        converged = answer.converged(self.run.tol)
-        self.finished.add(answer, converged, done=torch.ones_like(converged))
+        self.finished.add(answer, answer.converged(self.run.tol), done=EVERYONE)
 
     # Designs of each row's own
 

@@ -41,6 +41,7 @@ class Run:
     seed: int = 0
     interactions: bool = False  #: whether to report pairwise interactions too
     deadline: float | None = None  #: seconds after which no further block of rows is begun
+    at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
 
     @classmethod
     def of(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
+from shearshap.devices import to_device
 from shearshap.errors import InputError
 from shearshap.inputs.array_background import array_background
 from shearshap.inputs.array_types import ArrayPair
@@ -67,7 +68,7 @@ def _are_indices(rows: Any) -> bool:
 def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str) -> Tensor:
     """Return rows (n, d) on the model's device and in the type to mix in."""
     usable = rows.clone() if rows.is_inference() else rows
-    placed = usable.to(model.device, dtype)
+    placed = to_device(usable, model.device, dtype)
     check_range(placed, argument)
     return placed
 

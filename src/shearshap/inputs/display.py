@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.devices import to_numpy
 from shearshap.inputs.columns import Frame, codes_of, hashable_values, numbers_of, values_of
 
 Words = NDArray[np.object_]
@@ -47,9 +48,11 @@ class NumberDisplay:
         and the mean of any other block.
         """
         if every_input_plays(self.owner):
-            return _doubles(self.rows)
+            numbers = _doubles(self.rows)
+            is_users_own = self.rows.device.type == "cpu" and self.rows.dtype == torch.float64
+            return numbers.copy() if is_users_own else numbers
 
-        data = self._blocks[0].copy()
+        data = self._blocks[0]  # which nobody else reads
         if self.placed.dtype != self.rows.dtype:  # the model's type may have fewer digits
             single = np.flatnonzero(np.bincount(self.owner)[self.owner] == 1)
             place = torch.as_tensor(single, device=self.rows.device)
@@ -62,7 +65,7 @@ class NumberDisplay:
         if not self.columns or every_input_plays(self.owner):
             return None
 
-        cells = self.rows.cpu().numpy()
+        cells = to_numpy(self.rows)
         words = joined_by_player(cells, self.owner)
         names = np.array(self.columns, dtype=object)
         one_hot = self._blocks[1]
@@ -188,7 +191,7 @@ def _block_numbers(x: Tensor, owner: Tensor) -> tuple[NDArray[np.float64], NDArr
     numbers = torch.where(one_hot, total(known * place), sums / size)
     has_missing = total(x.isnan()) > 0
     numbers = numbers.masked_fill(has_missing, torch.nan)
-    return _doubles(numbers), one_hot.cpu().numpy()
+    return _doubles(numbers), to_numpy(one_hot)
 
 
 def _places(owner: Tensor) -> Tensor:
@@ -203,4 +206,4 @@ def _places(owner: Tensor) -> Tensor:
 
 
 def _doubles(numbers: Tensor) -> NDArray[np.float64]:
-    return numbers.double().cpu().numpy()
+    return to_numpy(numbers.double())

@@ -63,6 +63,8 @@ def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
     if not isinstance(index, Iterable):
         raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
     labels = label_array(index)
+    if labels is index:
+        labels = labels.copy()  # the explanation's own: the user may write into the array
     if labels.shape != (rows,):
         shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
         raise InputError(f"index: wanted {rows} labels, one for each row, got {shown}")

@@ -33,6 +33,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from torch import Tensor
 
 from shearshap.coalitions import (
@@ -54,6 +55,12 @@ from shearshap.methods.spread import normalised
 
 _LEAST_FREE = 1e-6
 """1 - h_u below which the fit must go through a draw: its residual is zero, whatever the error."""
+
+MANY_PLAYERS = 64
+"""Players from which on a regression is solved by its normal equations, where those are precise."""
+
+_WELL_CONDITIONED = 1e-4
+"""The reciprocal condition number of normal equations from which on they cost no digits."""
 
 _NEGLIGIBLE = 1e-10
 """A singular value below this fraction of the largest counts as zero."""
@@ -434,7 +441,7 @@ def constrained_regression(inner: Bools, weight: Floats) -> Fit:
     fraction = inner.mean(axis=1)  # |S|/p
     root = np.sqrt(weight)
     matrix = root[:, None] * (inner - fraction[:, None])
-    inverse, rank = least_norm(matrix)
+    inverse, rank = _least_norm_of_centred(matrix)
     theta = inverse * root
 
     weights = np.column_stack((-theta.sum(axis=1), np.zeros(players), theta))
@@ -443,6 +450,29 @@ def constrained_regression(inner: Bools, weight: Floats) -> Fit:
     weights[:, EMPTY] -= of_total
     leverages = np.einsum("cp,pc->c", matrix, inverse)
     return Fit(weights, leverages, rank)
+
+
+def _least_norm_of_centred(matrix: Floats) -> tuple[Floats, int]:
+    """Return the pseudo-inverse (p, c) of a matrix A (c, p) whose rows sum to 0, and its rank.
+
+    Where the rank is p - 1, it is inverse(A'A + t 1 1') A' for any t > 0, since A 1 = 0. For many
+    players that takes a fifth of the time of a singular value decomposition, and for a
+    well-conditioned A it has as many digits.
+    """
+    players = matrix.shape[1]
+    if players < MANY_PLAYERS:
+        return least_norm(matrix)
+
+    normal = matrix.T @ matrix
+    normal += np.trace(normal) / players**2  # so large that 1 has a mean eigenvalue
+    factor, failed = lapack.dpotrf(normal)
+    if failed:
+        return least_norm(matrix)
+    reciprocal_condition, _ = lapack.dpocon(factor, np.abs(normal).sum(axis=0).max())
+    if reciprocal_condition < _WELL_CONDITIONED:
+        return least_norm(matrix)
+    inverse, _ = lapack.dpotrs(factor, matrix.T)
+    return np.ascontiguousarray(inverse), players - 1
 
 
 def least_norm(matrix: Floats) -> tuple[Floats, int]:

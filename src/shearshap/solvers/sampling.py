@@ -29,6 +29,7 @@ from shearshap.errors import InputError, ModelError, ShearWarning, level_of_call
 from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.inputs import Inputs, encode
+from shearshap.inputs.display import every_input_plays
 from shearshap.solvers.task import Task
 
 MOST_NAMES = 16  #: of players in an error
@@ -193,6 +194,7 @@ def _game(
         finite=_finite(predict, inputs),
         untouched=inputs.untouched,
         weights=_weights(inputs),
+        one_each=every_input_plays(inputs.owner),
     )
 
 
