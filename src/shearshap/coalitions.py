@@ -4,7 +4,7 @@ Letters: c coalitions, m complement pairs, p players.
 """
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 
 import numpy as np
@@ -108,7 +108,8 @@ def distinct_sets(players: int, size: int, count: int, rng: np.random.Generator)
     """
     total = comb(players, size)
     if total <= max(4 * count, 4096):
-        every = np.array(list(combinations(range(players), size)), dtype=np.int64)
+        members_of_all = chain.from_iterable(combinations(range(players), size))
+        every = np.fromiter(members_of_all, np.int64, total * size).reshape(total, size)
         places = np.sort(rng.permutation(total)[:count])
         return _indicators(every[places], players)
 
