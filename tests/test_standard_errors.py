@@ -541,10 +541,12 @@ def automatic(players: int, budget: int, *, stops: bool = False) -> str:
 def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(13, 10_000) == "exact"
     assert automatic(13, 10_000, stops=True) == automatic(13, 200, stops=True) == "kriging"
-    assert automatic(13, 5_000, stops=True) == "kriging then leverage"
+    assert automatic(20, 16_384) == automatic(20, 16_384, stops=True) == "kriging"
+    assert automatic(20, 16_385, stops=True) == "kriging then leverage"
     assert automatic(30, 10**6, stops=True) == "kriging then leverage"
-    assert automatic(13, 5_000) == automatic(13, 20, stops=True) == "leverage"
-    assert automatic(2500, 10**5, stops=True) == "leverage"
+    assert automatic(20, 16_385) == automatic(13, 20, stops=True) == "leverage"
+    assert automatic(150, 5_000) == "kriging"
+    assert automatic(151, 5_000) == automatic(2500, 10**5, stops=True) == "leverage"
     few = [automatic(players, 100, stops=True) for players in (2, 3, 4)]
     assert few == ["exact", "exact", "kriging"]
 

@@ -10,32 +10,51 @@ flat prior, which makes games of order <= 2 exact. The others have the prior
     c_T ~ N(0, scale * (prod_{j in T} r_j / k(u, u) + nugget / 2^(p-1))).
 
 The relevances r_j of a row follow from its own values by a rule of a few numbers, the calibration,
-which restricted likelihood fits.
+which restricted likelihood fits. Rows share kernels: that of a row near them, a centre, is
+factorised once, and a few steps of conjugate gradients lead to the answer of the row's own kernel.
+
+The prior, and what follows from values:
 
     odd_even     complement pairs as signs, and a game's odd and even parts at them
     calibration  the few numbers of the rule, and how to store them
     relevances   the rule
     kernels      the prior covariance of both parts, and of the Shapley values
     posterior    the Shapley values given the odd part at some pairs
-    likelihood   restricted likelihood and its derivative
+
+From pilot rows to a calibration:
+
+    calibrating  all of it: fit, centres, inflation
     fitting      the calibration of the largest likelihood
-    inflation    whether its standard errors are too small
+    likelihood   restricted likelihood and its derivative
+    minimising   the optimiser
+    inflation    whether standard errors are too small
+
+From rows to Shapley values:
+
+    krige        all of it, by rows' own kernels or by shared ones
+    effort       which of them, and how much work a row is worth
+    shared       the kernels at the centres, and which rows use which
+    products     the products of players that make most of a row's kernel
+    refinement   from a centre's answer to that of a row's own kernel
+    variances    a rule for the variances of such rows
 
 Letters: r rows, m complement pairs (the first is the full and the empty coalition), p players.
 """
 
+from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.calibration import (
     Calibration,
     StagedCalibration,
     calibration_from_dict,
 )
-from shearshap.gaussian.fitting import calibrate
+from shearshap.gaussian.krige import degrees_of_freedom, krige
 from shearshap.gaussian.odd_even import OddEven
-from shearshap.gaussian.posterior import degrees_of_freedom, krige
+from shearshap.gaussian.shared import SharedKernels
 
 __all__ = [
     "Calibration",
     "OddEven",
+    "SharedKernels",
     "StagedCalibration",
     "calibrate",
     "calibration_from_dict",

@@ -25,6 +25,8 @@ class Calibration:
     nugget: float = 1e-4  #: white variance, relative to the kernel's diagonal
     inflation: float = 1.0  #: factor of the standard errors
     players: tuple[float, ...] = ()  #: (p,)
+    #: relevances (k, p) of a few pilot rows, at which kernels are shared; none: no rows share any
+    centres: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
     def default(cls, players: int) -> "Calibration":
@@ -37,13 +39,19 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as a dict that JSON can hold; see `calibration_from_dict`."""
-        return {"kind": "calibration", **asdict(self), "players": list(self.players)}
+        return {
+            "kind": "calibration",
+            **asdict(self),
+            "players": list(self.players),
+            "centres": [list(centre) for centre in self.centres],
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Calibration":
         """Return the calibration that `to_dict` wrote."""
         numbers = {name: number for name, number in data.items() if name != "kind"}
         numbers["players"] = tuple(numbers["players"])
+        numbers["centres"] = tuple(tuple(centre) for centre in numbers.get("centres", ()))
         return cls(**numbers)
 
 

@@ -1,51 +1,53 @@
 """The calibration that makes the values of a few rows most likely, shrunk to the defaults."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
-from shearshap.gaussian.inflation import inflation
-from shearshap.gaussian.kernels import NUGGET_FLOOR, odd_even_kernels
+from shearshap.gaussian.kernels import NUGGET_FLOOR
 from shearshap.gaussian.likelihood import Detrended, detrended, minus_log_likelihood
+from shearshap.gaussian.minimising import minimise
 from shearshap.gaussian.odd_even import OddEven, evenly_spaced, thinned_pairs
-from shearshap.gaussian.relevances import relevance_features, relevances_of_features
+from shearshap.gaussian.relevances import relevances_of_features, slopes_of_relevances
 
 # What the likelihood sees. More rows, pairs or steps changed errors by less than 1 %.
 FIT_ROWS = 32
-FIT_PAIRS = 96
-FIT_STEPS = 15
-FIT_WORK = 10**8  #: rows times cubed pairs that computing the likelihood once may cost
+FEWEST_PAIRS = 64
+MOST_PAIRS = 96
+PART_OF_PAIRS = 0.6  #: between these
+FREEDOM = 48  #: pairs beyond those that the linear part takes
+FIT_STEPS = 8
+FIT_WORK = 2 * 10**7  #: rows times cubed pairs that computing the likelihood once may cost
+
+# The even part says less about the odd one than the odd part itself. So it counts for a tenth, and
+# every fourth row is enough.
+EVEN_WEIGHT = 0.1
+EVEN_EVERY = 4
+
 NUGGET_CEILING = 1e3  #: beyond, all that is not linear is white anyway
 
 
-def calibrate(parts: OddEven) -> Calibration:
-    """Return the calibration fitted to these rows: by likelihood, then its inflation."""
-    unit, _ = parts.normalised()
-    fitted = fit(unit)
-    return replace(fitted, inflation=inflation(unit, fitted))
-
-
-def fit(parts: OddEven) -> Calibration:
+def fit(parts: OddEven, features: Tensor) -> Calibration:
     """Return the calibration of the largest penalised likelihood.
 
     The likelihood is that of the odd and even parts of a few rows at a few pairs, where each row
-    has scales of its own. The penalty is a Gaussian prior around the default calibration.
+    has scales of its own. The penalty is a Gaussian prior around the default calibration. The
+    features are those of the relevances, (r, p, 4).
     """
     players = parts.signs.shape[1]
     centre = Parameters.prior_centre(players, parts.signs).to_vector()
     deviations = Parameters.prior_deviations(players, parts.signs).to_vector()
-    sample = FitSample.of(parts)
+    sample = FitSample.of(parts, features)
 
-    def loss(x: Tensor) -> Tensor:
+    def loss(x: Tensor) -> tuple[float, Tensor]:
+        value, slope = sample.minus_log_likelihood(centre + deviations * x)
         penalty = 0.5 * x.square().sum()
-        odd, even = sample.minus_log_likelihoods(Parameters.from_vector(centre + deviations * x))
-        return penalty + odd + even
+        return float(value + penalty), deviations * slope + x
 
-    best = minimise(loss, torch.zeros_like(centre))
+    best = minimise(loss, torch.zeros_like(centre), FIT_STEPS)
     return Parameters.from_vector(centre + deviations * best).to_calibration()
 
 
@@ -119,9 +121,9 @@ class Parameters:
         return torch.stack([self.level, self.linear, self.pairwise, self.ratio])
 
     @property
-    def nugget(self) -> Tensor:
-        """The nugget, (), within its bounds."""
-        return self.log_nugget.clamp_max(math.log(NUGGET_CEILING)).exp() + NUGGET_FLOOR
+    def nugget(self) -> float:
+        """The nugget within its bounds."""
+        return math.exp(min(self.log_nugget.item(), math.log(NUGGET_CEILING))) + NUGGET_FLOOR
 
 
 @dataclass(frozen=True)
@@ -131,61 +133,43 @@ class FitSample:
     signs: Tensor  #: (m, p)
     features: Tensor  #: (r, p, 4) of the relevances, computed from all pairs
     odd: Detrended  #: without its linear trend
-    even: Detrended  #: without its mean
+    even: Detrended  #: of every few rows, without its mean
 
     @classmethod
-    def of(cls, parts: OddEven) -> "FitSample":
+    def of(cls, parts: OddEven, features: Tensor) -> "FitSample":
         """Return a sample of rows and pairs, evenly spaced."""
-        pairs = thinned_pairs(parts.signs, max(FIT_PAIRS, 2 * parts.signs.shape[1]))
+        players = parts.signs.shape[1]
+        part = int(PART_OF_PAIRS * len(parts.signs))
+        few = min(max(part, FEWEST_PAIRS), MOST_PAIRS)
+        pairs = thinned_pairs(parts.signs, max(few, players + 1 + FREEDOM))
         affordable = max(2, min(FIT_ROWS, FIT_WORK // len(pairs) ** 3))
         rows = evenly_spaced(len(parts.odd), affordable)
 
         seen = parts.take(rows, pairs)
         return cls(
             signs=seen.signs,
-            features=relevance_features(parts.take(rows)),
+            features=features[rows],
             odd=detrended(seen.signs, seen.odd),
-            even=detrended(torch.ones_like(seen.signs[:, :1]), seen.even),
+            even=detrended(torch.ones_like(seen.signs[:, :1]), seen.even[::EVEN_EVERY]),
         )
 
-    def minus_log_likelihoods(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
-        """Return minus the log likelihoods of the odd and of the even parts."""
-        u = self.signs
+    def minus_log_likelihood(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Return minus the log likelihood of both parts, weighted, and its slope (5 + p,)."""
+        parameters = Parameters.from_vector(vector)
+        nugget = parameters.nugget
         relevance = relevances_of_features(
             self.features, parameters.coefficients, parameters.players
         )
-        kernels = odd_even_kernels(u, relevance)
-        white = parameters.nugget * torch.eye(len(u), dtype=u.dtype, device=u.device)
-        return (
-            minus_log_likelihood(kernels.odd + white, self.odd),
-            minus_log_likelihood(kernels.even + white, self.even),
-        )
+        odd = minus_log_likelihood("odd", self.signs, relevance, nugget, self.odd)
+        some = slice(None, None, EVEN_EVERY)
+        even = minus_log_likelihood("even", self.signs, relevance[some], nugget, self.even)
 
+        weight = EVEN_WEIGHT * EVEN_EVERY
+        in_relevances = odd.in_relevances
+        in_relevances[some] += weight * even.in_relevances
+        in_logits = in_relevances * slopes_of_relevances(relevance)
 
-def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """Return the point of the smallest loss that L-BFGS computed.
-
-    Its last point may be another one, where a line search goes astray.
-    """
-    x = start.clone().requires_grad_()
-    optimiser = torch.optim.LBFGS(
-        [x], max_iter=FIT_STEPS, tolerance_change=1e-4, line_search_fn="strong_wolfe"
-    )
-    least = math.inf
-    best = start
-
-    def closure() -> float:
-        nonlocal least, best
-        optimiser.zero_grad()
-        total = loss(x)
-        total.backward()
-
-        value = float(total.detach())
-        if value < least:
-            least = value
-            best = x.detach().clone()
-        return value
-
-    with torch.enable_grad():
-        optimiser.step(closure)
-    return best
+        in_coefficients = torch.einsum("rp,rpf->f", in_logits, self.features)
+        in_log_nugget = nugget * (odd.in_nugget + weight * even.in_nugget)
+        slope = torch.cat([in_coefficients, in_log_nugget[None], in_logits.sum(0)])
+        return odd.value + weight * even.value, slope

@@ -20,7 +20,9 @@ No sum runs over all T: that of all is the product over players prod_j (1 + r_j 
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +38,9 @@ BYTES_AN_ENTRY = 1 << 9
 
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
 VARIANCE_NODES = 24  #: most quadrature nodes where less precision suffices than for the mean
+
+
+Part = Literal["odd", "even"]
 
 
 class Kernels(NamedTuple):
@@ -62,36 +67,104 @@ def odd_even_kernels(u: Tensor, r: Tensor) -> Kernels:
 
         k_odd = A sinh(s) - sum_j r_j u_j u'_j   and   k_even = A cosh(s) - 1.
     """
-    half, log_a = _half_sinh(u, r)
-    odd, odd_scale = _odd_kernel(u, r, half, log_a)
-    even = 2 * log_a.exp() * half.square() + torch.expm1(log_a)
-    even_scale = even[:, :1, :1]
-    return Kernels(odd, even / even_scale, odd_scale, even_scale)
+    sinh, cosh, constant = _hyperbolic(u, r)
+    odd, odd_scale = _unit_diagonal(_without_linear(sinh, u, r))
+    even, even_scale = _unit_diagonal(cosh.add_(constant))
+    return Kernels(odd, even, odd_scale, even_scale)
 
 
 def odd_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     """Return the odd kernel alone, (r, m, m), and its scale, (r, 1, 1); see `odd_even_kernels`."""
-    half, log_a = _half_sinh(u, r)
-    return _odd_kernel(u, r, half, log_a)
+    sinh, _, _ = _hyperbolic(u, r)
+    return _unit_diagonal(_without_linear(sinh, u, r))
 
 
-def _half_sinh(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sinh(s / 2), (r, m, m), and log A, (r, 1, 1).
+def _hyperbolic(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return A sinh(s) and A (cosh(s) - 1), (r, m, m), and A - 1, (r, 1, 1).
 
-    sinh(s / 2) loses no digits where the relevances are tiny and sinh(s) is almost linear:
-    sinh(s) = 2 sinh(s / 2) cosh(s / 2) and cosh(s) = 1 + 2 sinh(s / 2)^2.
+    With h = sinh(s / 2), sinh(s) = 2 h sqrt(1 + h^2) and cosh(s) = 1 + 2 h^2. That loses no digits
+    where the relevances are tiny and sinh(s) is almost linear. Most is done in place: at these
+    sizes new memory takes longer than the arithmetic.
     """
-    half = torch.sinh(0.5 * (u * torch.atanh(r)[:, None]) @ u.mT)
     log_a = 0.5 * torch.log1p(-r.square()).sum(1)[:, None, None]
-    return half, log_a
+    twice_a = 2 * log_a.exp()
+    half = ((u * (0.5 * torch.atanh(r))[:, None]) @ u.mT).sinh_()
+    square = half.square()
+    sinh = torch.sqrt(square + 1).mul_(half).mul_(twice_a)
+    return sinh, square.mul_(twice_a), torch.expm1(log_a)
 
 
-def _odd_kernel(u: Tensor, r: Tensor, half: Tensor, log_a: Tensor) -> tuple[Tensor, Tensor]:
+def _without_linear(sinh: Tensor, u: Tensor, r: Tensor) -> Tensor:
+    """Return A sinh(s) - sum_j r_j u_j u'_j, in a new tensor."""
     linear = (u * r[:, None]) @ u.mT
-    odd = 2 * log_a.exp() * half * torch.sqrt(1 + half.square()) - linear
+    return torch.sub(sinh, linear, out=linear)
+
+
+def _unit_diagonal(kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """Divide kernels (r, m, m) by their scales (r, 1, 1) in place, and return both."""
     # all entries of the diagonal are equal, since u_j^2 = 1
-    scale = odd[:, :1, :1]
-    return odd / scale, scale
+    scale = kernel[:, :1, :1].clone()
+    return kernel.div_(scale), scale
+
+
+@dataclass(frozen=True)
+class KernelSlopes:
+    """A kernel and its derivatives in the relevances.
+
+    With S = A sinh(s) and C = A cosh(s) as above, and k_odd = S - linear, k_even = C - 1,
+
+        d S / d r_j = (C u_j u'_j - r_j S) / (1 - r_j^2)
+        d C / d r_j = (S u_j u'_j - r_j C) / (1 - r_j^2).
+    """
+
+    part: Part
+    u: Tensor  #: (m, p)
+    r: Tensor  #: (r, p)
+    own: Tensor  #: (r, m, m), S of the odd part, C of the even part
+    other: Tensor  #: (r, m, m), C of the odd part, S of the even part
+    kernel: Tensor  #: (r, m, m), of unit diagonal
+    scale: Tensor  #: (r, 1, 1)
+
+    @classmethod
+    def of(cls, part: Part, u: Tensor, r: Tensor) -> "KernelSlopes":
+        """Return the kernel of the odd or even part between pairs u (m, p), at r (r, p)."""
+        sinh, cosh_less, constant = _hyperbolic(u, r)
+        if part == "odd":
+            kernel, scale = _unit_diagonal(_without_linear(sinh, u, r))
+            return cls(part, u, r, sinh, cosh_less.add_(constant + 1), kernel, scale)
+        kernel, scale = _unit_diagonal(cosh_less + constant)
+        return cls(part, u, r, cosh_less.add_(constant + 1), sinh, kernel, scale)
+
+    def in_relevances(self, slope: Tensor) -> Tensor:
+        """Return d f / d r, (r, p), of a function f with d f / d K = slope, (r, m, m)."""
+        unscaled = self._in_relevances(slope)
+
+        # The kernel is divided by its own first entry, where u = u'.
+        of_scale = (self.other[:, 0, :1] - self.r * self.own[:, 0, :1]) / (1 - self.r.square())
+        if self.part == "odd":
+            of_scale = of_scale - 1
+        total = (slope * self.kernel).sum((1, 2))[:, None]
+        return (unscaled - total * of_scale) / self.scale[:, 0]
+
+    def _in_relevances(self, slope: Tensor) -> Tensor:
+        """Return the same for the kernel before its division by the scale."""
+        own = (slope * self.own).sum((1, 2))[:, None]
+        other = self._by_player(slope * self.other)
+        derivative = (other - self.r * own) / (1 - self.r.square())
+        if self.part == "odd":
+            derivative = derivative - self._by_player(slope)
+        return derivative
+
+    def _by_player(self, matrix: Tensor) -> Tensor:
+        """Return u_j' X u_j of matrices X (r, m, m) for each player, (r, p)."""
+        return ((matrix @ self.u) * self.u).sum(1)
+
+
+def odd_scale(r: Tensor) -> Tensor:
+    """Return the scale of the odd kernel, k(u, u), at relevances r (r, p), (r,)."""
+    half = torch.sinh(0.5 * torch.atanh(r).sum(1))
+    a = (0.5 * torch.log1p(-r.square()).sum(1)).exp()
+    return 2 * a * half * torch.sqrt(1 + half.square()) - r.sum(1)
 
 
 def cholesky_with_nugget(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]:
@@ -99,13 +172,19 @@ def cholesky_with_nugget(kernel: Tensor, nugget: float) -> tuple[Tensor, Tensor]
 
     Where a row's factorisation fails, it is repeated with a nugget ten times as large.
     """
-    eye = torch.eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
     nuggets = torch.full_like(kernel[:, :1, :1], max(nugget, NUGGET_FLOOR))
-    lower, failed = torch.linalg.cholesky_ex(kernel + nuggets * eye)
+    lower, failed = torch.linalg.cholesky_ex(with_nugget(kernel, nuggets))
     while failed.any() and nuggets.max() < 1:
         nuggets = torch.where(failed[:, None, None] > 0, 10 * nuggets, nuggets)
-        lower, failed = torch.linalg.cholesky_ex(kernel + nuggets * eye)
+        lower, failed = torch.linalg.cholesky_ex(with_nugget(kernel, nuggets))
     return lower, nuggets
+
+
+def with_nugget(kernel: Tensor, nuggets: Tensor) -> Tensor:
+    """Return kernels (r, m, m) with nuggets (r, 1, 1) added to their diagonals."""
+    noisy = kernel.clone()
+    noisy.diagonal(dim1=1, dim2=2).add_(nuggets[:, 0])
+    return noisy
 
 
 # Shapley values under the kernels
@@ -161,8 +240,15 @@ def _prior_variance(r: Tensor) -> Tensor:
 
 def gauss_legendre(count: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Return Gauss-Legendre nodes and weights on [0, 1], exact up to degree 2 * count - 1."""
+    nodes, weights = _gauss_legendre(count)
+    return like.new_tensor(nodes), like.new_tensor(weights)
+
+
+@cache
+def _gauss_legendre(count: int) -> tuple[list[float], list[float]]:
+    # Kept, since NumPy finds the nodes by linear algebra, whose threads then take cores from torch.
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    return like.new_tensor((nodes + 1) / 2), like.new_tensor(weights / 2)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
 
 
 def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:

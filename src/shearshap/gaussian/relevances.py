@@ -8,12 +8,18 @@ from shearshap.gaussian.kernels import chunk_entries
 from shearshap.gaussian.odd_even import OddEven
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
+STRENGTH_PAIRS = 1000  #: pairs that this regression sees at most
 LARGEST_RELEVANCE = 0.95  #: at 1 the kernels would be singular
 LARGEST_LOGIT = 9.0  #: bound on the absolute value of a relevance's logit
 
 
 def relevances(parts: OddEven, calibration: Calibration) -> Tensor:
     """Return each row's relevances, (r, p), strictly between 0 and LARGEST_RELEVANCE."""
+    return relevances_at(relevance_features(parts), calibration)
+
+
+def relevances_at(features: Tensor, calibration: Calibration) -> Tensor:
+    """Return each row's relevances, (r, p), from its features (r, p, 4)."""
     coefficients = [
         calibration.level,
         calibration.linear,
@@ -21,28 +27,46 @@ def relevances(parts: OddEven, calibration: Calibration) -> Tensor:
         calibration.ratio,
     ]
     return relevances_of_features(
-        relevance_features(parts),
-        parts.signs.new_tensor(coefficients),
-        parts.signs.new_tensor(calibration.players),
+        features,
+        features.new_tensor(coefficients),
+        features.new_tensor(calibration.players),
     )
 
 
 def relevances_of_features(features: Tensor, coefficients: Tensor, players: Tensor) -> Tensor:
     """Return relevances (r, p) of features (r, p, 4), coefficients (4,) and player terms (p,)."""
-    logits = features @ coefficients + players
-    return LARGEST_RELEVANCE * torch.sigmoid(logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
+    return _relevances_of_logits(features @ coefficients + players)
+
+
+def slopes_of_relevances(relevance: Tensor) -> Tensor:
+    """Return the derivatives of relevances (r, p) in their logits, (r, p)."""
+    inside = logits(relevance).abs() < LARGEST_LOGIT - 1e-9
+    return relevance * (1 - relevance / LARGEST_RELEVANCE) * inside
+
+
+def logits(relevance: Tensor) -> Tensor:
+    """Return the logits of relevances (r, p)."""
+    return torch.logit(relevance / LARGEST_RELEVANCE)
+
+
+def mean_relevances(relevance: Tensor) -> Tensor:
+    """Return the relevances whose logits are the means of those of rows (r, p), (p,)."""
+    return _relevances_of_logits(logits(relevance).mean(0))
 
 
 def shifted(relevance: Tensor, shift: Tensor) -> Tensor:
     """Return relevances (r, p) whose logits are larger by `shift`."""
-    logits = torch.logit(relevance / LARGEST_RELEVANCE) + shift
-    return LARGEST_RELEVANCE * torch.sigmoid(logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
+    return _relevances_of_logits(logits(relevance) + shift)
+
+
+def _relevances_of_logits(logit: Tensor) -> Tensor:
+    return LARGEST_RELEVANCE * torch.sigmoid(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
 
 
 def relevance_features(parts: OddEven) -> Tensor:
     """Return the features 1, log c^2, log q and log(mean q / mean c^2), (r, p, 4)."""
-    linear = (parts.odd @ torch.linalg.pinv(parts.signs).mT).square()
-    pairwise = pairwise_strengths(parts)
+    linear = (parts.odd @ linear_operator(parts.signs)).square()
+    pairwise = pairwise_strengths(parts.take(pairs=slice(STRENGTH_PAIRS)))
 
     tiny = torch.finfo(linear.dtype).tiny
     log_ratio = torch.log((pairwise.mean(1) + tiny) / (linear.mean(1) + tiny))
@@ -56,6 +80,12 @@ def relevance_features(parts: OddEven) -> Tensor:
         ratio[:, None].expand_as(linear),
     ]
     return torch.stack(features, 2)
+
+
+def linear_operator(u: Tensor) -> Tensor:
+    """Return u (u'u)^-1, (m, p), which makes linear coefficients of an odd part."""
+    coefficients: Tensor = torch.linalg.solve(u.mT @ u, u.mT)
+    return coefficients.mT
 
 
 def _centred_log(x: Tensor) -> Tensor:

@@ -12,8 +12,11 @@ from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
 from shearshap.methods.kriging import Kriging
 
-MOST_KRIGED = 4096
+MOST_KRIGED = 1 << 14
 """Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""
+
+MOST_PLAYERS = 150
+"""Players up to which kriging is taken. With more, its error is about that of leverage."""
 
 WORTHWHILE = 16
 """How many times kriging's coalitions leverage may need for an error as small.
@@ -27,8 +30,9 @@ class Auto(Method):
     """The best method for the players and the budget at hand.
 
     Exact where the budget holds all coalitions; else the smallest error measured in the fair
-    protocol (`benchmarks/accuracy.py`): kriging while its systems of equations, one unknown for a
-    pair of complements, stay small, and leverage beyond.
+    protocol (`benchmarks/accuracy.py`): kriging, but leverage beyond MOST_PLAYERS, where kriging
+    gains little, and beyond MOST_KRIGED coalitions, where its equations become large. Sizes alone
+    decide: the same call has the same answer, however fast the machine.
 
     Where rows may stop early (`tol`), kriging is taken at larger budgets too, since most rows need
     only a part of them. Rows that need more go on to all coalitions, or to leverage.
@@ -61,7 +65,7 @@ class Auto(Method):
         if coalitions >= every:
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact()
-        if smallest > min(coalitions, MOST_KRIGED):
+        if smallest > coalitions or players > MOST_PLAYERS:
             return Leverage()
         if coalitions <= MOST_KRIGED:
             return kriging

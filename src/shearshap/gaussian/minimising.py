@@ -1,0 +1,74 @@
+"""Minimise a smooth function of a few numbers by L-BFGS.
+
+Libraries have it too. But torch's imports its compiler at the first call, which takes a second, and
+SciPy's wakes the threads of its linear algebra, which then take the cores from torch's.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+#: from a point (n,) to the value there and its slope (n,)
+Smooth = Callable[[Tensor], tuple[float, Tensor]]
+
+ENOUGH = 1e-4  #: decrease that a step must make, as a part of what the slope promises
+HALVINGS = 10  #: of a step that decreases too little
+SETTLED = 1e-4  #: length of a step after which the minimum is reached
+
+
+def minimise(function: Smooth, start: Tensor, steps: int) -> Tensor:
+    """Return the point (n,) that at most so many steps reach from `start`."""
+    x = start
+    value, slope = function(x)
+    memory = CurvatureMemory()
+    for _ in range(steps):
+        if not slope.any():
+            break
+        direction = -memory.inverse_times(slope)
+        promised = float(direction @ slope)
+        # the first step goes as far as 1 in all; later ones know the curvature
+        length = 1.0 if memory.pairs else min(1.0, 1 / float(slope.abs().sum()))
+        for _ in range(HALVINGS):
+            there = x + length * direction
+            new_value, new_slope = function(there)
+            if new_value <= value + ENOUGH * length * promised:
+                break
+            length /= 2
+        else:
+            return x
+
+        memory.add(there - x, new_slope - slope)
+        settled = float((there - x).abs().max()) < SETTLED
+        x, value, slope = there, new_value, new_slope
+        if settled:
+            break
+    return x
+
+
+class CurvatureMemory:
+    """The inverse Hessian, as far as the steps so far and their changes of slope show it."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Tensor, Tensor]] = []  #: step and change of slope, (n,) each
+
+    def add(self, step: Tensor, change: Tensor) -> None:
+        """Remember a step, unless the function was not convex along it."""
+        if float(step @ change) > 1e-10 * float(change @ change):
+            self.pairs.append((step, change))
+
+    def inverse_times(self, slope: Tensor) -> Tensor:
+        """Return the inverse Hessian times a slope (n,), by the two loops of L-BFGS."""
+        if not self.pairs:
+            return slope
+        product = slope.clone()
+        weights = []
+        for step, change in reversed(self.pairs):
+            weight = (step @ product) / (step @ change)
+            product -= weight * change
+            weights.append(weight)
+
+        last_step, last_change = self.pairs[-1]
+        product *= (last_step @ last_change) / (last_change @ last_change)
+        for (step, change), weight in zip(self.pairs, reversed(weights), strict=True):
+            product += (weight - (change @ product) / (step @ change)) * step
+        return product

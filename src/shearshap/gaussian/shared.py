@@ -1,0 +1,141 @@
+"""Kernels that rows share: the equations of a million rows by a handful of factorisations.
+
+A calibration holds relevances at which there are shared kernels, its centres. Either there is one,
+the mean of the pilot rows, and its posterior is that of all rows. Or they are a few of the pilot
+rows. Then every row takes the nearest, and refines its answer, unless it is far from all.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from shearshap.gaussian.calibration import Calibration
+from shearshap.gaussian.effort import Effort, effort
+from shearshap.gaussian.odd_even import OddEven
+from shearshap.gaussian.posterior import (
+    Factors,
+    Posterior,
+    condition,
+    efficient,
+    exact_posterior,
+    factorised,
+    rows_at_once,
+    scale_of_squares,
+)
+from shearshap.gaussian.products import Products
+from shearshap.gaussian.refinement import Refinement
+from shearshap.gaussian.relevances import logits, mean_relevances, relevances
+from shearshap.gaussian.variances import VarianceRule
+
+FAR = 5.0
+"""Distance between logits beyond which conjugate gradients do not get to a row from its centre."""
+
+
+def central_rows(relevance: Tensor, count: int) -> Tensor:
+    """Return at most `count` of the rows (r, p) that stand for all.
+
+    One after the other, the row that lowers the sum of the squared distances to the nearest most.
+    """
+    points = logits(relevance).cpu()
+    squares = torch.cdist(points, points).square()
+    chosen = [int(squares.sum(0).argmin())]
+    nearest = squares[chosen[0]]
+    while len(chosen) < min(count, len(points)):
+        lowered = torch.minimum(nearest[:, None], squares).sum(0)
+        chosen.append(int(lowered.argmin()))
+        nearest = torch.minimum(nearest, squares[chosen[-1]])
+    return torch.tensor(sorted(set(chosen)))
+
+
+@dataclass(frozen=True)
+class SharedKernels:
+    """The kernels at a calibration's centres for given pairs, and all that follows from them."""
+
+    signs: Tensor  #: (m, p)
+    calibration: Calibration
+    effort: Effort
+    centres: Tensor  #: (k, p), relevances
+    nugget: float
+    factors: Factors  #: of the centres
+
+    @classmethod
+    def of(cls, signs: Tensor, calibration: Calibration) -> "SharedKernels":
+        """Return the kernels of a calibration with centres."""
+        work = effort(*signs.shape)
+        nugget = calibration.nugget
+        if work.steps:
+            nugget = max(nugget, smallest_nugget(len(signs)))
+
+        centres = signs.new_tensor(calibration.centres)
+        if not work.steps:
+            centres = mean_relevances(centres)[None]
+        chunks = centres.split(rows_at_once(signs))
+        factors = [factorised(signs, chunk, nugget) for chunk in chunks]
+        joined = Factors(*(torch.cat(parts) for parts in zip(*factors, strict=True)))
+        return cls(signs, calibration, work, centres, nugget, joined)
+
+    def posterior(self, parts: OddEven) -> Posterior:
+        """Return the posterior given the odd parts, (r, 1, ...)."""
+        if not self.effort.steps:
+            same = condition(self.factors, parts.odd[None])
+            return Posterior(same.mean[0][:, None], same.variance, same.scale[0][:, None])
+        return self._refined(parts.odd, relevances(parts, self.calibration))
+
+    def _refined(self, odd: Tensor, relevance: Tensor) -> Posterior:
+        """Return the posterior of rows of relevances (r, p), each by its nearest centre.
+
+        Rows that are far from all centres are solved exactly.
+        """
+        distance, nearest = torch.cdist(logits(relevance), logits(self.centres)).min(1)
+        nearest[distance > FAR] = -1
+
+        mean = torch.empty_like(relevance)
+        variance = torch.empty_like(relevance)
+        scale = torch.empty_like(relevance[:, :1])
+        for centre in range(-1, len(self.centres)):
+            rows = torch.nonzero(nearest == centre)[:, 0]
+            if len(rows):
+                posterior = self._of_centre(centre, odd[rows], relevance[rows])
+                mean[rows] = posterior.mean[:, 0]
+                variance[rows] = posterior.variance[:, 0]
+                scale[rows] = posterior.scale[:, 0]
+        return Posterior(mean[:, None], variance[:, None], scale[:, None])
+
+    def _of_centre(self, centre: int, odd: Tensor, relevance: Tensor) -> Posterior:
+        """Return the posterior of rows that are near one centre or, if it is -1, near none."""
+        if centre < 0:
+            return exact_posterior(self.signs, odd, relevance, self.calibration.nugget)
+        variances = self._products.variances(relevance)
+        refinement = self._refinements[centre]
+        phi, squares = refinement.solve(odd, variances, self.effort.steps)
+        return Posterior(
+            mean=efficient(phi, odd)[:, None],
+            variance=self._variance_rule.variances(relevance)[:, None],
+            scale=scale_of_squares(squares, *self.signs.shape)[:, None],
+        )
+
+    @cached_property
+    def _products(self) -> Products:
+        return Products.of(self.signs, self.centres, self.effort.products)
+
+    @cached_property
+    def _refinements(self) -> list[Refinement]:
+        return [
+            Refinement.of(self.signs, factors, self._products, r, self.nugget)
+            for factors, r in zip(self.factors.each(), self.centres, strict=True)
+        ]
+
+    @cached_property
+    def _variance_rule(self) -> VarianceRule:
+        nothing = self.signs.new_zeros(len(self.centres), 1, len(self.signs))
+        exact = condition(self.factors, nothing).variance[:, 0]
+        return VarianceRule.fitted(self.centres, exact)
+
+
+def smallest_nugget(pairs: int) -> float:
+    """Return the nugget below which a few steps of conjugate gradients are not enough."""
+    if pairs < 150:
+        return 1e-4
+    return 1e-5 if pairs < 300 else 1e-6
