@@ -1,7 +1,8 @@
 """Rows a second: each method, the bare forward of as many inputs, and the peers, all in one run.
 
     python benchmarks/throughput.py                 the CPU, with shap, captum and shapiq beside us
-    python benchmarks/throughput.py --device cuda   a GPU, without the peers that cannot use one
+    python benchmarks/throughput.py --device cuda   a GPU, without the peers that cannot use one;
+                                                    and the seconds for a million rows
 
 Every run explains one logit of the same network (107 inputs in 13 groups, 64-64-2) at 208
 evaluations a row.
@@ -30,7 +31,7 @@ from setting import (
     seconds,
     table,
 )
-from shearshap import Shear, explain
+from shearshap import Explanation, Kriging, Shear, explain
 from shearshap.methods.base import Method
 
 PEERS = (
@@ -46,6 +47,9 @@ APPENDIX = (
     "permutation-paper",
     "permutation-antithetic-paper",
 )  #: the baselines as the paper's appendix describes them
+
+CALIBRATED = "kriging, the calibration given"
+MANY = 1_000_000  #: rows of the last run on a GPU, for which copies to the host count
 
 Run = tuple[Callable[[], object], int]  #: what to time, and how many rows it explains
 
@@ -83,6 +87,11 @@ def main() -> None:
     print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(device)}\n")
     speeds = {name: measured(net, run, count, device) for name, (run, count) in runs.items()}
     print(report(speeds))
+    if device == "cuda":
+        many = np.resize(inputs, (MANY, INPUTS))
+        print()
+        for name, (run, _) in ours(net, many, background, device, ["leverage", "kriging"]).items():
+            print(f"{MANY} rows by {name}: {seconds(run, device):.3f} s")
 
 
 def measured(
@@ -136,7 +145,7 @@ def ours(
     """Return a run of each of our methods."""
     inputs = torch.as_tensor(rows, device=device)
 
-    def timed(method: Method) -> Callable[[], object]:
+    def timed(method: Method, inputs: Any = inputs) -> Callable[[], Explanation]:
         # SHEAR: the paper's N = 16 for each player, and base value and prediction
         budget = BUDGET + 2 if isinstance(method, Shear) else BUDGET
         return lambda: explain(
@@ -149,7 +158,13 @@ def ours(
             output=1,
         )
 
-    return {name: (timed(EVERY_METHOD[name]), len(inputs)) for name in methods}
+    runs: dict[str, Run] = {}
+    for name in methods:
+        runs[name] = timed(EVERY_METHOD[name]), len(inputs)
+        if name == "kriging":
+            fitted = timed(Kriging(), inputs[:256])().calibration
+            runs[CALIBRATED] = timed(Kriging(calibration=fitted)), len(inputs)
+    return runs
 
 
 def peer_runs(net: nn.Sequential, rows: Any, background: Any) -> Iterator[Callable[[], object]]:

@@ -1,0 +1,241 @@
+"""What a user waits for: seconds of calls that are small, or wide, or have many outputs.
+
+    python benchmarks/latency.py                 every line
+    python benchmarks/latency.py --quick         without the lines of many players or outputs
+    python benchmarks/latency.py --lines census  the lines that have this in their names
+
+Each line is a call of `shearshap.explain` with `method="auto"`, beside the same call with
+`leverage` and the bare model on as many inputs. Times are medians of later calls, or that of the
+only call where one takes seconds. "First call" is that of a fresh process, after the imports.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+from torch import nn
+
+from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, seconds, table
+from shearshap import Auto, Explanation, explain
+from shearshap.methods.base import Method
+
+Floats = NDArray[np.float64]
+
+ONCE = 2.0  #: seconds from which on a call is timed once
+BATCH = 8192  #: inputs that the bare model gets at once
+FIRST_CALL = "1 row, 30 players, a 64-64-1 network"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model and what to explain of it."""
+
+    name: str
+    model: Any
+    rows: Any
+    background: Any
+    options: dict[str, Any] = field(default_factory=dict)
+    predict: Callable[[Any], object] | None = None  #: the model itself, where it is no function
+    calibrated: bool = False  #: whether the calibration is given
+    slow: bool = False
+
+    def explain(self, method: str | Method) -> Explanation:
+        """Return the rows' explanation."""
+        return explain(
+            self.model, self.rows, background=self.background, method=method, **self.options
+        )
+
+    def bare(self, evaluations: int) -> None:
+        """Ask the model alone for as many outputs as an explanation of the rows takes."""
+        total = evaluations * len(self.rows)
+        inputs = self.rows.repeat(-(-min(total, BATCH) // len(self.rows)), axis=0)
+        predict = self.predict or self.model
+        for start in range(0, total, BATCH):
+            predict(inputs[: total - start])
+
+
+# The lines
+
+
+def lines() -> list[Line]:
+    """Return every line of the table."""
+    return [digits(), wide(), one_row(), widest(), many_outputs(), *census()]
+
+
+def digits() -> Line:
+    """Return 100 images of digits and a logistic regression, explained in all classes."""
+    inputs, labels = load_digits(return_X_y=True)
+    model = LogisticRegression(max_iter=200).fit(inputs / 16, labels)
+    return Line(
+        "100 digits, 64 players, 10 classes, logistic regression",
+        model,
+        inputs[:100] / 16,
+        inputs.mean(axis=0) / 16,
+        predict=model.predict_proba,
+        slow=True,
+    )
+
+
+def wide() -> Line:
+    """Return a function of 200 players."""
+    return _of_function("10 rows, 200 players, a numpy function", rows=10, players=200)
+
+
+def widest() -> Line:
+    """Return a function of 1000 players, at 4 evaluations a player."""
+    line = _of_function("3 rows, 1000 players, budget 4002, a numpy function", 3, 1000)
+    return replace(line, options={"budget": 4002})
+
+
+def many_outputs() -> Line:
+    """Return a function with 1000 outputs."""
+    name = "10 rows, 20 players, 1000 outputs, a numpy function"
+    return _of_function(name, rows=10, players=20, outputs=1000)
+
+
+def _of_function(name: str, rows: int, players: int, outputs: int | None = None) -> Line:
+    rng = np.random.default_rng(0)
+    inner = rng.normal(size=(players, 64)) / np.sqrt(players)
+    outer = rng.normal(size=(64,) if outputs is None else (64, outputs))
+
+    def function(x: Floats) -> Floats:
+        return np.asarray(np.tanh(x @ inner) @ outer)
+
+    return Line(name, function, rng.normal(size=(rows, players)), np.zeros(players), slow=True)
+
+
+def one_row() -> Line:
+    """Return one row of a small network: what a service explains at a time."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Linear(30, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
+    ).eval()
+    rows = np.random.default_rng(0).normal(size=(1, 30)).astype(np.float32)
+    return Line(FIRST_CALL, net, rows, np.zeros(30, dtype=np.float32), predict=_forward(net))
+
+
+def census() -> list[Line]:
+    """Return 2000 rows of the Census-like network: with the fit, without, and at a large budget."""
+    net, rows, background = census_like()
+    name = "2000 rows, the Census-like network"
+    line = Line(name, net, rows[:2000], background, predict=_forward(net))
+    small = {"groups": GROUPS, "output": 1, "budget": BUDGET}
+    large = {**small, "budget": 64 * PLAYERS + 2}
+    return [
+        replace(line, name=f"{name}, {BUDGET} evaluations", options=small),
+        replace(
+            line,
+            name=f"{name}, {BUDGET} evaluations, the calibration given",
+            options=small,
+            calibrated=True,
+        ),
+        replace(line, name=f"{name}, 64 evaluations a player", options=large, slow=True),
+    ]
+
+
+def _forward(net: nn.Module) -> Callable[[Any], object]:
+    def forward(x: NDArray[np.float32]) -> object:
+        with torch.no_grad():
+            return net(torch.from_numpy(x))
+
+    return forward
+
+
+# Times
+
+
+def cells(line: Line) -> list[str]:
+    """Return the cells of a line."""
+    auto = Auto()
+    if line.calibrated:
+        auto = Auto(calibration=line.explain(auto).calibration)
+
+    start = time.perf_counter()
+    answer = line.explain(auto)
+    once = time.perf_counter() - start
+
+    took = once if once > ONCE else seconds(lambda: line.explain(auto))
+    leverage = seconds(lambda: line.explain("leverage"))
+    bare = seconds(lambda: line.bare(answer.evaluations))
+    return _formatted(line.name, answer.method, took, leverage, bare)
+
+
+def first_call(line: Line, threads: int) -> list[str]:
+    """Return the cells of a fresh process's first call."""
+    auto, chosen = _first_call("auto", threads)
+    leverage, _ = _first_call("leverage", threads)
+    evaluations = line.explain("auto").evaluations
+    bare = seconds(lambda: line.bare(evaluations))
+    return _formatted(f"{line.name}: first call", chosen, auto, leverage, bare)
+
+
+def _first_call(method: str, threads: int) -> tuple[float, str]:
+    """Return the median time of the first call in three processes, and the method that it chose."""
+    command = [sys.executable, __file__, "--threads", str(threads), "--first", method]
+    runs = [subprocess.check_output(command, text=True).split() for _ in range(3)]
+    return float(np.median([float(took) for took, _ in runs])), runs[0][1]
+
+
+def time_first_call(method: str) -> None:
+    """Print the seconds of this process's first call, and the method that did the work."""
+    line = one_row()
+    start = time.perf_counter()
+    answer = line.explain(method)
+    print(time.perf_counter() - start, answer.method)
+
+
+def _formatted(name: str, method: str, auto: float, leverage: float, bare: float) -> list[str]:
+    times = [f"{took:.3g}" for took in (auto, leverage)]
+    return [name, method, *times, f"{auto / leverage:.1f}", f"{bare:.2g}"]
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the slow lines")
+    parser.add_argument("--lines", default="", help="only lines with this in their names")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch and numpy")
+    parser.add_argument("--first", choices=["auto", "leverage"], help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
+    torch.set_num_threads(asked.threads)
+    warnings.simplefilter("ignore")
+    with threadpool_limits(asked.threads):
+        if asked.first:
+            time_first_call(asked.first)
+            return
+        print(f"{asked.threads} threads; {machine()}\n")
+        print(table(["", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s"], []))
+        for line in lines():
+            if asked.lines not in line.name or (asked.quick and line.slow):
+                continue
+            # one by one, since slow lines take minutes
+            print(row(cells(line)), flush=True)
+            if line.name == FIRST_CALL:
+                print(row(first_call(line, asked.threads)), flush=True)
+
+
+def row(texts: list[str]) -> str:
+    """Return a row of a Markdown table."""
+    return "| " + " | ".join(texts) + " |"
+
+
+if __name__ == "__main__":
+    main()
