@@ -140,6 +140,15 @@ class Networks:
         return load_network(place)
 
 
+def explained_of(data: Dataset, rows: int) -> dict[str, Any]:
+    """Return the first test rows of a data set, its background and its groups, by their names."""
+    return {
+        "inputs": data.inputs[data.test[:rows]],
+        "background": data.background,
+        "groups": list(data.groups.values()),
+    }
+
+
 def network_game(
     data: Dataset, activation: str, scale: str, rows: int, networks: Networks
 ) -> ModelGame:
@@ -149,9 +158,7 @@ def network_game(
         f"{data.name} {activation} {scale}",
         f"networks, {scale}",
         truth=np.empty((rows, len(data.groups))),
-        inputs=data.inputs[data.test[:rows]],
-        background=data.background,
-        groups=list(data.groups.values()),
+        **explained_of(data, rows),
         model=network,
         scale=scale,
         differentiable=True,
@@ -181,9 +188,7 @@ def deepfm_game(rows: int, networks: Networks) -> ModelGame:
         "DeepFM, 39 players",
         truth=truth.values,
         truth_error=truth.error * float(np.abs(truth.values).mean()),
-        inputs=data.inputs[data.test[:rows]],
-        background=data.background,
-        groups=list(data.groups.values()),
+        **explained_of(data, rows),
         model=network,
         differentiable=True,
     )
@@ -217,9 +222,7 @@ def tree_game(data: Dataset, scale: str, rows: int, *, threads: int) -> ModelGam
         f"{data.name} trees {scale}",
         "boosted trees",
         truth=np.empty((rows, len(data.groups))),
-        inputs=data.inputs[data.test[:rows]],
-        background=data.background,
-        groups=list(data.groups.values()),
+        **explained_of(data, rows),
         model=outputs,
         scale=scale,
     )

@@ -108,10 +108,8 @@ def distinct_sets(players: int, size: int, count: int, rng: np.random.Generator)
     """
     total = comb(players, size)
     if total <= max(4 * count, 4096):
-        members_of_all = chain.from_iterable(combinations(range(players), size))
-        every = np.fromiter(members_of_all, np.int64, total * size).reshape(total, size)
         places = np.sort(rng.permutation(total)[:count])
-        return _indicators(every[places], players)
+        return _indicators(members_of_all_sets(players, size)[places], players)
 
     distinct = np.empty((0, players), dtype=bool)
     while len(distinct) < count:
@@ -120,6 +118,13 @@ def distinct_sets(players: int, size: int, count: int, rng: np.random.Generator)
         drawn = np.concatenate((distinct, _indicators(members, players)))
         distinct = drawn[_first_places(drawn)]
     return distinct[:count]
+
+
+def members_of_all_sets(players: int, size: int) -> NDArray[np.int64]:
+    """Return the members of all sets of one size, (sets, size), in order."""
+    total = comb(players, size)
+    members = chain.from_iterable(combinations(range(players), size))
+    return np.fromiter(members, np.int64, total * size).reshape(total, size)
 
 
 def _first_places(sets: Bools) -> NDArray[np.int64]:

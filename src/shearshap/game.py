@@ -416,19 +416,20 @@ def _with_outputs(answer: Tensor) -> Tensor:
 
 
 def all_finite(values: Tensor) -> bool:
-    """Return whether no value is NaN or infinite; False, too, where their sum overflows.
+    """Return whether no value is NaN or infinite.
 
-    The sum of numbers that are not all finite is not finite either, and takes one pass.
+    The sum of numbers that are not all finite is not finite either, and takes one pass. Where it is
+    not, it may only have overflowed.
     """
-    return bool(torch.isfinite(values.sum()))
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
 
 
 def first_not_finite(values: Tensor) -> list[int] | None:
     """Return row, column and output of the first value (r, c, k) that is NaN or infinite."""
     if all_finite(values):
         return None
-    wrong = (~torch.isfinite(values)).nonzero()
-    return wrong[0].tolist() if len(wrong) else None
+    wrong: list[int] = (~torch.isfinite(values)).nonzero()[0].tolist()
+    return wrong
 
 
 def _hint(error: BaseException | None) -> str:

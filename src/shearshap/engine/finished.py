@@ -167,7 +167,7 @@ def estimate_fields(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:
     Standard errors that are unknown, or that overflow, are infinite.
     """
     phi = estimate.values
-    if not all_finite(phi) and not bool(torch.isfinite(phi).all()):
+    if not all_finite(phi):
         raise ModelError(
             "the model's outputs are so large that their Shapley values are not finite; "
             "rescale the model's output"

@@ -58,8 +58,7 @@ def _with_one_kernel(parts: OddEven, relevance: Tensor, calibration: Calibration
     calibration = replace(calibration, centres=(tuple(centre.tolist()),))
     shared = SharedKernels.of(parts.signs, calibration)
 
-    rows = evenly_spaced(len(parts.odd), MOST_MOVED)
-    moved = parts.odd[rows[_informative(parts, rows)]]
+    moved = parts.odd[_informative_rows(parts, MOST_MOVED)]
     factor = inflation(shared.factors, moved[None])
     return Calibrated(replace(calibration, inflation=factor), shared)
 
@@ -78,12 +77,12 @@ def _with_centres(parts: OddEven, relevance: Tensor, calibration: Calibration) -
 def _own_inflation(parts: OddEven, relevance: Tensor, nugget: float) -> float:
     """Return the inflation of rows that have kernels of their own."""
     affordable = int(MOVE_WORK / len(parts.signs) ** 3)
-    rows = evenly_spaced(len(parts.odd), max(LEAST_MOVED, min(affordable, MOST_MOVED)))
-    rows = rows[_informative(parts, rows)]
+    rows = _informative_rows(parts, max(LEAST_MOVED, min(affordable, MOST_MOVED)))
     factors = factorised(parts.signs, relevance[rows], nugget)
     return inflation(factors, parts.odd[rows][:, None])
 
 
-def _informative(parts: OddEven, rows: Tensor) -> Tensor:
-    """Return which of the rows have an odd part that is not linear, (r,) of bool."""
-    return detrended(parts.signs, parts.odd[rows]).informative.cpu()
+def _informative_rows(parts: OddEven, count: int) -> Tensor:
+    """Return the numbers of some rows, evenly spaced, less those whose odd part is linear."""
+    rows = evenly_spaced(len(parts.odd), count)
+    return rows[detrended(parts.signs, parts.odd[rows]).informative.cpu()]

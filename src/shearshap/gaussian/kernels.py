@@ -137,23 +137,22 @@ class KernelSlopes:
 
     def in_relevances(self, slope: Tensor) -> Tensor:
         """Return d f / d r, (r, p), of a function f with d f / d K = slope, (r, m, m)."""
-        unscaled = self._in_relevances(slope)
+        own = (slope * self.own).sum((1, 2))[:, None]
+        other = self._by_player(slope * self.other)
+        unscaled = self._derivative(own, other)
+        if self.part == "odd":
+            unscaled = unscaled - self._by_player(slope)
 
         # The kernel is divided by its own first entry, where u = u'.
-        of_scale = (self.other[:, 0, :1] - self.r * self.own[:, 0, :1]) / (1 - self.r.square())
+        of_scale = self._derivative(self.own[:, 0, :1], self.other[:, 0, :1])
         if self.part == "odd":
             of_scale = of_scale - 1
         total = (slope * self.kernel).sum((1, 2))[:, None]
         return (unscaled - total * of_scale) / self.scale[:, 0]
 
-    def _in_relevances(self, slope: Tensor) -> Tensor:
-        """Return the same for the kernel before its division by the scale."""
-        own = (slope * self.own).sum((1, 2))[:, None]
-        other = self._by_player(slope * self.other)
-        derivative = (other - self.r * own) / (1 - self.r.square())
-        if self.part == "odd":
-            derivative = derivative - self._by_player(slope)
-        return derivative
+    def _derivative(self, own: Tensor, other: Tensor) -> Tensor:
+        """Return d S / d r or d C / d r, (r, p), see above; `other` is times u_j u'_j already."""
+        return (other - self.r * own) / (1 - self.r.square())
 
     def _by_player(self, matrix: Tensor) -> Tensor:
         """Return u_j' X u_j of matrices X (r, m, m) for each player, (r, p)."""

@@ -5,6 +5,7 @@ SciPy's wakes the threads of its linear algebra, which then take the cores from 
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -18,31 +19,43 @@ SETTLED = 1e-4  #: length of a step after which the minimum is reached
 
 def minimise(function: Smooth, start: Tensor, steps: int) -> Tensor:
     """Return the point (n,) that at most so many steps reach from `start`."""
-    x = start
-    value, slope = function(x)
+    here = Place(start, *function(start))
     memory = CurvatureMemory()
     for _ in range(steps):
-        if not slope.any():
+        if not here.slope.any():
             break
-        direction = -memory.inverse_times(slope)
-        promised = float(direction @ slope)
+        direction = -memory.inverse_times(here.slope)
         # the first step goes as far as 1 in all; later ones know the curvature
-        length = 1.0 if memory.pairs else min(1.0, 1 / float(slope.abs().sum()))
-        for _ in range(HALVINGS):
-            there = x + length * direction
-            new_value, new_slope = function(there)
-            if new_value <= value + ENOUGH * length * promised:
-                break
-            length /= 2
-        else:
-            return x
-
-        memory.add(there - x, new_slope - slope)
-        settled = float((there - x).abs().max()) < SETTLED
-        x, value, slope = there, new_value, new_slope
-        if settled:
+        length = 1.0 if memory.pairs else min(1.0, 1 / float(here.slope.abs().sum()))
+        there = _line_search(function, here, length * direction)
+        if there is None:
             break
-    return x
+
+        step = there.point - here.point
+        memory.add(step, there.slope - here.slope)
+        here = there
+        if float(step.abs().max()) < SETTLED:
+            break
+    return here.point
+
+
+class Place(NamedTuple):
+    """A point, and what the function is there."""
+
+    point: Tensor  #: (n,)
+    value: float
+    slope: Tensor  #: (n,)
+
+
+def _line_search(function: Smooth, here: Place, step: Tensor) -> Place | None:
+    """Return where a step leads, halved until the value decreases enough; None: it never does."""
+    for _ in range(HALVINGS):
+        point = here.point + step
+        there = Place(point, *function(point))
+        if there.value <= here.value + ENOUGH * float(step @ here.slope):
+            return there
+        step = step / 2
+    return None
 
 
 class CurvatureMemory:

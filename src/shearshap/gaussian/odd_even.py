@@ -31,10 +31,9 @@ class OddEven:
     @classmethod
     def of(cls, sides: Tensor, inside: Tensor, outside: Tensor) -> "OddEven":
         """Return the parts of the coalition values v(S) and v(S^c), (r, m), of sides S (m, p)."""
-        signs = 2 * sides.double() - 1
         odd = (inside - outside) / 2
         even = (inside + outside) / 2
-        return cls(signs, odd, even)
+        return cls(signs_of(sides), odd, even)
 
     def normalised(self) -> tuple["OddEven", Tensor]:
         """Return the parts divided by each row's largest value, and these values (r, 1).
@@ -50,6 +49,11 @@ class OddEven:
         odd = self.odd[rows][:, pairs]
         even = self.even[rows][:, pairs]
         return OddEven(self.signs[pairs], odd, even)
+
+
+def signs_of(sides: Tensor) -> Tensor:
+    """Return sides of bool (m, p) as signs: 1 for a player on the side, -1 elsewhere."""
+    return 2 * sides.double() - 1
 
 
 def evenly_spaced(length: int, count: int) -> Tensor:

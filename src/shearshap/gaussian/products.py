@@ -9,11 +9,11 @@ The largest few r_T make most of it. They differ from row to row, but the vector
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
 
 import torch
 from torch import Tensor
 
+from shearshap.coalitions import members_of_all_sets
 from shearshap.gaussian.kernels import odd_scale
 
 ORDERS = (3, 5, 7)  #: numbers of players in a product
@@ -62,6 +62,5 @@ def _candidates(players: int, like: Tensor) -> Tensor:
 
 
 def _all_products(players: int, order: int, like: Tensor) -> Tensor:
-    index = torch.tensor(list(combinations(range(players), order)), device=like.device)
-    members = like.new_zeros(math.comb(players, order), players)
-    return members.scatter_(1, index.reshape(-1, order), 1.0)
+    index = torch.from_numpy(members_of_all_sets(players, order)).to(like.device)
+    return like.new_zeros(len(index), players).scatter_(1, index, 1.0)

@@ -21,6 +21,7 @@ from shearshap.gaussian import (
     degrees_of_freedom,
     krige,
 )
+from shearshap.gaussian.odd_even import signs_of
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 from shearshap.methods.pair_selection import selected_pairs
@@ -165,13 +166,12 @@ class ComplementPairs(Design):
         """The kernels that rows share, made once for all blocks; None: each row has its own."""
         if self.calibration is None or not self.calibration.centres:
             return None
-        return self.fitted_kernels or SharedKernels.of(self._signs, self.calibration)
+        return self.fitted_kernels or SharedKernels.of(signs_of(self._sides), self.calibration)
 
     @property
-    def _signs(self) -> Tensor:
-        """The pairs as signs (1 + m, p), that of the full and the empty coalition first."""
-        sides = self.coalitions[0, FULL : 2 + _pairs(self.coalitions)]
-        return 2 * sides.double() - 1
+    def _sides(self) -> Tensor:
+        """One side of each pair, (1 + m, p), the full coalition first."""
+        return self.coalitions[0, FULL : 2 + _pairs(self.coalitions)]
 
     def _parts(self, values: Tensor) -> OddEven:
         """Return the odd and even parts of values (r, c, k), each output as a row of its own.
@@ -182,7 +182,7 @@ class ComplementPairs(Design):
         after_sides = 2 + _pairs(self.coalitions)
         inside = torch.cat((flat[:, FULL, None], flat[:, 2:after_sides]), dim=1)
         outside = torch.cat((flat[:, EMPTY, None], flat[:, after_sides:]), dim=1)
-        return OddEven.of(self.coalitions[0, FULL:after_sides], inside, outside)
+        return OddEven.of(self._sides, inside, outside)
 
 
 def _pairs(coalitions: Tensor) -> int:
