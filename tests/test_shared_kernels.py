@@ -2,6 +2,7 @@
 
 import json
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from games import Bools, Floats, network, smooth_table, table_game
+from games import Floats, network, smooth_table, table_game
 from laws import SEEDS, few
 from shearshap import Explanation, Kriging, explain, explain_game
 from shearshap.gaussian import OddEven, SharedKernels, calibrate, calibration_from_dict
 from shearshap.gaussian.calibration import Calibration
-from shearshap.gaussian.effort import FEW_ROWS, PLAIN, effort, shares_kernels
+from shearshap.gaussian.effort import FEW_ROWS, MANY_OUTPUTS, PLAIN, effort, shares_kernels
 from shearshap.gaussian.fitting import FitSample, Parameters
 from shearshap.gaussian.inflation import inflation
 from shearshap.gaussian.kernels import odd_kernel, shapley_of_kernel, shapley_of_white
@@ -277,26 +278,22 @@ def test_a_calibration_stored_without_centres_still_loads() -> None:
 
 @pytest.mark.parametrize(("players", "budget"), [(8, 60), (12, 300), (70, 250), (70, 600)])
 def test_pairwise_games_are_exact_with_shared_kernels(players: int, budget: int) -> None:
-    """40 games at once, as outputs, by a few kernels and by one."""
+    """40 rows at once, by a few kernels and by one."""
     rng = np.random.default_rng(0)
-    worth = rng.normal(size=(players, 40))
-    upper = np.triu(rng.normal(size=(40, players, players)), 1)
+    worth = rng.normal(size=players)
+    upper = np.triu(rng.normal(size=(players, players)), 1)
+    rows = rng.normal(size=(40, players))
 
-    def value(z: Bools) -> Floats:
-        x = z.astype(np.float64)
-        return np.asarray(1.5 + x @ worth + np.einsum("ci,kij,cj->ck", x, upper, x))
+    def value(x: Floats) -> Floats:
+        return np.asarray(1.5 + x @ worth + np.einsum("ci,ij,cj->c", x, upper, x))
 
-    answer = explain_game(value, players=players, budget=budget, method="kriging")
-    exact = worth.T + (upper + upper.swapaxes(1, 2)).sum(axis=2) / 2
+    answer = explain(value, rows, background=np.zeros(players), budget=budget, method="kriging")
+    exact = rows * worth + rows * (rows @ (upper + upper.T)) / 2
     assert isinstance(answer.calibration, Calibration)
     assert answer.calibration.centres
-    size = np.abs(value(all_ends(players))).max()
-    np.testing.assert_allclose(answer.values[0].T, exact, atol=1e-12 * size)
+    size = np.abs(value(rows)).max()
+    np.testing.assert_allclose(answer.values, exact, atol=1e-12 * size)
     np.testing.assert_allclose(answer.gap, 0, atol=1e-12 * size)
-
-
-def all_ends(players: int) -> Bools:
-    return np.stack((np.zeros(players, dtype=bool), np.ones(players, dtype=bool)))
 
 
 @pytest.mark.parametrize(("players", "budget"), [(4, 10), (4, 15), (5, 30), (9, 20), (100, 204)])
@@ -330,11 +327,52 @@ def test_outputs_of_any_size_share_kernels() -> None:
 
 
 def test_equal_rows_have_equal_values() -> None:
-    same = np.repeat(smooth_table(8, 1)[:, None], 40, axis=1)
-    answer = explain_game(table_game(same), players=8, budget=80, method="kriging")
+    same = np.repeat(np.random.default_rng(0).normal(size=(1, 8)), 40, axis=0)
+    answer = explained(8, 80, same, "kriging")
     assert isinstance(answer.calibration, Calibration)
     assert len(answer.calibration.centres) == 1
-    np.testing.assert_allclose(np.ptp(answer.values, axis=2), 0, atol=1e-6)
+    np.testing.assert_allclose(np.ptp(answer.values, axis=0), 0, atol=1e-6)
+
+
+# Outputs
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_many_outputs_have_one_kernel_for_each_row(rows: int) -> None:
+    """Equal outputs have the values of one alone, and an output's size does not matter."""
+    inputs = np.random.default_rng(0).normal(size=(rows, 8))
+    net = network(8, outputs=1)
+    size = 10.0 ** np.arange(-50, 50, 100 / MANY_OUTPUTS)
+
+    def repeated(x: Floats) -> Floats:
+        with torch.no_grad():
+            return np.asarray(net(torch.tensor(x)).numpy() * size)
+
+    options: dict[str, Any] = {"background": np.zeros(8), "budget": 80, "method": "kriging"}
+    many = explain(repeated, inputs, **options)
+    assert isinstance(many.calibration, Calibration)
+    assert many.calibration.centres == ()
+    assert many.standard_errors is not None
+
+    own = Kriging(calibration=many.calibration)
+    alone = explain(net, inputs, background=np.zeros(8), budget=80, method=own, output=0)
+    assert alone.standard_errors is not None
+    for output, factor in enumerate(size):
+        np.testing.assert_allclose(many.values[..., output] / factor, alone.values, atol=1e-9)
+        errors = many.standard_errors[..., output] / factor
+        np.testing.assert_allclose(errors, alone.standard_errors, rtol=1e-6)
+
+
+def test_games_are_spread_over_rows_and_outputs() -> None:
+    zeros = torch.zeros(12 * 9, 4).double()
+    parts = OddEven(torch.ones(4, 3).double(), zeros, zeros, outputs=9)
+    few = parts.spread_games(6)
+    assert len(set((few // 9).tolist())) == 6
+    assert len(set((few % 9).tolist())) == 6
+    many = parts.spread_games(50)
+    assert len(set(many.tolist())) == 50
+    assert set((many // 9).tolist()) == set(range(12))
+    assert set((many % 9).tolist()) == set(range(9))
 
 
 # Variances

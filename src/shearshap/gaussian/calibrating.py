@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
-from shearshap.gaussian.effort import PLAIN, effort, shares_kernels
+from shearshap.gaussian.effort import FEW_ROWS, PLAIN, effort, shares_kernels
 from shearshap.gaussian.fitting import fit
 from shearshap.gaussian.inflation import inflation
 from shearshap.gaussian.likelihood import detrended
@@ -32,17 +32,20 @@ class Calibrated(NamedTuple):
 
 def calibrate(parts: OddEven) -> Calibrated:
     """Return the calibration fitted to these rows."""
-    rows, pairs = parts.odd.shape
-    pilots = parts.take(evenly_spaced(rows, MOST_PILOTS))
+    most = max(FEW_ROWS, MOST_PILOTS // parts.outputs)
+    pilots = parts.take_rows(evenly_spaced(parts.rows, most))
     unit, _ = pilots.normalised()
     features = relevance_features(unit)
     calibration = fit(unit, features)
     relevance = relevances_at(features, calibration)
 
-    if not shares_kernels(rows, pairs):
+    if not shares_kernels(parts.rows, len(unit.signs)):
         return _with_own_kernels(unit, relevance, calibration)
     if effort(*unit.signs.shape) is PLAIN:
         return _with_one_kernel(unit, relevance, calibration)
+    if parts.outputs > 1:
+        # One exact solution serves all outputs. A refinement would be needed for each.
+        return _with_own_kernels(unit, relevance, calibration)
     return _with_centres(unit, relevance, calibration)
 
 
@@ -58,7 +61,7 @@ def _with_one_kernel(parts: OddEven, relevance: Tensor, calibration: Calibration
     calibration = replace(calibration, centres=(tuple(centre.tolist()),))
     shared = SharedKernels.of(parts.signs, calibration)
 
-    moved = parts.odd[_informative_rows(parts, MOST_MOVED)]
+    moved = parts.odd[_informative_games(parts, MOST_MOVED)]
     factor = inflation(shared.factors, moved[None])
     return Calibrated(replace(calibration, inflation=factor), shared)
 
@@ -77,12 +80,12 @@ def _with_centres(parts: OddEven, relevance: Tensor, calibration: Calibration) -
 def _own_inflation(parts: OddEven, relevance: Tensor, nugget: float) -> float:
     """Return the inflation of rows that have kernels of their own."""
     affordable = int(MOVE_WORK / len(parts.signs) ** 3)
-    rows = _informative_rows(parts, max(LEAST_MOVED, min(affordable, MOST_MOVED)))
-    factors = factorised(parts.signs, relevance[rows], nugget)
-    return inflation(factors, parts.odd[rows][:, None])
+    games = _informative_games(parts, max(LEAST_MOVED, min(affordable, MOST_MOVED)))
+    factors = factorised(parts.signs, relevance[games // parts.outputs], nugget)
+    return inflation(factors, parts.odd[games][:, None])
 
 
-def _informative_rows(parts: OddEven, count: int) -> Tensor:
-    """Return the numbers of some rows, evenly spaced, less those whose odd part is linear."""
-    rows = evenly_spaced(len(parts.odd), count)
-    return rows[detrended(parts.signs, parts.odd[rows]).informative.cpu()]
+def _informative_games(parts: OddEven, count: int) -> Tensor:
+    """Return the numbers of some games, less those whose odd part is linear."""
+    games = parts.spread_games(count)
+    return games[detrended(parts.signs, parts.odd[games]).informative.cpu()]

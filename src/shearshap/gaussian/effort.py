@@ -16,6 +16,8 @@ MOST_STEPS = 24
 FEW_ROWS = 32  #: pilot rows below which no rows share kernels
 EXACT_WORK = 5e8  #: pilot rows times cubed pairs that exact solutions may cost
 
+MANY_OUTPUTS = 8  #: from which on those of a row have one kernel
+
 
 @dataclass(frozen=True)
 class Effort:

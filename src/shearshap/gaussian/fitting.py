@@ -10,7 +10,7 @@ from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.kernels import NUGGET_FLOOR
 from shearshap.gaussian.likelihood import Detrended, detrended, minus_log_likelihood
 from shearshap.gaussian.minimising import minimise
-from shearshap.gaussian.odd_even import OddEven, evenly_spaced, thinned_pairs
+from shearshap.gaussian.odd_even import OddEven, thinned_pairs
 from shearshap.gaussian.relevances import relevances_of_features, slopes_of_relevances
 
 # What the likelihood sees. More rows, pairs or steps changed errors by less than 1 %.
@@ -19,7 +19,7 @@ FEWEST_PAIRS = 64
 MOST_PAIRS = 96
 PART_OF_PAIRS = 0.6  #: between these
 FREEDOM = 48  #: pairs beyond those that the linear part takes
-FIT_STEPS = 8
+FIT_STEPS = 5
 FIT_WORK = 2 * 10**7  #: rows times cubed pairs that computing the likelihood once may cost
 
 # The even part says less about the odd one than the odd part itself. So it counts for a tenth, and
@@ -143,12 +143,12 @@ class FitSample:
         few = min(max(part, FEWEST_PAIRS), MOST_PAIRS)
         pairs = thinned_pairs(parts.signs, max(few, players + 1 + FREEDOM))
         affordable = max(2, min(FIT_ROWS, FIT_WORK // len(pairs) ** 3))
-        rows = evenly_spaced(len(parts.odd), affordable)
+        games = parts.spread_games(affordable)
 
-        seen = parts.take(rows, pairs)
+        seen = parts.take(games, pairs)
         return cls(
             signs=seen.signs,
-            features=features[rows],
+            features=features[games // parts.outputs],
             odd=detrended(seen.signs, seen.odd),
             even=detrended(torch.ones_like(seen.signs[:, :1]), seen.even[::EVEN_EVERY]),
         )

@@ -16,15 +16,16 @@ FEW_DEGREES = 7  #: degrees of freedom below which Student's t makes the interva
 def krige(
     parts: OddEven, calibration: Calibration, shared: SharedKernels | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the Shapley values and their standard errors, (r, p).
+    """Return the Shapley values and their standard errors, (r, k, p).
 
     Without shared kernels, each row's own equations are solved. See `degrees_of_freedom` for those
     of the standard errors.
     """
     unit, size = parts.normalised()
+    size = size.unflatten(0, (-1, parts.outputs))
     if shared is None:
         relevance = relevances(unit, calibration)
-        posterior = exact_posterior(unit.signs, unit.odd, relevance, calibration.nugget)
+        posterior = exact_posterior(unit.signs, unit.odd_by_row, relevance, calibration.nugget)
     else:
         posterior = shared.posterior(unit)
 
@@ -34,8 +35,8 @@ def krige(
         # Student's t brings its own m - p - 2, which the scale holds already.
         variance = variance * max(m - p - 2, 1) / (m - p)
 
-    deviation = (posterior.scale * variance).sqrt()[:, 0]
-    return size * posterior.mean[:, 0], size * calibration.inflation * deviation
+    deviation = (posterior.scale * variance).sqrt()
+    return size * posterior.mean, size * calibration.inflation * deviation
 
 
 def degrees_of_freedom(pairs: int, players: int) -> float:

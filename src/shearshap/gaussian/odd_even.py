@@ -2,13 +2,13 @@
 
 For p = 3 players and the pairs {0,1,2} | {}, {0} | {1,2} and {1} | {0,2}:
 
-    signs (m, p)        odd (r, m)               even (r, m)
+    signs (m, p)        odd (r k, m)             even (r k, m)
     + + +               (v(012) - v()) / 2       (v(012) + v()) / 2
     + - -               (v(0) - v(12)) / 2       (v(0) + v(12)) / 2
     - + -               (v(1) - v(02)) / 2       (v(1) + v(02)) / 2
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,36 +19,68 @@ ALL = slice(None)
 
 @dataclass(frozen=True)
 class OddEven:
-    """The odd and even parts of each row's game at complement pairs.
+    """The odd and even parts of games at complement pairs.
 
-    The pair of the full and the empty coalition comes first.
+    The pair of the full and the empty coalition comes first. Outputs that share a row's kernel are
+    games that follow one another.
     """
 
     signs: Tensor  #: (m, p), 1 for a player on the first side of the pair, -1 elsewhere
-    odd: Tensor  #: (r, m)
-    even: Tensor  #: (r, m)
+    odd: Tensor  #: (r k, m)
+    even: Tensor  #: (r k, m)
+    outputs: int = 1  #: k
 
     @classmethod
-    def of(cls, sides: Tensor, inside: Tensor, outside: Tensor) -> "OddEven":
-        """Return the parts of the coalition values v(S) and v(S^c), (r, m), of sides S (m, p)."""
+    def of(cls, sides: Tensor, inside: Tensor, outside: Tensor, outputs: int = 1) -> "OddEven":
+        """Return the parts of the values v(S) and v(S^c), (r k, m), of sides S (m, p)."""
         odd = (inside - outside) / 2
         even = (inside + outside) / 2
-        return cls(signs_of(sides), odd, even)
+        return cls(signs_of(sides), odd, even, outputs)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows r."""
+        return len(self.odd) // self.outputs
+
+    @property
+    def odd_by_row(self) -> Tensor:
+        """The odd parts of each row's outputs, (r, k, m)."""
+        return self.odd.reshape(self.rows, self.outputs, -1)
 
     def normalised(self) -> tuple["OddEven", Tensor]:
-        """Return the parts divided by each row's largest value, and these values (r, 1).
+        """Return the parts divided by each game's largest value, and these values (r k, 1).
 
         Squares of the parts then stay finite.
         """
         largest = torch.maximum(self.odd.abs(), self.even.abs()).amax(1, keepdim=True)
         size = largest.clamp_min(torch.finfo(self.odd.dtype).tiny)
-        return OddEven(self.signs, self.odd / size, self.even / size), size
+        return OddEven(self.signs, self.odd / size, self.even / size, self.outputs), size
 
-    def take(self, rows: Index = ALL, pairs: Index = ALL) -> "OddEven":
-        """Return the parts of these rows at these pairs."""
-        odd = self.odd[rows][:, pairs]
-        even = self.even[rows][:, pairs]
+    def take_rows(self, rows: Tensor) -> "OddEven":
+        """Return the parts of all outputs of these rows."""
+        games = rows[:, None] * self.outputs + torch.arange(self.outputs, device=rows.device)
+        return replace(self.take(games.flatten()), outputs=self.outputs)
+
+    def take_outputs(self, outputs: Tensor) -> "OddEven":
+        """Return the parts of these outputs of all rows."""
+        if len(outputs) == self.outputs:
+            return self
+        games = torch.arange(self.rows)[:, None] * self.outputs + outputs
+        return replace(self.take(games.flatten()), outputs=len(outputs))
+
+    def take(self, games: Index = ALL, pairs: Index = ALL) -> "OddEven":
+        """Return the parts of these games, each as a row of its own, at these pairs."""
+        odd = self.odd[games][:, pairs]
+        even = self.even[games][:, pairs]
         return OddEven(self.signs[pairs], odd, even)
+
+    def spread_games(self, count: int) -> Tensor:
+        """Return the numbers of at most `count` games, spread over rows and outputs."""
+        count = min(count, len(self.odd))
+        places = torch.arange(count, device="cpu")
+        rows = places % self.rows if self.rows < count else places * self.rows // count
+        outputs = places * self.outputs // max(count, 1)
+        return rows * self.outputs + outputs
 
 
 def signs_of(sides: Tensor) -> Tensor:

@@ -104,10 +104,10 @@ def condition(factors: Factors, odd: Tensor) -> Posterior:
 
 
 def exact_posterior(u: Tensor, odd: Tensor, relevance: Tensor, nugget: float) -> Posterior:
-    """Return the posterior of rows (r, m) at kernels of their own, of relevances (r, p): n = 1."""
+    """Return the posterior given odd parts (r, n, m) at kernels of relevances (r, p)."""
     chunk_rows = rows_at_once(u)
     chunks = zip(odd.split(chunk_rows), relevance.split(chunk_rows), strict=True)
-    posteriors = [condition(factorised(u, r, nugget), o[:, None]) for o, r in chunks]
+    posteriors = [condition(factorised(u, r, nugget), o) for o, r in chunks]
     return Posterior(*(torch.cat(fields) for fields in zip(*posteriors, strict=True)))
 
 

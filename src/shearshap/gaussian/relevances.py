@@ -5,9 +5,10 @@ from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.kernels import chunk_entries
-from shearshap.gaussian.odd_even import OddEven
+from shearshap.gaussian.odd_even import OddEven, evenly_spaced
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
+MOST_OUTPUTS = 32  #: of a row, whose mean features make its relevances
 STRENGTH_PAIRS = 1000  #: pairs that this regression sees at most
 LARGEST_RELEVANCE = 0.95  #: at 1 the kernels would be singular
 LARGEST_LOGIT = 9.0  #: bound on the absolute value of a relevance's logit
@@ -64,7 +65,12 @@ def _relevances_of_logits(logit: Tensor) -> Tensor:
 
 
 def relevance_features(parts: OddEven) -> Tensor:
-    """Return the features 1, log c^2, log q and log(mean q / mean c^2), (r, p, 4)."""
+    """Return the features 1, log c^2, log q and log(mean q / mean c^2), (r, p, 4).
+
+    They are means over a row's outputs, or some of them where there are many. Outputs differ little
+    in their relevances: one kernel for all of them had the same errors as one for each.
+    """
+    parts = parts.take_outputs(evenly_spaced(parts.outputs, MOST_OUTPUTS))
     linear = (parts.odd @ linear_operator(parts.signs)).square()
     pairwise = pairwise_strengths(parts.take(pairs=slice(STRENGTH_PAIRS)))
 
@@ -79,7 +85,10 @@ def relevance_features(parts: OddEven) -> Tensor:
         _centred_log(pairwise),
         ratio[:, None].expand_as(linear),
     ]
-    return torch.stack(features, 2)
+    of_games = torch.stack(features, 2)
+    if parts.outputs == 1:
+        return of_games
+    return of_games.reshape(parts.rows, parts.outputs, -1, 4).mean(1)
 
 
 def linear_operator(u: Tensor) -> Tensor:
@@ -116,7 +125,8 @@ def pairwise_strengths(parts: OddEven) -> Tensor:
     centre = eye - 1 / m
     gram = centre @ ((u @ u.mT).square() - p) @ centre / (2 * products)
     even = parts.even - parts.even.mean(1, keepdim=True)
-    dual = even @ torch.linalg.inv(gram + RIDGE * eye) / products
+    lower = torch.linalg.cholesky(gram + RIDGE * eye)
+    dual = torch.cholesky_solve(even.mT, lower).mT / products
 
     chunk_rows = max(1, chunk_entries(u) // (max(m, p) * p))
     strengths = [

@@ -77,43 +77,47 @@ class SharedKernels:
         return cls(signs, calibration, work, centres, nugget, joined)
 
     def posterior(self, parts: OddEven) -> Posterior:
-        """Return the posterior given the odd parts, (r, 1, ...)."""
+        """Return the posterior given the odd parts of r rows, (r, k, ...) for k outputs."""
         if not self.effort.steps:
             same = condition(self.factors, parts.odd[None])
-            return Posterior(same.mean[0][:, None], same.variance, same.scale[0][:, None])
-        return self._refined(parts.odd, relevances(parts, self.calibration))
+            shape = (parts.rows, parts.outputs, -1)
+            return Posterior(same.mean.reshape(shape), same.variance, same.scale.reshape(shape))
+        return self._refined(parts.odd_by_row, relevances(parts, self.calibration))
 
     def _refined(self, odd: Tensor, relevance: Tensor) -> Posterior:
-        """Return the posterior of rows of relevances (r, p), each by its nearest centre.
+        """Return the posterior given odd parts (r, k, m) of rows at relevances (r, p).
 
-        Rows that are far from all centres are solved exactly.
+        Each row takes its nearest centre. Rows that are far from all are solved exactly.
         """
         distance, nearest = torch.cdist(logits(relevance), logits(self.centres)).min(1)
         nearest[distance > FAR] = -1
 
-        mean = torch.empty_like(relevance)
-        variance = torch.empty_like(relevance)
-        scale = torch.empty_like(relevance[:, :1])
+        rows, outputs, _ = odd.shape
+        mean = odd.new_empty(rows, outputs, relevance.shape[1])
+        variance = odd.new_empty(rows, 1, relevance.shape[1])
+        scale = odd.new_empty(rows, outputs, 1)
         for centre in range(-1, len(self.centres)):
-            rows = torch.nonzero(nearest == centre)[:, 0]
-            if len(rows):
-                posterior = self._of_centre(centre, odd[rows], relevance[rows])
-                mean[rows] = posterior.mean[:, 0]
-                variance[rows] = posterior.variance[:, 0]
-                scale[rows] = posterior.scale[:, 0]
-        return Posterior(mean[:, None], variance[:, None], scale[:, None])
+            near = torch.nonzero(nearest == centre)[:, 0]
+            if len(near):
+                posterior = self._of_centre(centre, odd[near], relevance[near])
+                mean[near] = posterior.mean
+                variance[near] = posterior.variance
+                scale[near] = posterior.scale
+        return Posterior(mean, variance, scale)
 
     def _of_centre(self, centre: int, odd: Tensor, relevance: Tensor) -> Posterior:
         """Return the posterior of rows that are near one centre or, if it is -1, near none."""
         if centre < 0:
             return exact_posterior(self.signs, odd, relevance, self.calibration.nugget)
-        variances = self._products.variances(relevance)
+        outputs = odd.shape[1]
+        variances = self._products.variances(relevance).repeat_interleave(outputs, 0)
         refinement = self._refinements[centre]
-        phi, squares = refinement.solve(odd, variances, self.effort.steps)
+        phi, squares = refinement.solve(odd.flatten(0, 1), variances, self.effort.steps)
+        scale = scale_of_squares(squares, *self.signs.shape)
         return Posterior(
-            mean=efficient(phi, odd)[:, None],
+            mean=efficient(phi.unflatten(0, (-1, outputs)), odd),
             variance=self._variance_rule.variances(relevance)[:, None],
-            scale=scale_of_squares(squares, *self.signs.shape)[:, None],
+            scale=scale.unflatten(0, (-1, outputs)),
         )
 
     @cached_property

@@ -21,6 +21,7 @@ from shearshap.gaussian import (
     degrees_of_freedom,
     krige,
 )
+from shearshap.gaussian.effort import MANY_OUTPUTS
 from shearshap.gaussian.odd_even import signs_of
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
@@ -155,7 +156,6 @@ class ComplementPairs(Design):
         assert self.calibration is not None, "fit comes before estimate"
         phi, deviations = krige(self._parts(values), self.calibration, self.shared_kernels)
 
-        # (r k, p) -> (r, p, k)
         rows, columns, outputs = values.shape
         shape = (rows, outputs, -1)
         freedom = degrees_of_freedom(columns // 2, self.coalitions.shape[2])
@@ -174,15 +174,18 @@ class ComplementPairs(Design):
         return self.coalitions[0, FULL : 2 + _pairs(self.coalitions)]
 
     def _parts(self, values: Tensor) -> OddEven:
-        """Return the odd and even parts of values (r, c, k), each output as a row of its own.
+        """Return the odd and even parts of values (r, c, k).
 
-        The full and the empty coalition are the first pair.
+        The full and the empty coalition are the first pair. A few outputs count as rows of their
+        own. Many have one kernel for each row.
         """
+        outputs = values.shape[2]
         flat = values.mT.flatten(0, 1)
         after_sides = 2 + _pairs(self.coalitions)
         inside = torch.cat((flat[:, FULL, None], flat[:, 2:after_sides]), dim=1)
         outside = torch.cat((flat[:, EMPTY, None], flat[:, after_sides:]), dim=1)
-        return OddEven.of(self._sides, inside, outside)
+        together = outputs if outputs >= MANY_OUTPUTS else 1
+        return OddEven.of(self._sides, inside, outside, together)
 
 
 def _pairs(coalitions: Tensor) -> int:
