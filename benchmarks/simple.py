@@ -1,0 +1,163 @@
+"""Kriging's error over that of the simple methods, leverage and antithetic permutations.
+
+    python benchmarks/simple.py                     12, 30, 60 and 100 players, all kinds of games
+    python benchmarks/simple.py --quick             few games of each kind, 12 and 30 players
+    python benchmarks/simple.py --tables FOLDER     tables of games too: each .npz file
+    python benchmarks/simple.py --kinds gloves,forests --players 12 --both --jobs 2
+
+N evaluations a player are a budget of N p + 2, for all methods. An error is the mean absolute error
+of a game's values over the game's range, and a cell compares means over all games of a kind. Each
+game is explained alone. A ratio below 1 says that kriging's error is smaller than that of the
+better of the two.
+"""
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from kinds.game import Floats, Game
+from kinds.running import (
+    EVALUATIONS_A_PLAYER,
+    Task,
+    in_processes,
+    numbers_of_players,
+    parser,
+    tasks,
+)
+from setting import machine, table
+from shearshap import explain_game
+
+KRIGING = "kriging"
+SIMPLE = ("leverage", "permutation-antithetic")
+METHODS = (KRIGING, *SIMPLE)
+NONE = 1e-6  #: of the range: an error that is as good as none
+HIGH = 1.05  #: a ratio that is too high
+
+PLAYERS = (12, 30, 60, 100)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The errors of one game, (N, methods)."""
+
+    kind: str
+    errors: Floats
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Kriging's error over those of the simple methods, for one kind of game and one N."""
+
+    kind: str
+    each: int
+    ratio: float  #: to the better one
+    uncertainty: float  #: of the ratio, as a standard error over games
+    ratios: tuple[float, ...]  #: to each
+
+
+def errors_of(task: Task, seeds: int) -> Errors:
+    """Return the errors of all methods at all budgets on a game, as means over seeds."""
+    game = task.game()
+    runs = [
+        [
+            [error(game, method, each, task.number * seeds + seed) for method in METHODS]
+            for each in EVALUATIONS_A_PLAYER
+        ]
+        for seed in range(seeds)
+    ]
+    return Errors(game.kind, np.mean(runs, axis=0))
+
+
+def error(game: Game, method: str, each: int, seed: int) -> float:
+    """Return a method's mean absolute error over the game's range."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = explain_game(
+            game.value,
+            players=game.players,
+            budget=each * game.players + 2,
+            method=method,
+            seed=seed,
+        )
+    size = game.range or 1.0
+    return float(np.abs(answer.values[0] - game.phi).mean() / size)
+
+
+def cells_of(results: Sequence[Errors]) -> list[Cell]:
+    """Return the cells of all kinds and budgets."""
+    cells = []
+    for kind in dict.fromkeys(result.kind for result in results):
+        errors = np.stack([result.errors for result in results if result.kind == kind])
+        for place, each in enumerate(EVALUATIONS_A_PLAYER):
+            cells.append(cell_of(kind, each, np.maximum(errors[:, place], NONE)))
+    return cells
+
+
+def cell_of(kind: str, each: int, errors: Floats) -> Cell:
+    """Return the cell of errors (games, methods)."""
+    means = errors.mean(axis=0)
+    ratios = means[0] / means[1:]
+    ratio = ratios.max()  # the better one has the smaller error
+    better = errors[:, 1 + ratios.argmax()]
+    differences = errors[:, 0] - ratio * better
+    uncertainty = np.sqrt((differences**2).sum()) / better.sum()
+    return Cell(kind, each, float(ratio), float(uncertainty), tuple(ratios.tolist()))
+
+
+def table_of(cells: Sequence[Cell], *, both: bool) -> str:
+    """Return the table of one number of players, and how many of its cells are too high."""
+    lines = [
+        [kind, *(text(cell, both=both) for cell in cells if cell.kind == kind)]
+        for kind in dict.fromkeys(cell.kind for cell in cells)
+    ]
+    header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
+    return f"{table(header, lines)}\n\n{summary(cells)}"
+
+
+def text(cell: Cell, *, both: bool) -> str:
+    """Return the ratio to the better method, and the ratios to both."""
+    if not both:
+        return f"{cell.ratio:.2f}"
+    return f"{cell.ratio:.2f} ({', '.join(f'{ratio:.2f}' for ratio in cell.ratios)})"
+
+
+def summary(cells: Sequence[Cell]) -> str:
+    """Return how many cells are too high, how many of them surely, and the worst."""
+    high = [cell for cell in cells if cell.ratio > HIGH]
+    surely = [cell for cell in high if cell.ratio - 2 * cell.uncertainty > 1]
+    worst = max(cells, key=lambda cell: cell.ratio)
+    return (
+        f"cells above {HIGH}: {len(high)} of {len(cells)}, {len(surely)} of them above 1 by more "
+        f"than two standard errors; the worst {worst.ratio:.2f} (standard error "
+        f"{worst.uncertainty:.2f}; {worst.kind}, N = {worst.each})"
+    )
+
+
+def options() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    made = parser(__doc__, players=", ".join(map(str, PLAYERS)), games=20)
+    made.add_argument("--seeds", type=int, default=1, help="runs on each game (1)")
+    made.add_argument("--both", action="store_true", help=f"the ratios to {' and '.join(SIMPLE)}")
+    found = made.parse_args()
+    found.games = found.games or (5 if found.quick else 20)
+    found.players = found.players or (PLAYERS[:2] if found.quick else PLAYERS)
+    return found
+
+
+def main() -> None:
+    given = options()
+    print(f"{given.games} games of each kind, {given.seeds} seeds; {machine()}")
+    for players in numbers_of_players(given):
+        results = in_processes(
+            partial(errors_of, seeds=given.seeds), tasks(given, players), given.jobs
+        )
+        print(f"\n{players} players\n")
+        print(table_of(cells_of(list(results)), both=given.both))
+
+
+if __name__ == "__main__":
+    main()
