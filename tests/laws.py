@@ -249,6 +249,8 @@ def the_smallest_budget_it_names_is_enough(method: Method) -> None:
         answer = explain_game(value, players=6, budget=smallest, method=method)
     assert np.isfinite(answer.values).all()
     assert abs(answer.values[0] - worth).max() < 10
+    if "efficiency" in method.promises:
+        np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
     with pytest.raises(BudgetError):
         explain_game(value, players=6, budget=smallest - 1, method=method)
 
@@ -299,6 +301,9 @@ class SilentGame:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         raise AssertionError(f"a design evaluated {coalitions.shape[1]} coalitions")
+
+    def distances(self) -> Tensor:
+        raise AssertionError("a design measured distances")
 
     def surface(self, z: Tensor) -> Tensor:
         raise AssertionError(f"a design differentiated at {z.shape[1]} points")

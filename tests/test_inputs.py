@@ -79,7 +79,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"budget": "many"}, BudgetError, "budget: wanted a positive integer, got 'many'"),
         ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations a row for 4 players, got 15"),
         ({"budget": 7, "method": "leverage"}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
-        ({"budget": 7}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
+        ({"budget": 3}, BudgetError, "kriging needs at least 4 evaluations a row for 4 players, got 3"),
         ({"budget": 10**6, "method": "exact", "rows": np.ones((2, 40)), "reference": np.zeros(40)}, BudgetError, "exact needs at least about 2^40 evaluations"),
         ({"budget": 50, "reference": np.zeros((100, 4))}, BudgetError, "got 50"),
         (

@@ -1,7 +1,7 @@
 """`shearshap.interop.captum.Shapley` against captum's own Shapley values, through captum's own tools."""
 
-import contextlib
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from games import network
 from shearshap import METHODS, InputError, Kriging, ModelError, ShearWarning, agreement, explain
+from shearshap.game import FunctionGame
+from shearshap.methods import resolve
 
 captum = pytest.importorskip("captum", reason="the peers extra is not installed")
 
@@ -427,12 +429,16 @@ def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any], says
 def test_any_number_of_samples_is_kept(method: Any, n_samples: int) -> None:
     """Whatever the method needs: the samples are not exceeded, and the values add up."""
     net, x = Counted(network(8)), rows(3, 8)
-    with (
-        pytest.warns(ShearWarning, match=r"needs at least \d+ evaluations a row for 8 players, got")
-        if n_samples < 15 or method in ("shear", "exact")
-        else contextlib.nullcontext()
-    ):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         values = Shapley(net, method).attribute(x, 0.5, target=1, n_samples=n_samples)
+    texts = " | ".join(str(warning.message) for warning in caught)
+    needed = resolve(method).minimum(FunctionGame(lambda z: z[:, 0] * 1.0, 8))
+    told = re.search(r"needs at least \d+ evaluations a row for 8 players, got", texts)
+    assert (told is not None) == (n_samples < needed)
+    # kriging takes the place of others, and says where evaluations are fewer than players
+    kriged = 4 <= n_samples < 8 and "permutation of blocks" not in texts
+    assert ("7 evaluations for 8 players tell little more" in texts) == kriged
     assert net.count <= 3 * max(n_samples, 2) + 3  # and a check of each row
     change = (net(x) - net(torch.full_like(x, 0.5)))[:, 1].detach()
     torch.testing.assert_close(values.sum(dim=1), change, atol=1e-9, rtol=0)
@@ -444,7 +450,7 @@ def test_few_samples_are_a_permutation_of_blocks() -> None:
     x = torch.ones(1, 5, dtype=torch.float64)
     with pytest.warns(
         ShearWarning,
-        match="leverage needs at least 10 evaluations a row for 5 players, got 3; a permutation "
+        match="kriging needs at least 4 evaluations a row for 5 players, got 3; a permutation "
         "of blocks took its place, with 3 evaluations",
     ):
         values = Shapley(lambda x: x @ weight).attribute(x, n_samples=3)[0]
@@ -452,9 +458,19 @@ def test_few_samples_are_a_permutation_of_blocks() -> None:
     assert sorted(sizes.values()) == [2, 3]
     for value, size in sizes.items():
         assert float(weight[values == value].sum()) == pytest.approx(value * size)
-    with pytest.warns(ShearWarning, match="with 6 evaluations"):
-        whole = Shapley(lambda x: x @ weight).attribute(x, n_samples=9)[0]
-    torch.testing.assert_close(whole, weight)
+
+
+def test_another_method_gives_way_to_kriging_where_that_is_enough() -> None:
+    weight = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0], dtype=torch.float64)
+    x = torch.ones(1, 5, dtype=torch.float64)
+    with pytest.warns(
+        ShearWarning,
+        match="leverage needs at least 10 evaluations a row for 5 players, got 9; kriging took "
+        "its place, with 9 evaluations",
+    ):
+        whole = Shapley(lambda x: x @ weight, "leverage").attribute(x, n_samples=9)[0]
+    torch.testing.assert_close(whole, weight, atol=1.0, rtol=0)
+    assert float(whole.sum()) == pytest.approx(31, abs=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -149,7 +149,7 @@ def test_two_evaluations_split_equally_as_shapiqs_do() -> None:
     theirs = shapiq.KernelSHAP(n=PLAYERS, random_state=0).approximate(2, table_game(table))
     with pytest.warns(
         ShearWarning,
-        match="kriging needs at least 14 evaluations a row for 6 players, got 2; a permutation of "
+        match="kriging needs at least 4 evaluations a row for 6 players, got 2; a permutation of "
         "blocks took its place, with 2 evaluations",
     ):
         ours = Kriging(n=PLAYERS).approximate(2, table_game(table))

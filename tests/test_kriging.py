@@ -453,7 +453,10 @@ def test_odd_parts_that_are_noise_do_not_trouble_the_fit() -> None:
 
 @pytest.mark.parametrize("more", [0, 2, 6, 12])
 def test_few_pairs_have_students_intervals(more: int) -> None:
-    """At 1, 2, 4 and 7 degrees of freedom; with fewer than seven no row stops."""
+    """At 1, 2, 4 and 7 degrees of freedom; with fewer than seven no row stops.
+
+    With single players alone nothing shows how rough a game is, and intervals are wider.
+    """
     held = []
     rows = np.random.default_rng(0).normal(size=(60, 8))
     for seed in range(4):
@@ -463,7 +466,7 @@ def test_few_pairs_have_students_intervals(more: int) -> None:
         net = nn.Sequential(first, nn.GELU(), nn.Linear(32, 1)).double()
         exact = explain(net, rows, reference=np.zeros(8), budget=256, method="exact")
         kriged = explain(net, rows, reference=np.zeros(8), budget=18 + more, method="kriging")
-        assert kriged.degrees_of_freedom == (1 + more // 2 if more < 12 else np.inf)
+        assert kriged.degrees_of_freedom == 1 + more // 2
         lower, upper = kriged.interval()
         held.append((lower <= exact.values) & (exact.values <= upper))
         stopped = explain(
@@ -471,4 +474,4 @@ def test_few_pairs_have_students_intervals(more: int) -> None:
         )
         assert stopped.converged is not None
         assert stopped.converged.any() == (more == 12)
-    assert 0.9 < np.mean(held) < 0.99
+    assert 0.9 < np.mean(held) < (0.99 if more else 0.998)

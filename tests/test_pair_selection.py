@@ -17,9 +17,12 @@ from shearshap.methods.pair_selection import (
     SELECTION_LINEAR,
     SELECTION_NUGGET,
     SelectionPrior,
+    bit_reversed,
     candidate_pairs,
     pivoted_cholesky,
     selected_pairs,
+    smaller_side,
+    with_witnesses,
 )
 
 
@@ -62,9 +65,20 @@ def slow_choice(pairs: Bools, count: int) -> NDArray[np.int64]:
     return np.array(chosen[1:]) - 1
 
 
-@settings(max_examples=20, deadline=None)
+def assert_begins_as_it_should(pairs: Bools) -> None:
+    """Single players from 1.75 pairs a player on, below that the prefixes of a joining order."""
+    count, players = pairs.shape
+    if count >= 1.75 * players:
+        np.testing.assert_array_equal(pairs[:players], np.eye(players, dtype=bool))
+        return
+    chain = pairs[: players - 1]
+    np.testing.assert_array_equal(chain.sum(axis=1), np.arange(1, players))
+    assert (chain[1:] >= chain[:-1]).all()
+
+
+@settings(max_examples=40, deadline=None)
 @given(players=st.integers(3, 14), data=st.data())
-def test_selected_pairs_are_distinct_and_hold_the_single_players(
+def test_selected_pairs_are_distinct_and_hold_single_players_or_prefixes(
     players: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(players, min(60, (1 << players - 1) - 1)))
@@ -72,7 +86,26 @@ def test_selected_pairs_are_distinct_and_hold_the_single_players(
     both = np.concatenate((pairs, ~pairs))
     assert len(pairs) == count
     assert len(np.unique(both, axis=0)) == 2 * count
-    assert (pairs[:players] == np.eye(players, dtype=bool)).all()
+    assert_begins_as_it_should(pairs)
+
+
+@pytest.mark.parametrize(("players", "count"), [(4, 6), (5, 8), (9, 15), (40, 40), (40, 69)])
+def test_prefixes_leave_as_many_pairs_as_were_asked_for(
+    players: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single players fill up where candidates are few: all pairs there are, or as affordable."""
+    monkeypatch.setattr(pair_selection, "SELECTION_WORK", 0)
+    for seed in range(5):
+        pairs = selected_pairs(players, count, np.random.default_rng(seed))
+        assert pairs.shape == (count, players)
+        assert len(np.unique(np.concatenate((pairs, ~pairs)), axis=0)) == 2 * count
+        assert_begins_as_it_should(pairs)
+
+
+def test_prefixes_come_without_other_single_players_where_there_is_a_choice() -> None:
+    pairs = selected_pairs(12, 16, np.random.default_rng(3))
+    # the first prefix, and the complement of the last
+    assert (smaller_side(pairs) == 1).sum() == 2
 
 
 def test_every_pivot_lowers_the_variance_most() -> None:
@@ -178,3 +211,77 @@ def test_generators_of_other_kinds() -> None:
     pairs = selected_pairs(9, 40, first)
     np.testing.assert_array_equal(selected_pairs(9, 40, again), pairs)
     assert first.random() == again.random()
+
+
+# Pairs of all sizes
+
+CASES = [(5, 12), (8, 20), (12, 40), (12, 100), (20, 120), (31, 150)]
+
+
+@pytest.mark.parametrize(("players", "count"), CASES)
+def test_witnesses_change_the_order_and_an_eighth_of_the_pairs_at_most(
+    players: int, count: int
+) -> None:
+    for seed in range(3):
+        pairs = candidate_pairs(players, 8 * count, np.random.default_rng(seed))
+        chosen = pivoted_cholesky(pairs, count)
+        order = with_witnesses(pairs, chosen, pairs.shape[1])
+        assert len(order) == len(set(order.tolist())) == count
+        new = ~np.isin(order, chosen)
+        assert new.sum() <= (count - players) // 8
+
+        # those that come for their size, and were not among them before, have sizes of their own
+        sizes = smaller_side(pairs)
+        assert len(set(sizes[order[new]])) == new.sum()
+        assert not np.isin(sizes[order[new]], sizes[chosen]).any()
+
+
+@pytest.mark.parametrize(("players", "count"), [(12, 40), (12, 100), (20, 120), (31, 200)])
+def test_pairs_of_all_sizes_come_early(players: int, count: int) -> None:
+    """Every third pair after the single players is of the next size: 2 ... p / 2, all in a turn."""
+    for seed in range(3):
+        pairs = selected_pairs(players, count, np.random.default_rng(seed))
+        sizes = set(range(2, players // 2 + 1))
+        early = pairs[players : players + 3 * len(sizes)]
+        assert sizes <= set(smaller_side(early).tolist())
+
+
+@pytest.mark.parametrize(("players", "count"), CASES)
+def test_pairs_that_do_not_come_for_their_size_keep_their_order(players: int, count: int) -> None:
+    """Two of three, at least, come in the order of their gains."""
+    pairs = candidate_pairs(players, 8 * count, np.random.default_rng(0))
+    chosen = pivoted_cholesky(pairs, count)
+    order = with_witnesses(pairs, chosen, pairs.shape[1])
+    np.testing.assert_array_equal(order[:players], chosen[:players])
+
+    others = order[players:]
+    place = {pair: n for n, pair in enumerate(chosen.tolist())}
+    steady = np.arange(len(others)) % 3 != 2
+    places = [place[pair] for pair in others[steady].tolist() if pair in place]
+    assert places == sorted(places)
+
+
+@settings(max_examples=20, deadline=None)
+@given(players=st.integers(3, 14), seed=st.integers(0, 99), data=st.data())
+def test_every_beginning_of_a_selection_is_one(
+    players: int, seed: int, data: st.DataObject
+) -> None:
+    """No pair is there twice, and with the full coalition they tell all players apart."""
+    most = min(60, (1 << players - 1) - 1)
+    count = data.draw(st.integers(players, most))
+    pairs = selected_pairs(players, count, np.random.default_rng(seed))
+    assert_begins_as_it_should(pairs)
+    for part in {players, (players + count) // 2, count}:
+        first = pairs[:part]
+        both = np.concatenate((first, ~first))
+        assert len(np.unique(both, axis=0)) == 2 * part
+        assert not both.all(axis=1).any()
+        with_full = np.concatenate((np.ones((1, players)), 2.0 * first - 1))
+        assert np.linalg.matrix_rank(with_full) == players
+
+
+def test_the_drawn_example_of_an_order_that_is_spread_out() -> None:
+    assert bit_reversed(5) == [0, 4, 2, 1, 3]
+    assert bit_reversed(0) == bit_reversed(1)[1:] == []
+    for count in range(1, 40):
+        assert sorted(bit_reversed(count)) == list(range(count))

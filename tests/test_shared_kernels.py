@@ -20,17 +20,20 @@ from shearshap.gaussian.effort import FEW_ROWS, MANY_OUTPUTS, PLAIN, effort, sha
 from shearshap.gaussian.fitting import FitSample, Parameters
 from shearshap.gaussian.inflation import inflation
 from shearshap.gaussian.kernels import odd_kernel, shapley_of_kernel, shapley_of_white
+from shearshap.gaussian.left_out import LeaveOneOut
 from shearshap.gaussian.minimising import minimise
-from shearshap.gaussian.posterior import condition, exact_posterior, factorised
+from shearshap.gaussian.posterior import condition, factorised
 from shearshap.gaussian.products import Products
+from shearshap.gaussian.quiet import row_priors
 from shearshap.gaussian.refinement import Refinement
 from shearshap.gaussian.relevances import (
     LARGEST_LOGIT,
     LARGEST_RELEVANCE,
+    logits,
     relevance_features,
-    relevances,
 )
-from shearshap.gaussian.shared import central_rows
+from shearshap.gaussian.row_answers import exactly_kriged
+from shearshap.gaussian.shared import FAR, central_rows
 from shearshap.gaussian.variances import VarianceRule
 from shearshap.methods.pair_selection import selected_pairs
 
@@ -50,11 +53,13 @@ def relevance_of(rows: int, players: int, seed: int) -> Tensor:
     return torch.tensor(rng.uniform(0.05, 0.6, size=(rows, players)))
 
 
-def network_parts(players: int, pairs: int, rows: int) -> OddEven:
-    """The odd and even parts of a smooth network's games."""
+def network_parts(
+    players: int, pairs: int, rows: int, activation: type[nn.Module] = nn.Softplus
+) -> OddEven:
+    """The odd and even parts of a network's games."""
     u = signs_of(players, pairs)
     x = torch.tensor(np.random.default_rng(1).normal(size=(rows, players)))
-    net = network(players)
+    net = network(players, activation=activation)
     inside = u > 0
 
     def values(sides: Tensor) -> Tensor:
@@ -150,11 +155,11 @@ def test_a_refinement_solves_the_rows_own_equations(seed: int) -> None:
     rng = np.random.default_rng(seed)
     odd = torch.tensor(rng.normal(size=(4, PAIRS + 1)))
     variances = centre.products.variances(relevance_of(4, P, seed + 1))
-    phi, squares = centre.refinement.solve(odd, variances, 60)
+    refined = centre.refinement.solve(odd, variances, 60)
     for n in range(4):
         slow, slow_square = centre.dense(odd[n], variances[n])
-        np.testing.assert_allclose(phi[n], slow, atol=1e-4 * float(slow.abs().max()))
-        assert float(squares[n]) == pytest.approx(float(slow_square), rel=1e-4)
+        np.testing.assert_allclose(refined.phi[n], slow, atol=1e-4 * float(slow.abs().max()))
+        assert float(refined.squares[n]) == pytest.approx(float(slow_square), rel=1e-4)
 
 
 def test_a_refinement_at_its_centre_is_the_exact_posterior() -> None:
@@ -163,10 +168,47 @@ def test_a_refinement_at_its_centre_is_the_exact_posterior() -> None:
     exact = condition(centre.factors, odd[None])
     variances = centre.refinement.variances.expand(3, -1)
     for steps in (1, 9):
-        phi, squares = centre.refinement.solve(odd, variances, steps)
-        np.testing.assert_allclose(phi, exact.mean[0], atol=1e-6)
-        scale = squares / max(PAIRS + 1 - P - 2, 1)
+        refined = centre.refinement.solve(odd, variances, steps)
+        np.testing.assert_allclose(refined.phi, exact.mean[0], atol=1e-6)
+        scale = refined.squares / max(PAIRS + 1 - P - 2, 1)
         np.testing.assert_allclose(scale, exact.scale[0], rtol=1e-6)
+
+
+def test_pairs_left_out_of_a_refinement_at_its_centre_are_those_of_the_exact_answer() -> None:
+    centre = Centre(0, 40)
+    odd = torch.tensor(np.random.default_rng(0).normal(size=(3, PAIRS + 1)))
+    exact = LeaveOneOut.of(centre.u, centre.factors).given(odd[None])
+    variances = centre.refinement.variances.expand(3, -1)
+    refined = centre.refinement.solve(odd, variances, 9)
+    np.testing.assert_allclose(refined.surprise, exact.surprise[0], rtol=1e-5)
+    np.testing.assert_allclose(refined.rough_variance, exact.variance[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("activation", [nn.GELU, nn.ReLU, nn.Softplus])
+def test_pairs_left_out_of_refined_rows_are_about_those_of_exact_ones(
+    activation: type[nn.Module],
+) -> None:
+    """The diagonal of P is the centre's. What it makes is about right near it, for each row."""
+    parts = network_parts(10, 60, 64, activation)
+    calibration, shared = calibrate(parts)
+    assert shared is not None
+    prior = row_priors(parts, relevance_features(parts), calibration)
+    refined = shared.kriged(parts)
+    exact = exactly_kriged(parts.signs, parts.odd_by_row, prior, shared.nugget)
+
+    distance = torch.cdist(logits(prior.relevance), logits(shared.centres)).amin(1)
+    near = (distance < FAR) & (distance > 0)
+    assert int(near.sum()) > 10
+    surprises = (refined.surprise / exact.surprise)[near].log().abs()
+    deviations = (refined.rough_variance / exact.rough_variance)[near].log().abs() / 2
+    assert float(surprises.mean()) < 0.35
+    assert float(deviations.mean()) < 0.35
+    assert float(surprises.max()) < 1.2
+
+    at_centre = distance == 0
+    np.testing.assert_allclose(
+        refined.surprise[at_centre], exact.surprise[at_centre], rtol=2e-2, atol=1e-6
+    )
 
 
 def test_converged_rows_stay_as_they_are() -> None:
@@ -184,9 +226,9 @@ def test_converged_rows_stay_as_they_are() -> None:
 def test_odd_parts_of_nothing_are_nothing() -> None:
     centre = Centre(0, 40)
     variances = centre.products.variances(relevance_of(2, P, 5))
-    phi, squares = centre.refinement.solve(torch.zeros(2, PAIRS + 1).double(), variances, 9)
-    assert (phi == 0).all()
-    assert (squares == 0).all()
+    refined = centre.refinement.solve(torch.zeros(2, PAIRS + 1).double(), variances, 9)
+    for field in (refined.phi, refined.squares, refined.surprise, refined.rough_variance):
+        assert (field == 0).all()
 
 
 def test_a_refinement_does_not_depend_on_the_rows_beside_it() -> None:
@@ -195,13 +237,15 @@ def test_a_refinement_does_not_depend_on_the_rows_beside_it() -> None:
     calibration, shared = calibrate(parts)
     assert shared is not None
     assert len(calibration.centres) == effort(*parts.signs.shape).centres
-    together = shared.posterior(parts)
-    each = [shared.posterior(parts.take(torch.tensor([n]))) for n in range(40)]
+    together = shared.kriged(parts)
+    each = [shared.kriged(parts.take(torch.tensor([n]))) for n in range(40)]
     means = torch.cat([alone.mean for alone in each])
     scales = torch.cat([alone.scale for alone in each])
     deviations = (together.scale * together.variance).sqrt()
     assert float(((means - together.mean) / deviations).abs().max()) < 0.01
     np.testing.assert_allclose(scales, together.scale, rtol=1e-4)
+    surprises = torch.cat([alone.surprise for alone in each])
+    np.testing.assert_allclose(surprises, together.surprise, rtol=1e-2)
 
 
 # Against every row's own kernel
@@ -382,8 +426,9 @@ def test_the_variance_rule_is_right_between_its_rows() -> None:
     parts = network_parts(10, 60, 64)
     calibration, shared = calibrate(parts)
     assert shared is not None
-    relevance = relevances(parts, calibration)
-    exact = exact_posterior(parts.signs, parts.odd, relevance, shared.nugget).variance[:, 0]
+    prior = row_priors(parts, relevance_features(parts), calibration)
+    relevance = prior.relevance
+    exact = exactly_kriged(parts.signs, parts.odd_by_row, prior, shared.nugget).variance[:, 0]
     rule = VarianceRule.fitted(relevance[::8], exact[::8])
     found = rule.variances(relevance)
     assert float((found / exact).log().abs().mean()) < 0.5
@@ -526,8 +571,9 @@ def test_many_players_have_one_kernel() -> None:
 def test_few_rows_have_kernels_of_their_own() -> None:
     assert not shares_kernels(FEW_ROWS - 1, 100)
     assert shares_kernels(FEW_ROWS, 100)
-    assert shares_kernels(1, 1000)
-    assert not shares_kernels(1, 700)
+    assert shares_kernels(2, 1000)
+    assert not shares_kernels(2, 700)
+    assert not shares_kernels(1, 5000)
 
 
 def test_outputs_count_as_rows() -> None:
@@ -558,7 +604,7 @@ def test_equal_rows_need_one_centre() -> None:
     assert len(central_rows(torch.full((40, 3), 0.3).double(), 8)) < 40
     calibration = Calibration(players=(0.0,) * P, centres=((0.3,) * P,) * 3)
     parts = network_parts(P, PAIRS, 5)
-    again = SharedKernels.of(parts.signs, calibration).posterior(parts)
+    again = SharedKernels.of(parts.signs, calibration).kriged(parts)
     once = Calibration(players=(0.0,) * P, centres=((0.3,) * P,))
-    alone = SharedKernels.of(parts.signs, once).posterior(parts)
+    alone = SharedKernels.of(parts.signs, once).kriged(parts)
     np.testing.assert_allclose(again.mean, alone.mean, atol=1e-9)

@@ -1,7 +1,8 @@
 """Standard errors: against slow transcriptions, against the errors themselves, and as a rule for stopping."""
 
 import re
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import comb, inf
 
@@ -11,7 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from games import Bools, Floats, exact_shares, network, random_table, smooth_table, table_game
+from games import (
+    Bools,
+    Floats,
+    all_coalitions,
+    exact_shares,
+    network,
+    random_table,
+    smooth_table,
+    table_game,
+)
 from laws import calibrated_as, game_of, quiet
 from shearshap import (
     METHODS,
@@ -30,7 +40,7 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine.finished import estimate_fields
+from shearshap.engine.finished import Answer, estimate_fields
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.memory import BLOCK_BYTES
 from shearshap.engine.run import Run
@@ -38,6 +48,8 @@ from shearshap.game import Ends, FunctionGame, Game, ModelGame
 from shearshap.methods import Auto, name_of
 from shearshap.methods.base import Design, Estimate, Method
 from shearshap.methods.kernel import Fit, constrained_regression, interleaved
+from shearshap.methods.kriging import ComplementPairs
+from shearshap.methods.spread import moderated_errors
 from shearshap.paper.baselines import (
     BASELINES,
     AppendixPermutation,
@@ -109,7 +121,7 @@ def test_biased_methods_have_no_standard_errors(name: str) -> None:
 # kriging expects smooth games
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "kriging"])
 def test_the_mean_square_of_standard_errors_is_that_of_errors(name: str) -> None:
-    """White games, the worst there are; collapsing strata errs on the safe side."""
+    """White games, the worst there are; collapsing strata errs on the safe side, and so does raising."""
     method = EVERY_METHOD[name]
     table = random_table(7, 5)
     budget = 2 + (method.ample(game_of(7)) - 2) * 3 // 4
@@ -119,7 +131,7 @@ def test_the_mean_square_of_standard_errors_is_that_of_errors(name: str) -> None
     assert len(known) >= 140
     squares = np.mean([(answer.values[0] - exact_shares(table)) ** 2 for answer in known])
     claimed = np.mean([answer.standard_errors[0] ** 2 for answer in known])  # type: ignore[index]
-    most = 2 if isinstance(method, Shear) else 1.3
+    most = 2.2 if isinstance(method, Shear) else 1.3
     assert 0.75 < claimed / squares < most
 
 
@@ -176,6 +188,18 @@ def gains_by_order(table: Floats, inner: Bools) -> Floats:
     return gains
 
 
+def moderated(draws: Floats) -> Floats:
+    """The standard errors of means of draws (d, p), by the formula that raises those far below others."""
+    count, players = draws.shape
+    variance = draws.var(axis=0, ddof=1)
+    mean = variance.mean()
+    errors = np.zeros(players)
+    for i in range(players):
+        raised = variance[i] + 4 / (count + 3) * max(0, mean - variance[i])
+        errors[i] = np.sqrt(raised / count)
+    return errors
+
+
 def coalitions_of(method: Method, table: Floats, budget: int, seed: int) -> Bools:
     game = FunctionGame(table_game(table), len(table).bit_length() - 1)
     return np.asarray(
@@ -190,8 +214,8 @@ def test_permutations_spread_over_orders() -> None:
     )
     gains = gains_by_order(table, coalitions_of(Permutation(), table, 37, 3).reshape(7, 5, 6))
     assert answer.standard_errors is not None
-    np.testing.assert_allclose(answer.standard_errors[0], gains.std(axis=0, ddof=1) / np.sqrt(7))
-    assert answer.degrees_of_freedom == 6
+    np.testing.assert_allclose(answer.standard_errors[0], moderated(gains))
+    assert answer.degrees_of_freedom == 8
 
 
 def test_antithetic_permutations_spread_over_orders_with_their_reverses() -> None:
@@ -204,8 +228,8 @@ def test_antithetic_permutations_spread_over_orders_with_their_reverses() -> Non
     )
     pairs = (gains[:5] + gains[5:]) / 2
     assert answer.standard_errors is not None
-    np.testing.assert_allclose(answer.standard_errors[0], pairs.std(axis=0, ddof=1) / np.sqrt(5))
-    assert answer.degrees_of_freedom == 4
+    np.testing.assert_allclose(answer.standard_errors[0], moderated(pairs))
+    assert answer.degrees_of_freedom == 6
 
 
 def test_the_authors_antithetic_permutations_have_two_kinds_of_draws() -> None:
@@ -215,12 +239,13 @@ def test_the_authors_antithetic_permutations_have_two_kinds_of_draws() -> None:
     gains = gains_by_order(table, coalitions_of(method, table, 62, 3).reshape(10, 5, 6))
     # four orders with their reverses; the fifth and the sixth stand alone
     pairs = (gains[:4] + gains[6:]) / 2
-    variance = (2 / 10) ** 2 * 4 * pairs.var(axis=0, ddof=1) + (1 / 10) ** 2 * 2 * gains[:6].var(
-        axis=0, ddof=1
-    )
+    # the error of a mean of d draws, squared, is a draw's variance / d
+    of_a_pair = 4 * moderated(pairs) ** 2
+    of_an_order = 6 * moderated(gains[:6]) ** 2
+    variance = (2 / 10) ** 2 * 4 * of_a_pair + (1 / 10) ** 2 * 2 * of_an_order
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], np.sqrt(variance))
-    assert answer.degrees_of_freedom == 5
+    assert answer.degrees_of_freedom == 7
 
 
 @pytest.mark.parametrize("antithetic", [False, True])
@@ -237,10 +262,80 @@ def test_the_papers_permutations_spread_over_a_players_own_differences(antitheti
         differences = (differences[:, :6] + differences[:, 6:]) / 2
     count = differences.shape[1]
     assert answer.standard_errors is not None
-    np.testing.assert_allclose(
-        answer.standard_errors[0], differences.std(axis=1, ddof=1) / np.sqrt(count)
+    np.testing.assert_allclose(answer.standard_errors[0], moderated(differences.T))
+    assert answer.degrees_of_freedom == count + 1
+
+
+@pytest.mark.parametrize("count", [4, 5, 20, 200])
+@pytest.mark.parametrize("players_first", [False, True])
+def test_errors_far_below_those_of_other_players_are_raised(
+    count: int, players_first: bool
+) -> None:
+    """By the formula in plain numpy, for draws (r, d, p, k) and (r, p, d, k)."""
+    rng = np.random.default_rng(count)
+    sizes = rng.lognormal(sigma=2, size=6)[:, None]
+    draws = sizes * rng.normal(size=(3, count, 6, 2))
+    axes = (0, 2, 1, 3) if players_first else (0, 1, 2, 3)
+    dim = 2 if players_first else 1
+    errors, freedom = moderated_errors(
+        torch.tensor(draws.transpose(axes)), dim=dim, players=1, jumps=torch.zeros(3, 1, 2).double()
     )
-    assert answer.degrees_of_freedom == count - 1
+    assert freedom == count + 1
+    assert errors.shape == (3, 6, 2)
+    for row in range(3):
+        for output in range(2):
+            slow = moderated(draws[row, :, :, output])
+            np.testing.assert_allclose(errors[row, :, output], slow, rtol=1e-10)
+
+    plain = draws.std(axis=1, ddof=1) / np.sqrt(count)
+    assert (errors.numpy() >= plain * (1 - 1e-12)).all()
+    lower = plain**2 < (plain**2).mean(axis=1, keepdims=True)
+    assert (errors.numpy()[lower] > plain[lower]).all()
+    np.testing.assert_allclose(errors.numpy()[~lower], plain[~lower], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e200])
+def test_raised_errors_of_huge_and_tiny_draws(size: float) -> None:
+    draws = torch.tensor(np.random.default_rng(0).normal(size=(1, 9, 5, 1)))
+    none = torch.zeros(1, 1, 1).double()
+    plain, _ = moderated_errors(draws, dim=1, players=1, jumps=none)
+    scaled, _ = moderated_errors(size * draws, dim=1, players=1, jumps=none)
+    np.testing.assert_allclose(scaled / size, plain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["permutation", "permutation-antithetic"])
+def test_draws_that_are_all_alike_have_no_errors(name: str) -> None:
+    """A game that adds up: every order says the same."""
+    worth = np.random.default_rng(0).normal(size=9)
+    answer = explain_game(lambda z: z @ worth, players=9, budget=200, method=name)
+    assert answer.standard_errors is not None
+    assert answer.standard_errors.max() < 1e-12
+
+
+@pytest.mark.parametrize("name", ["permutation", "permutation-antithetic", "leverage", "kriging"])
+def test_a_game_of_one_player_has_finite_errors(name: str) -> None:
+    """Every draw is alike, and there are two levels."""
+    answer = explain_game(_first, players=9, budget=200, method=name)
+    assert answer.standard_errors is not None
+    assert np.isfinite(answer.standard_errors).all()
+    assert answer.standard_errors.max() < 0.5
+
+
+def test_a_player_that_decides_in_no_order_drawn_has_an_error() -> None:
+    """A vote of twelve: what players 4 to 7 add is in few orders, and their errors know it."""
+    weights = np.array([5, 4, 3, 2] + [1] * 8)
+
+    def vote(z: Bools) -> Floats:
+        return np.asarray((z @ weights >= 11) * 1.0)
+
+    answer = explain_game(vote, players=12, budget=96, method="permutation-antithetic", seed=0)
+    assert answer.standard_errors is not None
+    assert (answer.standard_errors > 0).all()
+    exact = exact_shares(vote(all_coalitions(12)))
+    np.testing.assert_allclose(exact[4:], 0.0414, atol=5e-5)
+    lower, upper = answer.interval(0.95)
+    assert (lower[0, 4:8] <= exact[4:8]).all()
+    assert (exact[4:8] <= upper[0, 4:8]).all()
 
 
 @pytest.mark.parametrize("method", [Kernel(), Kernel(paired=True), Leverage(), Welford()])
@@ -270,7 +365,7 @@ def test_regressions_have_the_sandwich_of_their_residuals(method: Method) -> Non
     variance = np.zeros(players)
     for draw in draws:
         adds = sum(theta[:, n] * residual[n] for n in draw)
-        variance += left_out[draw[0]] * adds**2 / (1 - sum(leverage[n] for n in draw))
+        variance += left_out[draw[0]] * adds**2 / (1 - sum(leverage[n] for n in draw)) ** 2
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], np.sqrt(variance), atol=1e-10)
     assert answer.degrees_of_freedom == len(draws) - (players - 1)
@@ -308,6 +403,8 @@ def test_shear_collapses_pairs_of_subsets_that_differ_in_the_last_cooperator() -
             (difference[:, n + 4] + difference[:, 3 - n]) / 2,
         )
         variance += ((2 * weight[n]) ** 2 + (2 * weight[3 - n]) ** 2) * (one - other) ** 2 / 2
+    # two strata; variances far below those of other players are raised
+    variance += 4 / (4 + 2) * (variance.mean() - variance).clip(min=0)
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], np.sqrt(variance))
 
@@ -382,7 +479,7 @@ def test_intervals_hold_the_exact_values(
     """Nominally 95 % of them. Rows share their coalitions, and so their luck: only several seeds tell."""
     which: Case = request.getfixturevalue(data)
     method = EVERY_METHOD[name]
-    seeds = 1 if method.pilot_rows else 8  # a calibration is fitted again and again: slow
+    seeds = 3 if method.pilot_rows else 8  # a calibration is fitted again and again: slow
     with quiet():
         answers = [which.explain(method, each, seed) for seed in range(seeds)]
     known = [answer for answer in answers if answer.standard_errors is not None]
@@ -391,7 +488,9 @@ def test_intervals_hold_the_exact_values(
         assert name in BASELINES
         assert each < 64
         return
-    assert 0.9 <= np.mean([which.covered(answer) for answer in known]) <= 0.99
+    # a player's few draws are taken for less alike than they are: see `moderated_errors`
+    most = 0.998 if "permutation" in name or name == "shear-unbiased" else 0.99
+    assert 0.9 <= np.mean([which.covered(answer) for answer in known]) <= most
 
 
 # Stopping
@@ -410,7 +509,8 @@ def test_a_smaller_tolerance_takes_more_evaluations(census: Case, name: str) -> 
         assert answer.standard_errors is not None
         assert answer.row_evaluations.max() == answer.evaluations <= 400
         assert (answer.standard_errors[answer.converged] <= tol).all()
-        assert (answer.standard_errors[~answer.converged].max(axis=1, initial=0) > tol).all()
+        if name != "kriging":  # whose values may have moved
+            assert (answer.standard_errors[~answer.converged].max(axis=1, initial=0) > tol).all()
         assert answer.row_evaluations.mean() >= before
         before = float(answer.row_evaluations.mean())
         assert answer.converged.all() == (tol > 50 * reached)
@@ -497,6 +597,119 @@ def test_intervals_hold_the_exact_values_where_rows_stop(census: Case, name: str
     assert 0.9 <= np.mean([census.covered(answer) for answer in answers]) <= 0.99
 
 
+@dataclass(frozen=True)
+class Known(Design):
+    """A design whose estimate is given."""
+
+    given: Estimate
+    wants_agreement: bool  # type: ignore[misc]
+    coalitions: Tensor = field(default_factory=lambda: torch.zeros(1, 2, 3, dtype=torch.bool))
+
+    def estimate(self, _values: Tensor) -> Estimate:
+        return self.given
+
+
+def converged_after(moves: list[float], *, errors: float, agrees: bool, freedom: int = 9) -> Bools:
+    """Which rows stop at a tolerance of 0.1 if one value of each moved by so much."""
+    before = torch.tensor(np.random.default_rng(0).normal(size=(len(moves), 3, 2)))
+    values = before.clone()
+    values[:, 1, 1] += torch.tensor(moves)
+    estimate = Estimate(values, torch.full_like(values, errors), freedom)
+    rows = torch.arange(len(moves))
+    empty = torch.zeros(len(moves), 2, 2)
+    answer = Answer.of(rows, Known(estimate, wants_agreement=agrees), empty, rows, before)
+    return np.asarray(answer.converged(0.1).numpy())
+
+
+def test_values_that_moved_by_more_than_twice_the_tolerance_do_not_stop() -> None:
+    moves = [0.0, 0.19, -0.19, 0.21, -0.21, 3.0]
+    assert converged_after(moves, errors=0.05, agrees=True).tolist() == 3 * [True] + 3 * [False]
+    assert converged_after(moves, errors=0.05, agrees=False).all()
+    assert not converged_after(moves, errors=0.11, agrees=True).any()
+    assert not converged_after(moves, errors=0.05, agrees=True, freedom=6).any()
+
+
+def test_the_first_stage_has_nothing_to_agree_with() -> None:
+    values = torch.zeros(2, 3, 1)
+    estimate = Estimate(values, values, 9)
+    rows = torch.arange(2)
+    for agrees in (True, False):
+        design = Known(estimate, wants_agreement=agrees)
+        answer = Answer.of(rows, design, torch.zeros(2, 2, 1), rows)
+        assert answer.converged(0.1).tolist() == 2 * [not agrees]
+
+
+@pytest.mark.parametrize("method", ["kriging", "auto"])
+def test_kriging_stops_at_its_second_stage_at_the_earliest(method: str) -> None:
+    """However large the tolerance: 60 coalitions of 20 players are one stage, 64 are two."""
+    weights = np.random.default_rng(0).normal(size=20)
+    game = FunctionGame(lambda z: np.tanh(z @ weights), 20)
+    one_stage = solve(game, method, 60, 0, tol=1e6)
+    assert one_stage.converged is not None
+    assert one_stage.degrees_of_freedom == 10
+    assert one_stage.evaluations == 60
+    assert not one_stage.converged.any()
+
+    two_stages = solve(game, method, 64, 0, tol=1e6)
+    assert two_stages.converged is not None
+    assert two_stages.evaluations == 64
+    assert two_stages.converged.all()
+
+
+def test_rows_stop_where_errors_are_small_and_values_agree(
+    census: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every stage's rows, as the engine sees them, against the rule written out."""
+    tol = float(census.tolerances("kriging", 250)[0])
+    stages: dict[int, dict[int, Floats]] = defaultdict(dict)  # row -> coalitions -> values
+    seen: list[tuple[bool, bool]] = []
+    rule = Answer.converged
+
+    def watched(answer: Answer, limit: float | None) -> Tensor:
+        converged = rule(answer, limit)
+        errors = answer.estimate.standard_errors
+        assert errors is not None
+        if not isinstance(answer.design, ComplementPairs):
+            return converged
+        for place, row in enumerate(answer.rows.tolist()):
+            values = answer.estimate.values[place].numpy()
+            coalitions = answer.values.shape[1]
+            before = [stages[row][count] for count in stages[row] if count < coalitions]
+            small = float(errors[place].max()) <= tol and answer.estimate.degrees_of_freedom >= 7
+            agrees = bool(before) and bool(abs(values - before[-1]).max() <= 2 * tol)
+            assert bool(converged[place]) == (small and agrees)
+            seen.append((small, agrees))
+            stages[row][coalitions] = values
+        return converged
+
+    monkeypatch.setattr(Answer, "converged", watched)
+    answer = census.solve("kriging", 800, tol)
+    assert answer.converged is not None
+    assert answer.converged.any()
+    assert {(True, True), (True, False), (False, False)} <= set(seen)
+
+
+def test_no_vote_is_called_converged_that_is_not() -> None:
+    """Weighted votes, for which kriging was not made, and the values of which jump."""
+    tol = 0.01
+    stopped = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        weights = rng.lognormal(size=12)
+        threshold = rng.uniform(0.3, 0.8) * weights.sum()
+        table = (all_coalitions(12) @ weights >= threshold) * 1.0
+        exact = exact_shares(table)
+        for name in ("auto", "kriging"):
+            answer = explain_game(
+                table_game(table), players=12, budget=500, tol=tol, method=name, seed=seed
+            )
+            assert answer.converged is not None
+            off = abs(answer.values[0] - exact).max()
+            assert off <= 2 * tol or not answer.converged[0], (seed, name, off)
+            stopped += int(answer.converged[0])
+    assert stopped < 24
+
+
 def test_a_budget_for_all_coalitions_ends_with_all_of_them() -> None:
     asked: list[Bools] = []
     table = random_table(8, 0)
@@ -544,7 +757,8 @@ def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(20, 16_384) == automatic(20, 16_384, stops=True) == "kriging"
     assert automatic(20, 16_385, stops=True) == "kriging then leverage"
     assert automatic(30, 10**6, stops=True) == "kriging then leverage"
-    assert automatic(20, 16_385) == automatic(13, 20, stops=True) == "leverage"
+    assert automatic(20, 16_385) == "leverage"
+    assert automatic(13, 20, stops=True) == automatic(500, 125) == "kriging"
     assert automatic(150, 5_000) == "kriging"
     assert automatic(151, 5_000) == automatic(2500, 10**5, stops=True) == "leverage"
     few = [automatic(players, 100, stops=True) for players in (2, 3, 4)]
@@ -654,7 +868,8 @@ def test_all_coalitions_are_listed_only_for_rows_that_need_them(
 ) -> None:
     monkeypatch.setattr("shearshap.methods.exact.subsets", _never)
     answer = solve(FunctionGame(_first, 24), name, 1 << 24, 0, tol=0.1)
-    assert answer.evaluations < 1000
+    # the game has two levels, so that many draws must show that it never jumps elsewhere
+    assert answer.evaluations < 2000
     assert answer.converged is not None
     assert answer.converged.all()
     with pytest.raises(AssertionError, match="the game was asked"):

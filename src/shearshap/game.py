@@ -72,6 +72,9 @@ class Game(GameInfo, Protocol):
     def cost(self) -> int:
         """Model evaluations that one coalition of one row costs: the number of background rows."""
 
+    def distances(self) -> Tensor:
+        """Return how far each player's inputs are from the background's, (r, p); 0: equal."""
+
     @property
     def usage(self) -> Usage:
         """What has been spent on each row so far."""
@@ -157,6 +160,22 @@ class ModelGame:
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
         return row if self.places is None else int(self.places[row])
+
+    def distances(self) -> Tensor:
+        """Return how far each player's inputs are from the background's, (r, p).
+
+        0: they are the same as in every background row, so that the player is null. Where inputs
+        are no numbers to measure by, a player is at distance 0 or 1.
+        """
+        inputs = self.inputs.to(self.device)
+        squares = torch.zeros_like(inputs, dtype=torch.float64)
+        # one background row after the other: all at once may be too many to hold
+        for background in self.background.to(self.device):
+            squares += _squared_distances(inputs, background)
+        by_player = squares.new_zeros(len(squares), self.players)
+        owner = self.owner.to(self.device)
+        distances = by_player.index_add_(1, owner, squares / len(self.background)).sqrt()
+        return distances if inputs.is_floating_point() else (distances > 0).double()
 
     def position(self, place: int) -> int:
         """Return which of the game's rows has a number in the whole."""
@@ -374,6 +393,10 @@ class FunctionGame:
         """Map coalitions (n, p) of the single row to values (n, k)."""
         return self(coalitions[None])[0]
 
+    def distances(self) -> Tensor:
+        """Return ones (1, p): nothing is known of the players."""
+        return torch.ones(1, self.players, dtype=torch.float64)
+
     def surface(self, _z: Tensor) -> Tensor:
         """Raise: a function of coalitions has no values in between."""
         raise ModelError(
@@ -408,6 +431,17 @@ class FunctionGame:
             not_finite.coalition = coalition
             raise not_finite
         return Ends(values, answer.ndim == 1)
+
+
+def _squared_distances(inputs: Tensor, background: Tensor) -> Tensor:
+    """Return how far inputs (r, d) are from a background row's (d,), squared; 0: the same."""
+    same = (inputs == background) | (inputs.isnan() & background.isnan())
+    if not inputs.is_floating_point():
+        return (~same).double()
+    squares = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)
+    # the square of a small difference may vanish
+    squares = squares.clamp_min(torch.finfo(squares.dtype).tiny)
+    return torch.where(same, 0.0, squares)
 
 
 def _with_outputs(answer: Tensor) -> Tensor:

@@ -45,19 +45,37 @@ class Answer:
     values: Tensor  #: (r, c, k) of the design's coalitions
     evaluations: Tensor  #: (r,) spent on each row so far
     estimate: Estimate
+    before: Tensor | None  #: (r, p, k), the Shapley values at the stage before, if there was one
 
     @classmethod
-    def of(cls, rows: Tensor, design: Design, values: Tensor, evaluations: Tensor) -> "Answer":
+    def of(
+        cls,
+        rows: Tensor,
+        design: Design,
+        values: Tensor,
+        evaluations: Tensor,
+        before: Tensor | None = None,
+    ) -> "Answer":
         """Return the answer with the design's estimate."""
-        return cls(rows, design, values, evaluations, design.estimate(values))
+        return cls(rows, design, values, evaluations, design.estimate(values), before)
 
     def converged(self, tol: float | None) -> Tensor:
-        """Return which rows have all their standard errors at most at the tolerance, (r,)."""
+        """Return which rows have all their standard errors at most at the tolerance, (r,).
+
+        Where standard errors rest on what the method assumes of the game, no value may have moved
+        by more than twice the tolerance since the stage before either.
+        """
         errors = self.estimate.standard_errors
         too_few_draws = self.estimate.degrees_of_freedom < LEAST_FREEDOM
         if tol is None or errors is None or too_few_draws:
             return torch.zeros_like(self.rows, dtype=torch.bool)
-        return errors.flatten(1).amax(dim=1) <= tol
+        small = errors.flatten(1).amax(dim=1) <= tol
+        if not self.design.wants_agreement:
+            return small
+        if self.before is None:
+            return torch.zeros_like(small)
+        moves = (self.estimate.values - self.before).abs()
+        return small & (moves.flatten(1).amax(dim=1) <= 2 * tol)
 
     def fields(self) -> dict[str, Tensor]:
         """Return the answer's fields of an explanation, by name, (r, ...) each."""

@@ -53,8 +53,10 @@ def most_looked_coalitions(game: Game, run: Run) -> int:
 
 
 def _looked(game: Game, look: Look, ends: Tensor) -> tuple[Tensor, SeenValues]:
-    """Return every row's cross-contributions (r, p, p), and the values seen on the way."""
+    """Return what the look shows of every row, (r, ...), and the values seen on the way."""
     both_ends = end_coalitions(game.players, game.device)[0]
+    if look.kind == "distance":
+        return game.distances(), SeenValues(both_ends, ends)
     if look.coalitions is None:
         return derivative_contribution(game, look.kind), SeenValues(both_ends, ends)
 

@@ -131,10 +131,12 @@ class _Group:
     stage: int  #: the number of the stage that they wait for
     values: Tensor  #: (r, c, k) of the stage before; at first of the two ends
     evaluations: int  #: spent on each of them so far
+    before: Tensor | None = None  #: (r, p, k), their Shapley values at the stage before
 
     def take(self, which: slice | Tensor) -> "_Group":
         """Return the group of some of its rows."""
-        return replace(self, rows=self.rows[which], values=self.values[which])
+        before = None if self.before is None else self.before[which]
+        return replace(self, rows=self.rows[which], values=self.values[which], before=before)
 
 
 @dataclass
@@ -239,8 +241,13 @@ class _Block:
             return None
         self.finished.add(answer, converged, done=converged)
         evaluations = group.evaluations + len(stage.sources.fresh) * self.game.cost
-        values = answer.values[~converged]
-        return _Group(group.rows[~converged], group.stage + 1, values, evaluations)
+        return _Group(
+            group.rows[~converged],
+            group.stage + 1,
+            answer.values[~converged],
+            evaluations,
+            before=answer.estimate.values[~converged],
+        )
 
     def _fresh_values(self, stage: ScheduledStage, group: _Group) -> Tensor:
         """Return the values (r, f, k) of a stage's coalitions that are not known yet."""
@@ -256,7 +263,8 @@ class _Block:
         values = torch.cat((group.values, fresh), dim=1)[:, stage.sources.source]
         design = self.schedule.settled(group.stage, values[group.rows < self.pilot])
         spent = group.evaluations + len(stage.sources.fresh) * self.game.cost
-        return Answer.of(group.rows, design, values, torch.full_like(group.rows, spent))
+        evaluations = torch.full_like(group.rows, spent)
+        return Answer.of(group.rows, design, values, evaluations, group.before)
 
     def _finish(self, answer: Answer) -> None:
         """Finish all rows of an answer, whether they have converged or not."""

@@ -3,16 +3,14 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from torch import Tensor
-
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.effort import FEW_ROWS, PLAIN, effort, shares_kernels
 from shearshap.gaussian.fitting import fit
 from shearshap.gaussian.inflation import inflation
-from shearshap.gaussian.likelihood import detrended
 from shearshap.gaussian.odd_even import OddEven, evenly_spaced
 from shearshap.gaussian.posterior import factorised
-from shearshap.gaussian.relevances import mean_relevances, relevance_features, relevances_at
+from shearshap.gaussian.quiet import Likelihood, Prior, row_priors
+from shearshap.gaussian.relevances import mean_relevances, relevance_features
 from shearshap.gaussian.shared import SharedKernels, central_rows
 
 MOST_PILOTS = 256  #: rows that a calibration is fitted to
@@ -36,56 +34,53 @@ def calibrate(parts: OddEven) -> Calibrated:
     pilots = parts.take_rows(evenly_spaced(parts.rows, most))
     unit, _ = pilots.normalised()
     features = relevance_features(unit)
-    calibration = fit(unit, features)
-    relevance = relevances_at(features, calibration)
+    likelihood = Likelihood.of(unit, features)
+    calibration = likelihood.with_best_nugget(fit(unit, features))
 
-    if not shares_kernels(parts.rows, len(unit.signs)):
-        return _with_own_kernels(unit, relevance, calibration)
-    if effort(*unit.signs.shape) is PLAIN:
-        return _with_one_kernel(unit, relevance, calibration)
-    if parts.outputs > 1:
-        # One exact solution serves all outputs. A refinement would be needed for each.
-        return _with_own_kernels(unit, relevance, calibration)
-    return _with_centres(unit, relevance, calibration)
+    shares = shares_kernels(parts.rows, len(unit.signs))
+    if shares and effort(*unit.signs.shape) is PLAIN:
+        return _with_one_kernel(unit, row_priors(unit, features, calibration), calibration)
+
+    calibration = likelihood.with_best_quiet(calibration)
+    prior = row_priors(unit, features, calibration)
+    if shares and parts.outputs == 1:
+        return _with_centres(unit, prior, calibration)
+    # One exact solution serves all outputs of a row. A refinement would be needed for each.
+    return _with_own_kernels(unit, prior, calibration)
 
 
-def _with_own_kernels(parts: OddEven, relevance: Tensor, calibration: Calibration) -> Calibrated:
+def _with_own_kernels(parts: OddEven, prior: Prior, calibration: Calibration) -> Calibrated:
     """Return the calibration without centres: every row's equations are solved exactly."""
-    factor = _own_inflation(parts, relevance, calibration.nugget)
+    factor = _own_inflation(parts, prior, calibration.nugget)
     return Calibrated(replace(calibration, inflation=factor), None)
 
 
-def _with_one_kernel(parts: OddEven, relevance: Tensor, calibration: Calibration) -> Calibrated:
+def _with_one_kernel(parts: OddEven, prior: Prior, calibration: Calibration) -> Calibrated:
     """Return the calibration whose only centre is the mean of all rows."""
-    centre = mean_relevances(relevance)
+    centre = mean_relevances(prior.relevance)
     calibration = replace(calibration, centres=(tuple(centre.tolist()),))
     shared = SharedKernels.of(parts.signs, calibration)
 
-    moved = parts.odd[_informative_games(parts, MOST_MOVED)]
+    moved = parts.odd[parts.informative_games(MOST_MOVED)]
     factor = inflation(shared.factors, moved[None])
     return Calibrated(replace(calibration, inflation=factor), shared)
 
 
-def _with_centres(parts: OddEven, relevance: Tensor, calibration: Calibration) -> Calibrated:
+def _with_centres(parts: OddEven, prior: Prior, calibration: Calibration) -> Calibrated:
     """Return the calibration whose centres are some of the rows."""
-    central = central_rows(relevance, effort(*parts.signs.shape).centres)
-    centres = tuple(tuple(row) for row in relevance[central].tolist())
+    central = central_rows(prior.relevance, effort(*parts.signs.shape).centres)
+    centres = tuple(tuple(row) for row in prior.relevance[central].tolist())
     calibration = replace(calibration, centres=centres)
     shared = SharedKernels.of(parts.signs, calibration)
 
-    factor = _own_inflation(parts, relevance, shared.nugget)
+    factor = _own_inflation(parts, prior, shared.nugget)
     return Calibrated(replace(calibration, inflation=factor), shared)
 
 
-def _own_inflation(parts: OddEven, relevance: Tensor, nugget: float) -> float:
+def _own_inflation(parts: OddEven, prior: Prior, nugget: float) -> float:
     """Return the inflation of rows that have kernels of their own."""
     affordable = int(MOVE_WORK / len(parts.signs) ** 3)
-    games = _informative_games(parts, max(LEAST_MOVED, min(affordable, MOST_MOVED)))
-    factors = factorised(parts.signs, relevance[games // parts.outputs], nugget)
+    games = parts.informative_games(max(LEAST_MOVED, min(affordable, MOST_MOVED)))
+    rows = games // parts.outputs
+    factors = factorised(parts.signs, prior.relevance[rows], nugget, prior.precision[rows])
     return inflation(factors, parts.odd[games][:, None])
-
-
-def _informative_games(parts: OddEven, count: int) -> Tensor:
-    """Return the numbers of some games, less those whose odd part is linear."""
-    games = parts.spread_games(count)
-    return games[detrended(parts.signs, parts.odd[games]).informative.cpu()]

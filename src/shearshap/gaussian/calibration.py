@@ -25,6 +25,10 @@ class Calibration:
     nugget: float = 1e-4  #: white variance, relative to the kernel's diagonal
     inflation: float = 1.0  #: factor of the standard errors
     players: tuple[float, ...] = ()  #: (p,)
+    #: of players that seem to add nothing: what is added to the logits of their relevances, and the
+    #: variance of their linear coefficients; None: they are like others
+    quiet_shift: float = 0.0
+    quiet_variance: float | None = None
     #: relevances (k, p) of a few pilot rows, at which kernels are shared; none: no rows share any
     centres: tuple[tuple[float, ...], ...] = ()
 

@@ -14,7 +14,7 @@ LEAST_STEPS = 9  #: of conjugate gradients
 MOST_STEPS = 24
 
 FEW_ROWS = 32  #: pilot rows below which no rows share kernels
-EXACT_WORK = 5e8  #: pilot rows times cubed pairs that exact solutions may cost
+EXACT_WORK = 1e9  #: pilot rows times cubed pairs that exact solutions may cost
 
 MANY_OUTPUTS = 8  #: from which on those of a row have one kernel
 
@@ -53,6 +53,7 @@ def effort(pairs: int, players: int) -> Effort:
 def shares_kernels(rows: int, pairs: int) -> bool:
     """Return whether a calibration to so many rows, at m pairs, lets rows share kernels.
 
-    A few rows do not say which relevances others have, and their equations are soon solved.
+    A few rows do not say which relevances others have, and their equations are soon solved. A
+    single row has nothing to share.
     """
-    return rows >= FEW_ROWS or rows * pairs**3 > EXACT_WORK
+    return rows >= FEW_ROWS or (rows > 1 and rows * pairs**3 > EXACT_WORK)

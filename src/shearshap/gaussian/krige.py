@@ -1,16 +1,14 @@
 """Kriging: Shapley values and standard errors of rows, by their own kernels or by shared ones."""
 
-import math
-
 from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
+from shearshap.gaussian.left_out import rough_variance
 from shearshap.gaussian.odd_even import OddEven
-from shearshap.gaussian.posterior import exact_posterior
-from shearshap.gaussian.relevances import relevances
+from shearshap.gaussian.quiet import row_priors
+from shearshap.gaussian.relevances import relevance_features
+from shearshap.gaussian.row_answers import exactly_kriged
 from shearshap.gaussian.shared import SharedKernels
-
-FEW_DEGREES = 7  #: degrees of freedom below which Student's t makes the intervals
 
 
 def krige(
@@ -18,31 +16,27 @@ def krige(
 ) -> tuple[Tensor, Tensor]:
     """Return the Shapley values and their standard errors, (r, k, p).
 
-    Without shared kernels, each row's own equations are solved. See `degrees_of_freedom` for those
-    of the standard errors.
+    Without shared kernels, each row's own equations are solved. Standard errors have the
+    `degrees_of_freedom`. Where a game jumps, they count what the process does not expect:
+
+        error^2 = (inflation deviation)^2 + rough variance.
     """
     unit, size = parts.normalised()
-    size = size.unflatten(0, (-1, parts.outputs))
     if shared is None:
-        relevance = relevances(unit, calibration)
-        posterior = exact_posterior(unit.signs, unit.odd_by_row, relevance, calibration.nugget)
+        prior = row_priors(unit, relevance_features(unit), calibration)
+        answers = exactly_kriged(unit.signs, unit.odd_by_row, prior, calibration.nugget)
     else:
-        posterior = shared.posterior(unit)
+        answers = shared.kriged(unit)
 
-    m, p = parts.signs.shape
-    variance = posterior.variance
-    if math.isfinite(degrees_of_freedom(m, p)):
-        # Student's t brings its own m - p - 2, which the scale holds already.
-        variance = variance * max(m - p - 2, 1) / (m - p)
-
-    deviation = (posterior.scale * variance).sqrt()
-    return size * posterior.mean, size * calibration.inflation * deviation
+    smooth = calibration.inflation**2 * answers.scale * answers.variance
+    rough = rough_variance(unit, answers.without)
+    size = size.unflatten(0, (-1, parts.outputs))
+    return size * answers.mean, size * (smooth + rough).sqrt()
 
 
 def degrees_of_freedom(pairs: int, players: int) -> float:
-    """Return the degrees of freedom of the standard errors: m - p, or infinity where it is large.
+    """Return the degrees of freedom of the standard errors, m - p.
 
     The pairs include that of the full and the empty coalition.
     """
-    degrees = pairs - players
-    return degrees if degrees < FEW_DEGREES else math.inf
+    return pairs - players

@@ -15,6 +15,7 @@ from torch import Tensor
 
 Index = Tensor | slice
 ALL = slice(None)
+LINEAR = 1e-12  #: what rounding errors leave of a linear odd part
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class OddEven:
         games = torch.arange(self.rows)[:, None] * self.outputs + outputs
         return replace(self.take(games.flatten()), outputs=len(outputs))
 
+    def take_pairs(self, pairs: slice) -> "OddEven":
+        """Return the parts of all games at these pairs."""
+        return replace(self.take(pairs=pairs), outputs=self.outputs)
+
     def take(self, games: Index = ALL, pairs: Index = ALL) -> "OddEven":
         """Return the parts of these games, each as a row of its own, at these pairs."""
         odd = self.odd[games][:, pairs]
@@ -82,6 +87,15 @@ class OddEven:
         outputs = places * self.outputs // max(count, 1)
         return rows * self.outputs + outputs
 
+    def informative_games(self, count: int) -> Tensor:
+        """Return the numbers of at most `count` games, less those whose odd part is linear."""
+        games = self.spread_games(count)
+        basis = torch.linalg.qr(self.signs)[0]
+        odd = self.odd[games]
+        residuals = odd - odd @ basis @ basis.mT
+        informative = residuals.norm(dim=1) > LINEAR * odd.norm(dim=1)
+        return games[informative.cpu()]
+
 
 def signs_of(sides: Tensor) -> Tensor:
     """Return sides of bool (m, p) as signs: 1 for a player on the side, -1 elsewhere."""
@@ -94,18 +108,23 @@ def evenly_spaced(length: int, count: int) -> Tensor:
     return torch.arange(count, device="cpu") * length // max(count, 1)
 
 
+def inner_pairs(signs: Tensor) -> Tensor:
+    """Return which pairs (m, p) are neither the full coalition nor a single player, (m,) of bool.
+
+    |sum_j u_j| is p for the full coalition, and p - 2 for a single player or all but one.
+    """
+    return signs.sum(1).abs() < signs.shape[1] - 2
+
+
 def thinned_pairs(signs: Tensor, count: int) -> Tensor:
     """Return the indices of about `count` of the pairs (m, p).
 
     The full coalition and all single players stay, even if they are more than `count`. The rest are
     evenly spaced among the other pairs.
     """
-    players = signs.shape[1]
-
-    # |sum_j u_j| is p for the full coalition, and p - 2 for a single player or all but one.
-    imbalance = signs.sum(1).abs()
-    ends = torch.nonzero(imbalance >= players - 2)[:, 0]
-    others = torch.nonzero(imbalance < players - 2)[:, 0]
+    inner = inner_pairs(signs)
+    ends = torch.nonzero(~inner)[:, 0]
+    others = torch.nonzero(inner)[:, 0]
 
     places = evenly_spaced(len(others), count - len(ends))
     return torch.cat([ends, others[places.to(others.device)]])

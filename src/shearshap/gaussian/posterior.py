@@ -1,10 +1,11 @@
 """Universal kriging: the Shapley values given the odd part of a game at some pairs.
 
-The odd part is o = u beta + a Gaussian process of covariance scale * K, where the trend u beta has
-a flat prior. With b = cov(phi, o) / scale,
+The odd part is o = u beta + a Gaussian process of covariance scale * K. The coefficients beta of
+the trend have a flat prior, or some a Gaussian one of variance scale / D_jj. With
+b = cov(phi, o) / scale,
 
     E[phi | o] = 2 beta + b K^-1 (o - u beta),
-    beta       = (u' K^-1 u)^-1 u' K^-1 o.
+    beta       = (u' K^-1 u + D)^-1 u' K^-1 o.
 
 All that does not depend on o is in `Factors`, for K = L L'. A kernel may be one row's, or one that
 many rows share.
@@ -33,6 +34,13 @@ class Factors(NamedTuple):
     trend: Tensor  #: (k, m, p), L^-1 u
     cross: Tensor  #: (k, m, p), L^-1 b'
     prior_variance: Tensor  #: (k, p), of phi at unit scale
+    precision: Tensor  #: (k, p), the diagonals of D; 0: flat
+
+    def gram(self) -> Tensor:
+        """Return the Cholesky factors of u' K^-1 u + D, (k, p, p)."""
+        gram = self.trend.mT @ self.trend + torch.diag_embed(self.precision)
+        factor: Tensor = torch.linalg.cholesky_ex(gram)[0]
+        return factor
 
     def first(self, pairs: int) -> "Factors":
         """Return the factors for the first pairs alone.
@@ -44,6 +52,7 @@ class Factors(NamedTuple):
             trend=self.trend[:, :pairs],
             cross=self.cross[:, :pairs],
             prior_variance=self.prior_variance,
+            precision=self.precision,
         )
 
     def each(self) -> Iterator["Factors"]:
@@ -60,8 +69,11 @@ class Posterior(NamedTuple):
     scale: Tensor  #: (k, n, 1)
 
 
-def factorised(u: Tensor, r: Tensor, nugget: float) -> Factors:
-    """Return the factors of the kernels at relevances r (k, p) for pairs u (m, p)."""
+def factorised(u: Tensor, r: Tensor, nugget: float, precision: Tensor | None = None) -> Factors:
+    """Return the factors of the kernels at relevances r (k, p) for pairs u (m, p).
+
+    The precision (k, p) is that of the trend's prior; None: flat.
+    """
     kernel, scale = odd_kernel(u, r)
     lower, nuggets = cholesky_with_nugget(kernel, nugget)
     cross, prior_variance = _shapley_covariance(u, r, scale, nuggets)
@@ -69,7 +81,8 @@ def factorised(u: Tensor, r: Tensor, nugget: float) -> Factors:
     columns = torch.cat([u.expand(len(r), *u.shape), cross.mT], 2)
     white = torch.linalg.solve_triangular(lower, columns, upper=False)
     white_trend, white_cross = white.split(u.shape[1], 2)
-    return Factors(lower, white_trend, white_cross, prior_variance)
+    precision = torch.zeros_like(r) if precision is None else precision
+    return Factors(lower, white_trend, white_cross, prior_variance, precision)
 
 
 def rows_at_once(u: Tensor) -> int:
@@ -82,13 +95,16 @@ def rows_at_once(u: Tensor) -> int:
 def condition(factors: Factors, odd: Tensor) -> Posterior:
     """Return the posterior given odd parts (k, n, m), n rows at each of the kernels."""
     _, m, p = factors.trend.shape
-    gram = torch.linalg.cholesky_ex(factors.trend.mT @ factors.trend)[0]
+    gram = factors.gram()
 
     # The trend by generalised least squares.
     white_odd = torch.linalg.solve_triangular(factors.lower, odd.mT, upper=False)
     beta = torch.cholesky_solve(factors.trend.mT @ white_odd, gram)
     residual = white_odd - factors.trend @ beta
     phi = (2 * beta + factors.cross.mT @ residual).mT
+
+    shrunk = factors.precision[..., None] * beta.square()
+    squares = residual.square().sum(1) + shrunk.sum(1)
 
     # What the observations explain of the prior variance, and what the unknown trend adds.
     eye = torch.eye(p, dtype=odd.dtype, device=odd.device)
@@ -99,16 +115,8 @@ def condition(factors: Factors, odd: Tensor) -> Posterior:
     return Posterior(
         mean=efficient(phi, odd),
         variance=variance.clamp_min(0)[:, None],
-        scale=scale_of_squares(residual.square().sum(1), m, p)[..., None],
+        scale=scale_of_squares(squares, m, p)[..., None],
     )
-
-
-def exact_posterior(u: Tensor, odd: Tensor, relevance: Tensor, nugget: float) -> Posterior:
-    """Return the posterior given odd parts (r, n, m) at kernels of relevances (r, p)."""
-    chunk_rows = rows_at_once(u)
-    chunks = zip(odd.split(chunk_rows), relevance.split(chunk_rows), strict=True)
-    posteriors = [condition(factorised(u, r, nugget), o) for o, r in chunks]
-    return Posterior(*(torch.cat(fields) for fields in zip(*posteriors, strict=True)))
 
 
 def scale_of_squares(squares: Tensor, pairs: int, players: int) -> Tensor:

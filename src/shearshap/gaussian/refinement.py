@@ -18,14 +18,20 @@ its own kernel explains. What K_row changes adds up to
               + nugget (1 - g) (phi_white - W) alpha.
 
 The error of phi is of second order in that of a, so that single precision is enough for a.
+
+As P = B' B for the centre's kernel, the residuals of pairs that are left out follow from alpha too,
+by the diagonal of the centre's P.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from shearshap.gaussian.kernels import chunk_entries, shapley_of_white
+from shearshap.gaussian.left_out import LeftOut, white_weights
+from shearshap.gaussian.odd_even import inner_pairs
 from shearshap.gaussian.posterior import Factors
 from shearshap.gaussian.products import Products
 
@@ -34,12 +40,25 @@ SMALLEST_REST = 1e-8  #: of a centre's kernel, below which it is nothing but rou
 CONVERGED = 1e-9  #: squared residual, relative to that of the beginning
 
 
+class Refined(NamedTuple):
+    """The answers of rows."""
+
+    phi: Tensor  #: (r, p)
+    squares: Tensor  #: (r, 1), o' P o
+    surprise: Tensor  #: (r, 1), this and the rest are those of `LeftOut`
+    rough_variance: Tensor  #: (r, p)
+    unit_variance: Tensor  #: (r, p)
+
+
 @dataclass(frozen=True)
 class Refinement:
     """The matrices of one centre."""
 
     weights: Tensor  #: (m, p), W'
     basis: Tensor  #: (m, m - p), B'
+    single_basis: Tensor  #: (m, m - p), the same in single precision
+    diagonal: Tensor  #: (m,) of P
+    inner: Tensor  #: (m,) of bool, the pairs that tell of surprises
     columns: Tensor  #: (m - p, f), B u_T
     white: Tensor  #: (m - p, m - p), B B'
     products_shapley: Tensor  #: (f, p), what is added for each product
@@ -53,19 +72,12 @@ class Refinement:
         cls, u: Tensor, factors: Factors, products: Products, r: Tensor, nugget: float
     ) -> "Refinement":
         """Return the matrices of a centre at relevances r (p,), for pairs u (m, p)."""
-        lower = factors.lower[0]
-        trend = factors.trend[0]
-        cross = factors.cross[0]
         p = u.shape[1]
 
         # An orthonormal basis of what the trend leaves, and the weights, both before L^-T.
-        complement = torch.linalg.qr(trend, mode="complete")[0][:, p:]
-        eye = torch.eye(p, dtype=r.dtype, device=r.device)
-        unexplained = 2 * eye - trend.mT @ cross
-        white_weights = cross + trend @ torch.linalg.solve(trend.mT @ trend, unexplained)
-
-        both = torch.cat([complement, white_weights], 1)
-        solved = torch.linalg.solve_triangular(lower.mT, both, upper=True)
+        complement = torch.linalg.qr(factors.trend[0], mode="complete")[0][:, p:]
+        both = torch.cat([complement, white_weights(factors)[0]], 1)
+        solved = torch.linalg.solve_triangular(factors.lower[0].mT, both, upper=True)
         basis, weights = solved.split([complement.shape[1], p], 1)
 
         variances = products.variances(r[None])[0]
@@ -73,6 +85,9 @@ class Refinement:
         return cls(
             weights=weights,
             basis=basis,
+            single_basis=basis.to(SINGLE),
+            diagonal=basis.square().sum(1),
+            inner=inner_pairs(u),
             columns=(basis.mT @ products.columns).to(SINGLE),
             white=(basis.mT @ basis).to(SINGLE),
             products_shapley=(products.shapley.mT - products.columns.mT @ weights).to(SINGLE),
@@ -82,15 +97,15 @@ class Refinement:
             nugget=nugget,
         )
 
-    def solve(self, odd: Tensor, variances: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        """Return phi (r, p) and o' P o (r, 1) of odd parts (r, m), at variances v_T (r, f)."""
+    def solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:
+        """Return the answers of odd parts (r, m), at variances v_T (r, f)."""
         entries = len(self.variances) + (4 + steps) * odd.shape[1]
         chunk_rows = max(1, 4 * chunk_entries(odd) // entries)
         chunks = zip(odd.split(chunk_rows), variances.split(chunk_rows), strict=True)
         solved = [self._solve(o, v, steps) for o, v in chunks]
-        return torch.cat([phi for phi, _ in solved]), torch.cat([square for _, square in solved])
+        return Refined(*(torch.cat(fields) for fields in zip(*solved, strict=True)))
 
-    def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:
         operator = self._row_operator(variances)
         whitened = odd @ self.basis
         size = whitened.abs().amax(1, keepdim=True).clamp_min(torch.finfo(odd.dtype).tiny)
@@ -102,7 +117,11 @@ class Refinement:
         phi = odd @ self.weights + size * change
         # The last residual counts as the centre would have it.
         square = (y * a).sum(1, keepdim=True) + left
-        return phi, size.square() * square
+
+        alpha = size * (a @ self.single_basis.mT)
+        without = LeftOut.of(alpha, self.diagonal, self.weights, self.inner)
+        same = without.unit_variance.expand_as(without.variance)
+        return Refined(phi, size.square() * square, without.surprise, without.variance, same)
 
     def _row_operator(self, variances: Tensor) -> "RowOperator":
         """Return the rows' matrices B K_row B' of their variances (r, f)."""

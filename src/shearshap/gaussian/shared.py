@@ -13,20 +13,21 @@ from torch import Tensor
 
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.effort import Effort, effort
+from shearshap.gaussian.left_out import LeaveOneOut
 from shearshap.gaussian.odd_even import OddEven
 from shearshap.gaussian.posterior import (
     Factors,
-    Posterior,
     condition,
     efficient,
-    exact_posterior,
     factorised,
     rows_at_once,
     scale_of_squares,
 )
 from shearshap.gaussian.products import Products
-from shearshap.gaussian.refinement import Refinement
-from shearshap.gaussian.relevances import logits, mean_relevances, relevances
+from shearshap.gaussian.quiet import Prior, row_priors
+from shearshap.gaussian.refinement import Refined, Refinement
+from shearshap.gaussian.relevances import logits, mean_relevances, relevance_features
+from shearshap.gaussian.row_answers import Kriged, exactly_kriged, joined, kriged
 from shearshap.gaussian.variances import VarianceRule
 
 FAR = 5.0
@@ -76,49 +77,67 @@ class SharedKernels:
         joined = Factors(*(torch.cat(parts) for parts in zip(*factors, strict=True)))
         return cls(signs, calibration, work, centres, nugget, joined)
 
-    def posterior(self, parts: OddEven) -> Posterior:
-        """Return the posterior given the odd parts of r rows, (r, k, ...) for k outputs."""
+    def kriged(self, parts: OddEven) -> Kriged:
+        """Return the answers of r rows, (r, k, ...) for k outputs."""
         if not self.effort.steps:
-            same = condition(self.factors, parts.odd[None])
+            same = kriged(self.factors, self._omission, parts.odd[None])
             shape = (parts.rows, parts.outputs, -1)
-            return Posterior(same.mean.reshape(shape), same.variance, same.scale.reshape(shape))
-        return self._refined(parts.odd_by_row, relevances(parts, self.calibration))
+            return Kriged(
+                mean=same.mean.reshape(shape),
+                variance=same.variance,
+                scale=same.scale.reshape(shape),
+                surprise=same.surprise.reshape(shape),
+                rough_variance=same.rough_variance.reshape(shape),
+                unit_variance=same.unit_variance,
+            )
+        prior = row_priors(parts, relevance_features(parts), self.calibration)
+        return self._refined(parts.odd_by_row, prior)
 
-    def _refined(self, odd: Tensor, relevance: Tensor) -> Posterior:
-        """Return the posterior given odd parts (r, k, m) of rows at relevances (r, p).
+    def _refined(self, odd: Tensor, prior: Prior) -> Kriged:
+        """Return the answers given odd parts (r, k, m) of rows under these priors.
 
-        Each row takes its nearest centre. Rows that are far from all are solved exactly.
+        Each row takes its nearest centre. Rows that are far from all, or whose trend is not flat,
+        are solved exactly.
         """
-        distance, nearest = torch.cdist(logits(relevance), logits(self.centres)).min(1)
-        nearest[distance > FAR] = -1
+        distance, nearest = torch.cdist(logits(prior.relevance), logits(self.centres)).min(1)
+        nearest[(distance > FAR) | prior.precision.any(1)] = -1
 
-        rows, outputs, _ = odd.shape
-        mean = odd.new_empty(rows, outputs, relevance.shape[1])
-        variance = odd.new_empty(rows, 1, relevance.shape[1])
-        scale = odd.new_empty(rows, outputs, 1)
+        groups = []
+        answers = []
         for centre in range(-1, len(self.centres)):
             near = torch.nonzero(nearest == centre)[:, 0]
             if len(near):
-                posterior = self._of_centre(centre, odd[near], relevance[near])
-                mean[near] = posterior.mean
-                variance[near] = posterior.variance
-                scale[near] = posterior.scale
-        return Posterior(mean, variance, scale)
+                groups.append(near)
+                answers.append(self._of_centre(centre, odd[near], prior.take(near)))
+        place = torch.cat(groups).argsort()
+        return Kriged(*(field[place] for field in joined(answers)))
 
-    def _of_centre(self, centre: int, odd: Tensor, relevance: Tensor) -> Posterior:
-        """Return the posterior of rows that are near one centre or, if it is -1, near none."""
+    def _of_centre(self, centre: int, odd: Tensor, prior: Prior) -> Kriged:
+        """Return the answers of rows that are near one centre or, if it is -1, near none."""
         if centre < 0:
-            return exact_posterior(self.signs, odd, relevance, self.calibration.nugget)
+            return exactly_kriged(self.signs, odd, prior, self.calibration.nugget)
+        relevance = prior.relevance
         outputs = odd.shape[1]
         variances = self._products.variances(relevance).repeat_interleave(outputs, 0)
         refinement = self._refinements[centre]
-        phi, squares = refinement.solve(odd.flatten(0, 1), variances, self.effort.steps)
-        scale = scale_of_squares(squares, *self.signs.shape)
-        return Posterior(
-            mean=efficient(phi.unflatten(0, (-1, outputs)), odd),
-            variance=self._variance_rule.variances(relevance)[:, None],
-            scale=scale.unflatten(0, (-1, outputs)),
+        refined = refinement.solve(odd.flatten(0, 1), variances, self.effort.steps)
+        by_row = Refined(*(field.unflatten(0, (-1, outputs)) for field in refined))
+        variance = self._variance_rule.variances(relevance)[:, None]
+        own = self._variance_rule.variances(self.centres[centre : centre + 1])
+        # residuals have the centre's diagonal of P, whose inverse grows as the variances do
+        ratio = variance.mean(2, keepdim=True) / own.mean()
+        return Kriged(
+            mean=efficient(by_row.phi, odd),
+            variance=variance,
+            scale=scale_of_squares(by_row.squares, *self.signs.shape),
+            surprise=ratio * by_row.surprise,
+            rough_variance=ratio.square() * by_row.rough_variance,
+            unit_variance=by_row.unit_variance[:, :1],
         )
+
+    @cached_property
+    def _omission(self) -> LeaveOneOut:
+        return LeaveOneOut.of(self.signs, self.factors)
 
     @cached_property
     def _products(self) -> Products:

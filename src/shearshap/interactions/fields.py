@@ -30,8 +30,8 @@ def check_pairs(coalitions: Tensor) -> None:
     if not has_pairs(coalitions):
         raise MethodError(
             "interactions need coalitions with their complements, which this method does not ask "
-            "for; try method='kriging', 'leverage', 'kernel-paired', 'permutation-antithetic' or "
-            "'exact'"
+            "for within this budget; try method='kriging', 'leverage', 'kernel-paired', "
+            "'permutation-antithetic' or 'exact', with two evaluations a player and two more"
         )
 
 

@@ -1,7 +1,9 @@
 """Any budget: other libraries take every number of evaluations, and most methods need a few.
 
-A method that cannot work with a budget gives way to one that can, and a warning says so. The budget
-is kept, down to the two evaluations of the empty and the full coalition.
+A method that cannot work with a budget gives way to one that can, and a warning says so: kriging
+down to four evaluations, or one for every four players, then a permutation of blocks. The budget is
+kept, down to the two evaluations of the empty and the full coalition. What kriging itself warns of,
+where there are fewer evaluations than players, is passed on.
 """
 
 import warnings

@@ -10,13 +10,19 @@ from shearshap.game import GameInfo
 from shearshap.methods.base import Design, Method, Promise, Stage, keyed_by_members, nested
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
-from shearshap.methods.kriging import Kriging
+from shearshap.methods.kriging import Kriging, fewest_in_pairs
 
 MOST_KRIGED = 1 << 14
 """Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""
 
 MOST_PLAYERS = 150
 """Players up to which kriging is taken. With more, its error is about that of leverage."""
+
+FEW_A_PLAYER = 8
+"""Coalitions a player below which kriging is taken for more players too, where it gains much."""
+
+MOST_PLAYERS_OF_FEW = 500
+"""Players up to which that is so."""
 
 WORTHWHILE = 16
 """How many times kriging's coalitions leverage may need for an error as small.
@@ -59,21 +65,25 @@ class Auto(Method):
 
     def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:
         """Return the method that does the work."""
-        smallest = 2 + 2 * players
+        smallest = fewest_in_pairs(players)
         every = 1 << players
+        few = coalitions < FEW_A_PLAYER * players
+        most_players = MOST_PLAYERS_OF_FEW if few else MOST_PLAYERS
         kriging = Kriging(calibration=self.calibration)
         if coalitions >= every:
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact()
-        if smallest > coalitions or players > MOST_PLAYERS:
+        if players > most_players:
             return Leverage()
         if coalitions <= MOST_KRIGED:
-            return kriging
+            return kriging.chosen(players, coalitions, stops=stops)
         return KrigingThenLeverage(calibration=self.calibration) if stops else Leverage()
 
     def minimum(self, game: GameInfo) -> int:
-        """Return leverage's minimum, or the number of all coalitions where those are fewer."""
-        return Leverage().minimum(game)
+        """Return kriging's minimum or, with very many players, leverage's."""
+        if game.players > MOST_PLAYERS_OF_FEW:
+            return Leverage().minimum(game)
+        return Kriging().minimum(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of the method chosen."""
@@ -108,8 +118,8 @@ class KrigingThenLeverage(Method):
         return Kriging(calibration=self.calibration)
 
     def minimum(self, game: GameInfo) -> int:
-        """Return kriging's minimum."""
-        return self.kriging.minimum(game)
+        """Return the fewest coalitions that kriging takes in pairs."""
+        return fewest_in_pairs(game.players)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return leverage's design of the whole budget."""
@@ -125,7 +135,7 @@ class KrigingThenLeverage(Method):
     ) -> Iterator[Stage]:
         """Yield kriging's stages and, where enough of the budget is left, leverage's."""
         kriged = self.kriging.design(game, min(budget, MOST_KRIGED), rng)
-        yield from keyed_by_members(nested(kriged, self.minimum(game)))
+        yield from keyed_by_members(nested(kriged, self.kriging.smallest_stage(game)))
 
         left = budget - MOST_KRIGED + 2  # the two ends are known
         least = WORTHWHILE * MOST_KRIGED

@@ -52,6 +52,8 @@ class Design(ABC):
     coalitions: Tensor
     calibration: object = None  #: what `fit` learnt, for the explanation to hold
     complete: bool = False  #: whether it asks for all coalitions there are
+    #: whether a row stops only where its values agree with those of the stage before
+    wants_agreement: ClassVar[bool] = False
 
     def fit(self, _values: Tensor) -> "Design":
         """Return the design fitted to the pilot rows' values (r, c, k), for calibrated methods."""
@@ -85,10 +87,11 @@ class Stage:
 class Look:
     """What the engine finds out about each row before the row's coalitions are chosen.
 
-    It is the row's cross-contribution eta (p, p), by derivatives or from the values of coalitions.
+    It is the row's cross-contribution eta (p, p), by derivatives or from the values of coalitions;
+    or, at no cost, the players' distances (p,) from the background.
     """
 
-    kind: CrossKind
+    kind: CrossKind | Literal["distance"]
     #: (1, c, p) those of `second_difference_coalitions`, to ask for; None: by derivatives
     coalitions: Tensor | None
 
@@ -150,7 +153,7 @@ class Method(ABC):
     def design_after(
         self, game: GameInfo, budget: int, rng: np.random.Generator, _eta: Tensor
     ) -> Design:
-        """Return the design of rows whose cross-contributions are eta (r, p, p)."""
+        """Return the design of rows of which the look has shown eta (r, ...)."""
         return self.design(game, budget, rng)
 
     def stages(
@@ -168,13 +171,17 @@ class Method(ABC):
             yield from keyed_by_members(self._before_all(game, rng))
             yield from keyed_by_members(iter([whole(design)]))
         else:
-            yield from nested(design, self.minimum(game))
+            yield from nested(design, self.smallest_stage(game))
+
+    def smallest_stage(self, game: GameInfo) -> int:
+        """Return the number whose double is the first stage's coalitions, where rows may stop."""
+        return self.minimum(game)
 
     def _before_all(self, game: GameInfo, rng: np.random.Generator) -> Iterator[Stage]:
         """Yield the stages that come before the stage of all coalitions."""
-        smallest = self.minimum(game)
+        smallest = self.smallest_stage(game)
         most = min(1 << (game.players - 1), LARGEST_PART)
-        if smallest <= most:
+        if 2 * smallest <= most:
             yield from nested(self.design(game, most, rng), smallest)
 
     def calibration_of(self, designs: Sequence[Design]) -> object:

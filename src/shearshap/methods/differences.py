@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from shearshap.coalitions import with_ends
+from shearshap.levels import possible_jumps
 from shearshap.methods.base import Design, Estimate
 
 
@@ -41,10 +42,11 @@ class Differences(Design):
         pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
         differences = pairs[:, :, :, 1] - pairs[:, :, :, 0]
         phi = torch.einsum("n,rpnk->rpk", self.weights, differences)
-        errors, freedom = self.errors(differences)
+        jumps = possible_jumps(values, self.coalitions.shape[2])
+        errors, freedom = self.errors(differences, jumps)
         return Estimate(phi, errors, freedom)
 
-    def errors(self, _differences: Tensor) -> tuple[Tensor | None, float]:
+    def errors(self, _differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
         """Return standard errors (r, p, k) of differences (r, p, n, k), and degrees of freedom.
 
         Here there are none.

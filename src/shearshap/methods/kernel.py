@@ -15,11 +15,11 @@ The columns of a design with three draws S1, S2, S3 (~S is the complement of S):
 Standard errors of one regression: with theta_u the weight and e_u the residual of the u-th draw (a
 coalition or a complement pair),
 
-    var(phi) = sum_u (1 - n_u / N_u) theta_u^2 e_u^2 / (1 - h_u).
+    var(phi) = sum_u (1 - n_u / N_u) theta_u^2 e_u^2 / (1 - h_u)^2.
 
 Here n_u of the N_u possible draws of that size were made, without replacement: a size that was
-drawn completely adds no error, and for independent draws N_u is infinite. The leverage h_u corrects
-for residuals that are too small because the fit follows the draw (HC2).
+drawn completely adds no error, and for independent draws N_u is infinite. With the leverage h_u,
+e_u / (1 - h_u) is how far a fit without the draw would be off (HC3): the fit follows its draws.
 
 Letters: u draws.
 """
@@ -27,7 +27,7 @@ Letters: u draws.
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb, inf
+from math import comb, inf, sqrt
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ from shearshap.coalitions import (
 )
 from shearshap.errors import ShearWarning, level_of_caller
 from shearshap.game import GameInfo
+from shearshap.levels import possible_jumps, unseen_variance
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
 from shearshap.methods.spread import normalised
 
@@ -250,7 +251,7 @@ class DrawnCoalitions:
         if singular or freedom < 1 or free[sampled].min() < _LEAST_FREE:
             return None, inf
 
-        inflated = left_out / free.clip(min=_LEAST_FREE)
+        inflated = left_out / free.clip(min=_LEAST_FREE) ** 2
         return theta**2 * np.where(sampled, inflated, 0), freedom
 
     def left_out(self) -> Floats:
@@ -312,7 +313,10 @@ class Regression(Design):
         if solution.variance_factors is None:
             return Estimate(phi)
 
-        residuals, scale = normalised(self._residuals(centred[:, 2:], phi), 1)
+        jumps = possible_jumps(values, self.coalitions.shape[2])
+        unseen = jumps * sqrt(unseen_variance(len(self.draws.sets)))
+        residuals = self._residuals(centred[:, 2:], phi).abs()
+        residuals, scale = normalised(torch.maximum(residuals, unseen), 1)
         variance = torch.einsum("pu,ruk->rpk", solution.variance_factors, residuals.square())
         return Estimate(phi, scale * variance.sqrt(), solution.degrees_of_freedom)
 

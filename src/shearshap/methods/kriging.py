@@ -25,6 +25,7 @@ from shearshap.gaussian.effort import MANY_OUTPUTS
 from shearshap.gaussian.odd_even import signs_of
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
+from shearshap.methods.few_kriging import FewKriging
 from shearshap.methods.pair_selection import selected_pairs
 
 
@@ -38,8 +39,11 @@ class Kriging(Method):
     posterior variance their standard errors. Rows share the coalitions, which are chosen to lower
     that variance most. Where there are many, they share matrices too: a row starts from the answer
     of a similar pilot row's equations, and refines it to that of its own. Games that jump, such as
-    votes with a threshold, are not what the process expects: its errors are then like those of
-    `leverage`, and its standard errors are too small.
+    votes with a threshold, are not what the process expects: its standard errors then count how
+    badly each pair is predicted from all others.
+
+    With fewer than two evaluations a player and two, coalitions come without complements, and there
+    are no standard errors.
 
     Parameters
     ----------
@@ -63,14 +67,25 @@ class Kriging(Method):
         return frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the number of the ends and of all single players with their complements."""
-        return min(2 + 2 * game.players, 1 << game.players)
+        """Return the minimum where pairs are too many to afford."""
+        return min(FewKriging().minimum(game), 1 << game.players)
+
+    def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+        """Return this method, or the one for budgets that do not hold a pair for each player."""
+        enough = coalitions >= min(fewest_in_pairs(players), 1 << players)
+        return self if enough else FewKriging()
+
+    def smallest_stage(self, game: GameInfo) -> int:
+        """Return half the fewest in pairs: the second stage has the first to agree with."""
+        return fewest_in_pairs(game.players) // 2
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return a design of complement pairs, or of all coalitions where the budget holds them."""
         self._check_players(game)
         if budget >= 1 << game.players:
             return enumeration(game)
+        if budget < fewest_in_pairs(game.players):
+            return FewKriging().design(game, budget, rng)
 
         count = (budget - 2) // 2
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
@@ -114,6 +129,8 @@ class ComplementPairs(Design):
         0      1     2 ... m + 1      m + 2 ... 2 m + 1
         empty  full  S_1 ... S_m      S_1^c ... S_m^c
     """
+
+    wants_agreement: ClassVar[bool] = True
 
     coalitions: Tensor  #: (1, 2 + 2 m, p)
     calibration: Calibration | None = None  #: for this number of pairs
@@ -186,6 +203,11 @@ class ComplementPairs(Design):
         outside = torch.cat((flat[:, EMPTY, None], flat[:, after_sides:]), dim=1)
         together = outputs if outputs >= MANY_OUTPUTS else 1
         return OddEven.of(self._sides, inside, outside, together)
+
+
+def fewest_in_pairs(players: int) -> int:
+    """Return the two ends, and a complement pair for each player."""
+    return 2 + 2 * players
 
 
 def _pairs(coalitions: Tensor) -> int:

@@ -15,12 +15,31 @@ from numpy.typing import NDArray
 
 from shearshap.coalitions import Bools, Floats, allocate, distinct_pairs, pair_caps
 from shearshap.gaussian.kernels import shapley_of_kernel, shapley_of_white
+from shearshap.methods.permutation import prefixes, random_orders
 
 CANDIDATES = 8  #: how many times as many pairs there are to select from as are selected
 SELECTION_WORK = 3e9  #: multiplications that the selection may cost; beyond, fewer candidates
 SELECTIONS_KEPT = 16  #: the last selections, for services that explain one row at a time
 SHORTLIST = 64  #: pairs among which the next ones are proposed
 PROPOSED_GAIN = 0.95  #: the least gain proposed, as a part of the least on the list at first
+
+WITNESS_EVERY = 3
+"""Every so many pairs, one comes for its size, before those that have larger gains.
+
+The prior expects smooth games, for which single players and halves of all players tell most. Where
+a game jumps, what happens in between shows only in pairs of all sizes.
+"""
+
+REPLACED = 8
+"""One of so many pairs, at most, gives its place to a pair of a size that none of them has."""
+
+CHAINED = 1.75
+"""Pairs a player below which the prefixes of a joining order come first, not single players.
+
+A player that is alone, or alone absent, tells most of a smooth game. But models such as those of
+texts are unlike themselves there. Prefixes, with their complements, show every player twice, at two
+sizes. With more pairs, others tell what happens in between.
+"""
 
 # The prior that selects pairs has a kernel of variance 1, and beside it:
 SELECTION_NUGGET = 0.1  #: white variance
@@ -37,7 +56,7 @@ Indices = NDArray[np.int64]
 
 
 def selected_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
-    """Return one side of `count` pairs, (m, p): single players, then the best candidates.
+    """Return one side of `count` pairs, (m, p): single players or prefixes, then the best others.
 
     They are selected from CANDIDATES times as many, if the work allows. A selection that was made
     before from the same state of the generator is not made again.
@@ -54,9 +73,29 @@ def _selection(players: int, count: int, generator: bytes) -> tuple[Bools, Any]:
     affordable = int(SELECTION_WORK / (count * (count / 2 + 2 * players)))
     candidates = max(count, min(CANDIDATES * count, affordable))
     pairs = candidate_pairs(players, candidates, rng)
+    first = players
+    if count < CHAINED * players:
+        pairs = chained(pairs, count, rng)
+        first = players - 1
     if len(pairs) > count:
-        pairs = pairs[pivoted_cholesky(pairs, count)]
+        chosen = pivoted_cholesky(pairs, count, first)
+        pairs = pairs[with_witnesses(pairs, chosen, first)]
     return pairs, rng.bit_generator.state
+
+
+def chained(pairs: Bools, count: int, rng: np.random.Generator) -> Bools:
+    """Return pairs (m, p) with the prefixes of a joining order in place of single players.
+
+    Single players come last, and only where without them there are fewer than `count` pairs.
+    """
+    players = pairs.shape[1]
+    chain = prefixes(random_orders(players, 1, rng))
+    signs = np.where(pairs, 1, -1) @ np.where(chain, 1, -1).T
+    is_new = ~(np.abs(signs) == players).any(axis=1)
+    single = pairs[:players][is_new[:players]]
+    others = pairs[players:][is_new[players:]]
+    missing = max(count - len(chain) - len(others), 0)
+    return np.concatenate((chain, others, single[:missing]))
 
 
 def candidate_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
@@ -72,7 +111,7 @@ def candidate_pairs(players: int, count: int, rng: np.random.Generator) -> Bools
     return drawn
 
 
-def pivoted_cholesky(pairs: Bools, count: int) -> Indices:
+def pivoted_cholesky(pairs: Bools, count: int, first: int | None = None) -> Indices:
     """Return which of the pairs (m, p), (count,), lower the variance of the Shapley values most.
 
     Let o(n) be the odd part at pair n, under a prior K of one relevance for all players. Given the
@@ -87,7 +126,8 @@ def pivoted_cholesky(pairs: Bools, count: int) -> Indices:
         cov(phi, .) = cov(phi, .) - cov(phi, pivot) / sqrt(var(pivot)) L[s]'
         var(.)      = var(.) - L[s]^2
 
-    The full coalition and the single players come first, so that the linear part is known.
+    The full coalition and the first pairs come first, so that the linear part is known. These are
+    as many as players, the single ones, if not said otherwise.
 
     Products of matrices are faster than one step at a time. So the next few pivots are proposed
     from a short list of pairs, and the rows of all of them computed at once. These show the gains
@@ -95,7 +135,8 @@ def pivoted_cholesky(pairs: Bools, count: int) -> Indices:
     best. So the choice is the same as that of one step at a time.
     """
     factor = PivotedFactor(SelectionPrior.of(pairs), count + 1)
-    factor.append(factor.step_on(np.arange(pairs.shape[1] + 1)))
+    first = pairs.shape[1] if first is None else first
+    factor.append(factor.step_on(np.arange(first + 1)))
 
     while factor.steps <= count:
         proposed = factor.step_on(factor.proposed_pivots(count + 1 - factor.steps))
@@ -103,6 +144,54 @@ def pivoted_cholesky(pairs: Bools, count: int) -> Indices:
 
     # Pivot 0 is the full coalition, which is in every design.
     return factor.pivots[1:] - 1
+
+
+def with_witnesses(pairs: Bools, chosen: Indices, first: int) -> Indices:
+    """Return the chosen ones of the pairs (m, p), in an order that has all sizes from early on.
+
+    Where none of them has a size, a pair that was not chosen takes the place of the last one.
+    """
+    others = chosen[first:]
+    if not len(others):
+        return chosen
+    missing = of_missing_sizes(pairs, others)[: len(others) // REPLACED]
+    others = np.concatenate((others[: len(others) - len(missing)], missing))
+
+    early = by_turns_of_size(pairs, others)[: len(others) // WITNESS_EVERY]
+    rest = others[~np.isin(others, early)]
+    places = np.arange(1, len(early) + 1) * (WITNESS_EVERY - 1)
+    return np.concatenate((chosen[:first], np.insert(rest, places, early)))
+
+
+def of_missing_sizes(pairs: Bools, chosen: Indices) -> Indices:
+    """Return one of the pairs (m, p) for each size that none of those chosen has."""
+    size = smaller_side(pairs)
+    missing = np.flatnonzero(~np.isin(size, size[chosen]) & (size > 1))
+    _, first = np.unique(size[missing], return_index=True)
+    return np.asarray(missing[first[bit_reversed(len(first))]])
+
+
+def by_turns_of_size(pairs: Bools, chosen: Indices) -> Indices:
+    """Return the chosen ones of the pairs (m, p): the first of every size, then the second, ..."""
+    size = smaller_side(pairs)[chosen]
+    sizes = np.unique(size)
+    order = bit_reversed(len(sizes))
+    of_size = [chosen[size == sizes[place]] for place in order]
+    turn = np.concatenate([np.arange(len(same)) for same in of_size])
+    return np.concatenate(of_size)[np.argsort(turn, kind="stable")]
+
+
+def smaller_side(pairs: Bools) -> Indices:
+    """Return how many players the smaller side of each pair (m, p) has, (m,)."""
+    size = pairs.sum(axis=1)
+    return np.asarray(np.minimum(size, pairs.shape[1] - size))
+
+
+def bit_reversed(count: int) -> list[int]:
+    """Return 0 ... count - 1 in an order of which every beginning is spread out: 0 4 2 1 3."""
+    bits = max(count - 1, 0).bit_length()
+    reverses = [int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits)]
+    return [number for number in reverses if number < count]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ orders of three players, (2, 0, 1) and its reverse:
 """
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 
 import numpy as np
 import torch
@@ -18,9 +18,10 @@ from torch import Tensor
 
 from shearshap.coalitions import EMPTY, FULL, Bools, with_ends
 from shearshap.game import GameInfo
+from shearshap.levels import possible_jumps
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
-from shearshap.methods.spread import FEWEST, sample_deviation
+from shearshap.methods.spread import FEWEST, moderated_errors
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ class JoiningOrders(Design):
     With reverses, the second half of the orders are the reverses of the first half. An order and
     its reverse are then one draw, whose gain is the mean of both. With d independent draws,
 
-        phi = mean of the draws,   var(phi) = var(draws) / d.
+        phi = mean of the draws,   var(phi) = var(draws) / d,
+
+    where the variance is not far below that of other players.
     """
 
     coalitions: Tensor  #: (1, 2 + n (p - 1), p)
@@ -86,7 +89,8 @@ class JoiningOrders(Design):
     def estimate(self, values: Tensor) -> Estimate:
         """Return each player's mean gain on joining, and its standard error."""
         gains = self.gains(values)
-        errors, freedom = self.errors(gains)
+        jumps = possible_jumps(values, self.orders.shape[1])
+        errors, freedom = self.errors(gains, jumps)
         return Estimate(gains.mean(dim=1), errors, freedom)
 
     def first(self, coalitions: int) -> Stage:
@@ -129,10 +133,10 @@ class JoiningOrders(Design):
         gains: Tensor = (after - before).unflatten(1, (count, players))
         return gains
 
-    def errors(self, gains: Tensor) -> tuple[Tensor | None, float]:
+    def errors(self, gains: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors (r, p, k) of gains (r, n, p, k), and their degrees of freedom.
 
-        With too few draws there are none.
+        With too few draws there are none. The jumps (r, 1, k) may have been missed.
         """
         draws = gains
         if self.with_reverses:
@@ -141,7 +145,7 @@ class JoiningOrders(Design):
         count = draws.shape[1]
         if count < FEWEST:
             return None, inf
-        return sample_deviation(draws, 1) / sqrt(count), count - 1
+        return moderated_errors(draws, dim=1, players=1, jumps=jumps)
 
 
 def random_orders(players: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ from shearshap.interactions.cross import (
 )
 from shearshap.methods.base import Look, Method, Promise, as_tensor, check_option
 from shearshap.methods.differences import Differences
-from shearshap.methods.spread import normalised
+from shearshap.methods.spread import moderated, normalised
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,13 @@ class Shear(Method):
 class Mirrored(Differences):
     """Differences of all subsets of a player's cooperators, the n-th and the n-th last a pair."""
 
-    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
+    def errors(self, differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors (r, p, k) of differences (r, p, n, k) by collapsed strata.
 
         Each pair of subsets has one draw of its outsiders. Two pairs that differ in one
         cooperator, the last, stand for two draws of one stratum: with d the difference of their
         means, var = sum (w^2 + w'^2) d^2 / 2, which is too large by what that cooperator changes.
+        Variances far below those of other players are raised, see `moderated`.
 
         For K = 3, with the subsets 0 ... 7:
 
@@ -189,7 +190,8 @@ class Mirrored(Differences):
         apart, size = normalised(means[:, :, :quarter] - means[:, :, quarter:].flip(2), 2)
         both = weight[:quarter] + weight[quarter:].flip(0)
         variance = torch.einsum("n,rpnk->rpk", both / 2, apart.square())
-        return size[:, :, 0] * variance.sqrt(), quarter
+        deviation, largest = normalised(size[:, :, 0] * variance.sqrt(), 1)
+        return largest * moderated(deviation.square(), quarter, players=1).sqrt(), quarter + 2
 
 
 def most_cooperators(budget: int, players: int) -> int:

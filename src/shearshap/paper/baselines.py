@@ -32,7 +32,7 @@ from shearshap.methods.kernel import (
     warn_if_singular,
 )
 from shearshap.methods.permutation import JoiningOrders, chains, random_orders
-from shearshap.methods.spread import FEWEST, sample_deviation
+from shearshap.methods.spread import FEWEST, moderated_errors, sample_deviation
 
 
 class Baseline(Method):
@@ -261,22 +261,23 @@ class AppendixPermutation(Baseline):
 class SampledDifferences(Differences):
     """Independent differences of every player, all weighed alike."""
 
-    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
-        """Return sqrt(var / n) over a player's own n differences (r, p, n, k), and n - 1."""
+    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors of each player's n differences (r, p, n, k)."""
         count = differences.shape[2]
         if count < FEWEST:
             return None, inf
-        return sample_deviation(differences, 2) / sqrt(count), count - 1
+        return moderated_errors(differences, dim=2, players=1, jumps=jumps)
 
 
 @dataclass(frozen=True)
 class PairedDifferences(SampledDifferences):
     """Differences whose second half is at the complements of the first half."""
 
-    def errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
+    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors of the pairs' means, which are the independent draws."""
         half = differences.shape[2] // 2
-        return super().errors((differences[:, :, :half] + differences[:, :, half:]) / 2)
+        means = (differences[:, :, :half] + differences[:, :, half:]) / 2
+        return super().errors(means, jumps)
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,7 @@ class PartlyReversedOrders(JoiningOrders):
 
     pairs: int = 0  #: q
 
-    def errors(self, gains: Tensor) -> tuple[Tensor | None, float]:
+    def errors(self, gains: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors of both kinds of draws together."""
         count = gains.shape[1]
         drawn = count - self.pairs
@@ -338,13 +339,15 @@ class PartlyReversedOrders(JoiningOrders):
         if drawn < FEWEST or self.pairs == 1:
             return None, inf
 
-        single = sample_deviation(gains[:, :drawn], 1)
+        single, freedom = moderated_errors(gains[:, :drawn], 1, 1, jumps)
         paired = torch.zeros_like(single)
         if self.pairs:
             means = (gains[:, : self.pairs] + gains[:, drawn:]) / 2
-            paired = sample_deviation(means, 1)
-        both = torch.hypot(sqrt(drawn - self.pairs) * single, 2 * sqrt(self.pairs) * paired)
-        return both / count, drawn - 1
+            paired, _ = moderated_errors(means, 1, 1, jumps)
+        # sums of both kinds: their errors are those of the means, times how many there are
+        alone = sqrt(drawn * (drawn - self.pairs)) * single
+        both = torch.hypot(alone, 2 * self.pairs * paired)
+        return both / count, freedom
 
 
 BASELINES: dict[str, Method] = {
