@@ -63,7 +63,7 @@ class Kriging(Method):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Efficient, and exact on pairwise games."""
+        """Efficient, and exact on pairwise games once there is a pair for each player."""
         return frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
