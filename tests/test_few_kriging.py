@@ -242,7 +242,7 @@ def test_evaluations_that_are_fewer_than_players_are_warned_of(players: int) -> 
     value, _ = additive(players)
     with pytest.warns(
         ShearWarning,
-        match=f"kriging: {players - 1} evaluations for {players} players tell little more than "
+        match=f"kriging: {players - 1} coalitions for {players} players tell little more than "
         "which players matter most; there are no standard errors",
     ) as caught:
         explain_game(value, players=players, budget=players - 1)

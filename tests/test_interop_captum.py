@@ -438,7 +438,7 @@ def test_any_number_of_samples_is_kept(method: Any, n_samples: int) -> None:
     assert (told is not None) == (n_samples < needed)
     # kriging takes the place of others, and says where evaluations are fewer than players
     kriged = 4 <= n_samples < 8 and "permutation of blocks" not in texts
-    assert ("7 evaluations for 8 players tell little more" in texts) == kriged
+    assert ("7 coalitions for 8 players tell little more" in texts) == kriged
     assert net.count <= 3 * max(n_samples, 2) + 3  # and a check of each row
     change = (net(x) - net(torch.full_like(x, 0.5)))[:, 1].detach()
     torch.testing.assert_close(values.sum(dim=1), change, atol=1e-9, rtol=0)

@@ -71,7 +71,7 @@ class FewKriging(Method):
         """Return the design of rows whose players are at distances eta (r, p)."""
         if budget < game.players:
             warnings.warn(
-                f"kriging: {budget} evaluations for {game.players} players tell little more than "
+                f"kriging: {budget} coalitions for {game.players} players tell little more than "
                 "which players matter most; there are no standard errors",
                 ShearWarning,
                 stacklevel=level_of_caller(),
