@@ -102,6 +102,12 @@ def test_prefixes_leave_as_many_pairs_as_were_asked_for(
         assert_begins_as_it_should(pairs)
 
 
+def test_a_prefix_does_not_come_again_for_its_size() -> None:
+    """Where no other pair has a prefix's size, none is missing."""
+    pairs = selected_pairs(11, 19, np.random.default_rng(0))
+    assert len(np.unique(np.concatenate((pairs, ~pairs)), axis=0)) == 2 * 19
+
+
 def test_prefixes_come_without_other_single_players_where_there_is_a_choice() -> None:
     pairs = selected_pairs(12, 16, np.random.default_rng(3))
     # the first prefix, and the complement of the last

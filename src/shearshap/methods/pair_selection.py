@@ -154,7 +154,7 @@ def with_witnesses(pairs: Bools, chosen: Indices, first: int) -> Indices:
     others = chosen[first:]
     if not len(others):
         return chosen
-    missing = of_missing_sizes(pairs, others)[: len(others) // REPLACED]
+    missing = of_missing_sizes(pairs, chosen)[: len(others) // REPLACED]
     others = np.concatenate((others[: len(others) - len(missing)], missing))
 
     early = by_turns_of_size(pairs, others)[: len(others) // WITNESS_EVERY]
