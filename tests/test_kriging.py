@@ -378,7 +378,7 @@ def test_standard_errors_are_right_where_the_process_is() -> None:
     r = np.linspace(0.05, 0.5, 8)
     parts, truth = process_rows(600, 8, r, 0)
     factors = factorised(parts.signs, torch.tensor(r)[None], 0.0)
-    means, variances, scales = condition(factors, parts.odd[None])
+    means, variances, scales, _ = condition(factors, parts.odd[None])
     z = (means[0].numpy() - truth) / np.sqrt((scales * variances)[0].numpy())
     assert 0.93 < (z**2).mean() < 1.07
     assert 0.93 < (abs(z) < 1.96).mean() < 0.97

@@ -25,7 +25,7 @@ NUGGET = 1e-3
 
 def left_out(u: Tensor, factors: Factors, odd: Tensor) -> LeftOut:
     """What odd parts (k, n, m) at pairs u (m, p) show."""
-    return LeaveOneOut.of(u, factors).given(odd)
+    return LeaveOneOut.of(u, factors).given(condition(factors, odd).residual)
 
 
 def pair_signs(players: int, pairs: int, seed: int = 0) -> Tensor:

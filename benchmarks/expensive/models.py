@@ -74,13 +74,17 @@ class Perceptron(nn.Module):
         return logits
 
 
-class LogOdds(nn.Module):
-    """The log-odds of one class of a network."""
+class OneClass(nn.Module):
+    """One class of a network."""
 
     def __init__(self, network: nn.Module, label: int) -> None:
         super().__init__()
         self.network = network
         self.label = label
+
+
+class LogOdds(OneClass):
+    """The log-odds of one class of a network."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, d) to log-odds (n,)."""
@@ -89,13 +93,8 @@ class LogOdds(nn.Module):
         return logits[:, self.label] - logits[:, others].logsumexp(dim=1)
 
 
-class Logit(nn.Module):
+class Logit(OneClass):
     """The logit of one class of a network."""
-
-    def __init__(self, network: nn.Module, label: int) -> None:
-        super().__init__()
-        self.network = network
-        self.label = label
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map inputs (n, d) to logits (n,)."""

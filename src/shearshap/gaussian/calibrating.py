@@ -7,6 +7,7 @@ from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.effort import FEW_ROWS, PLAIN, effort, shares_kernels
 from shearshap.gaussian.fitting import fit
 from shearshap.gaussian.inflation import inflation
+from shearshap.gaussian.likelihood import informative_games
 from shearshap.gaussian.odd_even import OddEven, evenly_spaced
 from shearshap.gaussian.posterior import factorised
 from shearshap.gaussian.quiet import Likelihood, Prior, row_priors
@@ -61,7 +62,7 @@ def _with_one_kernel(parts: OddEven, prior: Prior, calibration: Calibration) -> 
     calibration = replace(calibration, centres=(tuple(centre.tolist()),))
     shared = SharedKernels.of(parts.signs, calibration)
 
-    moved = parts.odd[parts.informative_games(MOST_MOVED)]
+    moved = parts.odd[informative_games(parts, MOST_MOVED)]
     factor = inflation(shared.factors, moved[None])
     return Calibrated(replace(calibration, inflation=factor), shared)
 
@@ -80,7 +81,7 @@ def _with_centres(parts: OddEven, prior: Prior, calibration: Calibration) -> Cal
 def _own_inflation(parts: OddEven, prior: Prior, nugget: float) -> float:
     """Return the inflation of rows that have kernels of their own."""
     affordable = int(MOVE_WORK / len(parts.signs) ** 3)
-    games = parts.informative_games(max(LEAST_MOVED, min(affordable, MOST_MOVED)))
+    games = informative_games(parts, max(LEAST_MOVED, min(affordable, MOST_MOVED)))
     rows = games // parts.outputs
     factors = factorised(parts.signs, prior.relevance[rows], nugget, prior.precision[rows])
     return inflation(factors, parts.odd[games][:, None])

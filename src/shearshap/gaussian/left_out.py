@@ -69,7 +69,6 @@ class LeaveOneOut:
     """What leaving pairs out takes, whatever the values: made once for each kernel."""
 
     lower: Tensor  #: (k, m, m), L
-    span: Tensor  #: (k, p, m), Q', so that P = L^-T (I - Q Q') L^-1
     diagonal: Tensor  #: (k, 1, m) of P
     weights: Tensor  #: (k, m, p), W'
     inner: Tensor  #: (m,) of bool, the pairs that tell of surprises
@@ -78,26 +77,25 @@ class LeaveOneOut:
     def of(cls, u: Tensor, factors: Factors) -> "LeaveOneOut":
         """Return it for pairs u (m, p)."""
         lower = factors.lower
-        # Q = L^-1 u G^-T for u' K^-1 u + D = G G'
-        span = torch.linalg.solve_triangular(factors.gram(), factors.trend.mT, upper=False)
         return cls(
             lower=lower,
-            span=span,
-            diagonal=_precision_diagonal(lower, span),
+            diagonal=_precision_diagonal(factors),
             weights=torch.linalg.solve_triangular(lower.mT, white_weights(factors), upper=True),
             inner=inner_pairs(u),
         )
 
-    def given(self, odd: Tensor) -> LeftOut:
-        """Return what odd parts (k, n, m) show."""
-        white = torch.linalg.solve_triangular(self.lower, odd.mT, upper=False)
-        residual = white - self.span.mT @ (self.span @ white)
+    def given(self, residual: Tensor) -> LeftOut:
+        """Return what odd parts show whose posteriors have these residuals (k, m, n)."""
+        # P o = L^-T L^-1 (o - u beta)
         solved = torch.linalg.solve_triangular(self.lower.mT, residual, upper=True)
         return LeftOut.of(solved.mT, self.diagonal, self.weights, self.inner)
 
 
-def _precision_diagonal(lower: Tensor, span: Tensor) -> Tensor:
-    """Return the diagonals of P, (k, 1, m), for L (k, m, m) and Q' (k, p, m)."""
+def _precision_diagonal(factors: Factors) -> Tensor:
+    """Return the diagonals of P = L^-T (I - Q Q') L^-1, (k, 1, m)."""
+    lower = factors.lower
+    # Q = L^-1 u G^-T for u' K^-1 u + D = G G'
+    span = torch.linalg.solve_triangular(factors.gram(), factors.trend.mT, upper=False)
     eye = torch.eye(lower.shape[1], dtype=lower.dtype, device=lower.device)
     inverse = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
     diagonal: Tensor = inverse.square().sum(1) - (span @ inverse).square().sum(1)

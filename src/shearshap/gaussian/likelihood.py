@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from shearshap.gaussian.kernels import KernelSlopes, Part, cholesky_with_nugget
+from shearshap.gaussian.odd_even import OddEven
 
 SMALLEST_SQUARE = 1e-300  #: of y' P y, whose log is taken
 
@@ -38,6 +39,12 @@ def detrended(trend: Tensor, values: Tensor) -> Detrended:
     informative = size > 1e-12 * values.square().mean(1).sqrt()
     unit = residuals / torch.where(informative, size, 1.0)[:, None]
     return Detrended(trend, unit, informative)
+
+
+def informative_games(parts: OddEven, count: int) -> Tensor:
+    """Return the numbers of at most `count` games, less those whose odd part is linear."""
+    games = parts.spread_games(count)
+    return games[detrended(parts.signs, parts.odd[games]).informative.cpu()]
 
 
 class MinusLogLikelihood(NamedTuple):

@@ -15,7 +15,6 @@ from torch import Tensor
 
 Index = Tensor | slice
 ALL = slice(None)
-LINEAR = 1e-12  #: what rounding errors leave of a linear odd part
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,6 @@ class OddEven:
         rows = places % self.rows if self.rows < count else places * self.rows // count
         outputs = places * self.outputs // max(count, 1)
         return rows * self.outputs + outputs
-
-    def informative_games(self, count: int) -> Tensor:
-        """Return the numbers of at most `count` games, less those whose odd part is linear."""
-        games = self.spread_games(count)
-        basis = torch.linalg.qr(self.signs)[0]
-        odd = self.odd[games]
-        residuals = odd - odd @ basis @ basis.mT
-        informative = residuals.norm(dim=1) > LINEAR * odd.norm(dim=1)
-        return games[informative.cpu()]
 
 
 def signs_of(sides: Tensor) -> Tensor:

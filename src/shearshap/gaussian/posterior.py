@@ -67,6 +67,7 @@ class Posterior(NamedTuple):
     mean: Tensor  #: (k, n, p)
     variance: Tensor  #: (k, 1, p) at unit scale
     scale: Tensor  #: (k, n, 1)
+    residual: Tensor  #: (k, m, n), L^-1 (o - u beta)
 
 
 def factorised(u: Tensor, r: Tensor, nugget: float, precision: Tensor | None = None) -> Factors:
@@ -116,6 +117,7 @@ def condition(factors: Factors, odd: Tensor) -> Posterior:
         mean=efficient(phi, odd),
         variance=variance.clamp_min(0)[:, None],
         scale=scale_of_squares(squares, m, p)[..., None],
+        residual=residual,
     )
 
 

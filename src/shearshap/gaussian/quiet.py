@@ -20,7 +20,7 @@ from torch import Tensor
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.joins import Joins
 from shearshap.gaussian.kernels import cholesky_with_nugget, odd_kernel
-from shearshap.gaussian.likelihood import log_diagonal
+from shearshap.gaussian.likelihood import informative_games, log_diagonal
 from shearshap.gaussian.odd_even import OddEven
 from shearshap.gaussian.relevances import relevances_at, shifted
 
@@ -89,7 +89,7 @@ class Likelihood:
         """
         some = parts.take_pairs(slice(CHOICE_PAIRS))
         affordable = int(CHOICE_WORK / len(some.signs) ** 3)
-        games = some.informative_games(max(1, min(affordable, MOST_GAMES)))
+        games = informative_games(some, max(1, min(affordable, MOST_GAMES)))
         rows = games // parts.outputs
         return cls(some.signs, some.odd[games], features[rows], quiet_players(some)[rows])
 

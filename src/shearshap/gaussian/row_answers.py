@@ -28,7 +28,8 @@ class Kriged(NamedTuple):
 
 def kriged(factors: Factors, omission: LeaveOneOut, odd: Tensor) -> Kriged:
     """Return the answers given odd parts (k, n, m)."""
-    return Kriged(*condition(factors, odd), *omission.given(odd))
+    mean, variance, scale, residual = condition(factors, odd)
+    return Kriged(mean, variance, scale, *omission.given(residual))
 
 
 def exactly_kriged(u: Tensor, odd: Tensor, prior: Prior, nugget: float) -> Kriged:

@@ -13,6 +13,9 @@ FEWEST = 4
 Fewer lie close together by chance too often, even with Student's t.
 """
 
+PRIOR_DRAWS = 4
+"""Draws that the mean variance of all players counts for, beside a player's own."""
+
 
 def normalised(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return x divided by its largest size along an axis, and that size, with an axis of length 1.
@@ -21,10 +24,6 @@ def normalised(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """
     size = x.abs().amax(dim, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
     return x / size, size
-
-
-PRIOR_DRAWS = 4
-"""Draws that the mean variance of all players counts for, beside a player's own."""
 
 
 def moderated_errors(draws: Tensor, dim: int, players: int, jumps: Tensor) -> tuple[Tensor, float]:
