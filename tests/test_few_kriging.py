@@ -46,7 +46,12 @@ from shearshap.gaussian.kernels import odd_even_kernels
 from shearshap.gaussian.odd_even import OddEven, signs_of
 from shearshap.gaussian.quiet import Prior, _log_likelihoods, quiet_players, row_priors
 from shearshap.methods import name_of
-from shearshap.methods.few_kriging import FewKriging, coalitions_of, hadamard_coalitions
+from shearshap.methods.few_kriging import (
+    FewCoalitions,
+    FewKriging,
+    hadamard_coalitions,
+    spread_coalitions,
+)
 
 
 @contextmanager
@@ -169,22 +174,15 @@ def test_the_answer_is_in_proportion_to_the_values(size: float) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(players=st.integers(1, 40), count=st.integers(2, 60), data=st.data())
-def test_coalitions_are_of_those_who_take_part(
-    players: int, count: int, data: st.DataObject
-) -> None:
-    drawn = data.draw(st.lists(st.booleans(), min_size=players, max_size=players))
-    taking_part = np.array(drawn, dtype=bool)
-    sets = coalitions_of(taking_part, count, seed=3)
+@given(players=st.integers(3, 40), count=st.integers(2, 60))
+def test_coalitions_are_prefixes_first_and_never_an_end(players: int, count: int) -> None:
+    sets = spread_coalitions(players, count, np.random.default_rng(3))
     assert sets.shape == (count, players)
-    assert not sets[:, ~taking_part].any()
-    active = int(taking_part.sum())
-    if active > 7:
-        assert not sets[:, taking_part].all(axis=1).any()
-        assert sets.any(axis=1).all()
-    if active > 7 and count >= active - 1:
-        first = sets[: active - 1]
-        np.testing.assert_array_equal(first.sum(axis=1), np.arange(1, active))
+    assert not sets.all(axis=1).any()
+    assert sets.any(axis=1).all()
+    if count >= players - 1:
+        first = sets[: players - 1]
+        np.testing.assert_array_equal(first.sum(axis=1), np.arange(1, players))
         assert (first[1:] >= first[:-1]).all()
 
 
@@ -279,17 +277,12 @@ def test_players_at_the_background_get_nothing_and_take_no_part(budget: int) -> 
     np.testing.assert_allclose(answer.values[3], exact.values[0], atol=1e-12)
 
 
-def test_the_model_never_sees_players_at_the_background_leave() -> None:
-    eta = torch.ones(2, 9).double()
-    eta[0, 4] = 0
-    eta[1, 5:] = 0
-    rng = np.random.default_rng(0)
-    game = FunctionGame(lambda z: z[:, 0] * 1.0, 9)
-    inner = FewKriging().design_after(game, 15, rng, eta).coalitions[:, 2:]
-    assert inner.shape == (2, 13, 9)
-    assert not inner[0, :, 4].any()
-    assert not inner[1, :, 5:].any()
-    assert inner[0, :, :4].any(dim=0).all()
+def test_null_players_that_are_kept_count_as_the_nearest_others() -> None:
+    eta = torch.tensor([[2.0, 0.0, 3.0], [0.0, 0.0, 0.0]]).double()
+    game = FunctionGame(lambda z: z[:, 0] * 1.0, 3)
+    design = FewKriging().design_after(game, 7, np.random.default_rng(0), eta)
+    assert isinstance(design, FewCoalitions)
+    np.testing.assert_array_equal(design.distance, [[2, 2, 3], [1, 1, 1]])
 
 
 @pytest.mark.parametrize("budget", [6, 13, 19])
@@ -320,7 +313,7 @@ def test_several_outputs_share_a_fit_and_add_up() -> None:
 def test_rows_that_are_all_the_background_have_no_values() -> None:
     answer = explained(np.zeros((3, 9)), 8)
     assert (answer.values == 0).all()
-    assert answer.evaluations == 8
+    assert answer.evaluations == 2
 
 
 @pytest.mark.parametrize("budget", [10, 14, 17])

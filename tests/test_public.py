@@ -25,11 +25,11 @@ def test_the_signatures_that_stay() -> None:
 
     assert parameters(shearshap.explain) == [
         "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "tol",
-        "interactions", "deadline", "batch_size", "device", "seed", "progress", "reference",
+        "interactions", "deadline", "batch_size", "device", "seed", "drop_null", "progress", "reference",
     ]  # fmt: skip
     assert parameters(shearshap.Explainer) == [
         "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
-        "device", "seed",
+        "device", "seed", "drop_null",
     ]  # fmt: skip
     run = ["budget", "tol", "interactions", "deadline", "index", "progress"]
     assert parameters(shearshap.Explainer.__call__) == ["self", "rows", *run, "max_evals", "silent"]

@@ -243,7 +243,7 @@ def test_many_players_are_estimated_and_never_called_exact(
     assert found.standard_errors is not None
     assert found.values.shape == found.standard_errors.shape == (4, 39)
     assert rounds >= 8
-    assert found.evaluations == rounds * (2 + 2 * 2 * 38)
+    assert rounds * 39 < found.evaluations <= rounds * (2 + 2 * 2 * 38)
     assert 0 < found.error <= 0.01
     assert found.error == pytest.approx(
         np.sqrt(2 / np.pi) * found.standard_errors.mean() / np.abs(found.values).mean()
@@ -319,7 +319,7 @@ def test_running_out_of_rounds_is_a_warning(
     message = r"after 9 rounds the expected error is [\d.]+% of mean \|value\|, above the tolerance of 0.00%; the standard"
     with pytest.warns(ShearWarning, match=message):
         found = estimate(deepfm, made, tmp_path, tolerance=1e-9)
-    assert found.evaluations == 9 * 154
+    assert 9 * 39 < found.evaluations <= 9 * 154
     assert found.error > 1e-9
 
 

@@ -230,10 +230,11 @@ def _pandas(name: str) -> Any:
 
 def _calibration(inside: list[Any]) -> Any:
     """Return a calibration from the name of its class and its numbers."""
-    from shearshap.gaussian import Calibration, StagedCalibration
+    from shearshap.gaussian import Calibration, CalibrationByPlayers, StagedCalibration
 
     name, numbers = inside
-    classes = {kind.__name__: kind for kind in (Calibration, StagedCalibration)}
+    kinds = (Calibration, StagedCalibration, CalibrationByPlayers)
+    classes = {kind.__name__: kind for kind in kinds}
     if name not in classes:
         raise ValueError(f"its calibration is a {name}, which this shearshap does not know")
     return classes[name].from_dict(decoded(numbers))

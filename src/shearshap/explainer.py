@@ -84,6 +84,10 @@ class Explainer:
         Where to compute; None: where the model is.
     seed
         Same seed, same answer, however rows are split over calls or batches.
+    drop_null
+        Whether players whose inputs are those of every background row take no part: nothing depends
+        on them, their values are 0, and the whole budget is spent on the others. False: they are
+        asked for like others, to compare methods as they are in the literature.
     """
 
     model: Any
@@ -100,6 +104,7 @@ class Explainer:
     batch_size: int | Literal["auto"] = "auto"
     device: torch.device | str | None = None
     seed: int = 0
+    drop_null: bool = True
 
     def __call__(
         self,
@@ -158,6 +163,7 @@ class Explainer:
             seed=self.seed,
             interactions=interactions,
             deadline=deadline,
+            drop_null=self.drop_null,
         )
         return _all_at_once(self._task(rows, index), run, shown)
 
@@ -185,6 +191,7 @@ class Explainer:
             seed=self.seed,
             interactions=interactions,
             deadline=deadline,
+            drop_null=self.drop_null,
         )
         blocks = solve(self._task(rows, index), run, progress)
         return _outside_inference_mode(blocks)
@@ -225,6 +232,7 @@ def explain(
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     seed: int = 0,
+    drop_null: bool = True,
     progress: bool | None = None,
     reference: Background | None = None,
 ) -> Explanation:
@@ -253,6 +261,7 @@ def explain(
         seed=seed,
         interactions=interactions,
         deadline=deadline,
+        drop_null=drop_null,
     )
     return _all_at_once(task, run, progress)
 

@@ -27,6 +27,9 @@ from shearshap.coalitions import end_coalitions
 from shearshap.errors import ModelError
 from shearshap.mixing import mixed
 
+COMPARED = 1 << 24
+"""Inputs that are compared with the background's at once, to find null players."""
+
 
 @dataclass
 class Usage:
@@ -71,6 +74,9 @@ class Game(GameInfo, Protocol):
     @property
     def cost(self) -> int:
         """Model evaluations that one coalition of one row costs: the number of background rows."""
+
+    def active(self) -> Tensor | None:
+        """Return which players are not known to be null, (r, p) of bool; None: all of them."""
 
     def distances(self) -> Tensor:
         """Return how far each player's inputs are from the background's, (r, p); 0: equal."""
@@ -160,6 +166,30 @@ class ModelGame:
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
         return row if self.places is None else int(self.places[row])
+
+    def active(self) -> Tensor | None:
+        """Return which players are not known to be null, (r, p) of bool; None: all of them.
+
+        A player is null whose inputs are the same in the row and in every background row.
+        """
+        first = self.background[0]
+        constant = _same(self.background, first).all(dim=0)
+        if not constant.any():
+            return None
+        # some rows at a time: of images, the inputs of all may be too many to compare at once
+        size = max(1, COMPARED // len(first))
+        pieces = [self._active(piece, first, constant) for piece in self.inputs.split(size)]
+        active = torch.cat(pieces)
+        return None if active.all() else active.to(self.device)
+
+    def _active(self, inputs: Tensor, background: Tensor, constant: Tensor) -> Tensor:
+        """Return which players of some rows (r, d) are active, (r, p) of bool."""
+        differs = ~(_same(inputs, background) & constant)
+        if self.one_each or differs.all():
+            return differs if self.one_each else differs.new_ones(len(inputs), self.players)
+        count = differs.new_zeros((len(inputs), self.players), dtype=torch.int32)
+        owner = self.owner.to(inputs.device)
+        return count.index_add_(1, owner, differs.int()) > 0
 
     def distances(self) -> Tensor:
         """Return how far each player's inputs are from the background's, (r, p).
@@ -393,6 +423,10 @@ class FunctionGame:
         """Map coalitions (n, p) of the single row to values (n, k)."""
         return self(coalitions[None])[0]
 
+    def active(self) -> Tensor | None:
+        """Return None: nothing is known of the players."""
+        return None
+
     def distances(self) -> Tensor:
         """Return ones (1, p): nothing is known of the players."""
         return torch.ones(1, self.players, dtype=torch.float64)
@@ -433,9 +467,17 @@ class FunctionGame:
         return Ends(values, answer.ndim == 1)
 
 
+def _same(inputs: Tensor, background: Tensor) -> Tensor:
+    """Return which inputs (r, d) are those of a background row (d,); missing ones are the same."""
+    same = inputs == background
+    if not inputs.is_floating_point():
+        return same
+    return same | (inputs.isnan() & background.isnan())
+
+
 def _squared_distances(inputs: Tensor, background: Tensor) -> Tensor:
     """Return how far inputs (r, d) are from a background row's (d,), squared; 0: the same."""
-    same = (inputs == background) | (inputs.isnan() & background.isnan())
+    same = _same(inputs, background)
     if not inputs.is_floating_point():
         return (~same).double()
     squares = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)

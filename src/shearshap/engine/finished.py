@@ -18,13 +18,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shearshap.active import widened
 from shearshap.axes import declared
 from shearshap.coalitions import EMPTY, FULL
 from shearshap.engine.room import Room
 from shearshap.errors import ModelError
 from shearshap.explanation import Explanation
 from shearshap.game import Game, all_finite
-from shearshap.interactions.fields import derivative_cross, interaction_fields
+from shearshap.interactions.fields import (
+    CrossContribution,
+    derivative_cross,
+    interaction_fields,
+)
 from shearshap.methods.base import Design, Estimate
 
 EVERYONE = slice(None)
@@ -90,12 +95,20 @@ class Answer:
 class FinishedRows:
     """The fields of a block's rows, set as the rows finish."""
 
-    def __init__(self, game: Game, *, interactions: bool) -> None:
-        self.count = game.rows
-        self.interactions = interactions
-        self.cross = derivative_cross(game) if interactions else None
+    def __init__(self, count: int, device: torch.device) -> None:
+        self.count = count
+        self.interactions = False
+        self.cross: CrossContribution | None = None
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
-        self.done = torch.zeros(self.count, dtype=torch.bool, device=game.device)
+        self.done = torch.zeros(count, dtype=torch.bool, device=device)
+
+    @classmethod
+    def of(cls, game: Game, *, interactions: bool) -> "FinishedRows":
+        """Return the rows of a game, none of which is finished yet."""
+        rows = cls(game.rows, game.device)
+        rows.interactions = interactions
+        rows.cross = derivative_cross(game) if interactions else None
+        return rows
 
     @property
     def any(self) -> bool:
@@ -133,6 +146,21 @@ class FinishedRows:
             None if self.cross is None else self.cross.take(rows),
             design.calibration,
         )
+
+    def take_in(self, part: "FinishedRows", rows: Tensor, own: Tensor, players: int) -> None:
+        """Take in rows of a game among some players, `own` (n, q), as rows of a game of all.
+
+        `rows` (n,) are the numbers of the part's rows here.
+        """
+        letters = {name: axes.letters for name, axes in declared(Explanation).items()}
+        done = part.done
+        for name, field in part.fields.items():
+            wide = widened(field[done], letters.get(name, "r"), own[done], players)
+            if name == "standard_errors" and not field[done].isfinite().any():
+                # without standard errors of its players, a row has none for null players either
+                wide = torch.full_like(wide, inf)
+            self._set(name, rows[done], wide)
+        self.done[rows[done]] = True
 
     def _set(self, name: str, rows: Tensor, part: Tensor) -> None:
         """Set a field of the rows of these numbers (n,), to (n, ...)."""

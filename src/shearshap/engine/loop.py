@@ -1,55 +1,38 @@
 """The one loop: rows in blocks, each block through the method's stages, one explanation a block.
 
     settle the run             its method and budget, checked before anything is spent      run.py
-    schedule the stages        the coalitions that all rows share, stage by stage        stages.py
     for each block of rows     as many as memory holds                                   memory.py
+        part them              by the number of players that are not null                active.py
+        plan each part         the coalitions that its rows share, stage by stage    plans, stages
         ask for the two ends   v(none), v(all): base value, prediction, number of outputs
-        stage 0                ask for the coalitions that are not known, and estimate
+        finish each part       its rows go through the stages of the plan                  part.py
+            stage 0            ask for the coalitions that are not known, and estimate
                                rows that are precise enough are finished               finished.py
-        stage 1                the other rows ask for more
-        ...
+            stage 1            the other rows ask for more
+            ...
         yield an Explanation   of the block; the caller concatenates, saves or sends it  room.py
 
-Rows of a block that are at the same stage form a group. Without a tolerance there is one stage and
-one group. With a tolerance, groups wait on a stack. Let there be six rows, and memory for two at a
-time from stage 1 on; "0-5:0" stands for the rows 0 to 5, which wait for stage 0:
-
-    waiting, the top at the right    what happens
-    0-5:0                            stage 0 finishes the rows 1 and 4
-    0,2,3,5:1                        too many for memory: cut in two
-    3,5:1   0,2:1                    stage 1 finishes row 0
-    3,5:1   2:2                      stage 2 is the last: it finishes row 2
-    3,5:1                            ...
-
-So the first rows go all the way before the next ones begin, and memory holds the values of a few
-rows only.
-
-A method that looks at rows before it chooses their coalitions, such as SHEAR, has no stages that
-rows share: every row has a design of its own, and is finished with it (looks.py).
+Most rows have no null players: then a block is one part.
 """
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from shearshap.active import ActiveGame
 from shearshap.engine.clock import Clock
-from shearshap.engine.finished import EVERYONE, Answer, FinishedRows
-from shearshap.engine.looks import answer_after_look, most_looked_coalitions
-from shearshap.engine.memory import FIRST_BLOCK, most_rows
+from shearshap.engine.finished import FinishedRows
+from shearshap.engine.memory import FIRST_BLOCK
+from shearshap.engine.part import Part
+from shearshap.engine.plans import Plan, Plans, pilot_rows
 from shearshap.engine.room import Room
 from shearshap.engine.run import Run
-from shearshap.engine.stages import Schedule, ScheduledStage
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
-from shearshap.game import Ends, Game
-from shearshap.interactions.fields import check_pairs
+from shearshap.game import Ends, Game, ModelGame
 from shearshap.methods import name_of
-from shearshap.methods.base import Look
 
 
 def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterator[Explanation]:
@@ -61,18 +44,16 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
 
     `clock` has counted the time since the run began, where that was earlier than now.
     """
-    run = run.on(game)
+    plans = Plans(game, run)
     clock = clock or Clock(run.deadline)
-    schedule = _schedule(game, run)
     room = Room(game.rows if run.at_once and run.deadline is None else None)
 
     # the pilot rows are all in the first block, since a calibration is fitted to them together
-    pilot = _pilot_rows(run)
-    size = max(FIRST_BLOCK, pilot)
+    size = max(FIRST_BLOCK, pilot_rows(plans.settled))
     done = 0
     while done < game.rows and size:
         rows = slice(done, done + size)
-        block = _Block.begun(game.take(rows), run, schedule, pilot, first_row=done)
+        block = _Block.begun(game.take(rows), plans, first_row=done)
         if done == 0:
             block.check()
         try:
@@ -82,10 +63,9 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
                 yield block.explanation(room)
             raise
         explanation = block.explanation(room)
-        pilot = 0
 
         done += len(explanation)
-        most = block.rows_at_once(0, pilot=False)
+        most = block.rows_at_once()
         late = done < game.rows and not clock.allowed(most, done)
         if late:
             note = clock.warning(done, game.rows, "rows")
@@ -98,69 +78,27 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
             clock.warning(done, game.rows, "rows")
 
 
-def _pilot_rows(run: Run) -> int:
-    """Return how many of the first rows a calibration is fitted to."""
-    if run.deadline is None:
-        return run.method.pilot_rows
-    # fewer, since the first block is finished whatever the time
-    return min(run.method.pilot_rows, FIRST_BLOCK)
-
-
-def _schedule(game: Game, run: Run) -> Schedule:
-    """Return the stages that rows share; none for a method that looks at rows first."""
-    if run.method.look(game) is not None:
-        return Schedule(run.method, iter(()))
-
-    rng = np.random.default_rng(run.seed)
-    stages = run.method.stages(game, run.coalitions(game), rng, stops=run.stops)
-    schedule = Schedule(run.method, stages)
-
-    # the first stage is made now: where that fails, nothing has been spent yet
-    first = schedule.stage(0)
-    assert first is not None, "a method has at least one stage"
-    if run.interactions:
-        check_pairs(first.design.coalitions)
-    return schedule
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Rows of a block that wait for the same stage."""
-
-    rows: Tensor  #: (r,) their numbers in the block
-    stage: int  #: the number of the stage that they wait for
-    values: Tensor  #: (r, c, k) of the stage before; at first of the two ends
-    evaluations: int  #: spent on each of them so far
-    before: Tensor | None = None  #: (r, p, k), their Shapley values at the stage before
-
-    def take(self, which: slice | Tensor) -> "_Group":
-        """Return the group of some of its rows."""
-        before = None if self.before is None else self.before[which]
-        return replace(self, rows=self.rows[which], values=self.values[which], before=before)
-
-
 @dataclass
 class _Block:
-    """A block of rows on their way through the stages."""
+    """A block of rows, and its parts."""
 
     game: Game
-    run: Run
-    schedule: Schedule
-    pilot: int  #: how many of the first rows a calibration is fitted to
+    plans: Plans
     first_row: int  #: the number of its first row in the whole
     ends: Ends
-    finished: FinishedRows
+    members: list["_Members"]  #: of each part
+    parts: list[Part]
     notes: tuple[str, ...] = ()
-    look_passes: int = 0  #: passes for derivatives that looks spent on each row
 
     @classmethod
-    def begun(
-        cls, game: Game, run: Run, schedule: Schedule, pilot: int, *, first_row: int
-    ) -> "_Block":
-        """Ask for the two ends of every row, and return the block."""
+    def begun(cls, game: Game, plans: Plans, *, first_row: int) -> "_Block":
+        """Part the rows, ask for the two ends of each, and return the block."""
+        members = _parted(game, plans)
+        # plans are made first: where that fails, nothing has been spent yet
+        planned = [(each, plans.of(each.game)) for each in members]
         ends = game.ends()
-        finished = FinishedRows(game, interactions=run.interactions)
-        return cls(game, run, schedule, pilot, first_row, ends, finished)
+        parts = [each.begun(plan, ends) for each, plan in planned]
+        return cls(game, plans, first_row, ends, members, parts)
 
     def check(self) -> None:
         """Warn where the predictions of the first rows are not the model's own."""
@@ -171,134 +109,69 @@ class _Block:
 
     def finish(self) -> None:
         """Finish all rows; where the model fails, those before."""
-        rows = torch.arange(self.game.rows, device=self.game.device)
-        everyone = _Group(rows, 0, self.ends.values, 2 * self.game.cost)
-        look = self.run.method.look(self.game)
-        if look is None:
-            self._go_through_stages(everyone)
-        else:
-            self._look_and_finish(everyone, look)
+        for part in self.parts:
+            part.finish()
+
+    def rows_at_once(self) -> int:
+        """Return how many rows memory holds when they begin."""
+        return min(part.rows_at_once(0, pilot=False) for part in self.parts)
+
+    @property
+    def finished(self) -> FinishedRows:
+        """The rows of all parts that are finished."""
+        first = self.members[0]
+        if first.rows is None:
+            return self.parts[0].finished
+        every = FinishedRows(self.game.rows, self.game.device)
+        for members, part in zip(self.members, self.parts, strict=True):
+            assert isinstance(members.game, ActiveGame)
+            assert members.rows is not None
+            every.take_in(part.finished, members.rows, members.game.own, self.game.players)
+        return every
 
     def explanation(self, room: Room) -> Explanation:
         """Return the explanation of the rows that are finished, with its arrays in a room."""
-        arrays = self.finished.arrays(
-            room, self.first_row, single=self.ends.single, stops=self.run.stops
-        )
+        finished = self.finished
+        run = self.plans.settled
+        arrays = finished.arrays(room, self.first_row, single=self.ends.single, stops=run.stops)
+        methods = dict.fromkeys(name_of(part.plan.run.method) for part in self.parts)
         return Explanation(
             **arrays,
-            index=self.first_row + self.finished.rows,
-            derivative_passes=self.game.usage.derivative_passes + self.look_passes,
+            index=self.first_row + finished.rows,
+            derivative_passes=max(part.derivative_passes for part in self.parts),
             check_evaluations=self.game.usage.checks,
-            method=name_of(self.run.method),
-            seed=self.run.seed,
-            calibration=self.schedule.calibration,
+            method=", ".join(methods),
+            seed=run.seed,
+            calibration=self.plans.calibration,
             notes=self.notes,
         )
 
-    def rows_at_once(self, stage: int, *, pilot: bool) -> int:
-        """Return how many rows memory holds at a stage."""
-        scheduled = self.schedule.stage(stage)
-        if scheduled is None:
-            coalitions = most_looked_coalitions(self.game, self.run)
-        else:
-            coalitions = scheduled.coalitions
-        outputs = self.ends.values.shape[2]
-        return most_rows(self.game, coalitions, outputs, pilot=pilot)
 
-    # Stages that all rows share
+@dataclass(frozen=True)
+class _Members:
+    """The rows of a part, and the game among their active players."""
 
-    def _go_through_stages(self, everyone: _Group) -> None:
-        """Bring all rows through the stages, the first all the way before the next begin."""
-        waiting = [everyone]
-        while waiting:
-            group = waiting.pop()
-            size = self.rows_at_once(group.stage, pilot=self.pilot > 0)
-            if len(group.rows) > size:
-                waiting.append(group.take(slice(size, None)))
-                group = group.take(slice(0, size))
+    game: Game
+    rows: Tensor | None  #: (n,) their numbers in the block; None: all rows, and all players
 
-            unfinished = self._one_stage(group)
-            if unfinished is not None:
-                waiting.append(unfinished)
+    def begun(self, plan: Plan, ends: Ends) -> Part:
+        """Return the part, whose two ends are known."""
+        own = ends.values if self.rows is None else ends.values[self.rows]
+        return Part.begun(self.game, plan, own)
 
-    def _one_stage(self, group: _Group) -> _Group | None:
-        """Bring a group through its stage, and return the rows that go on to the next, if any."""
-        stage = self.schedule.stage(group.stage)
-        assert stage is not None, "a group waits only for a stage that there is"
-        try:
-            fresh = self._fresh_values(stage, group)
-        except ModelError as error:
-            if error.known is not None and len(error.known):
-                answered = group.take(slice(0, len(error.known)))
-                self._finish(self._answer(stage, answered, error.known))
-            raise
 
-        answer = self._answer(stage, group, fresh)
-        converged = answer.converged(self.run.tol)
-        # a later stage is made only if a row needs it
-        if converged.all() or self.schedule.stage(group.stage + 1) is None:
-            self._finish(answer)
-            return None
-        self.finished.add(answer, converged, done=converged)
-        evaluations = group.evaluations + len(stage.sources.fresh) * self.game.cost
-        return _Group(
-            group.rows[~converged],
-            group.stage + 1,
-            answer.values[~converged],
-            evaluations,
-            before=answer.estimate.values[~converged],
-        )
+def _parted(game: Game, plans: Plans) -> list[_Members]:
+    """Return the members of each part of a block: rows with equally many active players."""
+    active = game.active() if plans.asked.drop_null else None
+    if active is None:
+        return [_Members(game, None)]
+    assert isinstance(game, ModelGame)
 
-    def _fresh_values(self, stage: ScheduledStage, group: _Group) -> Tensor:
-        """Return the values (r, f, k) of a stage's coalitions that are not known yet."""
-        fresh = stage.sources.fresh
-        if not len(fresh):
-            return group.values[:, :0]
-        everyone = len(group.rows) == self.game.rows
-        game = self.game.take(slice(None) if everyone else group.rows)
-        return game(stage.design.coalitions[:, fresh])
-
-    def _answer(self, stage: ScheduledStage, group: _Group, fresh: Tensor) -> Answer:
-        """Return a stage's answer, by the values known before and the fresh ones (r, f, k)."""
-        values = torch.cat((group.values, fresh), dim=1)[:, stage.sources.source]
-        design = self.schedule.settled(group.stage, values[group.rows < self.pilot])
-        spent = group.evaluations + len(stage.sources.fresh) * self.game.cost
-        evaluations = torch.full_like(group.rows, spent)
-        return Answer.of(group.rows, design, values, evaluations, group.before)
-
-    def _finish(self, answer: Answer) -> None:
-        """Finish all rows of an answer, whether they have converged or not."""
-        self.finished.add(answer, answer.converged(self.run.tol), done=EVERYONE)
-
-    # Designs of each row's own
-
-    def _look_and_finish(self, everyone: _Group, look: Look) -> None:
-        """Look at the rows, as many at once as memory holds, and finish each with its design."""
-        size = self.rows_at_once(0, pilot=self.pilot > 0)
-        for start in range(0, len(everyone.rows), size):
-            group = everyone.take(slice(start, start + size))
-            try:
-                self._look_at_group(group, look)
-            except ModelError as error:
-                self._look_at_rows_before(error, group, look)
-                raise
-
-    def _look_at_group(self, group: _Group, look: Look) -> None:
-        game = self.game.take(group.rows)
-        answer = answer_after_look(game, self.run, look, group.rows, group.values)
-        # each group spends the same on each of its rows
-        self.look_passes = max(self.look_passes, game.usage.derivative_passes)
-        self._finish(answer)
-
-    def _look_at_rows_before(self, error: ModelError, group: _Group, look: Look) -> None:
-        """Finish the rows of a group before the one that the model failed on.
-
-        They are asked for once more, since every row has a design of its own.
-        """
-        if error.row is None:
-            return
-        places = [self.game.place(int(row)) for row in group.rows]
-        before = group.take(torch.tensor(places) < error.row)
-        if len(before.rows):
-            with suppress(ModelError):  # the model may fail on all that it is asked by now
-                self._look_at_group(before, look)
+    # a row without active players gets one: its value is prediction - base value, which is 0
+    active[:, 0] |= ~active.any(dim=1)
+    count = active.sum(dim=1)
+    members = []
+    for number in count.unique().tolist():
+        rows = (count == number).nonzero()[:, 0]
+        members.append(_Members(ActiveGame.of(game.take(rows), active[rows]), rows))
+    return members

@@ -42,6 +42,7 @@ class Run:
     interactions: bool = False  #: whether to report pairwise interactions too
     deadline: float | None = None  #: seconds after which no further block of rows is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
+    drop_null: bool = True  #: whether players known to be null take no part
 
     @classmethod
     def of(
@@ -53,6 +54,7 @@ class Run:
         seed: Any = 0,
         interactions: bool = False,
         deadline: Any = None,
+        drop_null: bool = True,
     ) -> "Run":
         """Return a run with the user's options, checked as far as that needs no game."""
         if tol is not None:
@@ -60,7 +62,15 @@ class Run:
         deadline = _checked_deadline(deadline)
         if budget is not None:
             budget = whole("budget", budget)
-        return cls(resolve(method), budget, tol, whole("seed", seed), bool(interactions), deadline)
+        return cls(
+            resolve(method),
+            budget,
+            tol,
+            whole("seed", seed),
+            bool(interactions),
+            deadline,
+            drop_null=bool(drop_null),
+        )
 
     @property
     def stops(self) -> bool:

@@ -43,7 +43,9 @@ Letters: r rows, m complement pairs (the first is the full and the empty coaliti
 
 from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.calibration import (
+    AnyCalibration,
     Calibration,
+    CalibrationByPlayers,
     StagedCalibration,
     calibration_from_dict,
 )
@@ -52,7 +54,9 @@ from shearshap.gaussian.odd_even import OddEven
 from shearshap.gaussian.shared import SharedKernels
 
 __all__ = [
+    "AnyCalibration",
     "Calibration",
+    "CalibrationByPlayers",
     "OddEven",
     "SharedKernels",
     "StagedCalibration",

@@ -1,6 +1,7 @@
 """The few numbers of the Gaussian process, and how to store them."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from shearshap.errors import MethodError
@@ -37,9 +38,24 @@ class Calibration:
         """Return the calibration to use for p players where none was fitted."""
         return cls(players=(0.0,) * players)
 
+    @property
+    def size(self) -> int:
+        """The number of players p that it is for."""
+        return len(self.players)
+
     def at(self, _pairs: int) -> "Calibration":
         """Return this calibration, whatever the number of pairs."""
         return self
+
+    def for_players(self, count: int) -> "Calibration":
+        """Return this calibration for rows with fewer active players, which may be any of them.
+
+        The rule stays as it is, but knows nothing of single players.
+        """
+        if count == self.size:
+            return self
+        centres = tuple((sum(centre) / len(centre),) * count for centre in self.centres)
+        return replace(self, players=(0.0,) * count, centres=tuple(dict.fromkeys(centres)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as a dict that JSON can hold; see `calibration_from_dict`."""
@@ -78,7 +94,7 @@ class StagedCalibration:
             raise MethodError(
                 f"StagedCalibration: wanted stages of more and more pairs, got stages of {pairs}"
             )
-        lengths = sorted({len(calibration.players) for _, calibration in self.stages})
+        lengths = sorted({calibration.size for _, calibration in self.stages})
         if len(lengths) > 1:
             raise MethodError(
                 f"StagedCalibration: wanted stages of the same players, got stages of {lengths} "
@@ -86,10 +102,15 @@ class StagedCalibration:
             )
 
     @property
-    def players(self) -> tuple[float, ...]:
-        """The terms of the players (p,) at the first stage; their number is that of every stage."""
+    def size(self) -> int:
+        """The number of players p that every stage is for."""
         _, first = self.stages[0]
-        return first.players
+        return first.size
+
+    def for_players(self, count: int) -> "StagedCalibration":
+        """Return these calibrations for rows with fewer active players."""
+        stages = [(pairs, calibration.for_players(count)) for pairs, calibration in self.stages]
+        return StagedCalibration(tuple(stages))
 
     def at(self, pairs: int) -> Calibration:
         """Return the calibration for a design of this number of pairs.
@@ -121,8 +142,57 @@ class StagedCalibration:
         return cls(tuple(stages))
 
 
-def calibration_from_dict(data: dict[str, Any]) -> Calibration | StagedCalibration:
-    """Return the calibration that either class's `to_dict` wrote.
+@dataclass(frozen=True)
+class CalibrationByPlayers:
+    """The calibrations of a run whose rows have different numbers of active players.
+
+    The other players of a row are null. Rows with equally many active ones were calibrated
+    together.
+    """
+
+    size: int  #: the number of all players p
+    #: numbers of active players, increasing, and the calibrations fitted to such rows
+    counts: tuple[tuple[int, Calibration | StagedCalibration], ...]
+
+    @classmethod
+    def of(
+        cls, size: int, calibrations: Mapping[int, Calibration | StagedCalibration]
+    ) -> "CalibrationByPlayers":
+        """Return the calibrations by their number of active players."""
+        return cls(size, tuple(sorted(calibrations.items(), key=lambda item: item[0])))
+
+    def for_players(self, count: int) -> Calibration | StagedCalibration:
+        """Return the calibration for rows with this number of active players.
+
+        Where no such rows were calibrated, it is adapted from the nearest number.
+        """
+        _, nearest = min(self.counts, key=lambda item: abs(item[0] - count))
+        return nearest.for_players(count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as a dict that JSON can hold; see `calibration_from_dict`."""
+        counts = [
+            {"players": count, "calibration": calibration.to_dict()}
+            for count, calibration in self.counts
+        ]
+        return {"kind": "calibration-by-players", "size": self.size, "counts": counts}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "CalibrationByPlayers":
+        """Return the calibrations that `to_dict` wrote."""
+        counts: dict[int, Calibration | StagedCalibration] = {}
+        for each in data["counts"]:
+            calibration = calibration_from_dict(each["calibration"])
+            assert not isinstance(calibration, CalibrationByPlayers)
+            counts[int(each["players"])] = calibration
+        return cls.of(int(data["size"]), counts)
+
+
+AnyCalibration = Calibration | StagedCalibration | CalibrationByPlayers
+
+
+def calibration_from_dict(data: dict[str, Any]) -> AnyCalibration:
+    """Return the calibration that any class's `to_dict` wrote.
 
     A dict without a "kind", as earlier versions wrote it, is a `Calibration`.
     """
@@ -131,7 +201,9 @@ def calibration_from_dict(data: dict[str, Any]) -> Calibration | StagedCalibrati
         return Calibration.from_dict(data)
     if kind == "staged-calibration":
         return StagedCalibration.from_dict(data)
+    if kind == "calibration-by-players":
+        return CalibrationByPlayers.from_dict(data)
     raise MethodError(
-        f"calibration: wanted a dict of kind 'calibration' or 'staged-calibration', got {kind!r}; "
-        "give what a calibration's to_dict returned"
+        "calibration: wanted a dict of kind 'calibration', 'staged-calibration' or "
+        f"'calibration-by-players', got {kind!r}; give what a calibration's to_dict returned"
     )

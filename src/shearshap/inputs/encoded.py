@@ -60,3 +60,12 @@ def row_numbers(rows: int, shape: tuple[int, ...], device: torch.device | str = 
     """
     numbers = torch.arange(rows, device=device)
     return numbers.reshape(-1, *(1 for _ in shape)).expand(-1, *shape)
+
+
+def background_numbers(cells: Tensor, same: Tensor, background: int) -> Tensor:
+    """Return cells (n, *shape) of a pool, of which some are those of a background row.
+
+    Where the content is the `same`, the cell is known by the number of that row: so a player whose
+    cells are all like that is known to be null.
+    """
+    return torch.where(same, background, cells) if same.any() else cells

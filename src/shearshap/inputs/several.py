@@ -33,7 +33,7 @@ from shearshap.inputs.array_background import array_background
 from shearshap.inputs.arrays import array_decoder
 from shearshap.inputs.background import is_single_number, parse_background, starts_with_name
 from shearshap.inputs.display import NumberDisplay
-from shearshap.inputs.encoded import Inputs, row_numbers
+from shearshap.inputs.encoded import Inputs, background_numbers, row_numbers
 from shearshap.inputs.objects import is_of_objects
 from shearshap.inputs.owners import as_mask
 from shearshap.inputs.players import Grouping
@@ -57,11 +57,11 @@ def encode_several(
     decoders = tuple(
         array_decoder(part, table.dtype, model) for part, table in zip(rows, tables, strict=True)
     )
-    pools = Pools(layout, _placed_pools(tables, backgrounds, model), decoders)
+    count = len(tables[0])
+    pools = Pools(layout, _placed_pools(tables, backgrounds, model), count, decoders)
     flat = pools.flat()
     check_range(flat, argument)
 
-    count = len(tables[0])
     numbers = layout.join(tuple(table.cpu().double() for table in tables))
     return Inputs(
         rows=flat[:count],
@@ -120,12 +120,14 @@ class Pools:
 
     layout: Layout
     inputs: tuple[Tensor, ...]  #: (n, *shape) each
+    rows: int  #: how many of them are explained; the first background row comes after
     decoders: tuple[Callable[[Tensor], Any], ...]  #: make of each input what the model takes
 
     def flat(self) -> Tensor:
         """Return all rows as they are mixed, (n, d)."""
         dtype = self._flat_type()
-        return self.layout.join(tuple(_mixable(pool).to(dtype) for pool in self.inputs))
+        mixable = tuple(_mixable(pool, self.rows).to(dtype) for pool in self.inputs)
+        return self.layout.join(mixable)
 
     def decode(self, mixed: Tensor) -> tuple[Any, ...]:
         """Return mixes of the flat rows, (m, d), as inputs (m, *shape) as the model takes them."""
@@ -150,11 +152,15 @@ class Pools:
         return widest
 
 
-def _mixable(pool: Tensor) -> Tensor:
-    """Return an input's rows (n, *shape) as they are mixed: integers by their row in the pool."""
+def _mixable(pool: Tensor, background: int) -> Tensor:
+    """Return an input's rows (n, *shape) as they are mixed: integers by their row in the pool.
+
+    `background` is the number of the first background row.
+    """
     if pool.is_floating_point():
         return pool
-    return row_numbers(len(pool), tuple(pool.shape[1:]), pool.device)
+    cells = row_numbers(len(pool), tuple(pool.shape[1:]), pool.device)
+    return background_numbers(cells, pool == pool[background], background)
 
 
 def _taken(part: Tensor, pool: Tensor) -> Tensor:

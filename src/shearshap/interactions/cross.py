@@ -29,6 +29,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from shearshap.active import ActiveGame
 from shearshap.errors import MethodError, ShearWarning, level_of_caller
 from shearshap.game import Game, GameInfo, ModelGame
 from shearshap.interactions.derivatives import (
@@ -115,6 +116,8 @@ def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
     }
     if kind not in ways:
         raise MethodError(f"interaction: wanted one of {', '.join(ways)}, got {kind!r}")
+    if isinstance(game, ActiveGame):
+        return game.pairs_of(derivative_contribution(game.game, kind))
     if not isinstance(game, ModelGame) or not game.differentiable:
         raise MethodError(
             f"interaction={kind!r} needs a model that can be differentiated; try "

@@ -1,10 +1,11 @@
 """Interactions for an explanation, from the values that the Shapley values were computed from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from shearshap.active import ActiveGame
 from shearshap.errors import MethodError, ModelError
 from shearshap.game import Game, ModelGame
 from shearshap.gaussian import Calibration
@@ -37,6 +38,9 @@ def check_pairs(coalitions: Tensor) -> None:
 
 def derivative_cross(game: Game) -> CrossContribution | None:
     """Return cross-contribution by derivatives, and count their passes; None: there are none."""
+    if isinstance(game, ActiveGame):
+        every = derivative_cross(game.game)
+        return None if every is None else replace(every, eta=game.pairs_of(every.eta))
     if not isinstance(game, ModelGame) or not game.differentiable:
         return None
     try:

@@ -1,7 +1,7 @@
 """The method that chooses a method: exact where the budget allows it, else the smallest error."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from shearshap.game import GameInfo
 from shearshap.methods.base import Design, Method, Promise, Stage, keyed_by_members, nested
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
-from shearshap.methods.kriging import Kriging, fewest_in_pairs
+from shearshap.methods.kriging import Kriging, calibration_for, fewest_in_pairs
 
 MOST_KRIGED = 1 << 14
 """Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""
@@ -78,6 +78,10 @@ class Auto(Method):
         if coalitions <= MOST_KRIGED:
             return kriging.chosen(players, coalitions, stops=stops)
         return KrigingThenLeverage(calibration=self.calibration) if stops else Leverage()
+
+    def for_players(self, players: int, every: int) -> Method:
+        """Return the method with kriging's calibration for this number of active players."""
+        return replace(self, calibration=calibration_for(self.calibration, players, every))
 
     def minimum(self, game: GameInfo) -> int:
         """Return kriging's minimum or, with very many players, leverage's."""

@@ -139,6 +139,13 @@ class Method(ABC):
         """
         return self
 
+    def for_players(self, _players: int, _every: int) -> "Method":
+        """Return the method for rows of which some of every player are active; options may differ.
+
+        It raises where an option is not for a game of every player.
+        """
+        return self
+
     def look(self, _game: GameInfo) -> Look | None:
         """Return what to find out about each row first; None: nothing, all rows share a design."""
         return None

@@ -2,8 +2,7 @@
 
 Coalitions are rows of a Hadamard matrix, which tell all players apart as well as so few can. From
 about one evaluation a player on, the prefixes of a joining order come first: they show what every
-player adds on joining once. Players whose inputs are the background's take no part. Where the
-budget holds all coalitions of the others, values are exact.
+player adds on joining once.
 """
 
 import warnings
@@ -14,20 +13,16 @@ import torch
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from shearshap.coalitions import Bools, subsets, with_ends
+from shearshap.coalitions import Bools, with_ends
 from shearshap.errors import ShearWarning, level_of_caller
 from shearshap.game import GameInfo
 from shearshap.gaussian.few import FewValues, krige_few
 from shearshap.gaussian.odd_even import signs_of
-from shearshap.methods.base import Design, Estimate, Look, Method, Promise
-from shearshap.methods.exact import shapley_transform
+from shearshap.methods.base import Design, Estimate, Look, Method, Promise, as_tensor
 from shearshap.methods.permutation import prefixes, random_orders
 
 PLAYERS_AN_EVALUATION = 4
 """Players for which there is at least one evaluation."""
-
-MOST_LISTED = 16
-"""Players below which all coalitions are listed where the budget holds them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,60 +71,33 @@ class FewKriging(Method):
                 ShearWarning,
                 stacklevel=level_of_caller(),
             )
-        seed = int(rng.integers(1 << 62))
-        taking_part = (eta > 0).cpu().numpy()
-        patterns, pattern = np.unique(taking_part, axis=0, return_inverse=True)
-        sets = np.stack([coalitions_of(players, budget - 2, seed) for players in patterns])
-        inner = torch.from_numpy(sets[pattern.reshape(-1)]).to(game.device)
-        return FewCoalitions(with_ends(inner), eta)
+        inner = as_tensor(spread_coalitions(game.players, budget - 2, rng), game)
+        return FewCoalitions(with_ends(inner[None]), _positive(eta))
 
 
 @dataclass(frozen=True)
 class FewCoalitions(Design):
-    """Coalitions of each row's own, from which its own process makes Shapley values."""
+    """Coalitions that all rows share, from which each row's own process makes Shapley values."""
 
-    coalitions: Tensor  #: (r, 2 + c, p)
-    distance: Tensor  #: (r, p) of players' inputs from the background's; 0: they take no part
+    coalitions: Tensor  #: (1, 2 + c, p)
+    distance: Tensor  #: (r, p) of players' inputs from the background's
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior means."""
+        signs = signs_of(self.coalitions[0]).to(values.device)
         # Each row has a fit of its own. With so few evaluations, models take far longer.
-        rows = [self._of_row(row, values[row].mT) for row in range(len(values))]
+        rows = [
+            krige_few(FewValues.of(signs, own.mT, distance))
+            for own, distance in zip(values, self.distance, strict=True)
+        ]
         return Estimate(torch.stack(rows).mT)
 
-    def _of_row(self, row: int, values: Tensor) -> Tensor:
-        """Return the Shapley values (k, p) of a row with values (k, c)."""
-        players = self.distance[row] > 0
-        active = int(players.sum())
-        phi = values.new_zeros(len(values), len(players))
-        if 0 < active < MOST_LISTED and 1 << active <= values.shape[1]:
-            phi[:, players] = _exact(values[:, : 1 << active])
-        elif active:
-            signs = signs_of(self.coalitions[row][:, players]).to(values.device)
-            phi[:, players] = krige_few(FewValues.of(signs, values, self.distance[row][players]))
-        return phi
 
-
-def _exact(values: Tensor) -> Tensor:
-    """Return the Shapley values (k, p) of values (k, 2^p): the ends, then in counting order."""
-    counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
-    return shapley_transform(counted.mT[None])[0].mT
-
-
-def coalitions_of(players: Bools, count: int, seed: int) -> Bools:
-    """Return coalitions (count, p) of those players (p,) that take part.
-
-    Where there are fewer than `count`, all of them come first, then empty ones.
-    """
-    rng = np.random.default_rng(seed)
-    active = int(players.sum())
-    sets = np.zeros((count, len(players)), dtype=bool)
-    if active < MOST_LISTED and 1 << active <= count + 2:
-        inner = subsets(active)[1:-1]
-        sets[: len(inner), players] = inner
-    else:
-        sets[:, players] = spread_coalitions(active, count, rng)
-    return sets
+def _positive(distance: Tensor) -> Tensor:
+    """Return distances (r, p) of which none is 0: where one is, the smallest other, or 1."""
+    others = torch.where(distance > 0, distance, torch.inf).amin(dim=1, keepdim=True)
+    others = others.nan_to_num(posinf=1.0)
+    return torch.where(distance > 0, distance, others)
 
 
 def spread_coalitions(players: int, count: int, rng: np.random.Generator) -> Bools:

@@ -1,7 +1,7 @@
 """Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from shearshap.coalitions import EMPTY, FULL, with_ends
 from shearshap.errors import MethodError
 from shearshap.game import GameInfo
 from shearshap.gaussian import (
+    AnyCalibration,
     Calibration,
     OddEven,
     SharedKernels,
@@ -53,7 +54,7 @@ class Kriging(Method):
         seed and the calibration alone.
     """
 
-    calibration: Calibration | StagedCalibration | None = field(default=None, repr=False)
+    calibration: AnyCalibration | None = field(default=None, repr=False)
     pilot_rows: ClassVar[int] = 256
 
     @property
@@ -75,13 +76,16 @@ class Kriging(Method):
         enough = coalitions >= min(fewest_in_pairs(players), 1 << players)
         return self if enough else FewKriging()
 
+    def for_players(self, players: int, every: int) -> Method:
+        """Return the method with the calibration for this number of active players."""
+        return replace(self, calibration=calibration_for(self.calibration, players, every))
+
     def smallest_stage(self, game: GameInfo) -> int:
         """Return half the fewest in pairs: the second stage has the first to agree with."""
         return fewest_in_pairs(game.players) // 2
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return a design of complement pairs, or of all coalitions where the budget holds them."""
-        self._check_players(game)
         if budget >= 1 << game.players:
             return enumeration(game)
         if budget < fewest_in_pairs(game.players):
@@ -90,7 +94,10 @@ class Kriging(Method):
         count = (budget - 2) // 2
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
-        return ComplementPairs.of(coalitions, self.calibration)
+        calibration = self.calibration
+        if calibration is not None:
+            calibration = calibration.for_players(game.players)
+        return ComplementPairs.of(coalitions, calibration)
 
     def calibration_of(self, designs: Sequence[Design]) -> object:
         """Return what was fitted, stage by stage where there are several, or the user's own."""
@@ -107,17 +114,6 @@ class Kriging(Method):
             _, calibration = fitted[0]
             return calibration
         return StagedCalibration(tuple(fitted))
-
-    def _check_players(self, game: GameInfo) -> None:
-        """Raise where the calibration was fitted to another number of players."""
-        if self.calibration is None:
-            return
-        fitted = len(self.calibration.players)
-        if fitted != game.players:
-            raise MethodError(
-                f"calibration: it was fitted to {fitted} players, the game has {game.players}; "
-                "give the calibration of an explanation with the same players, or none"
-            )
 
 
 @dataclass(frozen=True)
@@ -203,6 +199,23 @@ class ComplementPairs(Design):
         outside = torch.cat((flat[:, EMPTY, None], flat[:, after_sides:]), dim=1)
         together = outputs if outputs >= MANY_OUTPUTS else 1
         return OddEven.of(self._sides, inside, outside, together)
+
+
+def calibration_for(
+    calibration: AnyCalibration | None, players: int, every: int
+) -> Calibration | StagedCalibration | None:
+    """Return a calibration for rows with this number of active players, of every player there is.
+
+    It raises where the calibration was fitted to another number of players.
+    """
+    if calibration is None:
+        return None
+    if calibration.size != every:
+        raise MethodError(
+            f"calibration: it was fitted to {calibration.size} players, the game has {every}; "
+            "give the calibration of an explanation with the same players, or none"
+        )
+    return calibration.for_players(players)
 
 
 def fewest_in_pairs(players: int) -> int:

@@ -45,7 +45,7 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
             named = named_game(task, lease, bar.update)
             settled = run.on(named.game)
             bar.total = named.game.rows * settled.most_evaluations(named.game)
-            yield from labelled_blocks(named, explained_blocks(named.game, settled, clock))
+            yield from labelled_blocks(named, explained_blocks(named.game, run, clock))
             bar.total = bar.n  # rows may have needed less
     except BaseException:
         lease.give_back()  # an interrupt may have come while the model was being given back

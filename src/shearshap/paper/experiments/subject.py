@@ -70,6 +70,7 @@ class Subject:
             budget=budget,
             method=method,
             seed=seed,
+            drop_null=False,  # methods are compared as the paper has them
             progress=False,
         )
 

@@ -1,0 +1,101 @@
+"""Plans: how rows are explained that have equally many players that take part.
+
+Each number of players has a run with a method of its own choice, stages of its own, and a
+calibration of its own. A plan is made when the first row comes that needs it, and kept for all rows
+after.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shearshap.engine.memory import FIRST_BLOCK
+from shearshap.engine.run import Run
+from shearshap.engine.stages import Schedule
+from shearshap.game import Game
+from shearshap.gaussian import Calibration, CalibrationByPlayers, StagedCalibration
+from shearshap.interactions.fields import check_pairs
+
+
+@dataclass
+class Plan:
+    """A run settled for a number of players, and its stages."""
+
+    run: Run
+    schedule: Schedule
+    pilot: int  #: rows that a calibration is still to be fitted to
+
+    @classmethod
+    def of(cls, game: Game, run: Run) -> "Plan":
+        """Return the plan for games like this one."""
+        return cls(run, _schedule(game, run), pilot_rows(run))
+
+    def next_pilot(self) -> int:
+        """Return how many of the next rows a calibration is fitted to: of the first part only."""
+        pilot = self.pilot
+        self.pilot = 0
+        return pilot
+
+
+class Plans:
+    """The plans of a run, by the number of players that take part."""
+
+    def __init__(self, game: Game, run: Run) -> None:
+        self.players = game.players  #: all of them
+        self.asked = run  #: as the user asked for it
+        self.settled = run.on(game)  #: for all players
+        self._plans: dict[int, Plan] = {}
+
+    def of(self, game: Game) -> Plan:
+        """Return the plan for a game of some number of players."""
+        if game.players not in self._plans:
+            self._plans[game.players] = Plan.of(game, self._run(game))
+        return self._plans[game.players]
+
+    def _run(self, game: Game) -> Run:
+        """Return the run for a number of players, with the budget that all rows have."""
+        method = self.asked.method.for_players(game.players, self.players)
+        return replace(self.asked, method=method, budget=self.settled.budget).on(game)
+
+    @property
+    def calibration(self) -> object:
+        """What was learnt so far, as an option for another run; None: nothing."""
+        given = getattr(self.asked.method, "calibration", None)
+        if given is not None:
+            return given
+        learnt = {players: plan.schedule.calibration for players, plan in self._plans.items()}
+        known = {
+            players: each
+            for players, each in learnt.items()
+            if isinstance(each, Calibration | StagedCalibration)
+        }
+        if not known:
+            return None
+        if set(known) == {self.players}:
+            return known[self.players]
+        return CalibrationByPlayers.of(self.players, known)
+
+
+def pilot_rows(run: Run) -> int:
+    """Return how many of the first rows a calibration is fitted to."""
+    if run.deadline is None:
+        return run.method.pilot_rows
+    # fewer, since the first block is finished whatever the time
+    return min(run.method.pilot_rows, FIRST_BLOCK)
+
+
+def _schedule(game: Game, run: Run) -> Schedule:
+    """Return the stages that rows share; none for a method that looks at rows first."""
+    if run.method.look(game) is not None:
+        return Schedule(run.method, iter(()))
+
+    rng = np.random.default_rng(run.seed)
+    stages = run.method.stages(game, run.coalitions(game), rng, stops=run.stops)
+    schedule = Schedule(run.method, stages)
+
+    # the first stage is made now: where that fails, nothing has been spent yet
+    first = schedule.stage(0)
+    assert first is not None, "a method has at least one stage"
+    if run.interactions:
+        check_pairs(first.design.coalitions)
+    return schedule
