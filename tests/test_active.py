@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from games import Floats
 from shearshap import Explainer, Explanation, explain, model_game
-from shearshap.active import ActiveGame, widened
+from shearshap.active import ActiveGame, widened, without_null
+from shearshap.engine.plans import _sizes
 from shearshap.errors import MethodError, ModelError
 from shearshap.game import FunctionGame, ModelGame
 from shearshap.gaussian import (
@@ -270,9 +271,11 @@ def game_of(rows: Any, background: Any, **options: Any) -> ModelGame:
 
 
 def test_all_players_are_active_where_nothing_equals_the_background() -> None:
-    assert game_of(np.ones((3, 4)), np.zeros(4)).active() is None
-    assert game_of(np.ones((3, 4)), np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]])).active() is None
-    assert FunctionGame(lambda z: z[:, 0] * 1.0, 4).active() is None
+    assert game_of(np.ones((3, 4)), np.zeros(4)).active_players() is None
+    assert (
+        game_of(np.ones((3, 4)), np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]])).active_players() is None
+    )
+    assert FunctionGame(lambda z: z[:, 0] * 1.0, 4).active_players() is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -286,7 +289,7 @@ def test_active_players_are_those_whose_inputs_differ(data: st.DataObject) -> No
     )
     groups = data.draw(st.sampled_from([None, [[0, 1], [2], [3, 4]], [[0, 4], [1, 2, 3]]]))
     game = game_of(rows, background, groups=groups)
-    active = game.active()
+    active = game.active_players()
     columns = groups or [[column] for column in range(inputs)]
     wanted = [
         [any((row[column] != background[:, column]).any() for column in own) for own in columns]
@@ -298,9 +301,9 @@ def test_active_players_are_those_whose_inputs_differ(data: st.DataObject) -> No
 
 def test_many_inputs_are_compared_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = sparse_rows(50)
-    at_once = game_of(rows, np.zeros(PLAYERS)).active()
+    at_once = game_of(rows, np.zeros(PLAYERS)).active_players()
     monkeypatch.setattr("shearshap.game.COMPARED", 20)
-    piecewise = game_of(rows, np.zeros(PLAYERS)).active()
+    piecewise = game_of(rows, np.zeros(PLAYERS)).active_players()
     assert at_once is not None
     assert piecewise is not None
     np.testing.assert_array_equal(at_once, piecewise)
@@ -312,7 +315,7 @@ def test_missing_inputs_are_the_same_where_both_are() -> None:
         inputs=torch.tensor([[torch.nan, torch.nan, 2.0, torch.inf]]),
         background=torch.tensor([[torch.nan, 1.0, torch.nan, torch.inf]]),
     )
-    active = game.active()
+    active = game.active_players()
     assert active is not None
     assert active.tolist() == [[False, True, True, False]]
 
@@ -322,9 +325,9 @@ def test_missing_inputs_are_the_same_where_both_are() -> None:
 
 def some_game(rows: Floats) -> tuple[ModelGame, ActiveGame]:
     with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
-        active = game.active()
+        active = game.active_players()
         assert active is not None
-        return game, ActiveGame.of(game, active)
+        return game, ActiveGame.of(game, active, int(active.sum(dim=1).max()))
 
 
 def spread_over(own: Tensor, coalitions: Tensor) -> Tensor:
@@ -368,9 +371,9 @@ def test_the_surface_is_that_of_the_whole_game() -> None:
     rows[1, 0] = 0
     rows[2, 3] = 0
     with model_game(network, rows, background=0.0) as game:
-        active = game.active()
+        active = game.active_players()
         assert active is not None
-        among = ActiveGame.of(game, active)
+        among = ActiveGame.of(game, active, int(active.sum(dim=1).max()))
         z = torch.rand(3, 5, 3)
         wide = torch.zeros(3, 5, 4)
         for row in range(3):
@@ -435,3 +438,77 @@ def test_an_explanation_of_sparse_rows_survives_a_file(tmp_path: Any) -> None:
     again = Explanation.load(tmp_path / "a.npz")
     assert again.calibration == answer.calibration
     np.testing.assert_array_equal(again.values, answer.values)
+
+
+# Rows filled up with null players
+
+
+def test_sizes_grow_by_a_quarter_at_most() -> None:
+    assert _sizes(7) == list(range(8))
+    assert _sizes(30) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 30]
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in SAMPLED if name not in ("shear", "shear-unbiased")]
+)
+def test_filled_up_rows_add_up_and_their_null_players_have_nothing(method: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(12, 30))
+    for row, active in zip(rows, range(18, 30), strict=True):
+        row[rng.permutation(30)[active:]] = 0
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(np.sin(x).sum(axis=1) + x[:, 0] * x[:, 1] * x[:, 2])
+
+    answer = explain(model, rows, background=np.zeros(30), budget=200, method=method)
+    assert (answer.values[rows == 0] == 0).all()
+    if "efficiency" in METHODS[method].promises:
+        np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+    if answer.standard_errors is not None:
+        known = np.isfinite(answer.standard_errors).all(axis=1)
+        assert known.any()
+        assert (answer.standard_errors[known][rows[known] == 0] == 0).all()
+        assert (answer.standard_errors[rows != 0] > 0).mean() > 0.5
+    if isinstance(answer.calibration, CalibrationByPlayers):
+        assert [count for count, _ in answer.calibration.counts] == [18, 22, 27, 30]
+
+
+def test_what_null_players_have_is_divided_among_the_active() -> None:
+    values = torch.tensor([[[1.0], [0.2], [3.0]], [[1.0], [2.0], [4.0]]])
+    active = torch.tensor([[True, False, True], [True, True, True]])
+    wanted = np.array([[1.1, 0.0, 3.1], [1.0, 2.0, 4.0]])
+    np.testing.assert_allclose(without_null(values, active)[..., 0], wanted, rtol=1e-6)
+
+
+def test_a_game_is_filled_up_with_its_first_null_players() -> None:
+    rows = np.zeros((2, PLAYERS))
+    rows[0, [2, 5, 8]] = 1
+    rows[1, [0, 1, 2, 7]] = 1
+    with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
+        active = game.active_players()
+        assert active is not None
+        among = ActiveGame.of(game, active, 5)
+    assert among.own.tolist() == [[0, 1, 2, 5, 8], [0, 1, 2, 3, 7]]
+    assert among.active.tolist() == [
+        [False, False, True, True, True],
+        [True, True, True, False, True],
+    ]
+
+
+def test_kriging_keeps_null_players_where_it_would_be_slow() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4, 30))
+    rows[0, :25] = 0
+    rows[1, :10] = 0
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(np.sin(x).sum(axis=1) + x[:, 0] * x[:, 11] * x[:, 12])
+
+    few = explain(model, rows, background=np.zeros(30), budget=300, method="kriging")
+    assert isinstance(few.calibration, CalibrationByPlayers)
+    assert [count for count, _ in few.calibration.counts] == [22, 30]
+    many = explain(model, rows, background=np.zeros(30), budget=400, method="kriging")
+    assert isinstance(many.calibration, Calibration)
+    assert many.row_evaluations is not None
+    assert many.row_evaluations.tolist() == [32, 400, 400, 400]
+    assert (many.values[rows == 0] == 0).all()

@@ -1,17 +1,19 @@
 """Games among the players that take part: null players are left out, row by row.
 
 A player whose inputs are those of every background row is null: no coalition value depends on it.
-Rows with equally many active players are explained together, as a game of that many players. Which
-players these are differs from row to row:
+Rows with about equally many active players are explained together, as a game of q players. Which
+players these are differs from row to row, and a row with fewer is filled up with null ones. Here
+q = 2:
 
     players    0    1    2    3
     row 0      a    null b    null       its players a and b are 0 and 2
     row 1      null null a    b          its players a and b are 2 and 3
+    row 2      a    null null null       its players a and b are 0 and 1, which is null
 
-Letters: r rows, c coalitions, p players, q active players, k outputs.
+Letters: r rows, c coalitions, p players, q of them that play, k outputs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -22,15 +24,20 @@ from shearshap.game import Ends, ModelGame, Usage
 
 @dataclass(frozen=True)
 class ActiveGame:
-    """The game of a model among each row's active players; the others are always absent."""
+    """The game of a model among some players of each row; the others are null, and absent."""
 
     game: ModelGame
-    own: Tensor  #: (r, q) the players of each row that are active, in order
+    own: Tensor  #: (r, q) the players of each row that play, in order
+    active: Tensor  #: (r, q) of bool: which of these are not known to be null
 
     @classmethod
-    def of(cls, game: ModelGame, active: Tensor) -> "ActiveGame":
-        """Return the game of rows with equally many active players, (r, p) of bool."""
-        return cls(game, active.nonzero()[:, 1].reshape(len(active), -1))
+    def of(cls, game: ModelGame, active: Tensor, count: int) -> "ActiveGame":
+        """Return the game of q players, of rows with at most as many active ones, (r, p)."""
+        missing = count - active.sum(dim=1, keepdim=True)
+        null = ~active
+        plays = active | (null & (null.cumsum(dim=1) <= missing))
+        own = plays.nonzero()[:, 1].reshape(len(active), count)
+        return cls(game, own, active.gather(1, own))
 
     @property
     def rows(self) -> int:
@@ -39,7 +46,7 @@ class ActiveGame:
 
     @property
     def players(self) -> int:
-        """The number of active players q."""
+        """The number of players q that play."""
         return self.own.shape[1]
 
     @property
@@ -64,18 +71,18 @@ class ActiveGame:
 
     def take(self, rows: slice | Tensor) -> "ActiveGame":
         """Return the game of some of the rows, with nothing spent yet."""
-        return replace(self, game=self.game.take(rows), own=self.own[rows])
+        return ActiveGame(self.game.take(rows), self.own[rows], self.active[rows])
 
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
         return self.game.place(row)
 
-    def active(self) -> Tensor | None:
-        """Return None: all its players are active."""
-        return None
+    def active_players(self) -> Tensor | None:
+        """Return which of its players are not known to be null, (r, q)."""
+        return self.active
 
     def distances(self) -> Tensor:
-        """Return how far each active player's inputs are from the background's, (r, q)."""
+        """Return how far each player's inputs are from the background's, (r, q)."""
         return self.game.distances().gather(1, self.own)
 
     def ends(self) -> Ends:
@@ -119,6 +126,17 @@ class ActiveGame:
     def _alike(self) -> bool:
         """Whether all rows have the same active players, so that they share coalitions."""
         return bool((self.own == self.own[:1]).all())
+
+
+def without_null(values: Tensor, active: Tensor) -> Tensor:
+    """Return Shapley values (r, q, k) with 0 for null players, and the same sum.
+
+    What null players have, which is an estimate's error, is divided equally among the active ones.
+    """
+    present = active[:, :, None]
+    error = torch.where(present, 0.0, values).sum(dim=1, keepdim=True)
+    each = error / active.sum(dim=1)[:, None, None]
+    return torch.where(present, values + each, 0.0)
 
 
 def widened(part: Tensor, letters: str, own: Tensor, players: int) -> Tensor:

@@ -75,7 +75,7 @@ class Game(GameInfo, Protocol):
     def cost(self) -> int:
         """Model evaluations that one coalition of one row costs: the number of background rows."""
 
-    def active(self) -> Tensor | None:
+    def active_players(self) -> Tensor | None:
         """Return which players are not known to be null, (r, p) of bool; None: all of them."""
 
     def distances(self) -> Tensor:
@@ -167,7 +167,7 @@ class ModelGame:
         """Return a row's number in the whole."""
         return row if self.places is None else int(self.places[row])
 
-    def active(self) -> Tensor | None:
+    def active_players(self) -> Tensor | None:
         """Return which players are not known to be null, (r, p) of bool; None: all of them.
 
         A player is null whose inputs are the same in the row and in every background row.
@@ -423,7 +423,7 @@ class FunctionGame:
         """Map coalitions (n, p) of the single row to values (n, k)."""
         return self(coalitions[None])[0]
 
-    def active(self) -> Tensor | None:
+    def active_players(self) -> Tensor | None:
         """Return None: nothing is known of the players."""
         return None
 

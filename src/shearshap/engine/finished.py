@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.active import widened
+from shearshap.active import ActiveGame, widened, without_null
 from shearshap.axes import declared
 from shearshap.coalitions import EMPTY, FULL
 from shearshap.engine.room import Room
@@ -147,19 +147,25 @@ class FinishedRows:
             design.calibration,
         )
 
-    def take_in(self, part: "FinishedRows", rows: Tensor, own: Tensor, players: int) -> None:
-        """Take in rows of a game among some players, `own` (n, q), as rows of a game of all.
+    def take_in(self, part: "FinishedRows", rows: Tensor, game: ActiveGame) -> None:
+        """Take in the finished rows of a game among some players, as rows of a game of all.
 
         `rows` (n,) are the numbers of the part's rows here.
         """
-        letters = {name: axes.letters for name, axes in declared(Explanation).items()}
         done = part.done
-        for name, field in part.fields.items():
-            wide = widened(field[done], letters.get(name, "r"), own[done], players)
-            if name == "standard_errors" and not field[done].isfinite().any():
-                # without standard errors of its players, a row has none for null players either
-                wide = torch.full_like(wide, inf)
+        fields = {name: field[done] for name, field in part.fields.items()}
+        fields["values"] = without_null(fields["values"], game.active[done])
+        errors = fields["standard_errors"]
+        fields["standard_errors"] = torch.where(game.active[done][:, :, None], errors, 0.0)
+
+        letters = {name: axes.letters for name, axes in declared(Explanation).items()}
+        for name, field in fields.items():
+            own = game.own[done]
+            wide = widened(field, letters.get(name, "r"), own, game.game.players)
             self._set(name, rows[done], wide)
+        if not errors.isfinite().any():
+            # without standard errors of its players, a row has none for null players either
+            self.fields["standard_errors"][rows[done]] = inf
         self.done[rows[done]] = True
 
     def _set(self, name: str, rows: Tensor, part: Tensor) -> None:

@@ -2,7 +2,7 @@
 
     settle the run             its method and budget, checked before anything is spent      run.py
     for each block of rows     as many as memory holds                                   memory.py
-        part them              by the number of players that are not null                active.py
+        part them              by about how many players are not null                    active.py
         plan each part         the coalitions that its rows share, stage by stage    plans, stages
         ask for the two ends   v(none), v(all): base value, prediction, number of outputs
         finish each part       its rows go through the stages of the plan                  part.py
@@ -126,7 +126,8 @@ class _Block:
         for members, part in zip(self.members, self.parts, strict=True):
             assert isinstance(members.game, ActiveGame)
             assert members.rows is not None
-            every.take_in(part.finished, members.rows, members.game.own, self.game.players)
+            if part.finished.any:
+                every.take_in(part.finished, members.rows, members.game)
         return every
 
     def explanation(self, room: Room) -> Explanation:
@@ -161,17 +162,17 @@ class _Members:
 
 
 def _parted(game: Game, plans: Plans) -> list[_Members]:
-    """Return the members of each part of a block: rows with equally many active players."""
-    active = game.active() if plans.asked.drop_null else None
+    """Return the members of each part of a block: rows that equally many players play."""
+    active = game.active_players() if plans.asked.drop_null else None
     if active is None:
         return [_Members(game, None)]
     assert isinstance(game, ModelGame)
 
     # a row without active players gets one: its value is prediction - base value, which is 0
     active[:, 0] |= ~active.any(dim=1)
-    count = active.sum(dim=1)
+    playing = plans.playing.to(active.device)[active.sum(dim=1)]
     members = []
-    for number in count.unique().tolist():
-        rows = (count == number).nonzero()[:, 0]
-        members.append(_Members(ActiveGame.of(game.take(rows), active[rows]), rows))
+    for count in playing.unique().tolist():
+        rows = (playing == count).nonzero()[:, 0]
+        members.append(_Members(ActiveGame.of(game.take(rows), active[rows], count), rows))
     return members

@@ -2,12 +2,15 @@
 
 Each number of players has a run with a method of its own choice, stages of its own, and a
 calibration of its own. A plan is made when the first row comes that needs it, and kept for all rows
-after.
+after. To choose coalitions and to calibrate take time, so there are few different numbers: a row is
+filled up with null players to the next of them.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.run import Run
@@ -15,6 +18,20 @@ from shearshap.engine.stages import Schedule
 from shearshap.game import Game
 from shearshap.gaussian import Calibration, CalibrationByPlayers, StagedCalibration
 from shearshap.interactions.fields import check_pairs
+
+STEP = 1.25
+"""Factor from one number of players that play to the next."""
+
+SOLVED = 320
+"""Coalitions up to which equations of a row's own take little time.
+
+Of more evaluations for each player, kriging makes more: it solves more rows' own equations. So with
+more coalitions, null players of a calibrated method are left out only where that makes values
+exact, or where evaluations are few.
+"""
+
+FEW_A_PLAYER = 4
+"""Evaluations a player that are few: models that are explained by them take longer than kriging."""
 
 
 @dataclass
@@ -44,6 +61,7 @@ class Plans:
         self.players = game.players  #: all of them
         self.asked = run  #: as the user asked for it
         self.settled = run.on(game)  #: for all players
+        self.playing = self._playing(game)  #: (p + 1,) how many play, by the active players
         self._plans: dict[int, Plan] = {}
 
     def of(self, game: Game) -> Plan:
@@ -51,6 +69,23 @@ class Plans:
         if game.players not in self._plans:
             self._plans[game.players] = Plan.of(game, self._run(game))
         return self._plans[game.players]
+
+    def _playing(self, game: Game) -> Tensor:
+        """Return how many players of a row play, by how many are active, (p + 1,)."""
+        run = self.settled
+        every = torch.arange(self.players + 1)
+        # each row has a design of its own, or needs interactions that are 0 for null players
+        if run.method.look(game) is not None or run.interactions:
+            return every
+
+        coalitions = run.coalitions(game)
+        sizes = torch.tensor(_sizes(self.players))
+        filled = sizes[torch.searchsorted(sizes, every)]
+        if run.method.pilot_rows and coalitions > max(SOLVED, FEW_A_PLAYER * self.players + 2):
+            filled = torch.full_like(every, self.players)
+        # where all coalitions fit the budget, there is nothing to choose or to calibrate
+        listed = every < coalitions.bit_length()
+        return torch.where(listed, every, filled)
 
     def _run(self, game: Game) -> Run:
         """Return the run for a number of players, with the budget that all rows have."""
@@ -74,6 +109,14 @@ class Plans:
         if set(known) == {self.players}:
             return known[self.players]
         return CalibrationByPlayers.of(self.players, known)
+
+
+def _sizes(players: int) -> list[int]:
+    """Return numbers up to p, each at most a STEP larger than the one before, or by one."""
+    sizes = [0]
+    while sizes[-1] < players:
+        sizes.append(min(max(sizes[-1] + 1, int(STEP * sizes[-1])), players))
+    return sizes
 
 
 def pilot_rows(run: Run) -> int:
