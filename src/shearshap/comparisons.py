@@ -111,7 +111,7 @@ def _unit_weights(
         # a cluster that is drawn twice has its units drawn twice, independently
         drawn = rng.multinomial(times[:, cluster] * size, np.full(size, 1 / size))
         weights[:, members] = drawn
-    return weights / weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _checked(errors: ArrayLike, others: ArrayLike) -> tuple[Floats, Floats]:

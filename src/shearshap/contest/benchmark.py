@@ -63,9 +63,7 @@ def benchmark(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Games of each model, rule or file.", show_default="8; quick: 4"
-        ),
+        typer.Option(min=1, help="Games of each model, rule or file.", show_default="8; quick: 4"),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs on each game.", show_default="3; quick: 2")

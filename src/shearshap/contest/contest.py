@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shearshap.contest.entrants import Entrant
+from shearshap.contest.entrants import Answer, Entrant
 from shearshap.contest.games import Floats, Games, slug
 from shearshap.contest.setting import code_digest, commit, machine, versions
 from shearshap.engine.progress import progress_bar
@@ -133,30 +133,31 @@ class Match:
 
     def _answered(self, game: int, draw: int) -> dict[str, Any]:
         """Return what the entrant made of one game; whatever it does wrong, the others go on."""
-        nothing = {
-            "error": np.nan,
-            "evaluations": 0,
-            "derivative_passes": 0,
-            "seconds": np.nan,
-        }
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 answer = self.entrant.answer(self.games, game, self.budget, seed_of(game, draw))
-            spent = {
-                "evaluations": answer.evaluations,
-                "derivative_passes": answer.derivative_passes,
-                "seconds": answer.seconds,
-            }
-            values = checked_values(answer.values, self.games.players)
-        except (Exception, SystemExit) as error:  # noqa: BLE001
-            return {**nothing, "failure": first_line(error)}
+            error, failure = self._judged(answer, game)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001
+            answer = Answer(None, evaluations=0, seconds=np.nan)
+            error = np.nan
+            failure = first_line(raised)
+        return {
+            "error": error,
+            "evaluations": answer.evaluations,
+            "derivative_passes": answer.derivative_passes,
+            "seconds": answer.seconds,
+            "failure": failure,
+        }
 
+    def _judged(self, answer: Answer, game: int) -> tuple[float, str]:
+        """Return the error of an answer, or why it has none."""
+        if answer.failure:
+            return np.nan, answer.failure
         if answer.evaluations > self.budget:
-            reason = f"spent {answer.evaluations} evaluations of {self.budget}"
-            return {**nothing, **spent, "failure": reason}
-        error = float(np.abs(values - self.games.phi[game]).mean())
-        return {**spent, "error": error, "failure": ""}
+            return np.nan, f"spent {answer.evaluations} evaluations of {self.budget}"
+        values = checked_values(answer.values, self.games.players)
+        return float(np.abs(values - self.games.phi[game]).mean()), ""
 
 
 def seed_of(game: int, draw: int) -> int:
@@ -207,7 +208,9 @@ def run(
             )
             bar.update(_effort(match))
 
-    records = pa.concat_tables(_named(match, part) for match, part in zip(matches, parts, strict=True))
+    records = pa.concat_tables(
+        _named(match, part) for match, part in zip(matches, parts, strict=True)
+    )
     about = {
         "command": command,
         "commit": commit(),

@@ -17,6 +17,7 @@ from shearshap.contest.standings import (
     Cell,
     Standing,
     cells_of,
+    score,
     standings,
     tally,
     timed_at,
@@ -90,7 +91,7 @@ def page(results: Results) -> Page:
     """Return the whole report."""
     sections = [
         _summary(results),
-        *(_duels(results, challenger) for challenger in results.challengers),
+        _duels(results),
         _errors(results),
         _failures(results),
         _games(results),
@@ -106,9 +107,9 @@ def page(results: Results) -> Page:
 
 def _title(results: Results) -> str:
     names = [standing.entrant for standing in results.challengers]
-    if not names or len(names) > 3:
-        return "Estimators of Shapley values, compared"
-    return f"{' and '.join(names)} against our methods"
+    if len(names) == 1:
+        return f"{names[0]} against our methods"
+    return "Estimators of Shapley values"
 
 
 def sentences(results: Results) -> Iterator[str]:
@@ -146,14 +147,7 @@ def _reason(results: Results, entrant: str) -> str:
 
 
 def _summary(results: Results) -> Section:
-    return Section(
-        "leaderboard",
-        "Leaderboard",
-        (),
-        tables=(standings_table(results),),
-        figures=(),
-        notes=(),
-    )
+    return Section("leaderboard", "Leaderboard", (), tables=(standings_table(results),))
 
 
 def standings_table(results: Results) -> Table:
@@ -164,8 +158,8 @@ def standings_table(results: Results) -> Table:
         place += standing.complete
         rows.append(
             (
-                str(place) if standing.complete else MISSING,
                 standing.entrant,
+                str(place) if standing.complete else MISSING,
                 MISSING if standing.score is None else _ratio(standing.score),
                 str(standing.wins),
                 str(standing.ties),
@@ -174,56 +168,68 @@ def standings_table(results: Results) -> Table:
                 milliseconds(standing.seconds),
             )
         )
-    bold = {
-        (row, 1) for row, standing in enumerate(results.standings) if not standing.ours
-    }
+    bold = {(row, 0) for row, standing in enumerate(results.standings) if not standing.ours}
     return Table(
         f"Error over that of {results.yardstick}: geometric mean over "
         f"{_counted(len(results.cells), 'cell')}, with 95 % interval",
-        ("", "estimator", "error", "wins", "ties", "losses", "answered", "ms"),
+        ("estimator", "place", "error", "wins", "ties", "losses", "answered", "ms"),
         tuple(rows),
         notes=(
             "A cell is a kind of games at one budget. Wins, ties and losses are against all others "
             "in all cells. Who has not answered every cell has no place. ms: the median time of an "
             f"explanation at N = {timed_at(results.records)}.",
         ),
-        left=2,
         emphasis=frozenset(bold) if results.ours else frozenset(),
     )
 
 
-def _duels(results: Results, challenger: Standing) -> Section:
-    """Return a challenger's comparison with each of ours."""
-    name = challenger.entrant
+def _duels(results: Results) -> Section | None:
+    """Return each challenger's comparison with each of ours."""
+    names = [standing.entrant for standing in results.challengers if standing.answered]
+    if not names or not results.ours:
+        return None
+    summaries = [_duel_summary(results, name) for name in names]
+    details = [_duel_table(results, name, kind) for name in names for kind in results.kinds]
     return Section(
-        f"duels-{results.challengers.index(challenger) + 1}",
-        f"{name} against each of ours",
-        (
-            f"The error of {name} over that of each of our methods, with its 95 % interval: below "
-            "1 it is smaller.",
-        ),
-        tables=tuple(_duel_table(results, name, kind) for kind in results.kinds),
+        "duels",
+        "Against each of ours",
+        ("The error over that of each of our methods, with 95 % interval: below 1 it is smaller.",),
+        tables=(*summaries, *details),
+    )
+
+
+def _duel_summary(results: Results, name: str) -> Table:
+    """Return a challenger's comparison with each of ours by kind of games, over all budgets."""
+    by_kind = [[cell for cell in results.cells if cell.kind == kind] for kind in results.kinds]
+    rows = []
+    for other in results.ours:
+        scores = [score(cells, name, other) for cells in by_kind]
+        numbers = [MISSING if ratio is None else _ratio(ratio) for ratio in scores]
+        counts = tally(results.cells, name, [other])
+        rows.append((other, *numbers, " / ".join(map(str, counts))))
+    return Table(
+        f"{name}: geometric means over all budgets",
+        ("over", *results.kinds, "win / tie / loss"),
+        tuple(rows),
+        notes=("Wins, ties and losses are counted budget by budget, as below.",),
     )
 
 
 def _duel_table(results: Results, name: str, kind: str) -> Table:
     cells = [cell for cell in results.cells if cell.kind == kind]
-    rows = []
-    for other in results.ours:
-        counts = tally(cells, name, [other])
-        duels = [_duel(cell, name, other) for cell in cells]
-        rows.append((other, *duels, " / ".join(map(str, counts))))
+    rows = [(other, *(_duel(cell, name, other) for cell in cells)) for other in results.ours]
     return Table(
-        f"On {kind}",
-        ("over", *(f"N = {cell.n}" for cell in cells), "win / tie / loss"),
+        f"{name} on {kind}, budget by budget",
+        ("over", *(f"N = {cell.n}" for cell in cells)),
         tuple(rows),
+        open=False,
     )
 
 
 def _duel(cell: Cell, name: str, other: str) -> str:
     for entrant in (name, other):
         if entrant in cell.failures:
-            return f"{entrant} failed" if entrant == name else MISSING
+            return f"{entrant} failed"
     comparison = cell.compared(name, other)
     return f"{_ratio(comparison)} {comparison.verdict}"
 
@@ -233,8 +239,8 @@ def _errors(results: Results) -> Section:
         "errors",
         "Errors",
         (
-            "Mean absolute error over the mean |value| of the games, at N evaluations a player; "
-            "the smallest in bold.",
+            "Mean absolute error over the mean absolute value of the games, at N evaluations a "
+            "player; the smallest in bold.",
         ),
         figures=(_score_chart(results),),
         tables=tuple(errors_table(results, kind, open=False) for kind in results.kinds),
@@ -310,13 +316,19 @@ def _failures(results: Results) -> Section | None:
 
 
 def failures_table(results: Results) -> Table | None:
-    """Return who has failed where and why; None where nobody has."""
-    rows = [
-        (standing.entrant, cell.kind, str(cell.n), cell.failures[standing.entrant])
-        for standing in sorted(results.standings, key=lambda standing: standing.ours)
-        for cell in results.cells
-        if standing.entrant in cell.failures
-    ]
+    """Return who has failed where and why, ours last; None where nobody has."""
+    rows = []
+    for standing in sorted(results.standings, key=lambda standing: standing.ours):
+        for kind in results.kinds:
+            failed = [
+                cell
+                for cell in results.cells
+                if cell.kind == kind and standing.entrant in cell.failures
+            ]
+            if failed:
+                budgets = ", ".join(str(cell.n) for cell in failed)
+                reason = failed[0].failures[standing.entrant]
+                rows.append((standing.entrant, kind, budgets, reason))
     if not rows:
         return None
     return Table(
@@ -349,26 +361,15 @@ def games_table(results: Results) -> Table:
     ]
     return Table(
         "The games; their values are exact, from all coalitions",
-        ("name", "kind", "players", "games", "mean |value|"),
+        ("name", "kind", "players", "games", "mean absolute value"),
         tuple(rows),
         left=2,
     )
 
 
 def _reading(results: Results) -> Section:
-    return Section(
-        "reading",
-        "How to read this",
-        tuple(explanation(results)),
-        tables=(
-            Table(
-                "What made this page",
-                ("", ""),
-                tuple((name, str(value)) for name, value in results.about.items()),
-                left=2,
-            ),
-        ),
-    )
+    facts = (f"{name.capitalize()}: {value}" for name, value in results.about.items())
+    return Section("reading", "How to read this", tuple(explanation(results)), notes=tuple(facts))
 
 
 def explanation(results: Results) -> Iterator[str]:
@@ -413,9 +414,17 @@ def leaderboard(results: Results) -> str:
         f"Made by `{about['command']}` at commit {about['commit']}; {about['versions']}; "
         f"{about['machine']}."
     )
-    return "\n\n".join(
-        ("# Leaderboard", made, *(markdown(table).strip() for table in tables), *explanation(results))
-    ) + "\n"
+    return (
+        "\n\n".join(
+            (
+                "# Leaderboard",
+                made,
+                *(markdown(table).strip() for table in tables),
+                *explanation(results),
+            )
+        )
+        + "\n"
+    )
 
 
 def printed(out: Path) -> str:
@@ -469,4 +478,3 @@ def milliseconds(seconds: float) -> str:
 
 def _counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
-

@@ -31,7 +31,7 @@ from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 
 OUR_METHODS = tuple(name for name in METHODS if name not in ("exact", "auto"))
-"""All but "exact", which no budget of a contest pays for, and "auto", which is one of the others."""
+"""All but "exact", which no budget here pays for, and "auto", which is one of the others."""
 
 FACTS = ("players", "budget", "seed")  #: what a function may take besides the game
 
@@ -44,6 +44,7 @@ class Answer:
     evaluations: int
     seconds: float
     derivative_passes: int = 0
+    failure: str = ""  #: why there are no values, where that is known already
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,9 @@ def _called(function: Callable[..., Any], place: str) -> Callable[[CountedGame],
     try:
         _, *others = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise InputError(f"method: wanted a function of a game at {place}, got {function!r}") from None
+        raise InputError(
+            f"method: wanted a function of a game at {place}, got {function!r}"
+        ) from None
     wanted = [other.name for other in others if other.default is inspect.Parameter.empty]
     unknown = [name for name in wanted if name not in FACTS]
     if unknown:
@@ -174,9 +177,10 @@ def of_method(name: str, method: Method, *, fingerprint: str, ours: bool = False
         )
 
     def estimate(game: CountedGame) -> Floats:
-        return explain_game(
+        explanation = explain_game(
             game, players=game.players, budget=game.budget, method=method, seed=game.seed
-        ).values[0]
+        )
+        return np.asarray(explanation.values[0])
 
     by_coalitions = measured(estimate)
     return Entrant(name, answer, f"{code_digest()}{fingerprint}", ours)

@@ -136,7 +136,7 @@ class CountedGame:
                 f"the game was asked for coalitions {present.shape}, and takes (c, {self.players})"
             )
         self.evaluations += len(present)
-        return self._values[present @ (1 << np.arange(self.players))]
+        return np.asarray(self._values[present @ (1 << np.arange(self.players))])
 
 
 def all_coalitions(players: int) -> Bools:

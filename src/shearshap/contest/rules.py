@@ -15,9 +15,9 @@ LARGEST_TERM = 6  #: players, at most, of a term of a sum of unanimity games
 
 def votes(coalitions: Bools, rng: Generator) -> Floats:
     """Return 1 where the members' lognormal weights reach a quota of 30 to 80 %."""
-    weights = rng.lognormal(size=coalitions.shape[1])
+    weights: Floats = rng.lognormal(size=coalitions.shape[1])
     quota = weights.sum() * rng.uniform(0.3, 0.8)
-    return (coalitions @ weights >= quota).astype(np.float64)
+    return np.asarray(coalitions @ weights >= quota, dtype=np.float64)
 
 
 def gloves(coalitions: Bools, rng: Generator) -> Floats:
@@ -26,7 +26,7 @@ def gloves(coalitions: Bools, rng: Generator) -> Floats:
     left = rng.permutation(players) < rng.integers(1, players)
     of_left = coalitions[:, left].sum(axis=1)
     of_right = coalitions[:, ~left].sum(axis=1)
-    return np.minimum(of_left, of_right).astype(np.float64)
+    return np.asarray(np.minimum(of_left, of_right), dtype=np.float64)
 
 
 def maximum(coalitions: Bools, rng: Generator) -> Floats:

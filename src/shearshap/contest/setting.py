@@ -43,7 +43,9 @@ def code_digest() -> str:
 
 def versions() -> str:
     """Return the versions of Python and of the libraries that results depend on."""
-    return ", ".join([f"Python {platform.python_version()}", *filter(None, map(version, LIBRARIES))])
+    return ", ".join(
+        [f"Python {platform.python_version()}", *filter(None, map(version, LIBRARIES))]
+    )
 
 
 def version(library: str) -> str:
