@@ -14,12 +14,13 @@ import warnings
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
 
-from comparison.shapiq_peers import SHAPIQ, Floats, Peer
+if TYPE_CHECKING:
+    from comparison.shapiq_peers import Floats, Peer
 
 SEEDS = 1_000  #: the seed of a game and a draw is SEEDS * game + draw
 
@@ -27,12 +28,12 @@ SEEDS = 1_000  #: the seed of a game and a draw is SEEDS * game + draw
 class Table:
     """A game as a table, which counts what is asked of it."""
 
-    def __init__(self, values: Floats, players: int) -> None:
+    def __init__(self, values: "Floats", players: int) -> None:
         self.values = values  # (2^p,)
         self.places = 1 << np.arange(players)
         self.evaluations = 0
 
-    def __call__(self, coalitions: Any) -> Floats:
+    def __call__(self, coalitions: Any) -> "Floats":
         """Return the values (c,) of coalitions (c, p) or (p,)."""
         present = np.atleast_2d(np.asarray(coalitions)) > 0.5
         self.evaluations += len(present)
@@ -40,6 +41,8 @@ class Table:
 
 
 def main() -> None:
+    from comparison.shapiq_peers import SHAPIQ
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", type=Path)
     parser.add_argument("out", type=Path)
@@ -63,7 +66,7 @@ def answers_file(tables: Path, name: str, each: int, draws: int, shapiq: str) ->
     return f"{tables.stem}-{name.replace(' ', '-')}-n{each}-{digest.hexdigest()[:12]}.npz"
 
 
-def answers(path: Path, peer: Peer, each: int, draws: int) -> dict[str, Any]:
+def answers(path: Path, peer: "Peer", each: int, draws: int) -> dict[str, Any]:
     """Return an estimator's answers for the games of a file, by the names of the arrays."""
     with np.load(path) as file:
         tables = file["values"]
@@ -82,8 +85,8 @@ def answers(path: Path, peer: Peer, each: int, draws: int) -> dict[str, Any]:
 
 
 def answer(
-    game: Table, peer: Peer, players: int, budget: int, seed: int
-) -> tuple[Floats, int, float, str]:
+    game: Table, peer: "Peer", players: int, budget: int, seed: int
+) -> "tuple[Floats, int, float, str]":
     """Return values, evaluations, seconds, and why it failed."""
     values = np.full(players, np.nan)
     failure = ""

@@ -414,17 +414,10 @@ def leaderboard(results: Results) -> str:
         f"Made by `{about['command']}` at commit {about['commit']}; {about['versions']}; "
         f"{about['machine']}."
     )
-    return (
-        "\n\n".join(
-            (
-                "# Leaderboard",
-                made,
-                *(markdown(table).strip() for table in tables),
-                *explanation(results),
-            )
-        )
-        + "\n"
-    )
+    # captions are headings right below the page's title
+    sections = [markdown(table).strip().replace("### ", "## ", 1) for table in tables]
+    reading = ("## How to read this", *explanation(results))
+    return "\n\n".join(("# Leaderboard", made, *sections, *reading)) + "\n"
 
 
 def printed(out: Path) -> str:

@@ -15,7 +15,7 @@ LARGEST_TERM = 6  #: players, at most, of a term of a sum of unanimity games
 
 def votes(coalitions: Bools, rng: Generator) -> Floats:
     """Return 1 where the members' lognormal weights reach a quota of 30 to 80 %."""
-    weights: Floats = rng.lognormal(size=coalitions.shape[1])
+    weights = np.asarray(rng.lognormal(size=coalitions.shape[1]))
     quota = weights.sum() * rng.uniform(0.3, 0.8)
     return np.asarray(coalitions @ weights >= quota, dtype=np.float64)
 
