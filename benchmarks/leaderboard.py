@@ -38,7 +38,7 @@ LEFT_OUT = ("german network",)  #: 20 players, at which some of shapiq's take mi
 LEFT_OUT_NOTE = (
     "shapiq's `ShaplEIG` is left out: it asks for one coalition at a time and fits a Gaussian "
     "process after each, which took five minutes for one game of 12 players at N = 8. The times of "
-    "shapiq's estimators are those in an environment of Python 3.12, on one thread."
+    "shapiq's estimators are those in an environment of Python 3.12; all run on one thread."
 )
 
 

@@ -3,8 +3,8 @@
     python -m comparison.answers TABLES OUT --each 8 16 --draws 2
 
 It needs numpy, tqdm and shapiq alone. Each .npz file of answers has, for all games and draws of a
-file of tables, by one estimator at one budget: `values` (g, draws, p), `evaluations`, `seconds` and
-`failures` (g, draws). Files that are there already are kept.
+file of tables, by one estimator at one budget: `values` (g, draws, p), `evaluations`, `seconds` of the
+processor, and `failures` (g, draws). Files that are there already are kept.
 """
 
 import argparse
@@ -90,14 +90,14 @@ def answer(
     """Return values, evaluations, seconds, and why it failed."""
     values = np.full(players, np.nan)
     failure = ""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values = np.asarray(peer(game, players, budget, seed), dtype=np.float64)
     except Exception as error:  # noqa: BLE001  (whatever happens in a peer, the others go on)
         failure = f"{type(error).__name__}: {error}".strip().split("\n")[0]
-    return values, game.evaluations, time.perf_counter() - started, failure
+    return values, game.evaluations, time.process_time() - started, failure
 
 
 def write(place: Path, arrays: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
         "error": _NUMBER,  # mean |value - exact value| over players; NaN where it failed
         "evaluations": _WHOLE,  # that it spent
         "derivative_passes": _WHOLE,
-        "seconds": _NUMBER,
+        "seconds": _NUMBER,  # of the processor
         "failure": _TEXT,  # why there is no error; empty where there is one
     }
 )

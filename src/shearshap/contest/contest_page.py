@@ -176,8 +176,8 @@ def standings_table(results: Results) -> Table:
         tuple(rows),
         notes=(
             "A cell is a kind of games at one budget. Wins, ties and losses are against all others "
-            "in all cells. Who has not answered every cell has no place. ms: the median time of an "
-            f"explanation at N = {timed_at(results.records)}.",
+            "in all cells. Who has not answered every cell has no place. ms: the median processor "
+            f"time of an explanation at N = {timed_at(results.records)}.",
         ),
         emphasis=frozenset(bold) if results.ours else frozenset(),
     )

@@ -42,7 +42,7 @@ class Answer:
 
     values: Any
     evaluations: int
-    seconds: float
+    seconds: float  #: of the processor, which another program beside it hardly changes
     derivative_passes: int = 0
     failure: str = ""  #: why there are no values, where that is known already
 
@@ -167,12 +167,12 @@ def of_method(name: str, method: Method, *, fingerprint: str, ours: bool = False
         if games.model is None or not differentiates(method, games.players):
             return by_coalitions(games, number, budget, seed)
         model = games.model()
-        started = time.perf_counter()
+        started = time.process_time()
         explanation = model.explain(number, method, budget=budget, seed=seed)
         return Answer(
             explanation.values[0],
             explanation.evaluations,
-            time.perf_counter() - started,
+            time.process_time() - started,
             explanation.derivative_passes,
         )
 
@@ -193,9 +193,9 @@ def measured(
 
     def answer(games: Games, number: int, budget: int, seed: int) -> Answer:
         game = CountedGame(games.values[number], budget=budget, seed=seed)
-        started = time.perf_counter()
+        started = time.process_time()
         values = estimate(game)
-        return Answer(values, game.evaluations, time.perf_counter() - started)
+        return Answer(values, game.evaluations, time.process_time() - started)
 
     return answer
 
