@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from browser import chromium, console, requests, visit
 from games import all_coalitions, exact_shares, random_table, smooth_table
 from shearshap import Kernel
 from shearshap.cli import app
@@ -588,6 +589,22 @@ def test_the_report_counts_wins_ties_and_losses_against_ours(results: Results) -
         f"{duel.ratio:.0f} ({duel.low:.0f} to {duel.high:.0f}) loss" in text
     )
     assert "fails failed" in text
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_report_fits_a_screen_and_a_phone(tmp_path: Path, width: int) -> None:
+    zeros = of_function("zeros", lambda game: np.zeros(game.players))
+    contest = Contest([*our_methods(), zeros], [games()], (3,), 2)
+    run(contest, tmp_path, command="shear benchmark --method mine.py:zeros")
+    path = report(tmp_path)
+    with chromium() as driver:
+        visit(driver, path, width=width)
+        assert console(driver) == []
+        assert requests(driver) == [path.as_uri()]
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+        table = "document.querySelector('#leaderboard table')"
+        bottom = driver.execute_script(f"return {table}.getBoundingClientRect().bottom")
+        assert width == 390 or bottom < 850
 
 
 def test_an_estimator_without_any_answer_has_a_line_of_its_own(tmp_path: Path) -> None:

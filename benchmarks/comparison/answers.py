@@ -3,8 +3,8 @@
     python -m comparison.answers TABLES OUT --each 8 16 --draws 2
 
 It needs numpy, tqdm and shapiq alone. Each .npz file of answers has, for all games and draws of a
-file of tables, by one estimator at one budget: `values` (g, draws, p), `evaluations`, `seconds` of the
-processor, and `failures` (g, draws). Files that are there already are kept.
+file of tables, by one estimator at one budget: `values` (g, draws, p), `evaluations`, `seconds` of
+the processor, and `failures` (g, draws). Files that are there already are kept.
 """
 
 import argparse
