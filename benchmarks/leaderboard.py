@@ -24,7 +24,7 @@ import torch
 from comparison.answers import SEEDS, answers_file
 from peers import OUT, REQUIREMENTS, ROOT, THREADS, python_312
 from shearshap.contest.contest import Contest, read_records, run
-from shearshap.contest.contest_page import Results, leaderboard, report
+from shearshap.contest.contest_page import Results, in_words, leaderboard, report
 from shearshap.contest.entrants import Answer, Entrant, our_methods
 from shearshap.contest.games import Games, slug, write_tables
 from shearshap.contest.sources import NETWORKS, TREES, Request, from_rules
@@ -193,10 +193,10 @@ def page(results: Results, shapiq: str) -> str:
     sentence = f"The smallest error has `{first.entrant}`."
     peers = [standing for standing in others if not standing.ours]
     if first.ours and peers:
-        wins, ties, losses = tally(results.cells, first.entrant, [peers[0].entrant])
+        counts = tally(results.cells, first.entrant, [peers[0].entrant])
         sentence += (
-            f" Against the best of shapiq's, `{peers[0].entrant}`, it has {wins} wins, {ties} ties "
-            f"and {losses} losses in {len(results.cells)} cells."
+            f" Against the best of shapiq's, `{peers[0].entrant}`, it has {in_words(*counts)} in "
+            f"{len(results.cells)} cells."
         )
     return "\n\n".join((title, lead, sentence, *rest[:-1], f"{LEFT_OUT_NOTE}\n\n{rest[-1]}"))
 

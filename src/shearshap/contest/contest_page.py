@@ -120,11 +120,10 @@ def sentences(results: Results) -> Iterator[str]:
             yield f"**{challenger.entrant}** answered no cell: {reason}."
             continue
         others = [name for name in results.ours if name != challenger.entrant]
-        wins, ties, losses = tally(results.cells, challenger.entrant, others)
+        counts = tally(results.cells, challenger.entrant, others)
         yield (
             f"**{challenger.entrant}** against {_counted(len(others), 'method')} of ours: "
-            f"{_counted(wins, 'win')}, {_counted(ties, 'tie')}, "
-            f"{_counted(losses, 'loss', 'losses')}. {_score_sentence(challenger, results)}"
+            f"{in_words(*counts)}. {_score_sentence(challenger, results)}"
         )
 
 
@@ -467,6 +466,12 @@ def milliseconds(seconds: float) -> str:
         return MISSING
     number = 1e3 * seconds
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}"
+
+
+def in_words(wins: int, ties: int, losses: int) -> str:
+    """Return "2 wins, 1 tie, 0 losses"."""
+    parts = (_counted(wins, "win"), _counted(ties, "tie"), _counted(losses, "loss", "losses"))
+    return ", ".join(parts)
 
 
 def _counted(count: int, noun: str, plural: str = "") -> str:
