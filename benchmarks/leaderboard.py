@@ -38,7 +38,9 @@ LEFT_OUT = ("german network",)  #: 20 players: a table has a million values
 LEFT_OUT_NOTE = (
     "shapiq's `ShaplEIG` is left out: it asks for one coalition at a time and fits a Gaussian "
     "process after each, which took five minutes for one game of 12 players at N = 8. The times of "
-    "shapiq's estimators are those in an environment of Python 3.12; all run on one thread."
+    "shapiq's estimators are those in an environment of Python 3.12; all run on one thread. "
+    "With the same seed, `shapiq PermutationSamplingSV` draws the permutations of our "
+    "`permutation`, and with pairs `shapiq PolySHAP 2` is `shapiq KernelSHAP`."
 )
 
 
