@@ -12,7 +12,11 @@ import shearshap
 
 ROOT = Path(shearshap.__file__).parent
 
-COMPOSES = {"shearshap.cli"}  # the command line puts the library and the paper together
+COMPOSES = {
+    "shearshap.cli",  # the command line puts the library and the paper together
+    "shearshap.contest.sources",  # the paper's networks are games
+    "shearshap.contest.contest_page",  # its tables are made into Markdown as the paper's are
+}
 
 
 def _module(path: Path) -> str:

@@ -4,30 +4,14 @@
 and a line in PEERS. They get complement pairs where these help them, and wide batches.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import shap
 import torch
 from captum.attr import KernelShap, ShapleyValueSampling
-from shapiq import approximator as shapiq
 
-from comparison.games import Floats
-
-Value = Callable[[Any], Floats]
-Peer = Callable[[Value, int, int, int], Floats]
-
-
-def of_shapiq(make: Callable[[int, int], Any]) -> Peer:
-    """Return the peer of an approximator, which is made from the number of players and the seed."""
-
-    def estimate(value: Value, players: int, budget: int, seed: int) -> Floats:
-        answer = make(players, seed).approximate(budget, value)
-        return np.asarray(answer.get_n_order_values(1))
-
-    return estimate
-
+from comparison.shapiq_peers import SHAPIQ, Floats, Peer, Value
 
 # A row of ones against a background of zeros: an input is then a coalition.
 
@@ -74,32 +58,7 @@ def of_captum(
 
 
 PEERS: dict[str, Peer] = {
-    "shapiq KernelSHAP": of_shapiq(
-        lambda p, seed: shapiq.KernelSHAP(p, pairing_trick=True, random_state=seed)
-    ),
-    "shapiq LeverageSHAP": of_shapiq(lambda p, seed: shapiq.LeverageSHAP(p, random_state=seed)),
-    "shapiq PolySHAP 2": of_shapiq(
-        lambda p, seed: shapiq.PolySHAP(p, max_order=2, pairing_trick=True, random_state=seed)
-    ),
-    "shapiq PolySHAP 3": of_shapiq(
-        lambda p, seed: shapiq.PolySHAP(p, max_order=3, pairing_trick=True, random_state=seed)
-    ),
-    "shapiq OddSHAP": of_shapiq(lambda p, seed: shapiq.OddSHAP(p, random_state=seed)),
-    "shapiq RegressionMSR linear": of_shapiq(
-        lambda p, seed: shapiq.RegressionMSR(p, "SV", proxy_model="linear", random_state=seed)
-    ),
-    "shapiq RegressionMSR xgb": of_shapiq(
-        lambda p, seed: shapiq.RegressionMSR(p, "SV", proxy_model="xgboost", random_state=seed)
-    ),
-    "shapiq ProxySHAP": of_shapiq(
-        lambda p, seed: shapiq.ProxySHAP(
-            p, max_order=1, index="SV", adjustment=True, random_state=seed
-        )
-    ),
-    "shapiq SVARM": of_shapiq(lambda p, seed: shapiq.SVARM(p, random_state=seed)),
-    "shapiq PermutationSamplingSV": of_shapiq(
-        lambda p, seed: shapiq.PermutationSamplingSV(p, random_state=seed)
-    ),
+    **SHAPIQ,
     "shap KernelExplainer": shap_kernel,
     "shap PermutationExplainer": shap_permutation,
     "captum KernelShap": captum_kernel,

@@ -93,7 +93,7 @@ def balanced(grid: tuple[int, ...]) -> Floats:
 def proxy_spex(game: Expensive, value: Value, budget: int, seed: int) -> Floats:
     from shapiq import approximator as shapiq
 
-    from comparison.peers import of_shapiq
+    from comparison.shapiq_peers import of_shapiq
 
     made = of_shapiq(
         # its search for hyperparameters takes minutes for a row
@@ -105,7 +105,7 @@ def proxy_spex(game: Expensive, value: Value, budget: int, seed: int) -> Floats:
 def odd_shap(game: Expensive, value: Value, budget: int, seed: int) -> Floats:
     from shapiq import approximator as shapiq
 
-    from comparison.peers import of_shapiq
+    from comparison.shapiq_peers import of_shapiq
 
     made = of_shapiq(lambda p, seed: shapiq.OddSHAP(p, random_state=seed))
     return made(value, game.players, budget, seed)

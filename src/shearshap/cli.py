@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from shearshap import __version__
+from shearshap.contest.benchmark import benchmark
 from shearshap.errors import ModelError, ShearError
 from shearshap.paper import commands
 from shearshap.paper.commands import CriteoFile, Seed
@@ -79,6 +80,10 @@ def main(
     \b
     Every experiment of the paper:
         shear reproduce census --quick
+
+    \b
+    An estimator of yours against ours:
+        shear benchmark --method mine.py:MyMethod --quick
     """  # noqa: D301
 
 
@@ -221,7 +226,7 @@ def explain(
     typer.echo(outcome.summary)
 
 
-for command in (commands.data, commands.train, commands.truth, commands.reproduce):
+for command in (commands.data, commands.train, commands.truth, commands.reproduce, benchmark):
     app.command()(command)
 
 

@@ -82,7 +82,7 @@ def open_model(
     if suffix in LOADERS or suffix in PICKLES:
         return _described(_loaded(file, suffix, trust=trust), place, suffix)
     if ":" in place:
-        return _described(_imported(place), place, "")
+        return _described(imported(place), place, "")
     raise InputError(f"model: cannot tell what {place!r} is; wanted {ACCEPTED}")
 
 
@@ -182,10 +182,10 @@ def _width(session: Any) -> int | None:
 # Code of the user's own
 
 
-def _imported(place: str) -> Any:
-    """Return what stands at module:name, or path/to/file.py:name."""
+def imported(place: str, option: str = "model") -> Any:
+    """Return what stands at module:name, or path/to/file.py:name; errors name the option."""
     module_place, _, name = place.rpartition(":")
-    module = _module(module_place)
+    module = _module(module_place, option)
     try:
         return reduce(getattr, name.split("."), module)
     except AttributeError as error:
@@ -195,28 +195,28 @@ def _imported(place: str) -> Any:
             if callable(value) and not own.startswith("_")
         ]
         raise InputError(
-            f"model: there is no {name!r} in {module_place}; it has {', '.join(functions[:12])}"
+            f"{option}: there is no {name!r} in {module_place}; it has {', '.join(functions[:12])}"
         ) from error
 
 
-def _module(place: str) -> Any:
+def _module(place: str, option: str) -> Any:
     """Import a module by its name, or by its file."""
     try:
         if place.endswith(".py"):
-            return _file_module(Path(place))
+            return _file_module(Path(place), option)
         return importlib.import_module(place)
     except InputError:
         raise
     except Exception as error:  # whatever the module raises
         raise InputError(
-            f"model: {place} cannot be imported: {type(error).__name__}: {error}"
+            f"{option}: {place} cannot be imported: {type(error).__name__}: {error}"
         ) from error
 
 
-def _file_module(file: Path) -> Any:
+def _file_module(file: Path, option: str) -> Any:
     """Run a file as a module, which dataclasses and pickles find under its name."""
     if not file.is_file():
-        raise InputError(f"model: there is no file {file}")
+        raise InputError(f"{option}: there is no file {file}")
     name = _free_name(file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None  # the name ends in .py
