@@ -4,7 +4,7 @@ from shearshap.paper.networks.architectures import MLP, Config, DeepFM, build, c
 from shearshap.paper.networks.classifier import NetworkClassifier, open_folder
 from shearshap.paper.networks.recipes import RECIPES, Recipe
 from shearshap.paper.networks.saved import load, save
-from shearshap.paper.networks.training import Trained, accuracy, train
+from shearshap.paper.networks.training import Trained, accuracy, train, train_until
 
 __all__ = [
     "MLP",
@@ -21,4 +21,5 @@ __all__ = [
     "open_folder",
     "save",
     "train",
+    "train_until",
 ]

@@ -4,10 +4,11 @@ The paper states little of it, and it moves the results more than the choice of 
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from shearshap.paper.data import Dataset, load
 from shearshap.paper.data.preparation import AUTHORS, OURS, Preparation
-from shearshap.paper.networks.training import Trained, train
+from shearshap.paper.networks.training import STEPS, Trained, train
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,24 @@ class Recipe:
         """The recipe without what training does not depend on: the background of explanations."""
         return replace(self, preparation=replace(self.preparation, background="mean"))
 
-    def load(self, name: str, *, seed: int = 0, path: str | None = None) -> Dataset:
+    def load(self, name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset:
         """Return a data set by name, prepared as the recipe says."""
         return load(name, seed=seed, path=path, preparation=self.preparation)
 
-    def train(self, dataset: Dataset, *, seed: int = 0, progress: bool | None = None) -> Trained:
+    def train(
+        self,
+        dataset: Dataset,
+        *,
+        seed: int = 0,
+        steps: int = STEPS,
+        progress: bool | None = None,
+    ) -> Trained:
         """Train the paper's network for a data set as the recipe says."""
         return train(
             dataset,
             activation=self.activation,
             seed=seed,
+            steps=steps,
             epochs=self.epochs,
             drop_last=self.drop_last,
             progress=progress,
