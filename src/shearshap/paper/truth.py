@@ -264,6 +264,5 @@ def _relative_error(values: Floats, errors: Floats) -> float:
 
 
 def _expected(errors: Floats) -> float:
-    """Return the mean of E|error|, which is sqrt(2/pi) s for a normal error of standard deviation s.
-    """
+    """Return the mean of E|error| = sqrt(2/pi) s, for normal errors of standard deviations s."""
     return float(np.sqrt(2 / np.pi) * errors.mean())

@@ -123,9 +123,7 @@ def _total_effort(spec: Spec, setting: Setting) -> float:
     return preparation(spec, setting) + sum(task.effort for task in tasks(spec, setting))
 
 
-def _measured(
-    spec: Spec, setting: Setting, out: Path, bar: Any
-) -> Iterator[tuple[str, pa.Table]]:
+def _measured(spec: Spec, setting: Setting, out: Path, bar: Any) -> Iterator[tuple[str, pa.Table]]:
     """Yield the study and the records of every task for one network."""
     network = f"{spec.dataset}, {setting.name or 'another'} network {setting.seed}"
     bar.set_description_str(f"{network}: training, ground truth")

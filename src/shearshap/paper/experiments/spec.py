@@ -10,7 +10,7 @@ from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
 from shearshap.paper.baselines import BASELINES
 from shearshap.paper.data import criteo, uci
-from shearshap.paper.networks import RECIPES, Recipe
+from shearshap.paper.networks import RECIPES, Recipe, recipe_of
 
 Protocol = Literal["paper", "paper-coin", "authors", "fair"]
 Choice = Literal["paper", "fair", "both"]
@@ -152,8 +152,8 @@ class Spec:
     rounds: int = 5  #: draws of every estimate
     rows: int = 100  #: test rows that are explained
     timings: int = 10  #: how often each method is timed, on the first network
-    timed_rows: int = 100  #: of one timing, at most
-    rows_one_by_one: int = 5  #: likewise, where rows are explained one after the other
+    timed_rows: int = 50  #: of one timing, at most
+    rows_one_by_one: int = 3  #: likewise, where rows are explained one after the other
     bounded_rows: int = 1  #: for the studies of Theorems 1 and 2 and Remark 2
     variants: tuple[Recipe, ...] = ()  #: recipes to compare, for the study of sensitivity
     variant_seeds: tuple[int, ...] = (0, 1, 2)
@@ -164,6 +164,8 @@ class Spec:
         """Check the numbers."""
         self._check_counts()
         self._check_evaluations()
+        for name in self.recipes:
+            recipe_of(name)
         if self.protocol not in get_args(Choice):
             raise InputError(f"protocol: wanted paper, fair or both, got {self.protocol!r}")
 
@@ -287,11 +289,14 @@ def specifications(
     specs = [_quick_spec(name) if quick else _full_spec(name) for name in names]
 
     changes: dict[str, Any] = {"protocol": protocol}
-    if rows is not None:
-        changes["rows"] = rows
     if rounds is not None:
         changes["rounds"] = rounds
-    return [_with_file(replace(spec, **changes), path) for spec in specs]
+    changed = [replace(spec, **changes) for spec in specs]
+    if rows is not None:
+        changed = [
+            replace(spec, rows=rows, variant_rows=min(rows, spec.variant_rows)) for spec in changed
+        ]
+    return [_with_file(spec, path) for spec in changed]
 
 
 def _full_spec(name: str) -> Spec:

@@ -6,6 +6,7 @@ The paper states little of it, and it moves the results more than the choice of 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from shearshap.errors import InputError
 from shearshap.paper.data import Dataset, load
 from shearshap.paper.data.preparation import AUTHORS, OURS, Preparation
 from shearshap.paper.networks.training import STEPS, Trained, train
@@ -68,3 +69,10 @@ RECIPES: dict[str, Recipe] = {
 - authors: as the paper's authors did it; the seed decides the weights and batches only
 - authors-mean: the same networks, explained against the mean of the training rows
 """
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return a recipe by its name, or raise where there is none."""
+    if name not in RECIPES:
+        raise InputError(f"recipe: wanted one of {', '.join(RECIPES)}, got {name!r}")
+    return RECIPES[name]

@@ -1,4 +1,4 @@
-"""Training: Adam on cross-entropy, until validation accuracy no longer rises, or for some epochs."""
+"""Training: Adam on cross-entropy, for some epochs or until validation accuracy no longer rises."""
 
 import copy
 import math
@@ -104,7 +104,9 @@ def train_until(
     longest = max((stop * epoch_steps for stop in stops if stop), default=0)
     with (
         torch.random.fork_rng(devices=[]),
-        progress_bar(progress, total=max(longest, steps if None in stops else 0), unit=" steps") as bar,
+        progress_bar(
+            progress, total=max(longest, steps if None in stops else 0), unit=" steps"
+        ) as bar,
     ):
         torch.manual_seed(seed)
         network = build(config)

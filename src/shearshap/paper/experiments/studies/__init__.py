@@ -8,7 +8,7 @@
 | chain | Theorem 1: what one feature's value loses without another, and what the chain rule says |
 | bounds | how tight Theorem 2 is: the same loss, and its bounds |
 | selection_bound | Remark 2: the bound that selection minimises, and the error |
-| sensitivity | how the errors depend on the encoding, the epochs, the background and the activation |
+| sensitivity | how errors depend on encoding, epochs, background and activation |
 | illustration | one row, SHEAR beside the exact values (the appendix's figure) |
 | models | the data sets and hyper-parameters as they are (the appendix's tables) |
 """

@@ -17,9 +17,7 @@ from shearshap.paper.metrics import absolute_error, faithfulness, monotonicity, 
 TRUTH = "truth"  #: the method of the ground truth's own records, whose `n` is 0
 
 
-def estimates(
-    subject: Subject, method: str, evaluations: Sequence[int], number: int
-) -> pa.Table:
+def estimates(subject: Subject, method: str, evaluations: Sequence[int], number: int) -> pa.Table:
     """Return every row's metrics of one round of a method at n evaluations a feature, for all n."""
     seed = draws(subject.setting.seed, number)
     tables = []

@@ -26,7 +26,7 @@ ONE_BY_ONE = "one by one"
 WAYS = (BATCH, ONE_BY_ONE)
 
 LEAST_SECONDS = 0.01  #: of one timing
-WARM_UP_ROWS = 2  #: explained before a timing starts
+WARM_UP_ROWS = 1  #: explained before a timing starts
 
 Work = Callable[[slice], object]
 
