@@ -653,7 +653,7 @@ def test_the_command_says_what_it_found_and_where(
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert (result.exit_code, result.stderr) == (0, ""), result.exception
     assert "prediction, f1 - f0" in result.stdout
-    assert re.search(r"fair      absolute error at N = 16: Kriging [\d.e-]+, ", result.stdout)
+    assert re.search(r"fair\s+absolute error at N = 16: Kriging [\d.e-]+, ", result.stdout)
     assert f"report    {tmp_path / 'out' / 'report.html'}" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text()
     assert "shear reproduce census --quick --rows 3" in re.sub(r"<[^>]+>", "", page)
