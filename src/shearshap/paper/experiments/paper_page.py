@@ -9,7 +9,7 @@ from shearshap.engine.store import written_whole
 from shearshap.paper.experiments import paper_sections as sections
 from shearshap.paper.experiments.paper_sections import ByDataset, listed
 from shearshap.paper.experiments.paper_tables import markdown
-from shearshap.paper.experiments.records import COMMAND, Records, column, read
+from shearshap.paper.experiments.records import Records, column, provenance, read
 from shearshap.paper.experiments.spec import Protocol
 from shearshap.paper.experiments.style import SERIES
 from shearshap.paper.experiments.summaries import by_dataset, protocols_of, values_of
@@ -30,7 +30,7 @@ def report(out: Path | str) -> Path:
     """
     out = Path(out)
     records = read(out / "records")
-    command = (out / "records" / COMMAND).read_text().strip()
+    command = provenance(out / "records")["command"]
     whole = page(records, command)
 
     tables = [markdown(table) for section in whole.sections for table in section.tables]

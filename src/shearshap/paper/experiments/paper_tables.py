@@ -125,7 +125,7 @@ def _network_row(models: pa.Table) -> tuple[str, ...]:
         first["dataset"],
         f"{first['network']}, {first['hidden']} hidden, {first['activation']}",
         f"Adam {first['learning_rate']:g}, batches of {first['batch_size']}",
-        first["reference"],
+        first["background"],
         first["truth"],
         str(first["truth_evaluations"]),
         str(first["rows"]),
