@@ -512,7 +512,7 @@ def test_an_explanation_prints_what_it_is() -> None:
         "Explanation(5 rows, 4 players, 2 outputs, method='shear', 34 evaluations + 11 derivative passes a row)"
     )
     named = explain(network(4), ROWS, reference=ZEROS, budget=40, method=Shear(selection="random"))
-    assert named.method.startswith("Shear(antithetical=True, selection='random'")
+    assert named.method.startswith("Shear(outsiders='antithetic', selection='random'")
 
 
 def test_one_player_gets_everything() -> None:

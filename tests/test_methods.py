@@ -132,7 +132,7 @@ def test_shear_takes_the_largest_power_of_two_that_fits(budget: int, cooperators
 def test_shear_without_antithetical_sampling_ignores_the_others() -> None:
     """Eq. 10: the Shapley value of i in the subgame of its cooperators and itself."""
     table = smooth_table(6, 1)
-    method = Shear(antithetical=False, selection="random")
+    method = Shear(outsiders="empty", selection="random")
     budget = 2 + 8 * 6
     answer = explain_game(table_game(table), players=6, budget=budget, method=method, seed=3)
     game = FunctionGame(table_game(table), 6)

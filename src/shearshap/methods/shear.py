@@ -31,6 +31,8 @@ from shearshap.methods.base import Look, Method, Promise, as_tensor, check_optio
 from shearshap.methods.differences import Differences
 from shearshap.methods.spread import moderated, normalised
 
+Outsiders = Literal["antithetic", "independent", "empty"]
+
 
 @dataclass(frozen=True)
 class Shear(Method):
@@ -46,10 +48,10 @@ class Shear(Method):
 
     Parameters
     ----------
-    antithetical
-        Whether the other players join at random as V_n, complements of each other for S_n and its
-        complement (Section 4.2). False: they stay absent (the ablation without antithetical
-        sampling).
+    outsiders
+        How the other players join as V_n. "antithetic": at random, complements of each other for
+        S_n and its complement (Section 4.2). The other two are readings of the ablation without
+        antithetical sampling. "independent": at random, each V_n on its own. "empty": not at all.
     selection
         "cross-contribution", or "random" cooperators (the ablation without cooperator selection).
     unbiased
@@ -61,23 +63,24 @@ class Shear(Method):
         take evaluations from the budget.
     """
 
-    antithetical: bool = True
+    outsiders: Outsiders = "antithetic"
     selection: Literal["cross-contribution", "random"] = "cross-contribution"
     unbiased: bool = False
     interaction: CrossKind = "auto"
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_option("outsiders", self.outsiders, get_args(Outsiders))
         check_option("selection", self.selection, ("cross-contribution", "random"))
         check_option("interaction", self.interaction, get_args(CrossKind))
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """A null player gets nothing; antithetical draws make pairwise games exact."""
+        """A null player gets nothing; antithetic draws make pairwise games exact."""
         promised: set[Promise] = {"null-player"}
-        if self.antithetical:
+        if self.outsiders == "antithetic":
             promised.add("pairwise")
-        if self.antithetical and self.unbiased:
+        if self.outsiders != "empty" and self.unbiased:
             promised.add("unbiased")
         return frozenset(promised)
 
@@ -134,7 +137,8 @@ class Shear(Method):
 
         selected = ranked_cooperators(eta)[:, :, :cooperators]
         others = join(outsiders, selected, as_tensor(chosen, game))
-        layout = Mirrored if "unbiased" in self.promises else Differences
+        mirrored = self.unbiased and self.outsiders == "antithetic"
+        layout = Mirrored if mirrored else Differences
         return layout.of(others, as_tensor(subset_weights(chosen), game))
 
     def _density(self, chosen: Bools, players: int, rng: np.random.Generator) -> Floats:
@@ -146,10 +150,15 @@ class Shear(Method):
         return rng.beta(size + 1, chosen.shape[1] - size + 1, size=shape)
 
     def _outsiders(self, density: Floats, players: int, rng: np.random.Generator) -> Bools:
-        """Return who joins as V_n, (p, n, p); the n-th and the n-th last are complements."""
-        if not self.antithetical:
+        """Return who joins as V_n, (p, n, p).
+
+        Antithetic, the n-th and the n-th last are complements.
+        """
+        if self.outsiders == "empty":
             return np.zeros((*density.shape, players), dtype=bool)
         drawn = rng.random((*density.shape, players)) < density[..., None]
+        if self.outsiders == "independent":
+            return drawn
         count = density.shape[1]
         half = count // 2
         drawn[:, count - half :] = ~drawn[:, :half][:, ::-1]

@@ -2,7 +2,8 @@
 
 Two readings of each baseline:
 
-- as the paper's appendix describes it (KS, KS-Pair, PS, APS): names that end in -paper
+- as the paper's appendix describes it (KS, KS-Pair, PS, APS): names that end in -paper, or in
+  -coin-paper where the appendix's random sets are drawn by fair coins
 - as the authors' released numbers were made: names that end in -authors
 
 All of them split N p evaluations into N for each player. They are used as instances:
@@ -219,38 +220,62 @@ def unconstrained_regressions(inner: Floats, weight: Floats) -> tuple[Floats, in
 class AppendixPermutation(Baseline):
     """PS and APS as the paper's appendix describes them: N evaluations for each player alone.
 
-    These are N/2 random sets S of the other players, and v(S + i) - v(S).
+    These are N/2 random sets S of the other players, and v(S + i) - v(S). The appendix says of S
+    that it is "randomly selected from the feature space", which can be read in two ways.
+
+    Parameters
+    ----------
+    antithetic
+        Whether every set is followed by its complement among the other players.
+    coin
+        False: S are the players before i in a random order, which gives the Shapley value. True:
+        each other player is in S by a fair coin, which gives the Banzhaf value instead.
     """
 
-    antithetic: bool = False  #: follow every set by its complement among the other players
+    antithetic: bool = False
+    coin: bool = False
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Unbiased, nothing for null players and, where antithetic, exact on pairwise games."""
-        always: set[Promise] = {"unbiased", "null-player"}
-        pairwise: set[Promise] = {"pairwise"} if self.antithetic else set()
-        return frozenset(always | pairwise)
+        """Nothing for null players, unbiased by orders and, antithetic, exact on pairwise games."""
+        promised: set[Promise] = {"null-player"}
+        if not self.coin:
+            promised.add("unbiased")
+        if self.antithetic:
+            promised.add("pairwise")
+        return frozenset(promised)
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions of one draw for each player."""
         return 2 + self._coalitions_per_draw(game.players)
 
-    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "SampledDifferences":
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Differences:
         """Return differences of each player at sets of its own."""
         players = game.players
         draws = (budget - 2) // self._coalitions_per_draw(players)
 
-        # the players who come before player i in a random order are its set S
-        turn = rng.random((players, draws, players))
-        own = np.einsum("ini->in", turn)
-        others = turn < own[:, :, None]
+        others = self._others(players, draws, rng)
         if self.antithetic:
             others = np.concatenate((others, ~others), axis=1)
 
         count = others.shape[1]
         weights = torch.full((count,), 1 / count, dtype=torch.float64, device=game.device)
-        layout = PairedDifferences if self.antithetic else SampledDifferences
-        return layout.of(as_tensor(others, game)[None], weights)
+        return self._layout.of(as_tensor(others, game)[None], weights)
+
+    @property
+    def _layout(self) -> type[Differences]:
+        if self.coin:
+            return Differences  # the spread of the draws says nothing of their bias
+        return PairedDifferences if self.antithetic else SampledDifferences
+
+    def _others(self, players: int, draws: int, rng: np.random.Generator) -> Bools:
+        """Return the sets S of each player, (p, n, p); whether it holds the player is ignored."""
+        turn = rng.random((players, draws, players))
+        if self.coin:
+            return np.asarray(turn < 0.5)
+        # the players who come before player i in a random order are its set S
+        own = np.einsum("ini->in", turn)
+        return np.asarray(turn < own[:, :, None])
 
     def _coalitions_per_draw(self, players: int) -> int:
         copies = 2 if self.antithetic else 1
@@ -355,6 +380,8 @@ BASELINES: dict[str, Method] = {
     "kernel-paired-paper": AppendixKernel(paired=True),
     "permutation-paper": AppendixPermutation(),
     "permutation-antithetic-paper": AppendixPermutation(antithetic=True),
+    "permutation-coin-paper": AppendixPermutation(coin=True),
+    "permutation-antithetic-coin-paper": AppendixPermutation(antithetic=True, coin=True),
     "kernel-authors": AuthorsKernel(),
     "kernel-paired-authors": AuthorsKernel(paired=True),
     "permutation-authors": AuthorsPermutation(),

@@ -7,14 +7,21 @@ from shearshap.errors import InputError
 from shearshap.paper.data import criteo, uci
 from shearshap.paper.data.dataset import Dataset
 from shearshap.paper.data.encoder import Encoder
+from shearshap.paper.data.preparation import OURS, Preparation
 
 NAMES = (*uci.SOURCES, "criteo", "criteo-synthetic")
 
 
-def load(name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset:
+def load(
+    name: str,
+    *,
+    seed: int = 0,
+    path: Path | str | None = None,
+    preparation: Preparation = OURS,
+) -> Dataset:
     """Return a data set by name, encoded and split; the seed decides the split.
 
-    census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
+    `preparation` says how, such as the way the paper's authors did it. census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
     package. criteo reads the user's own file at `path`; criteo-synthetic makes data of its schema,
     for which the seed decides everything.
     """
@@ -23,7 +30,9 @@ def load(name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset
             f"path: only criteo reads a file of yours, {name} needs none; got {str(path)!r}"
         )
     if name in uci.SOURCES:
-        return uci.load(name, uci.SOURCES[name], seed)
+        return uci.load(name, uci.SOURCES[name], seed, preparation)
+    if name in NAMES and preparation != OURS:
+        raise InputError(f"preparation: {name} can only be prepared our way, got {preparation}")
     if name == "criteo":
         return criteo.load(path, seed)
     if name == "criteo-synthetic":
@@ -34,4 +43,4 @@ def load(name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset
     raise InputError(f"there is no data set {name!r}; did you mean {nearest!r}? There are: {names}")
 
 
-__all__ = ["NAMES", "Dataset", "Encoder", "load"]
+__all__ = ["NAMES", "Dataset", "Encoder", "Preparation", "load"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shearshap.engine.store import written_whole
 from shearshap.paper.data.encoder import Encoder, Ints
+from shearshap.paper.data.preparation import OURS, Preparation
 
 MISSING = "missing"  #: how people read a blank cell
 
@@ -35,6 +36,7 @@ class Dataset:
     meanings: Mapping[str, str] = field(default_factory=dict)  #: code -> how people read it
     synthetic: bool = False
     planted: tuple[tuple[str, ...], ...] = ()  #: interactions put into synthetic data
+    preparation: Preparation = OURS  #: how the rows were split and encoded
 
     @property
     def feature_names(self) -> list[str]:
@@ -113,3 +115,16 @@ def split(labels: Ints, validation: int, test: int, seed: int) -> tuple[Ints, In
         np.sort(order[test:held_out]),
         np.sort(order[:test]),
     )
+
+
+def scikit_split(rows: int, validation: int, test: int) -> tuple[Ints, Ints, Ints]:
+    """Return the indices of train, validation and test rows as the paper's authors have them.
+
+    They use scikit-learn's `train_test_split` twice, with random state 0: first for the test rows,
+    then, of the rest in its new order, for the validation rows. It takes the first of a permutation
+    each time. The order of the rows is kept.
+    """
+    order = np.random.RandomState(0).permutation(rows)
+    rest = order[test:]
+    again = np.random.RandomState(0).permutation(len(rest))
+    return rest[again[validation:]], rest[again[:validation]], order[:test]

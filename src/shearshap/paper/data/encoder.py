@@ -4,10 +4,12 @@ feature      one-hot               index
 size  3.0    [0.7]                 [0.7]      a number is standardised
 colour red   [0, 0, 1]             [3]        a category: its block, or its place from 1 on
 colour pink  [0, 0, 0]             [0]        a category that training did not have
+
+The columns of a block can be standardised as well, as numbers are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -38,6 +40,8 @@ class Encoder:
     style: Style = "one-hot"
     fill: bool = False
     logarithmic: bool = False  #: whether numbers are put on a log scale before anything else
+    #: feature -> means and standard deviations of its one-hot columns; none where they stay 0/1
+    blocks: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -49,8 +53,12 @@ class Encoder:
         fill: bool = False,
         logarithmic: bool = False,
         at_least: int = 1,
+        standardised: bool = False,
     ) -> "Encoder":
-        """Fit to training rows; categories seen fewer than `at_least` times count as rare."""
+        """Fit to training rows; categories seen fewer than `at_least` times count as rare.
+
+        `standardised`: one-hot columns have mean 0 and standard deviation 1, not the values 0 and 1.
+        """
         moments = {}
         categories = {}
         for name, values in frame.items():
@@ -61,7 +69,19 @@ class Encoder:
             else:
                 categories[name] = _frequent(values, at_least)
 
-        return cls(tuple(frame), moments, categories, style, fill, logarithmic)
+        encoder = cls(tuple(frame), moments, categories, style, fill, logarithmic)
+        return encoder._with_blocks(frame) if standardised else encoder
+
+    def _with_blocks(self, frame: Frame) -> "Encoder":
+        """Return the encoder that standardises one-hot columns by the rows of a frame."""
+        inputs = self.encode(frame)
+        blocks = {}
+        for name in self.categories:
+            columns = inputs[:, self.groups[name]].astype(np.float64)
+            deviation = columns.std(axis=0)
+            deviation[deviation == 0] = 1
+            blocks[name] = (tuple(columns.mean(axis=0).tolist()), tuple(deviation.tolist()))
+        return replace(self, blocks=blocks)
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
@@ -98,6 +118,9 @@ class Encoder:
             else:
                 seen = np.flatnonzero(index)
                 inputs[seen, first + index[seen] - 1] = 1
+            if name in self.blocks:
+                mean, deviation = self.blocks[name]
+                inputs[:, columns] = (inputs[:, columns] - mean) / deviation
         return inputs
 
     def _standardised(self, name: str, values: NDArray[Any]) -> Floats:

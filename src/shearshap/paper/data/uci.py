@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.paper.data.dataset import Dataset, split
+from shearshap.paper.data.dataset import Dataset, scikit_split, split
 from shearshap.paper.data.encoder import Encoder
+from shearshap.paper.data.preparation import OURS, Preparation
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,16 @@ class Source:
         return [cell.strip().strip('"') for cell in line.split(self.separator)]
 
 
-def load(name: str, source: Source, seed: int) -> Dataset:
+def load(name: str, source: Source, seed: int, preparation: Preparation = OURS) -> Dataset:
     """Return a shipped data set, encoded and split."""
     frame = source.read()
     labels = (frame.pop(source.label) == source.positive).astype(np.int64)
     for column in source.dropped:
         del frame[column]
 
-    train, validation, test = split(labels, source.validation, source.test, seed)
-    training_rows = {column: values[train] for column, values in frame.items()}
-    encoder = Encoder.fit(training_rows, source.numeric)
+    train, validation, test = _split(source, labels, seed, preparation)
+    encoder = _encoder(source, frame, train, preparation)
     inputs = encoder.encode(frame)
-    mean = inputs[train].mean(axis=0, dtype=np.float64)
-
     return Dataset(
         name=name,
         title=source.title,
@@ -94,10 +92,48 @@ def load(name: str, source: Source, seed: int) -> Dataset:
         train=train,
         validation=validation,
         test=test,
-        background=mean.astype(np.float32),
+        background=_background(inputs[train], encoder, preparation),
         source=source.attribution,
         meanings=source.meanings,
+        preparation=preparation,
     )
+
+
+def _split(
+    source: Source, labels: NDArray[np.int64], seed: int, preparation: Preparation
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of the train, validation and test rows."""
+    if preparation.split == "scikit-learn":
+        return scikit_split(len(labels), source.validation, source.test)
+    return split(labels, source.validation, source.test, seed)
+
+
+def _encoder(
+    source: Source,
+    frame: dict[str, NDArray[Any]],
+    train: NDArray[np.int64],
+    preparation: Preparation,
+) -> Encoder:
+    """Return the encoder, fitted to the training rows or to all."""
+    fitted = frame
+    if preparation.fitted == "training rows":
+        fitted = {column: values[train] for column, values in frame.items()}
+    standardised = preparation.encoding == "standardised"
+    return Encoder.fit(fitted, source.numeric, standardised=standardised)
+
+
+def _background(
+    training_inputs: NDArray[np.float32], encoder: Encoder, preparation: Preparation
+) -> NDArray[np.float32]:
+    """Return what absent features are replaced with, (d,)."""
+    mean = training_inputs.mean(axis=0, dtype=np.float64)
+    if preparation.background == "quirk":
+        for name in encoder.numeric:
+            mean[encoder.groups[name]] = 0
+        for name, (block_mean, _) in encoder.blocks.items():
+            # these are means of 0/1 columns, in a space where the columns are standardised
+            mean[encoder.groups[name]] = block_mean
+    return mean.astype(np.float32)
 
 
 def _display(frame: dict[str, NDArray[Any]], meanings: dict[str, str]) -> NDArray[np.object_]:

@@ -27,6 +27,7 @@ STUDIES: dict[str, pa.Schema] = {
     "models": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "title": _TEXT,
             "seed": _WHOLE,
             "network": _TEXT,
@@ -34,7 +35,10 @@ STUDIES: dict[str, pa.Schema] = {
             "hidden": _WHOLE,
             "learning_rate": _NUMBER,
             "batch_size": _WHOLE,
-            "reference": _TEXT,
+            "encoding": _TEXT,
+            "split": _TEXT,
+            "stopping": _TEXT,
+            "background": _TEXT,
             "continuous": _WHOLE,
             "categorical": _WHOLE,
             "inputs": _WHOLE,
@@ -47,6 +51,8 @@ STUDIES: dict[str, pa.Schema] = {
             "rows": _WHOLE,
             "truth": _TEXT,
             "truth_evaluations": _WHOLE,
+            "truth_error": _NUMBER,
+            "truth_absolute_error": _NUMBER,
             "size": _NUMBER,
             "key": _TEXT,
             "versions": _TEXT,
@@ -55,6 +61,7 @@ STUDIES: dict[str, pa.Schema] = {
     "estimates": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "seed": _WHOLE,
             "method": _TEXT,
             "n": _WHOLE,
@@ -71,7 +78,9 @@ STUDIES: dict[str, pa.Schema] = {
     "timings": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "seed": _WHOLE,
+            "way": _TEXT,
             "method": _TEXT,
             "n": _WHOLE,
             "round": _WHOLE,
@@ -83,6 +92,7 @@ STUDIES: dict[str, pa.Schema] = {
     "cooperators": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "seed": _WHOLE,
             "row": _WHOLE,
             "player": _WHOLE,
@@ -91,12 +101,13 @@ STUDIES: dict[str, pa.Schema] = {
             "draw": _WHOLE,
             "cross_contribution": _NUMBER,
             "error": _NUMBER,
-            "share": _NUMBER,
+            "value": _NUMBER,
         }
     ),
     "bounds": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "seed": _WHOLE,
             "row": _WHOLE,
             "player": _WHOLE,
@@ -106,9 +117,54 @@ STUDIES: dict[str, pa.Schema] = {
             "sure": _NUMBER,
         }
     ),
+    "chain": pa.schema(
+        {
+            "dataset": _TEXT,
+            "recipe": _TEXT,
+            "seed": _WHOLE,
+            "row": _WHOLE,
+            "player": _WHOLE,
+            "other": _WHOLE,
+            "loss": _NUMBER,
+            "chain": _NUMBER,
+            "remainder": _NUMBER,
+        }
+    ),
+    "selection_bound": pa.schema(
+        {
+            "dataset": _TEXT,
+            "recipe": _TEXT,
+            "seed": _WHOLE,
+            "row": _WHOLE,
+            "player": _WHOLE,
+            "n": _WHOLE,
+            "selection": _TEXT,
+            "draw": _WHOLE,
+            "bound": _NUMBER,
+            "sure": _NUMBER,
+            "error": _NUMBER,
+        }
+    ),
+    "sensitivity": pa.schema(
+        {
+            "dataset": _TEXT,
+            "encoding": _TEXT,
+            "stopping": _TEXT,
+            "background": _TEXT,
+            "activation": _TEXT,
+            "seed": _WHOLE,
+            "method": _TEXT,
+            "n": _WHOLE,
+            "error": _NUMBER,
+            "size": _NUMBER,
+            "accuracy": _NUMBER,
+            "epochs": _WHOLE,
+        }
+    ),
     "illustration": pa.schema(
         {
             "dataset": _TEXT,
+            "recipe": _TEXT,
             "seed": _WHOLE,
             "row": _WHOLE,
             "feature": _TEXT,
@@ -121,8 +177,41 @@ STUDIES: dict[str, pa.Schema] = {
         }
     ),
 }
-"""The columns of each study's records; `n` is model evaluations a feature, `row` the row's place in
-the data set.
+"""The columns of each study's records.
+
+In all of them `recipe` is how the network was trained and what it is explained against (`RECIPES`),
+`seed` the network's, `n` model evaluations a feature, and `row` the row's place in the data set.
+
+models
+    One record a network. `encoding`, `split`, `stopping` and `background` are words; `epochs` were
+    run. `size` is mean |phi|_1 over the rows. `truth_error` is the expected error of the truth over
+    mean |phi_i|, and `truth_absolute_error` its |.|_1 over a row's features; 0 where it is exact.
+estimates
+    One record for each row, round, method and n; the truth itself is the method "truth", n = 0.
+timings
+    `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
+    evaluations at a time (way "one by one"). All methods are timed once in each round.
+cooperators
+    |phi_i(U) - phi_i(S + i)| = `error` of a player i of `value` phi_i(U), with sum_S eta_ij =
+    `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
+    random or by "shear" (largest eta_ij); draws 1, 2, ... have every player whose value is not
+    zero, random S, and n = 16 only.
+bounds
+    Theorem 2, for each pair: `loss` = |phi_i(U) - phi_i(U - j)|, its bound by second derivatives as
+    `printed`, and the `sure` one by second differences.
+chain
+    Theorem 1, for each pair: `loss` = phi_i(U) - phi_i(U - j), with its sign; `chain` = Delta_ij by
+    second derivatives at the corners, as printed; `remainder` = loss - chain, the paper's o_ij.
+selection_bound
+    Remark 2, for each player: `error` = |phi_i(U) - phi_i(S + i)| and its bound, the sum of Theorem
+    2's over all j outside S, as printed (`bound`) and `sure`. S is by `selection`: "shear"
+    (largest eta_ij), "bound" (largest epsilon_ij: it minimises `bound`), or "random" (some draws).
+sensitivity
+    One record for each network, method and n: `error` is the mean absolute error over the rows and
+    rounds, `size` mean |phi|_1. The networks differ from the recipe "authors" in what the first
+    columns say; raw 0/1 blocks have no quirk, so their background is the mean.
+illustration
+    One row, feature by feature.
 """
 
 

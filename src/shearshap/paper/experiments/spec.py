@@ -10,7 +10,7 @@ from shearshap.methods.base import Method
 from shearshap.paper.baselines import BASELINES
 from shearshap.paper.data import criteo, uci
 
-Protocol = Literal["paper", "authors", "fair"]
+Protocol = Literal["paper", "paper-coin", "authors", "fair"]
 Choice = Literal["paper", "fair", "both"]
 
 PROTOCOLS: dict[Protocol, tuple[str, ...]] = {
@@ -21,6 +21,14 @@ PROTOCOLS: dict[Protocol, tuple[str, ...]] = {
         "kernel-paired-paper",
         "permutation-paper",
         "permutation-antithetic-paper",
+    ),
+    "paper-coin": (
+        "shear",
+        "kernel-paper",
+        "kernel-welford",
+        "kernel-paired-paper",
+        "permutation-coin-paper",
+        "permutation-antithetic-coin-paper",
     ),
     "authors": (
         "shear",
@@ -45,7 +53,9 @@ PROTOCOLS: dict[Protocol, tuple[str, ...]] = {
 }
 """The methods of each protocol.
 
-- paper: the baselines as the paper's appendix describes them
+- paper: the baselines as the paper's appendix describes them; the random coalitions of PS and APS
+  are prefixes of random permutations
+- paper-coin: the same, but a player is in a random coalition of PS and APS by a fair coin
 - authors: the baselines as the authors' released numbers were made
 - fair: the same number of evaluations for every method, each at its best; `exact` is what they are
   measured against
@@ -61,12 +71,14 @@ def baselines(protocol: Protocol) -> tuple[str, ...]:
 
 
 ABLATIONS: dict[str, Method] = {
-    "shear-without-as": Shear(antithetical=False),
     "shear-without-ccs": Shear(selection="random"),
-    "shear-without-either": Shear(antithetical=False, selection="random"),
+    "shear-unpaired": Shear(outsiders="independent"),
+    "shear-unpaired-without-ccs": Shear(outsiders="independent", selection="random"),
+    "shear-empty": Shear(outsiders="empty"),
+    "shear-empty-without-ccs": Shear(outsiders="empty", selection="random"),
 }
-"""SHEAR without antithetical sampling (AS), without contributive cooperator selection (CCS), and
-without either.
+"""SHEAR without contributive cooperator selection (CCS), and without antithetical sampling (AS) in
+two readings: V_n random but unpaired, and V_n empty.
 """
 
 ABLATED = 16  #: evaluations a feature at which the paper ablates, selects and illustrates
@@ -136,10 +148,10 @@ class Spec:
     def protocols(self) -> tuple[Protocol, ...]:
         """The protocols that are run.
 
-        The paper's is run in both readings, the appendix's and the authors' own.
+        The paper's is run in all readings, the appendix's two and the authors' own.
         """
         runs: dict[Choice, tuple[Protocol, ...]] = {
-            "paper": ("paper", "authors"),
+            "paper": ("paper", "paper-coin", "authors"),
             "fair": ("fair",),
         }
         return runs.get(self.protocol, tuple(PROTOCOLS))

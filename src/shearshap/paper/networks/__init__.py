@@ -2,14 +2,17 @@
 
 from shearshap.paper.networks.architectures import MLP, Config, DeepFM, build, config_for
 from shearshap.paper.networks.classifier import NetworkClassifier, open_folder
+from shearshap.paper.networks.recipes import RECIPES, Recipe
 from shearshap.paper.networks.saved import load, save
 from shearshap.paper.networks.training import Trained, accuracy, train
 
 __all__ = [
     "MLP",
+    "RECIPES",
     "Config",
     "DeepFM",
     "NetworkClassifier",
+    "Recipe",
     "Trained",
     "accuracy",
     "build",

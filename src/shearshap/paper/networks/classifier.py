@@ -145,7 +145,9 @@ def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClas
     if not is_saved(path):
         return None
     trained = load_network(path)
-    dataset = load_data(trained.dataset, seed=trained.seed, path=data)
+    dataset = load_data(
+        trained.dataset, seed=trained.seed, path=data, preparation=trained.preparation
+    )
     if trained.config != config_for(dataset, trained.config.activation):
         raise InputError(
             f"path: the network in {path} was trained on other data of {dataset.name}; pass the "

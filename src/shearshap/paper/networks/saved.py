@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
+from shearshap.paper.data.preparation import OURS, Preparation
 from shearshap.paper.networks.architectures import Config, build
 from shearshap.paper.networks.training import Trained
 
@@ -26,6 +27,7 @@ def save(trained: Trained, folder: Path | str) -> Path:
 
     facts = {name: getattr(trained, name) for name in _described_fields()}
     facts["config"] = trained.config.to_dict()
+    facts["preparation"] = asdict(trained.preparation)
     facts["sha256"] = hashlib.sha256(weights).hexdigest()
 
     _write(folder / WEIGHTS, weights)
@@ -50,6 +52,7 @@ def load(folder: Path | str) -> Trained:
             "hash)"
         )
     config = _config(folder / DESCRIPTION, facts.pop("config"))
+    preparation = _preparation(folder / DESCRIPTION, facts.pop("preparation"))
     network = build(config)
     try:
         network.load_state_dict(_tensors(weights))
@@ -57,7 +60,7 @@ def load(folder: Path | str) -> Trained:
         raise InputError(
             f"{folder / WEIGHTS} does not hold the weights of this {config.kind}: {error}"
         ) from error
-    return Trained(network.eval(), config, **facts)
+    return Trained(network.eval(), config, **facts, preparation=preparation)
 
 
 def _tensors(weights: bytes) -> dict[str, Tensor]:
@@ -96,6 +99,8 @@ def _description(path: Path) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads(content)
     except ValueError as error:
         raise InputError(f"{path} is no JSON: {error}") from error
+    if isinstance(facts, dict):
+        facts.setdefault("preparation", asdict(OURS))  # what there was before there was a choice
     if not isinstance(facts, dict) or set(facts) != wanted:
         raise InputError(
             f"{path} does not describe a network of ours: wanted the keys {sorted(wanted)}"
@@ -110,6 +115,16 @@ def _config(path: Path, values: Any) -> Config:
     if not isinstance(values, dict) or _type_names(values) != wanted:
         raise InputError(f"{path} does not describe a network of ours: wanted a config of {wanted}")
     return Config.from_dict(values)
+
+
+def _preparation(path: Path, values: Any) -> Preparation:
+    """Return the preparation in a description, if it has the fields and words of one."""
+    wanted = [field.name for field in fields(Preparation)]
+    if not isinstance(values, dict) or sorted(values) != sorted(wanted):
+        raise InputError(
+            f"{path} does not describe a network of ours: wanted a preparation of {wanted}"
+        )
+    return Preparation(**values)
 
 
 def _type_names(values: dict[str, Any]) -> dict[str, str]:

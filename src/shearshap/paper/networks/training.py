@@ -1,4 +1,4 @@
-"""Training: Adam on cross-entropy, stopped when validation accuracy no longer rises."""
+"""Training: Adam on cross-entropy, until validation accuracy no longer rises, or for some epochs."""
 
 import copy
 import math
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from shearshap.engine.progress import progress_bar
 from shearshap.errors import InputError
 from shearshap.paper.data import Dataset
+from shearshap.paper.data.preparation import OURS, Preparation
 from shearshap.paper.networks.architectures import Config, build, config_for
 
 BATCH = 256
@@ -28,10 +29,11 @@ class Trained:
     config: Config
     dataset: str
     seed: int
-    epochs: int  #: run until validation accuracy no longer rose
+    epochs: int  #: run, of which the best was kept
     validation_accuracy: float
     test_accuracy: float
     majority: float  #: the fraction of the test rows that are of the larger class
+    preparation: Preparation = OURS  #: of the rows that it was trained on
 
 
 def train(
@@ -41,7 +43,9 @@ def train(
     seed: int = 0,
     steps: int = 30_000,
     patience: int = 1_500,
+    epochs: int | None = None,
     batch_size: int = BATCH,
+    drop_last: bool = False,
     learning_rate: float | None = None,
     clip: float = 0.1,
     progress: bool | None = None,
@@ -50,17 +54,20 @@ def train(
 
     The same seed gives the same weights on the same machine. Gradients are clipped to a norm of
     0.1, as the paper's authors do. Training stops after `patience` steps without a gain, or `steps`
-    in all, at the end of an epoch.
+    in all, at the end of an epoch; or, where `epochs` are given, after so many. `drop_last`: a last
+    batch of an epoch that is not full is left out.
     """
-    if steps < 1:
-        raise InputError(f"steps: wanted a positive number of batches, got {steps}")
+    _check(dataset, steps, epochs, batch_size, drop_last)
     config = config_for(dataset, activation)
     rate = RATES[config.kind] if learning_rate is None else learning_rate
 
     best = -1.0
-    epochs = 0
+    done = 0
     steps_since_best = 0
-    epoch_steps = math.ceil(len(dataset.train) / batch_size)
+    epoch_steps = _steps_of_an_epoch(dataset, batch_size, drop_last)
+    if epochs is not None:
+        steps = epochs * epoch_steps
+        patience = steps
     with (
         torch.random.fork_rng(devices=[]),
         progress_bar(progress, total=steps, unit=" steps") as bar,
@@ -69,9 +76,9 @@ def train(
         network = build(config)
         weights = copy.deepcopy(network.state_dict())
         optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        while steps_since_best < patience and epochs * epoch_steps < steps:
-            _epoch(network, optimiser, _batches(dataset, batch_size), clip)
-            epochs += 1
+        while steps_since_best < patience and done * epoch_steps < steps:
+            _epoch(network, optimiser, _batches(dataset, batch_size, drop_last), clip)
+            done += 1
             reached = accuracy(network, dataset, dataset.validation)
             if reached > best:
                 best = reached
@@ -89,11 +96,32 @@ def train(
         config=config,
         dataset=dataset.name,
         seed=seed,
-        epochs=epochs,
+        epochs=done,
         validation_accuracy=best,
         test_accuracy=accuracy(network, dataset, dataset.test),
         majority=_majority(dataset.labels[dataset.test]),
+        preparation=dataset.preparation,
     )
+
+
+def _check(
+    dataset: Dataset, steps: int, epochs: int | None, batch_size: int, drop_last: bool
+) -> None:
+    if steps < 1:
+        raise InputError(f"steps: wanted a positive number of batches, got {steps}")
+    if epochs is not None and epochs < 1:
+        raise InputError(f"epochs: wanted a positive number, got {epochs}")
+    rows = len(dataset.train)
+    if drop_last and rows < batch_size:
+        raise InputError(
+            f"drop_last: {rows} training rows do not fill one batch of {batch_size}; pass a "
+            "smaller batch_size"
+        )
+
+
+def _steps_of_an_epoch(dataset: Dataset, batch_size: int, drop_last: bool) -> int:
+    rows = len(dataset.train)
+    return rows // batch_size if drop_last else math.ceil(rows / batch_size)
 
 
 def accuracy(network: nn.Module, dataset: Dataset, rows: NDArray[np.int64]) -> float:
@@ -108,13 +136,15 @@ def _majority(labels: NDArray[np.int64]) -> float:
     return float(np.bincount(labels).max() / len(labels))
 
 
-def _batches(dataset: Dataset, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(dataset: Dataset, size: int, drop_last: bool) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield inputs and labels of the training rows, in a new random order."""
     inputs = torch.from_numpy(dataset.inputs)
     labels = torch.from_numpy(dataset.labels)
     rows = torch.from_numpy(dataset.train)
     shuffled = rows[torch.randperm(len(rows))]
     for batch in shuffled.split(size):
+        if drop_last and len(batch) < size:
+            return
         yield inputs[batch], labels[batch]
 
 
