@@ -185,17 +185,17 @@ class Draws:
         """Return the replicates (b,) of the mean of values (s, t, r)."""
         by_round = values @ self.rows.transpose(0, 2, 1)  # (s, t, b)
         inner = np.einsum("stb,sbt->sb", by_round, self.rounds)
-        return _of_networks(inner, self.networks)
+        return over_drawn(inner, self.networks)
 
     def variances(self, values: Floats) -> Floats:
         """Return the replicates (b,) of the variance over rounds of the mean over rows."""
         by_round = values @ self.rows.transpose(0, 2, 1)
         mean = np.einsum("stb,sbt->sb", by_round, self.rounds)
         square = np.einsum("stb,sbt->sb", by_round**2, self.rounds)
-        return _of_networks(np.maximum(square - mean**2, 0.0), self.networks)
+        return over_drawn(np.maximum(square - mean**2, 0.0), self.networks)
 
 
-def _of_networks(inner: Floats, chosen: NDArray[np.int64]) -> Floats:
+def over_drawn(inner: Floats, chosen: NDArray[np.int64]) -> Floats:
     """Return the mean over the chosen networks (b, s) of their replicates (s, b)."""
     replicate = np.arange(inner.shape[1])[:, None]
     slot = np.arange(chosen.shape[1])
@@ -295,7 +295,7 @@ def grouped_mean(values: Floats, seeds: NDArray[np.int64]) -> Sampled:
     inner = np.array([_row_replicates(group, of_rows) for group in groups])  # (s, b)
     chosen = of_networks.integers(len(groups), size=(REPLICATES, len(groups)))
     by_network = np.array([group.mean() for group in groups])
-    return Sampled(float(by_network.mean()), _of_networks(inner, chosen), by_network)
+    return Sampled(float(by_network.mean()), over_drawn(inner, chosen), by_network)
 
 
 def _row_replicates(values: Floats, rng: np.random.Generator) -> Floats:

@@ -117,8 +117,8 @@ def _inside(ticks: Floats, low: float, high: float) -> Floats:
     return ticks[(ticks >= low) & (ticks <= high)]
 
 
-def stretch_accuracies(axes: Axes) -> None:
-    """Make the vertical axis wider near 1: logarithmic in what is missing from 1."""
+def stretch_accuracies(axes: Axes, which: Literal["x", "y"] = "y") -> None:
+    """Make an axis wider near 1: logarithmic in what is missing from 1."""
 
     def stretched(accuracy: Floats) -> Floats:
         # NEAR_1 keeps an accuracy of 1 finite, and one just above it, inside the margin, too.
@@ -128,12 +128,19 @@ def stretch_accuracies(axes: Axes) -> None:
     def accuracy_at(position: Floats) -> Floats:
         return 1 + NEAR_1 - np.exp(-position)
 
-    lowest = min(float(np.min(np.asarray(line.get_ydata(), dtype=float))) for line in axes.lines)
-    bottom = lowest - 0.1 * (1 - lowest)
-    axes.set_yscale("function", functions=(stretched, accuracy_at))
-    axes.yaxis.set_major_locator(FixedLocator(ACCURACIES))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda accuracy, _: f"{accuracy:g}"))
-    axes.set_ylim(max(0.0, min(0.99, bottom)), 1.001)
+    drawn = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
+    lowest = min(float(np.min(np.asarray(each, dtype=float))) for each in drawn if np.size(each))
+    bottom = max(0.0, min(0.99, lowest - 0.1 * (1 - lowest)))
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if which == "x":
+        axes.set_xscale("function", functions=(stretched, accuracy_at))
+        axes.set_xlim(bottom, 1.001)
+    else:
+        axes.set_yscale("function", functions=(stretched, accuracy_at))
+        axes.set_ylim(bottom, 1.001)
+    axis.set_major_locator(FixedLocator(ACCURACIES))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda accuracy, _: f"{accuracy:g}"))
 
 
 # Curves and clouds

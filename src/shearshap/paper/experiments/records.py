@@ -255,6 +255,14 @@ def read(folder: Path | str) -> dict[str, pa.Table]:
     return {study: pq.read_table(Path(folder) / f"{study}.parquet") for study in STUDIES}
 
 
+def provenance(folder: Path | str) -> dict[str, Any]:
+    """Return where the records in a folder come from."""
+    import json
+
+    facts: dict[str, Any] = json.loads((Path(folder) / "provenance.json").read_text())
+    return facts
+
+
 def joined(study: str, parts: Sequence[pa.Table]) -> pa.Table:
     """Return the records of all parts of a study; no parts make an empty table."""
     return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
