@@ -31,7 +31,7 @@ SMALL = 9  #: points, the font size of notes and legends
 ACCURACIES = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1)
 NEAR_1 = 3e-3  #: an accuracy within this of 1 is no longer stretched
 
-POINTS = 600  #: the most points of a cloud
+POINTS = 400  #: the most points of a cloud
 SMALLEST = 1e-16  #: drawn in place of an error of 0, which has no place on a log scale
 
 

@@ -570,7 +570,7 @@ def cost_model(timings: pa.Table) -> Drawing:
 def training(sensitivity: pa.Table, n: int) -> Drawing:
     """Draw the errors of methods on networks trained in different ways: means and ranges of seeds."""
     names = list(setting_errors(sensitivity, "shear", n))
-    figure = Figure(figsize=(6.4, 1.1 + 0.3 * len(names)), layout="constrained")
+    figure = Figure(figsize=(SIZE[0], 1.1 + 0.25 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     clean(axes)
     for method in values_of(sensitivity, "method"):

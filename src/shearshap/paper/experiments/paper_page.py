@@ -9,7 +9,7 @@ import numpy as np
 from shearshap.engine.store import written_whole
 from shearshap.paper.experiments import paper_sections as sections
 from shearshap.paper.experiments.findings import Finding, findings
-from shearshap.paper.experiments.paper_sections import THRESHOLDS, listed
+from shearshap.paper.experiments.paper_sections import THRESHOLDS, listed, place_of
 from shearshap.paper.experiments.paper_tables import markdown, summary
 from shearshap.paper.experiments.records import Records, column, provenance, read
 from shearshap.paper.experiments.style import SERIES
@@ -58,7 +58,7 @@ def _sections(records: Records) -> list[Section | None]:
     every = every_network(records)
     more = every_network(records, recipes=("authors-mean",))
     return [
-        sections.summary(found),
+        sections.summary(found, every),
         sections.evidence(found),
         sections.error(every, more),
         sections.faithfulness(every),
@@ -130,6 +130,7 @@ def _rounds(every: Iterable[Networks]) -> str:
 def short(records: Records, origin: Mapping[str, Any]) -> str:
     """Return the summary as a page of the documentation, which links to the whole report."""
     found = findings(records)
+    every = every_network(records)
     parts = [
         "# The paper, reproduced",
         f"{_lead(records)} This page is made by the command below, and by nothing else; "
@@ -137,10 +138,10 @@ def short(records: Records, origin: Mapping[str, Any]) -> str:
         f"    {origin['command']}",
         f"At commit `{origin['commit']}`, in {wall_time(origin['seconds'])}.",
         "## What holds",
-        THRESHOLDS,
+        f"{THRESHOLDS} Numbers are of {place_of(every)}, unless a line says otherwise.",
         *(_paragraph(finding) for finding in found.values()),
         "## All counts",
-        _table(found),
+        _table(found, every),
         "## Where the numbers come from",
         "\n".join(f"- {name}: {value}" for name, value in facts(records, origin)),
     ]
@@ -152,9 +153,9 @@ def _paragraph(finding: Finding) -> str:
     return f"- **{finding.claim}.** {headline}. {finding.sentence}"
 
 
-def _table(found: Mapping[str, Finding]) -> str:
+def _table(found: Mapping[str, Finding], every: list[Networks]) -> str:
     """Return the counts of the summary, without its numbers and sentences."""
-    whole = summary(found)
+    whole = summary(found, place_of(every))
     lines = ["| the paper says | the authors' networks | our networks |", "| --- | --- | --- |"]
     for claim, authors, ours, *_ in whole.rows:
         lines.append(f"| {claim} | {authors} | {ours} |")

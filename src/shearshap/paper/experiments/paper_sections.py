@@ -1,5 +1,6 @@
 """The sections of the reproduction's page: their words, figures and tables."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from shearshap.paper.experiments.bootstrap import RATIO_MARGIN, SCORE_MARGIN
 from shearshap.paper.experiments.figures import Drawing
 from shearshap.paper.experiments.findings import Finding, Number
 from shearshap.paper.experiments.findings.comparing import compare, rivals_of
-from shearshap.paper.experiments.findings.finding import READING_NAMES, READING_WORDS
+from shearshap.paper.experiments.findings.finding import READING_NAMES, READING_WORDS, leading
 from shearshap.paper.experiments.findings.parts import GRID, ablated, selection_worth
 from shearshap.paper.experiments.records import Records, column, where
 from shearshap.paper.experiments.spec import ABLATED, Protocol
@@ -62,15 +63,20 @@ def panels_of(estimates: pa.Table) -> dict[str, list[str]]:
 # The findings
 
 
-def summary(found: Mapping[str, Finding]) -> Section:
-    """Return all findings on one screen."""
+def summary(found: Mapping[str, Finding], every: Sequence[Networks]) -> Section:
+    """Return the findings on one screen."""
     return Section(
         "summary",
         "",
         (),
-        tables=(tables.summary(found),),
+        tables=(tables.summary(found, place_of(every)),),
         notes=(THRESHOLDS,),
     )
+
+
+def place_of(every: Sequence[Networks]) -> str:
+    """Return which networks the numbers of the summary are of."""
+    return f"{leading(every).title}, N = {ABLATED}"
 
 
 THRESHOLDS = (
@@ -591,10 +597,10 @@ def reading() -> Section:
 # Helpers
 
 
-def _panel(title: str, drawing: Drawing, salt: str) -> Panel:
-    svg = inline(
-        drawing.figure, alt=drawing.alt, titles=drawing.titles, salt=salt.replace("_", "-")
-    )
+def _panel(title: str, drawing: Drawing, name: str) -> Panel:
+    """Return a panel; its ids begin with a few letters made of its name, which is its own."""
+    salt = "f" + hashlib.sha256(name.encode()).hexdigest()[:6]
+    svg = inline(drawing.figure, alt=drawing.alt, titles=drawing.titles, salt=salt)
     return Panel(title, svg)
 
 

@@ -44,6 +44,7 @@ PAPER_SPLITS = {
 PAPER_ACCURACY = {"census": 0.847, "bank": 0.898, "criteo": 0.7109}
 
 SPLIT_COLUMNS = ("continuous", "categorical", "train", "validation", "test")
+NUMBER = f"a number at N = {ABLATED}, 95 % interval"
 MISSING = "-"  #: in a cell for which there is no number
 
 
@@ -172,8 +173,11 @@ def _percent(fraction: float) -> str:
 # Findings
 
 
-def summary(found: Mapping[str, Finding]) -> Table:
-    """Return the findings on one screen: claim, counts by reading, a number and a sentence."""
+def summary(found: Mapping[str, Finding], place: str) -> Table:
+    """Return the findings on one screen: claim, counts by reading, a number and a sentence.
+
+    `place` says which networks the numbers are of.
+    """
     rows = [
         (
             finding.claim,
@@ -183,9 +187,10 @@ def summary(found: Mapping[str, Finding]) -> Table:
             finding.sentence,
         )
         for finding in found.values()
+        if finding.brief
     ]
     return Table(
-        "The paper's claims: wins-ties-losses by reading, and one number with its 95 % interval",
+        f"Wins-ties-losses by reading, and one number with its 95 % interval ({place})",
         ("the paper says", "the authors' networks", "our networks", "one number", "in a sentence"),
         tuple(rows),
         left=5,
@@ -215,7 +220,7 @@ def readings(finding: Finding) -> Table:
     ]
     return Table(
         finding.claim,
-        ("data set", "networks", "reading", "wins", "ties", "losses", "a number, 95 % interval"),
+        ("data set", "networks", "reading", "wins", "ties", "losses", NUMBER),
         tuple(rows),
         notes=(f"Counted: {finding.cases}. {finding.sentence}", *finding.notes),
         left=3,
@@ -365,7 +370,7 @@ def ratios(networks: Networks, rivals: Sequence[str], metric: str, caption: str)
     """Return SHEAR beside each of its rivals at each N: number, interval and verdict."""
     found = {(each.rival, each.n): each for each in compared(networks, rivals, metric)}
     n = networks.resampled.n("shear")
-    style = ".2f" if metric == "absolute_error" else "+.4f"
+    style = ".2f" if metric == "absolute_error" else "+.3f"
     rows = [
         (
             label_of(rival),

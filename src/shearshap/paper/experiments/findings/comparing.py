@@ -89,11 +89,11 @@ def best_number(networks: Networks, protocol: Protocol, metric: str) -> Number:
     """Return SHEAR beside the best baseline of a protocol at N = 16."""
     rival = _best(networks, rivals_of(networks)[protocol], metric)
     found = compare(networks, "shear", rival, ABLATED, metric)
-    place = f"{READING_NAMES[protocol]}, {networks.dataset}, N = {ABLATED}"
+    name = READING_NAMES[protocol]
     if metric == "absolute_error":
-        return Number(found.interval, f"times {label_of(rival)}'s error ({place})")
-    words = f"above {label_of(rival)}'s {METRICS[metric]} ({place})"
-    return Number(found.interval, words, "+.4f")
+        return Number(found.interval, f"times {label_of(rival)}'s error ({name})")
+    words = f"above {label_of(rival)}'s {METRICS[metric]} ({name})"
+    return Number(found.interval, words, "+.3f")
 
 
 # Error, ranking, faithfulness, monotonicity
@@ -104,7 +104,7 @@ def least_error(every: Sequence[Networks]) -> Finding | None:
     found = _metric_finding(
         every,
         ("absolute_error",),
-        "SHEAR has the smallest error at the same number of evaluations",
+        "SHEAR has the smallest error for the same evaluations",
         _losses,
     )
     if found is None:
@@ -131,7 +131,7 @@ def best_ranking(every: Sequence[Networks]) -> Finding | None:
     return _metric_finding(
         every,
         ("ranking_accuracy",),
-        "SHEAR ranks the features best at the same number of evaluations",
+        "SHEAR ranks the features best for the same evaluations",
         _losses,
     )
 
@@ -206,7 +206,7 @@ def _mostly_tied(
     exact = [networks.resampled.mean(TRUTH, 0, metric).mean for metric in metrics]
     return (
         f"{counts.ties} of {counts.total} comparisons are ties. The exact values score "
-        f"{exact[0]:.3f} and {exact[1]:.3f} ({networks.dataset}): more is not better."
+        f"{exact[0]:.3f} and {exact[1]:.3f}."
     )
 
 
@@ -249,11 +249,12 @@ def released_order(every: Sequence[Networks]) -> Finding | None:
         "N x two steps",
         tuple(readings),
         headline,
-        f"Errors at N = {ABLATED}: {_errors(leading(able), names)} ({leading(able).dataset}).",
+        f"Errors at N = {ABLATED}: {_errors(leading(able), names)}.",
         notes=(
             "The authors left two of the N antithetic permutations unpaired; in the fair protocol "
             "all of them are paired.",
         ),
+        brief=False,
     )
 
 
@@ -269,7 +270,7 @@ def _order(networks: Networks, names: Sequence[str]) -> Reading:
     steps = [compare(networks, middle, largest, each, "absolute_error") for each in n]
     steps += [compare(networks, smallest, middle, each, "absolute_error") for each in n]
     number = compare(networks, smallest, middle, ABLATED, "absolute_error")
-    words = f"times APS's error (as run, {networks.dataset}, N = {ABLATED})"
+    words = f"times APS's error (as run)"
     counts = counted(step.verdict for step in steps)
     return reading(networks, READING_NAMES["authors"], counts, Number(number.interval, words))
 
@@ -296,7 +297,7 @@ def newer_methods(every: Sequence[Networks]) -> Finding | None:
     rivals = methods_of(networks.records["estimates"], NEWER)
     best = _best(networks, rivals, "absolute_error")
     return Finding(
-        "SHEAR is ahead of the state of the art: newer methods, and those of this library",
+        "SHEAR is ahead of newer methods",
         "N x newer methods",
         tuple(readings),
         _newest(networks, best),
@@ -306,8 +307,7 @@ def newer_methods(every: Sequence[Networks]) -> Finding | None:
 
 def _newest(networks: Networks, rival: str) -> Number:
     found = compare(networks, "shear", rival, ABLATED, "absolute_error")
-    place = f"fair, {networks.dataset}, N = {ABLATED}"
-    return Number(found.interval, f"times {label_of(rival)}'s error ({place})")
+    return Number(found.interval, f"times {label_of(rival)}'s error (fair)")
 
 
 def _speeds(networks: Networks, rival: str) -> str:
@@ -317,7 +317,7 @@ def _speeds(networks: Networks, rival: str) -> str:
         return f"{label_of(rival)} has the smallest error of them at N = {ABLATED}."
     return (
         f"At N = {ABLATED} {label_of(rival)} explains {other:,.0f} rows a second in batches, SHEAR "
-        f"{own:,.0f} ({networks.dataset})."
+        f"{own:,.0f}."
     )
 
 
@@ -342,7 +342,7 @@ def steadiest(every: Sequence[Networks]) -> Finding | None:
         return None
     own = [each for each in readings if _is_of(each, leading(every))]
     return Finding(
-        "SHEAR's error and ranking vary least from round to round",
+        "SHEAR varies least from round to round",
         "N x baselines x two metrics",
         tuple(readings),
         own[-1].number,
@@ -362,7 +362,7 @@ def _relative_deviations(networks: Networks) -> str:
     own, other = (_relative_deviation(networks, method) for method in ("shear", steady))
     return (
         f"From round to round SHEAR's error varies by {own:.1%} of its mean, {label_of(steady)}'s "
-        f"by {other:.1%} ({READING_NAMES[protocol]}, {networks.dataset}, N = {ABLATED})."
+        f"by {other:.1%} ({READING_NAMES[protocol]})."
     )
 
 
@@ -392,8 +392,8 @@ def _least_deviation(networks: Networks, protocol: Protocol, rivals: Sequence[st
     """Return SHEAR's deviation of the error at N = 16 over the smallest of the baselines'."""
     found = [_deviation(networks, rival, ABLATED, "absolute_error") for rival in rivals]
     most = max(found, key=lambda each: each.interval.value)
-    place = f"{READING_NAMES[protocol]}, {networks.dataset}, N = {ABLATED}"
-    return Number(most.interval, f"times {label_of(most.rival)}'s deviation of the error ({place})")
+    words = f"times {label_of(most.rival)}'s deviation of the error ({READING_NAMES[protocol]})"
+    return Number(most.interval, words)
 
 
 def consistent(every: Sequence[Networks]) -> Finding | None:
@@ -404,7 +404,7 @@ def consistent(every: Sequence[Networks]) -> Finding | None:
             found = _agreements(networks, ["shear", *rivals])
             counts = counted(bootstrap.judged_within(each, ALIKE, 1) for each in found.values())
             lowest = min(found, key=lambda pair: found[pair].value)
-            number = _agreement(found[lowest], lowest, protocol, networks)
+            number = _agreement(found[lowest], lowest, protocol)
             readings.append(reading(networks, READING_NAMES[protocol], counts, number))
     if not readings:
         return None
@@ -419,12 +419,10 @@ def consistent(every: Sequence[Networks]) -> Finding | None:
     )
 
 
-def _agreement(
-    interval: Interval, pair: tuple[str, str], protocol: Protocol, networks: Networks
-) -> Number:
+def _agreement(interval: Interval, pair: tuple[str, str], protocol: Protocol) -> Number:
     first, second = (METRICS[metric] for metric in pair)
-    place = f"{READING_NAMES[protocol]}, {networks.dataset}"
-    return Number(interval, f"between {first} and {second} ({place}), the lowest", "+.2f")
+    words = f"between {first} and {second} ({READING_NAMES[protocol]})"
+    return Number(interval, words, "+.2f")
 
 
 def _agreements(networks: Networks, methods: Sequence[str]) -> dict[tuple[str, str], Interval]:

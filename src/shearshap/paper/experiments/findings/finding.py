@@ -108,6 +108,7 @@ class Finding:
     headline: Number
     sentence: str
     notes: tuple[str, ...] = ()
+    brief: bool = True  #: whether it is in the summary, or in the evidence alone
 
     def counts(self, *recipes: str) -> dict[str, Counts]:
         """Return the counts of each reading over all data sets, on networks of some recipes."""

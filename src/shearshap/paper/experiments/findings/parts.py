@@ -19,6 +19,7 @@ from shearshap.paper.experiments.findings.finding import (
     counted,
     leading,
     reading,
+    written,
 )
 from shearshap.paper.experiments.records import column, where
 from shearshap.paper.experiments.spec import ABLATED, ABLATIONS
@@ -65,12 +66,11 @@ def selection_dominates(every: Sequence[Networks]) -> Finding | None:
     unpaired = _cost_number(own, "unpaired")
     empty = _cost_number(own, "empty")
     return Finding(
-        "Cooperator selection (CCS) contributes most, antithetical sampling (AS) less",
+        "Selection (CCS) matters more than antithetical sampling (AS)",
         "four metrics; leaving out CCS costs more than leaving out AS",
         tuple(readings),
         unpaired,
-        f"Without AS the error is {unpaired} times that without CCS where V is unpaired, "
-        f"{empty} times where V is empty ({own.dataset}).",
+        f"Where leaving out AS means an empty V, it is {empty} times.",
     )
 
 
@@ -88,7 +88,7 @@ def _costs(networks: Networks, name: str) -> Reading:
 def _cost_number(networks: Networks, name: str) -> Number:
     without_as, _ = GRID[name]
     found = compare(networks, without_as, "shear-without-ccs", ABLATED, "absolute_error")
-    words = f"times the error without CCS: without AS, V {name} ({networks.dataset}, N = {ABLATED})"
+    words = f"times the error without CCS: without AS, V {name}"
     return Number(found.interval, words)
 
 
@@ -101,12 +101,12 @@ def pairing(every: Sequence[Networks]) -> Finding | None:
     own = leading(able)
     paired, unpaired, empty = (selection_worth(own, name) for name in GRID)
     return Finding(
-        "Not in the paper: what selection is worth with and without pairs",
+        "Not in the paper: selection helps, with and without pairs",
         "four metrics; selection helps",
         tuple(readings),
-        Number(paired, f"times larger without CCS, V paired ({own.dataset}, N = {ABLATED})"),
-        f"Leaving out CCS multiplies the error by {Number(paired, '')} where V is paired, by "
-        f"{Number(unpaired, '')} unpaired, by {Number(empty, '')} empty ({own.dataset}).",
+        Number(paired, f"times larger without CCS, V paired"),
+        f"Without CCS errors are {written(paired.value)} times as large with V paired, "
+        f"{written(unpaired.value)} unpaired, {written(empty.value)} empty.",
         notes=(
             "With antithetical sampling SHEAR is exact for interactions of two features, whichever "
             "cooperators are selected; that leaves less for the selection to do.",
@@ -125,7 +125,7 @@ def _worth(networks: Networks, name: str) -> Reading:
     verdicts = [
         compare(networks, with_selection, without, ABLATED, metric).verdict for metric in METRICS
     ]
-    words = f"times larger without CCS, V {name} ({networks.dataset}, N = {ABLATED})"
+    words = f"times larger without CCS, V {name}"
     number = Number(selection_worth(networks, name), words)
     return reading(networks, f"V {name}", counted(verdicts), number)
 
@@ -146,12 +146,12 @@ def cross_contribution(every: Sequence[Networks]) -> Finding | None:
     low = min(each.value for each in by_feature)
     high = max(each.value for each in by_feature)
     return Finding(
-        "The error falls as the cooperators' cross-contribution rises",
+        "The error falls as cross-contribution rises",
         "data sets; features in the third reading",
         tuple(readings),
         own[0].number,
         f"{own[1].number.interval.value:+.2f} within a feature of a row; for one feature across "
-        f"rows from {low:+.2f} to {high:+.2f} ({own[0].dataset}).",
+        f"rows from {low:+.2f} to {high:+.2f}.",
     )
 
 
@@ -161,25 +161,24 @@ def _correlation_readings(networks: Networks) -> list[Reading]:
     features = list(feature_correlations(networks).values())
     middle = float(np.median([each.value for each in features]))
     nearest = min(features, key=lambda each: abs(each.value - middle))
-    place = networks.dataset
     return [
         reading(
             networks,
             "all features",
             counted([_falls(together)]),
-            Number(together, f"rank correlation over all features ({place})", "+.2f"),
+            Number(together, f"rank correlation over all features", "+.2f"),
         ),
         reading(
             networks,
             "within a feature",
             counted([_falls(within)]),
-            Number(within, f"rank correlation within a feature of a row ({place})", "+.2f"),
+            Number(within, f"rank correlation within a feature of a row", "+.2f"),
         ),
         reading(
             networks,
             "one feature across rows",
             counted(_falls(each) for each in features),
-            Number(nearest, f"rank correlation of the middle feature across rows ({place})", "+.2f"),
+            Number(nearest, f"rank correlation of the middle feature across rows", "+.2f"),
         ),
     ]
 
@@ -296,12 +295,12 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         ratios = selection_ratios(networks)
         verdicts = [bootstrap.judged_ratio(each) for each in ratios.values()]
-        words = f"times the error among random cooperators ({networks.dataset}, N = {ABLATED})"
+        words = f"times the error among random cooperators"
         readings.append(
             reading(networks, "mean", counted(verdicts), Number(ratios[ABLATED], words))
         )
         rare = better_choices(networks)
-        words = f"of random choices do better ({networks.dataset}, N = {ABLATED})"
+        words = f"of random choices do better"
         judged = bootstrap.judged_within(rare, 0, RARE)
         number = Number(rare, words, ".1%")
         readings.append(reading(networks, "every choice", counted([judged]), number))
@@ -311,8 +310,7 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
         f"N for the mean; at most {RARE:.0%} of random choices better for every choice",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
-        f"{better_choices(own).value:.0%} of random choices do better than SHEAR's "
-        f"({own.dataset}, N = {ABLATED}).",
+        f"{better_choices(own).value:.0%} of random choices do better than SHEAR's.",
     )
 
 

@@ -32,6 +32,7 @@ BASE = {
     "background": "quirk",
     "activation": "softplus",
 }  #: the authors' choices
+SETTING_WORDS = {"mean": "true mean", "0/1": "0/1 columns"}  #: of the figure, where words are short
 
 
 # The released errors
@@ -86,7 +87,7 @@ def judged_published(ratios: Floats) -> Verdict:
 def _released(networks: Networks) -> Reading:
     ratios = beside_published(networks)
     at = ratios[ABLATED] if ABLATED in ratios else next(iter(ratios.values()))
-    words = f"times the published error ({networks.dataset}, N = {ABLATED})"
+    words = f"times the published error"
     number = Number(bootstrap.over_networks(at), words)
     counts = counted(judged_published(each) for each in ratios.values())
     return reading(networks, BACKGROUND_NAMES[networks.recipe], counts, number)
@@ -117,7 +118,7 @@ def settings(sensitivity: pa.Table) -> dict[str, dict[str, str]]:
 
 def _setting_name(choices: Mapping[str, str]) -> str:
     """Return in words what is not the authors' choice: "0/1, mean"."""
-    other = [value for name, value in choices.items() if value != BASE[name]]
+    other = [SETTING_WORDS.get(value, value) for name, value in choices.items() if value != BASE[name]]
     return ", ".join(other) or "as the authors did"
 
 
@@ -146,12 +147,12 @@ def training(every: Sequence[Networks]) -> Finding | None:
     moved, methods = _spreads(own.records["sensitivity"], ABLATED)
     names = listed([label_of(method) for method in COMPARED])
     return Finding(
-        "Not in the paper: how a network is trained moves the error more than the method does",
+        "Not in the paper: training moves the error more than the method does",
         "N; the spread over trainings against that over methods",
         tuple(readings),
         readings[0].number,
         f"Training moves SHEAR's error {np.exp(np.log(moved).mean()):.1f} times, the choice among "
-        f"{names} {np.exp(np.log(methods).mean()):.1f} times ({own.dataset}, N = {ABLATED}).",
+        f"{names} {np.exp(np.log(methods).mean()):.1f} times.",
         notes=(
             "The spread over trainings is SHEAR's largest error over its smallest, among networks "
             "of one seed that differ in encoding, epochs, background or activation. The spread over "
@@ -167,9 +168,7 @@ def _training(networks: Networks, sensitivity: pa.Table) -> Reading:
         moved, methods = _spreads(sensitivity, n)
         verdicts.append(_larger(bootstrap.over_networks(moved / methods)))
     moved, methods = _spreads(sensitivity, ABLATED)
-    words = (
-        f"times as far by training as by method ({networks.dataset}, N = {ABLATED})"
-    )
+    words = "times as far by training as by method"
     number = Number(bootstrap.over_networks(moved / methods), words)
     return Reading("training", networks.dataset, "authors", counted(verdicts), number)
 

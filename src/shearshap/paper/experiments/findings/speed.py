@@ -27,7 +27,7 @@ from shearshap.paper.experiments.summaries import Networks, speeds, timed_ways, 
 
 TOLERANCE = 1.3  #: by how many times a measured time may differ from the cost model
 WAY_WORDS = {
-    "one by one": "one row and feature at a time, as in the paper",
+    "one by one": "one row at a time",
     "batch": "all rows in one call",
 }
 
@@ -50,11 +50,12 @@ def fastest(every: Sequence[Networks], way: str) -> Finding | None:
     own = leading(able)
     last = [each for each in readings if (each.dataset, each.recipe) == (own.dataset, own.recipe)]
     return Finding(
-        f"SHEAR has the best ranking at any throughput: {WAY_WORDS[way]}",
+        f"SHEAR ranks best at any throughput, {WAY_WORDS[way]}",
         "N x baselines",
         tuple(readings),
         last[-1].number,
         _share(own, way),
+        brief=way == "one by one",
         notes=(
             "For each N of SHEAR, a baseline is taken at the N at which it ranks best among those "
             "at which it is at least as fast, by medians of all timings. SHEAR wins where there is "
@@ -102,13 +103,12 @@ def _closest(networks: Networks, rivals: Sequence[str], way: str, name: str) -> 
         for n, interval, _ in _rivals_as_fast(networks, rival, way):
             if n == ABLATED and interval is not None:
                 found[rival] = interval
-    place = f"{name}, {networks.dataset}, N = {ABLATED}"
     if not found:
         missing = Interval(float("nan"), float("nan"), float("nan"))
-        return Number(missing, f"no baseline is as fast ({place})", "+.4f")
+        return Number(missing, f"no baseline is as fast ({name})", "+.3f")
     best = min(found, key=lambda rival: found[rival].value)
-    words = f"above {label_of(best)}'s accuracy at SHEAR's throughput ({place})"
-    return Number(found[best], words, "+.4f")
+    words = f"above {label_of(best)}'s accuracy, as fast ({name})"
+    return Number(found[best], words, "+.3f")
 
 
 def _share(networks: Networks, way: str) -> str:
@@ -119,7 +119,7 @@ def _share(networks: Networks, way: str) -> str:
     part = float(np.median(derivatives) / np.median(seconds))
     return (
         f"Derivatives, which the authors' timings leave out, take {part:.0%} of SHEAR's time at "
-        f"N = {ABLATED} ({networks.dataset})."
+        f"N = {ABLATED}."
     )
 
 
@@ -137,7 +137,7 @@ def cost_model(every: Sequence[Networks]) -> Finding | None:
             verdicts = [
                 bootstrap.judged_within(each, 1 / TOLERANCE, TOLERANCE) for each in ratios.values()
             ]
-            words = f"times the model's time ({way}, {networks.dataset}, N = {ABLATED})"
+            words = f"times the model's time ({way})"
             number = Number(ratios[ABLATED], words)
             readings.append(Reading(way, networks.dataset, "ours", counted(verdicts), number))
     if not readings:
@@ -152,8 +152,8 @@ def cost_model(every: Sequence[Networks]) -> Finding | None:
         f"N; measured within {TOLERANCE} times",
         tuple(readings),
         readings[0].number,
-        f"{passes} derivative passes for {features} features ({networks.dataset}); selecting and "
-        "planning take time too.",
+        f"{passes} derivative passes for {features} features; selecting and planning take time too.",
+        brief=False,
     )
 
 

@@ -40,13 +40,13 @@ def efficiency(every: Sequence[Networks]) -> Finding | None:
         gaps = np.array(list(gaps_of(networks.records["illustration"]).values()))
         misses = int((abs(gaps) >= PRINTED).sum())
         counts = Counts(len(gaps) - misses, 0, misses)
-        words = f"between the sum and what it should be ({networks.dataset}, geometric mean)"
+        words = f"between the sum and what it should be (geometric mean)"
         number = Number(bootstrap.over_networks(abs(gaps)), words, ".4f")
         readings.append(reading(networks, "three decimals", counts, number))
     own = leading(able)
     by_shear, exact = PAPER_SUMS
     return Finding(
-        "The illustrated values add up to the prediction minus the base value",
+        "The values of a row add up to prediction minus base value",
         "networks, one row each; at the three decimals that the paper prints",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
@@ -80,7 +80,7 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         parts, seeds = remainder_parts(networks.records["chain"])
         counts = Counts(int((parts <= SMALL).sum()), 0, int((parts > SMALL).sum()))
-        words = f"of a row's losses remain ({networks.dataset}, mean over rows)"
+        words = f"of a row's losses remain (mean over rows)"
         number = Number(grouped_mean(parts, seeds).interval(), words, ".1%")
         readings.append(reading(networks, "as printed", counts, number))
     own = leading(able)
@@ -91,8 +91,8 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
         f"rows; the remainders add up to at most {SMALL:.0%} of the losses",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
-        f"The chain rule has the sign of the loss for {signs.mean():.0%} of {len(chain)} pairs "
-        f"({own.dataset}).",
+        f"The chain rule has the sign of the loss for {signs.mean():.0%} of {len(chain)} "
+        "pairs.",
         notes=(
             "The loss φᵢ(U) - φᵢ(U - j) is a mean of second differences. The theorem has second "
             "derivatives at corners in their place, and leaves the rest to its remainder.",
@@ -126,12 +126,11 @@ def theorem_2(every: Sequence[Networks]) -> Finding | None:
     own = leading(able)
     median, most = loss_over_bound(own.records["bounds"])
     return Finding(
-        "Theorem 2 bounds how much leaving a feature out changes the value of another",
+        "Theorem 2 bounds what one feature loses without another",
         "pairs of features",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
-        f"The median loss is {median:.0%} of the printed bound, the largest {most:.1f} times it "
-        f"({own.dataset}).",
+        f"The median loss is {median:.0%} of the printed bound, the largest {most:.1f} times it.",
         notes=(
             "Its proof drops the remainder of Theorem 1: second derivatives at corners are not the "
             "differences between them. With differences the bound always holds.",
@@ -143,7 +142,7 @@ def _bounded(networks: Networks, name: str, words: str) -> Reading:
     beyond = exceeding(networks.records["bounds"], name)
     interval = grouped_mean(beyond, column(networks.records["bounds"], "seed")).interval()
     counts = Counts(int((beyond == 0).sum()), 0, int(beyond.sum()))
-    number = Number(interval, f"of pairs exceed it ({words}, {networks.dataset})", ".1%")
+    number = Number(interval, f"of pairs exceed it ({words})", ".1%")
     return reading(networks, words, counts, number)
 
 
@@ -186,12 +185,12 @@ def remark_2(every: Sequence[Networks]) -> Finding | None:
     least = bound_ratio(own, ABLATED, "shear", "bound", "bound")
     error = bound_ratio(own, ABLATED, "shear", "bound", "error")
     return Finding(
-        "Remark 2: selecting by cross-contribution minimises a bound of the error",
+        "Remark 2: selection minimises a bound of the error",
         "features that it bounds; N for its size among random choices",
         tuple(readings),
-        Number(least, f"times the smallest bound there is ({own.dataset}, N = {ABLATED})"),
+        Number(least, f"times the smallest bound there is"),
         f"Cooperators that minimise the bound have an error {1 / error.value:.2f} times that of "
-        f"SHEAR's ({own.dataset}, N = {ABLATED}).",
+        "SHEAR's.",
     )
 
 
@@ -201,7 +200,7 @@ def _holds(networks: Networks) -> Reading:
     beyond = column(records, "error") > column(records, "bound") * (1 + 1e-4) + NEGLIGIBLE
     share = grouped_mean(beyond.astype(np.float64), column(records, "seed")).interval()
     counts = Counts(int((~beyond).sum()), 0, int(beyond.sum()))
-    number = Number(share, f"of errors exceed it ({networks.dataset})", ".1%")
+    number = Number(share, f"of errors exceed it", ".1%")
     return reading(networks, "it holds", counts, number)
 
 
@@ -210,7 +209,7 @@ def _below_random(networks: Networks) -> Reading:
     every_n = sorted(values_of(networks.records["selection_bound"], "n"))
     ratios = {n: bound_ratio(networks, n, "shear", "random", "bound") for n in every_n}
     counts = counted(bootstrap.judged_ratio(each) for each in ratios.values())
-    words = f"times the bound of random choices ({networks.dataset}, N = {ABLATED})"
+    words = f"times the bound of random choices"
     return reading(networks, "it is small", counts, Number(ratios[ABLATED], words))
 
 
