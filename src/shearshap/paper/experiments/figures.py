@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shearshap.explanation import Floats
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.figure_axes import (
     SIZE,
     SMALL,
@@ -26,7 +27,6 @@ from shearshap.paper.experiments.figure_axes import (
     sample,
     stretch_accuracies,
 )
-from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.findings.parts import (
     GRID,
     by_target,
@@ -237,9 +237,7 @@ def ablation_grid(networks: Networks, metric: str) -> Drawing:
     return Drawing(figure, alt)
 
 
-def _draw_interval(
-    axes: Axes, x: float, interval: Interval, series: Series, metric: str
-) -> None:
+def _draw_interval(axes: Axes, x: float, interval: Interval, series: Series, metric: str) -> None:
     """Draw a mean with its interval, and write the mean above it."""
     smallest = SMALLEST if metric == "absolute_error" else -np.inf
     mean = max(interval.value, smallest)
@@ -568,7 +566,7 @@ def cost_model(timings: pa.Table) -> Drawing:
 
 
 def training(sensitivity: pa.Table, n: int) -> Drawing:
-    """Draw the errors of methods on networks trained in different ways: means and ranges of seeds."""
+    """Draw the errors of methods on networks trained in different ways: means and ranges."""
     names = list(setting_errors(sensitivity, "shear", n))
     figure = Figure(figsize=(SIZE[0], 1.1 + 0.25 * len(names)), layout="constrained")
     axes = figure.add_subplot()

@@ -143,9 +143,7 @@ def _error_tables(networks: Networks, metrics: Iterable[str]) -> list[Table]:
     for protocol, methods in protocols.items():
         for metric in metrics:
             name = f"{METRICS[metric].capitalize()}, {READING_TITLES[protocol]}"
-            shown.append(
-                tables.comparison(networks, methods, metric, f"{name}: {networks.title}")
-            )
+            shown.append(tables.comparison(networks, methods, metric, f"{name}: {networks.title}"))
             caption = f"SHEAR beside each baseline, {METRICS[metric]}, {READING_NAMES[protocol]}"
             shown.append(
                 tables.ratios(networks, rivals[protocol], metric, f"{caption}: {networks.title}")
@@ -183,9 +181,7 @@ def _over_rows(networks: Networks) -> Table:
     return tables.over_rows(networks, methods)
 
 
-def _metric_figure(
-    networks: Networks, metrics: Iterable[str], title: str, section: str
-) -> Figure:
+def _metric_figure(networks: Networks, metrics: Iterable[str], title: str, section: str) -> Figure:
     """Return a panel for each metric and kind of comparison."""
     estimates = networks.records["estimates"]
     panels = []
@@ -199,7 +195,9 @@ def _metric_figure(
             published = name == "authors" and section == "rq1"
             drawing = figures.metric_curves(estimates, metric, shown, published=published)
             panel_title = f"{METRICS[metric].capitalize()}, {_panel_title(name, published)}"
-            panels.append(_panel(panel_title, drawing, f"{section}-{networks.salt}-{metric}-{name}"))
+            panels.append(
+                _panel(panel_title, drawing, f"{section}-{networks.salt}-{metric}-{name}")
+            )
     return Figure(
         title,
         tuple(panels),
@@ -343,7 +341,9 @@ def _cooperator_figure(networks: Networks) -> Figure:
         f"Figure 4 e and f: cooperators, {networks.title}",
         (
             _panel("All features together", figures.contribution_cloud(networks), f"{salt}-cloud"),
-            _panel("Within a feature", figures.contribution_by_feature(networks), f"{salt}-feature"),
+            _panel(
+                "Within a feature", figures.contribution_by_feature(networks), f"{salt}-feature"
+            ),
             _panel("One feature across rows", across, f"{salt}-across"),
             _panel("More cooperators", figures.cooperator_curves(cooperators), f"{salt}-curves"),
         ),
@@ -410,8 +410,8 @@ def _row_text(row: pa.Table) -> str:
     total = prediction - base
     gap = total - float(column(row, "shear").sum())
     return (
-        f"This is row {first['row']} of {first['dataset']} ({RECIPE_WORDS[first['recipe']]}), whose f₁ - f₀ of {prediction:+.3f} is "
-        "nearest to the paper's +1.73 among the rows explained. The base value is "
+        f"This is row {first['row']} of {first['dataset']} ({RECIPE_WORDS[first['recipe']]}), "
+        f"whose f₁ - f₀ of {prediction:+.3f} is nearest to the paper's +1.73 among the rows explained. The base value is "
         f"{base:+.3f}, so the values should add up to {total:+.3f}. SHEAR's values, from "
         f"{first['evaluations']} evaluations, leave a gap of {gap:+.4f}."
     )
@@ -570,8 +570,8 @@ READING = (
     "**Networks.** 64-64 with softplus, which the paper does not say. With ReLU the Hessian, and "
     "so the cross-contribution, would be zero almost everywhere. The authors standardised one-hot "
     "columns too, trained for 20 epochs and kept the best validation state. Their background of a "
-    "category is the mean of its unscaled columns. Ours have raw 0/1 columns, stop by patience, and "
-    "have the mean of the training rows as background.",
+    "category is the mean of its unscaled columns. Ours have raw 0/1 columns, stop by patience, "
+    "and have the mean of the training rows as background.",
     "**KS and KS-Pair.** The appendix prints a regression weighted by the kernel, without the "
     "constraint that values add up, and does not say how coalitions are drawn; here its reading "
     "draws them uniformly. The released numbers agree with a regression that has the constraint, "

@@ -238,6 +238,7 @@ def shear_beside_published(networks: Networks) -> Table | None:
         return None
     method = "shear-authors" if networks.resampled.n("shear-authors") else "shear"
     published = published_curve(networks.dataset, method, "ae_mean")
+    sizes = ", ".join(f"{each:.3f}" for each in sizes_of(networks.records["models"]).values())
     seeds = sorted(values_of(networks.records["models"], "seed"))
     rows = [
         (
@@ -262,8 +263,7 @@ def shear_beside_published(networks: Networks) -> Table | None:
         ),
         tuple(rows),
         notes=(
-            f"The authors' mean ‖φ‖₁ is {published_size(networks.dataset):.3f}, ours are "
-            f"{', '.join(f'{size:.3f}' for size in sizes_of(networks.records['models']).values())}.",
+            f"The authors' mean ‖φ‖₁ is {published_size(networks.dataset):.3f}, ours: {sizes}.",
         ),
         open=False,
     )

@@ -103,9 +103,11 @@ def every_network(records: Records, *, recipes: Sequence[str] = MEASURED) -> lis
     every = []
     for name, own in by_dataset(records).items():
         trained = values_of(own["models"], "recipe")
-        for recipe in recipes:
-            if recipe in trained:
-                every.append(Networks(name, recipe, _of_recipe(own, recipe)))
+        every += [
+            Networks(name, recipe, _of_recipe(own, recipe))
+            for recipe in recipes
+            if recipe in trained
+        ]
     return every
 
 
@@ -141,14 +143,19 @@ def protocols_of(records: pa.Table) -> dict[Protocol, list[str]]:
     """
     measured = {protocol: methods_of(records, names) for protocol, names in PROTOCOLS.items()}
     return {
-        protocol: names for protocol, names in measured.items() if set(names) & _own_methods(protocol)
+        protocol: names
+        for protocol, names in measured.items()
+        if set(names) & _own_methods(protocol)
     }
 
 
 def _own_methods(protocol: Protocol) -> set[str]:
     """Return the methods that no other protocol has."""
-    others = (set(names) for other, names in PROTOCOLS.items() if other != protocol)
-    return set(PROTOCOLS[protocol]) - set.union(*others)
+    own = set(PROTOCOLS[protocol])
+    for other, names in PROTOCOLS.items():
+        if other != protocol:
+            own -= set(names)
+    return own
 
 
 def curve(estimates: pa.Table, metric: str) -> Curve:
@@ -202,7 +209,9 @@ def speed_tenths(timings: pa.Table) -> tuple[Ints, Floats]:
     rows = column(timings, "rows")
     seconds = column(timings, "seconds")
     every_n = np.unique(n)
-    tenths = [np.quantile(rows[n == each] / seconds[n == each], (0.1, 0.5, 0.9)) for each in every_n]
+    tenths = [
+        np.quantile(rows[n == each] / seconds[n == each], (0.1, 0.5, 0.9)) for each in every_n
+    ]
     return every_n, np.reshape(tenths, (-1, 3))
 
 

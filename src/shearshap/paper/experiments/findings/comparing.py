@@ -211,7 +211,7 @@ def _mostly_tied(
 
 
 def _released(networks: Networks) -> list[Reading]:
-    """Return SHEAR beside the baselines in the authors' released means; none where there are none."""
+    """Return SHEAR beside the baselines in the authors' released means, where there are any."""
     if networks.recipe != "authors":
         return []
     shear = published_curve(networks.dataset, "shear", "ae_mean")
@@ -270,7 +270,7 @@ def _order(networks: Networks, names: Sequence[str]) -> Reading:
     steps = [compare(networks, middle, largest, each, "absolute_error") for each in n]
     steps += [compare(networks, smallest, middle, each, "absolute_error") for each in n]
     number = compare(networks, smallest, middle, ABLATED, "absolute_error")
-    words = f"times APS's error (as run)"
+    words = "times APS's error (as run)"
     counts = counted(step.verdict for step in steps)
     return reading(networks, READING_NAMES["authors"], counts, Number(number.interval, words))
 
@@ -332,9 +332,7 @@ def steadiest(every: Sequence[Networks]) -> Finding | None:
         if networks.resampled.cube("shear", ABLATED, metrics[0]).shape[1] < 2:
             continue
         for protocol, rivals in rivals_of(networks).items():
-            found = [
-                each for metric in metrics for each in _deviations(networks, rivals, metric)
-            ]
+            found = [each for metric in metrics for each in _deviations(networks, rivals, metric)]
             number = _least_deviation(networks, protocol, rivals)
             counts = counted(each.verdict for each in found)
             readings.append(reading(networks, READING_NAMES[protocol], counts, number))
@@ -458,4 +456,5 @@ def _correlations(first: Floats, second: Floats) -> Floats:
     b = second - second.mean(axis=1, keepdims=True)
     scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     product = (a * b).sum(axis=1)
-    return np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    correlations = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    return np.asarray(correlations)

@@ -40,9 +40,7 @@ class Counts:
 
     def __add__(self, other: "Counts") -> "Counts":
         """Return both together."""
-        return Counts(
-            self.wins + other.wins, self.ties + other.ties, self.losses + other.losses
-        )
+        return Counts(self.wins + other.wins, self.ties + other.ties, self.losses + other.losses)
 
     def __str__(self) -> str:
         """Return "3-1-2"."""

@@ -59,9 +59,7 @@ def selection_dominates(every: Sequence[Networks]) -> Finding | None:
     able = ablated(every)
     if not able:
         return None
-    readings = [
-        _costs(networks, name) for networks in able for name in ("unpaired", "empty")
-    ]
+    readings = [_costs(networks, name) for networks in able for name in ("unpaired", "empty")]
     own = leading(able)
     unpaired = _cost_number(own, "unpaired")
     empty = _cost_number(own, "empty")
@@ -104,7 +102,7 @@ def pairing(every: Sequence[Networks]) -> Finding | None:
         "Not in the paper: selection helps, with and without pairs",
         "four metrics; selection helps",
         tuple(readings),
-        Number(paired, f"times larger without CCS, V paired"),
+        Number(paired, "times larger without CCS, V paired"),
         f"Without CCS errors are {written(paired.value)} times as large with V paired, "
         f"{written(unpaired.value)} unpaired, {written(empty.value)} empty.",
         notes=(
@@ -166,19 +164,19 @@ def _correlation_readings(networks: Networks) -> list[Reading]:
             networks,
             "all features",
             counted([_falls(together)]),
-            Number(together, f"rank correlation over all features", "+.2f"),
+            Number(together, "rank correlation over all features", "+.2f"),
         ),
         reading(
             networks,
             "within a feature",
             counted([_falls(within)]),
-            Number(within, f"rank correlation within a feature of a row", "+.2f"),
+            Number(within, "rank correlation within a feature of a row", "+.2f"),
         ),
         reading(
             networks,
             "one feature across rows",
             counted(_falls(each) for each in features),
-            Number(nearest, f"rank correlation of the middle feature across rows", "+.2f"),
+            Number(nearest, "rank correlation of the middle feature across rows", "+.2f"),
         ),
     ]
 
@@ -252,7 +250,8 @@ def _pearson(sums: Floats) -> Floats:
     count, x, y, xx, yy, xy = sums.T
     covariance = xy - x * y / count
     scale = np.sqrt(np.maximum(xx - x**2 / count, 0) * np.maximum(yy - y**2 / count, 0))
-    return np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 1e-9)
+    correlations = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 1e-9)
+    return np.asarray(correlations)
 
 
 def within_correlation(networks: Networks) -> Interval:
@@ -295,12 +294,12 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         ratios = selection_ratios(networks)
         verdicts = [bootstrap.judged_ratio(each) for each in ratios.values()]
-        words = f"times the error among random cooperators"
+        words = "times the error among random cooperators"
         readings.append(
             reading(networks, "mean", counted(verdicts), Number(ratios[ABLATED], words))
         )
         rare = better_choices(networks)
-        words = f"of random choices do better"
+        words = "of random choices do better"
         judged = bootstrap.judged_within(rare, 0, RARE)
         number = Number(rare, words, ".1%")
         readings.append(reading(networks, "every choice", counted([judged]), number))

@@ -87,7 +87,7 @@ def judged_published(ratios: Floats) -> Verdict:
 def _released(networks: Networks) -> Reading:
     ratios = beside_published(networks)
     at = ratios[ABLATED] if ABLATED in ratios else next(iter(ratios.values()))
-    words = f"times the published error"
+    words = "times the published error"
     number = Number(bootstrap.over_networks(at), words)
     counts = counted(judged_published(each) for each in ratios.values())
     return reading(networks, BACKGROUND_NAMES[networks.recipe], counts, number)
@@ -118,7 +118,9 @@ def settings(sensitivity: pa.Table) -> dict[str, dict[str, str]]:
 
 def _setting_name(choices: Mapping[str, str]) -> str:
     """Return in words what is not the authors' choice: "0/1, mean"."""
-    other = [SETTING_WORDS.get(value, value) for name, value in choices.items() if value != BASE[name]]
+    other = [
+        SETTING_WORDS.get(value, value) for name, value in choices.items() if value != BASE[name]
+    ]
     return ", ".join(other) or "as the authors did"
 
 
@@ -155,9 +157,9 @@ def training(every: Sequence[Networks]) -> Finding | None:
         f"{names} {np.exp(np.log(methods).mean()):.1f} times.",
         notes=(
             "The spread over trainings is SHEAR's largest error over its smallest, among networks "
-            "of one seed that differ in encoding, epochs, background or activation. The spread over "
-            f"methods is the same among {names} on the network that was trained as the authors' "
-            "was.",
+            "of one seed that differ in encoding, epochs, background or activation. The spread "
+            f"over methods is the same among {names} on the network that was trained as the "
+            "authors' was.",
         ),
     )
 
@@ -177,9 +179,7 @@ def _larger(interval: Interval) -> Verdict:
     """Return whether a ratio is above 1."""
     if not interval.known:
         return "tie"
-    return bootstrap.judged_ratio(
-        Interval(1 / interval.value, 1 / interval.high, 1 / interval.low)
-    )
+    return bootstrap.judged_ratio(Interval(1 / interval.value, 1 / interval.high, 1 / interval.low))
 
 
 def _spreads(sensitivity: pa.Table, n: int) -> tuple[Floats, Floats]:

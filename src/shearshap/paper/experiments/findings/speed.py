@@ -152,7 +152,7 @@ def cost_model(every: Sequence[Networks]) -> Finding | None:
         f"N; measured within {TOLERANCE} times",
         tuple(readings),
         readings[0].number,
-        f"{passes} derivative passes for {features} features; selecting and planning take time too.",
+        f"{passes} derivative passes for {features} features; selecting takes time too.",
         brief=False,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
@@ -40,7 +41,7 @@ def efficiency(every: Sequence[Networks]) -> Finding | None:
         gaps = np.array(list(gaps_of(networks.records["illustration"]).values()))
         misses = int((abs(gaps) >= PRINTED).sum())
         counts = Counts(len(gaps) - misses, 0, misses)
-        words = f"between the sum and what it should be (geometric mean)"
+        words = "between the sum and what it should be (geometric mean)"
         number = Number(bootstrap.over_networks(abs(gaps)), words, ".4f")
         readings.append(reading(networks, "three decimals", counts, number))
     own = leading(able)
@@ -80,7 +81,7 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         parts, seeds = remainder_parts(networks.records["chain"])
         counts = Counts(int((parts <= SMALL).sum()), 0, int((parts > SMALL).sum()))
-        words = f"of a row's losses remain (mean over rows)"
+        words = "of a row's losses remain (mean over rows)"
         number = Number(grouped_mean(parts, seeds).interval(), words, ".1%")
         readings.append(reading(networks, "as printed", counts, number))
     own = leading(able)
@@ -91,8 +92,7 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
         f"rows; the remainders add up to at most {SMALL:.0%} of the losses",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
-        f"The chain rule has the sign of the loss for {signs.mean():.0%} of {len(chain)} "
-        "pairs.",
+        f"The chain rule has the sign of the loss for {signs.mean():.0%} of {len(chain)} pairs.",
         notes=(
             "The loss φᵢ(U) - φᵢ(U - j) is a mean of second differences. The theorem has second "
             "derivatives at corners in their place, and leaves the rest to its remainder.",
@@ -100,7 +100,7 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
     )
 
 
-def remainder_parts(chain: pa.Table) -> tuple[Floats, Floats]:
+def remainder_parts(chain: pa.Table) -> tuple[Floats, NDArray[np.int64]]:
     """Return sum |remainder| over sum |loss| of each row that loses anything, and its network."""
     ordered = chain.sort_by([("seed", "ascending"), ("row", "ascending")])
     keys = np.column_stack([column(ordered, "seed"), column(ordered, "row")])
@@ -188,7 +188,7 @@ def remark_2(every: Sequence[Networks]) -> Finding | None:
         "Remark 2: selection minimises a bound of the error",
         "features that it bounds; N for its size among random choices",
         tuple(readings),
-        Number(least, f"times the smallest bound there is"),
+        Number(least, "times the smallest bound there is"),
         f"Cooperators that minimise the bound have an error {1 / error.value:.2f} times that of "
         "SHEAR's.",
     )
@@ -200,7 +200,7 @@ def _holds(networks: Networks) -> Reading:
     beyond = column(records, "error") > column(records, "bound") * (1 + 1e-4) + NEGLIGIBLE
     share = grouped_mean(beyond.astype(np.float64), column(records, "seed")).interval()
     counts = Counts(int((~beyond).sum()), 0, int(beyond.sum()))
-    number = Number(share, f"of errors exceed it", ".1%")
+    number = Number(share, "of errors exceed it", ".1%")
     return reading(networks, "it holds", counts, number)
 
 
@@ -209,7 +209,7 @@ def _below_random(networks: Networks) -> Reading:
     every_n = sorted(values_of(networks.records["selection_bound"], "n"))
     ratios = {n: bound_ratio(networks, n, "shear", "random", "bound") for n in every_n}
     counts = counted(bootstrap.judged_ratio(each) for each in ratios.values())
-    words = f"times the bound of random choices"
+    words = "times the bound of random choices"
     return reading(networks, "it is small", counts, Number(ratios[ABLATED], words))
 
 
