@@ -17,7 +17,7 @@ from shearshap.paper.experiments.studies import DERIVATIVES, FORWARD, TRUTH
 from shearshap.paper.experiments.summaries import METRICS
 
 EVALUATIONS = (8, 16, 32)
-SEEDS = (0, 1)
+SEEDS = (0, 1, 2)
 ROUNDS = 3
 ROWS = 4
 TARGETS = 12
@@ -33,7 +33,7 @@ COIN = list(PROTOCOLS["paper-coin"])
 EVERY = tuple(dict.fromkeys((*PAPER, *COIN, *AUTHORS, *FAIR, *ABLATIONS)))
 RECIPES = {"census": ("ours", "authors", "authors-mean"), "german": ("ours",)}
 
-SIZES = {0: 2.2, 1: 2.5}  #: mean |phi|_1 of each network; the authors' census network has 2.35
+SIZES = {0: 2.2, 1: 2.5, 2: 2.35}  #: mean |phi|_1 of each network; the authors' census network has 2.35
 LEVEL = {
     "shear": 0.0185,
     "shear-authors": 0.0185,
@@ -349,7 +349,7 @@ def models(dataset: str, recipe: str = "ours") -> pa.Table:
         **dict(zip(tables.SPLIT_COLUMNS, split, strict=True)),
         "inputs": 87,
         "epochs": 9,
-        "accuracy": np.array([0.851, 0.847]),
+        "accuracy": np.array([0.851, 0.847, 0.849]),
         "majority": 0.761,
         "rows": ROWS,
         "truth": "exact" if known else "estimated, to 0.010% of mean share",

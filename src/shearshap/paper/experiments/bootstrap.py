@@ -291,6 +291,9 @@ def grouped_mean(values: Floats, seeds: NDArray[np.int64]) -> Sampled:
     Networks may have different numbers of rows, as a feature has where it is not always chosen.
     """
     of_networks, of_rows = np.random.default_rng(SEED).spawn(2)
+    if len(values) == 1:
+        # one row of one network has no spread
+        return Sampled(float(values[0]), np.full(REPLICATES, np.nan), values)
     groups = [values[seeds == seed] for seed in np.unique(seeds)]
     inner = np.array([_row_replicates(group, of_rows) for group in groups])  # (s, b)
     chosen = of_networks.integers(len(groups), size=(REPLICATES, len(groups)))
@@ -301,3 +304,13 @@ def grouped_mean(values: Floats, seeds: NDArray[np.int64]) -> Sampled:
 def _row_replicates(values: Floats, rng: np.random.Generator) -> Floats:
     places = rng.integers(len(values), size=(REPLICATES, len(values)))
     return np.asarray(values[places].mean(axis=1))
+
+
+def row_means(values: Floats, seeds: NDArray[np.int64], rows: NDArray[np.int64]) -> Sampled:
+    """Return the mean over networks of values that several records of a row have, row by row.
+
+    The records of a row are not independent, so rows are drawn, and not records.
+    """
+    keys, place = np.unique(np.column_stack([seeds, rows]), axis=0, return_inverse=True)
+    sums = np.bincount(place.ravel(), values)
+    return grouped_mean(sums / np.bincount(place.ravel()), keys[:, 0])

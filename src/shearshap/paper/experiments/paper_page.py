@@ -57,14 +57,16 @@ def _sections(records: Records) -> list[Section | None]:
     found = findings(records)
     every = every_network(records)
     more = every_network(records, recipes=("authors-mean",))
+    # figures of both recipes look alike; the tables have the numbers of both
+    drawn = list({each.dataset: each for each in reversed(every)}.values())[::-1]
     return [
         sections.summary(found, every),
         sections.evidence(found),
         sections.error(every, more),
-        sections.faithfulness(every),
+        sections.faithfulness(every, drawn),
         sections.speed(every),
-        sections.parts(every),
-        sections.theory(every),
+        sections.parts(every, drawn),
+        sections.theory(drawn),
         sections.training(every),
         sections.illustration(records),
         sections.setup(records),

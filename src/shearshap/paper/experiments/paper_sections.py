@@ -152,8 +152,8 @@ def _error_tables(networks: Networks, metrics: Iterable[str]) -> list[Table]:
     return [table for table in shown if table is not None]
 
 
-def faithfulness(every: Sequence[Networks]) -> Section:
-    """Return RQ2: faithfulness and monotonicity."""
+def faithfulness(every: Sequence[Networks], drawn: Sequence[Networks]) -> Section:
+    """Return RQ2: faithfulness and monotonicity; figures are of the networks to be drawn."""
     metrics = ("faithfulness", "monotonicity")
     return Section(
         "rq2",
@@ -169,7 +169,7 @@ def faithfulness(every: Sequence[Networks]) -> Section:
         ),
         figures=tuple(
             _metric_figure(networks, metrics, f"Figure 3: {networks.title}", "rq2")
-            for networks in every
+            for networks in drawn
         ),
         tables=tuple(_over_rows(networks) for networks in every),
         open=False,
@@ -282,11 +282,11 @@ WAY_NAMES = {"one by one": "one by one", "batch": "in a batch"}
 # RQ4: the parts of SHEAR
 
 
-def parts(every: Sequence[Networks]) -> Section:
-    """Return RQ4: ablations and cooperators."""
+def parts(every: Sequence[Networks], drawn: Sequence[Networks]) -> Section:
+    """Return RQ4: ablations and cooperators; figures are of the networks to be drawn."""
     shown: list[Figure] = []
     able = ablated(every)
-    for networks in every:
+    for networks in drawn:
         if networks in able:
             shown.append(_ablation_figure(networks))
         if len(random_cooperators(networks.records["cooperators"])):
@@ -411,9 +411,9 @@ def _row_text(row: pa.Table) -> str:
     gap = total - float(column(row, "shear").sum())
     return (
         f"This is row {first['row']} of {first['dataset']} ({RECIPE_WORDS[first['recipe']]}), "
-        f"whose f₁ - f₀ of {prediction:+.3f} is nearest to the paper's +1.73 among the rows explained. The base value is "
-        f"{base:+.3f}, so the values should add up to {total:+.3f}. SHEAR's values, from "
-        f"{first['evaluations']} evaluations, leave a gap of {gap:+.4f}."
+        f"whose f₁ - f₀ of {prediction:+.3f} is nearest to the paper's +1.73 among the rows "
+        f"explained. The base value is {base:+.3f}, so the values should add up to {total:+.3f}. "
+        f"SHEAR's values, from {first['evaluations']} evaluations, leave a gap of {gap:+.4f}."
     )
 
 

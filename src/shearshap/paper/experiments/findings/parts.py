@@ -39,6 +39,7 @@ GRID: dict[str, tuple[str, str]] = {
 }
 """The ablations by how background coalitions are drawn: with CCS, and without."""
 
+NOTHING_LOST = Interval(1.0, 1.0, 1.0)  #: SHEAR's errors over random ones, where none has any
 RARE = 0.01  #: the fraction of random choices that may do better than SHEAR's
 
 
@@ -295,9 +296,8 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
         ratios = selection_ratios(networks)
         verdicts = [bootstrap.judged_ratio(each) for each in ratios.values()]
         words = "times the error among random cooperators"
-        readings.append(
-            reading(networks, "mean", counted(verdicts), Number(ratios[ABLATED], words))
-        )
+        number = Number(ratios.get(ABLATED, NOTHING_LOST), words)
+        readings.append(reading(networks, "mean", counted(verdicts), number))
         rare = better_choices(networks)
         words = "of random choices do better"
         judged = bootstrap.judged_within(rare, 0, RARE)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Sampled, grouped_mean
+from shearshap.paper.experiments.bootstrap import Interval, Sampled, grouped_mean, row_means
 from shearshap.paper.experiments.findings.finding import (
     Counts,
     Finding,
@@ -130,7 +130,7 @@ def theorem_2(every: Sequence[Networks]) -> Finding | None:
         "pairs of features",
         tuple(readings),
         next(each.number for each in readings if each.recipe == own.recipe),
-        f"The median loss is {median:.0%} of the printed bound, the largest {most:.1f} times it.",
+        f"The median loss is {median:.0%} of the printed bound, the largest {most:.2f} times it.",
         notes=(
             "Its proof drops the remainder of Theorem 1: second derivatives at corners are not the "
             "differences between them. With differences the bound always holds.",
@@ -139,11 +139,11 @@ def theorem_2(every: Sequence[Networks]) -> Finding | None:
 
 
 def _bounded(networks: Networks, name: str, words: str) -> Reading:
-    beyond = exceeding(networks.records["bounds"], name)
-    interval = grouped_mean(beyond, column(networks.records["bounds"], "seed")).interval()
+    bounds = networks.records["bounds"]
+    beyond = exceeding(bounds, name)
+    share = row_means(beyond, column(bounds, "seed"), column(bounds, "row")).interval()
     counts = Counts(int((beyond == 0).sum()), 0, int(beyond.sum()))
-    number = Number(interval, f"of pairs exceed it ({words})", ".1%")
-    return reading(networks, words, counts, number)
+    return reading(networks, words, counts, Number(share, f"of pairs exceed it ({words})", ".1%"))
 
 
 def exceeding(bounds: pa.Table, name: str) -> Floats:
@@ -198,7 +198,8 @@ def _holds(networks: Networks) -> Reading:
     """Return for how many features, rows and choices the printed bound holds."""
     records = networks.records["selection_bound"]
     beyond = column(records, "error") > column(records, "bound") * (1 + 1e-4) + NEGLIGIBLE
-    share = grouped_mean(beyond.astype(np.float64), column(records, "seed")).interval()
+    exceed = beyond.astype(np.float64)
+    share = row_means(exceed, column(records, "seed"), column(records, "row")).interval()
     counts = Counts(int((~beyond).sum()), 0, int(beyond.sum()))
     number = Number(share, "of errors exceed it", ".1%")
     return reading(networks, "it holds", counts, number)
@@ -222,6 +223,4 @@ def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) 
 def _row_mean(records: pa.Table, selection: str, name: str) -> Sampled:
     """Return the mean of a column for a selection: over features and draws first, then rows."""
     own = where(records, selection=selection)
-    means = own.group_by(["seed", "row"], use_threads=False).aggregate([(name, "mean")])
-    ordered = means.sort_by([("seed", "ascending"), ("row", "ascending")])
-    return grouped_mean(column(ordered, f"{name}_mean"), column(ordered, "seed"))
+    return row_means(column(own, name), column(own, "seed"), column(own, "row"))
