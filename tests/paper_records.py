@@ -505,4 +505,8 @@ def flat(records: Records) -> Records:
         records = revised(records, "cooperators", name, constant(0))
     for name in ("loss", "printed", "sure"):
         records = revised(records, "bounds", name, constant(0))
+    for name in ("loss", "chain", "remainder"):
+        records = revised(records, "chain", name, constant(0))
+    for name in ("bound", "sure", "error"):
+        records = revised(records, "selection_bound", name, constant(0))
     return records
