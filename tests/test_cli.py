@@ -150,6 +150,21 @@ def test_train_saves_a_network_and_says_how_good_it_is(
         assert part in text
 
 
+def test_train_follows_the_authors_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = done("train", "german", "--recipe", "authors", "--seed", 1)
+    folder = Path("out") / "german-authors-softplus-seed1"
+    assert "network   mlp, softplus, 20 epochs, seed 1\n" in text
+    assert f"saved in  {folder}\n" in text
+    assert models.load(folder).preparation == models.RECIPES["authors"].preparation
+    assert "values    exact\n" in done("truth", folder, "--rows", 1)
+    wrong = CliRunner().invoke(app, ["train", "german", "--recipe", "theirs"])
+    assert wrong.exit_code == 2
+    assert (
+        wrong.stderr == "error: recipe: wanted one of ours, authors, authors-mean, got 'theirs'\n"
+    )
+
+
 # truth
 
 

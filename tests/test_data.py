@@ -3,17 +3,20 @@
 import gzip
 import lzma
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
 
 from shearshap import InputError
 from shearshap.paper.data import NAMES, Dataset, Encoder, criteo, load, uci
 from shearshap.paper.data.dataset import split
 from shearshap.paper.data.encoder import from_log_scale, log_scale
+from shearshap.paper.data.preparation import AUTHORS
 
 Frame = dict[str, NDArray[Any]]
 SIZES = {"census": (20838, 5210, 6513), "bank": (28934, 7234, 9043), "german": (640, 160, 200)}
@@ -85,6 +88,17 @@ def test_the_seed_decides_the_split(shipped: dict[str, Dataset]) -> None:
     np.testing.assert_array_equal(again.inputs, shipped["german"].inputs)
     assert not np.array_equal(other.test, again.test)
     assert len(other.test) == len(again.test)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_authors_split_is_scikit_learns(name: str) -> None:
+    """20 % for the test and 20 % of the rest for validation, both with random state 0."""
+    dataset = load(name, seed=3, preparation=AUTHORS)
+    rest, test = train_test_split(np.arange(len(dataset.labels)), test_size=0.2, random_state=0)
+    train, validation = train_test_split(rest, test_size=0.2, random_state=0)
+    np.testing.assert_array_equal(dataset.test, test)
+    np.testing.assert_array_equal(dataset.validation, validation)
+    np.testing.assert_array_equal(dataset.train, train)
 
 
 def test_preprocessing_never_sees_held_out_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +246,56 @@ def test_the_background_is_the_mean_of_the_training_rows(shipped: dict[str, Data
     )
     for name in census.encoder.categories:
         assert census.background[census.groups[name]].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_authors_inputs_are_all_standardised() -> None:
+    census = load("census", preparation=AUTHORS)
+    np.testing.assert_allclose(census.inputs.mean(axis=0, dtype=np.float64), 0, atol=1e-6)
+    np.testing.assert_allclose(census.inputs.std(axis=0, dtype=np.float64), 1, atol=1e-5)
+    # a column has two values, whose distance is one over its deviation
+    sex = census.inputs[:, census.groups["sex"]]
+    female = float((census.display[:, census.feature_names.index("sex")] == "Female").mean())
+    assert np.unique(sex[:, 0]) == pytest.approx(
+        [-female / (female * (1 - female)) ** 0.5, (1 - female) / (female * (1 - female)) ** 0.5]
+    )
+
+
+def test_the_authors_background_has_unscaled_means_of_categories() -> None:
+    quirk = load("census", preparation=AUTHORS)
+    mean = load("census", preparation=replace(AUTHORS, background="mean"))
+    np.testing.assert_array_equal(quirk.inputs, mean.inputs)
+    for name, columns in quirk.groups.items():
+        if name in quirk.encoder.numeric:
+            assert quirk.background[columns].tolist() == [0]
+            continue
+        place = quirk.feature_names.index(name)
+        kinds = quirk.encoder.categories[name]
+        frequencies = [(quirk.display[:, place] == kind).mean() for kind in kinds]
+        np.testing.assert_allclose(quirk.background[columns], frequencies, atol=1e-6)
+    np.testing.assert_allclose(
+        mean.background, mean.inputs[mean.train].mean(axis=0, dtype=np.float64), atol=1e-6
+    )
+    assert np.abs(mean.background).max() < 0.05
+    assert np.abs(quirk.background).max() > 0.8
+
+
+def test_a_standardised_block_of_an_unseen_category() -> None:
+    fitted = encoder(standardised=True)
+    seen = fitted.encode(frame())
+    blocks = fitted.groups["colour"]
+    np.testing.assert_allclose(seen[:, blocks].mean(axis=0), 0, atol=1e-6)
+    unseen = fitted.encode(frame_with("colour", ["pink"] * 4))
+    # blue and green are one of four each, red two
+    third = -0.25 / (0.25 * 0.75) ** 0.5
+    np.testing.assert_allclose(unseen[0, blocks], [third, third, -1], atol=1e-6)
+
+
+def test_other_preparations_are_of_the_shipped_data_alone() -> None:
+    message = "preparation: only census, bank, german can be prepared in other ways than ours, got"
+    with pytest.raises(InputError, match=message):
+        load("criteo-synthetic", preparation=AUTHORS)
+    with pytest.raises(InputError, match="split: wanted one of stratified, scikit-learn, got 'a'"):
+        replace(AUTHORS, split="a")  # type: ignore[arg-type]
 
 
 def test_german_codes_are_read_as_words(shipped: dict[str, Dataset]) -> None:

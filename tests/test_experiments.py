@@ -23,9 +23,9 @@ import browser
 from shearshap import METHODS, explain
 from shearshap.cli import app
 from shearshap.engine.store import Store
+from shearshap.interactions.cross import cross_contribution
 from shearshap.paper import theory
 from shearshap.paper.baselines import BASELINES
-from shearshap.paper.data import load
 from shearshap.paper.experiments import (
     ABLATIONS,
     STUDIES,
@@ -36,18 +36,38 @@ from shearshap.paper.experiments import (
     run,
     studies,
 )
-from shearshap.paper.experiments.records import column, part, where
-from shearshap.paper.experiments.runner import tasks
-from shearshap.paper.experiments.studies import among, draws
-from shearshap.paper.experiments.subject import Subject, prepare
-from shearshap.paper.networks import save, train
+from shearshap.paper.experiments import provenance as origin
+from shearshap.paper.experiments.records import column, part, provenance, where
+from shearshap.paper.experiments.runner import Task, tasks
+from shearshap.paper.experiments.spec import REBASED, SLOW, variants
+from shearshap.paper.experiments.studies import cooperator_sets
+from shearshap.paper.experiments.studies.cooperator_sets import among
+from shearshap.paper.experiments.studies.setting_facts import draws
+from shearshap.paper.experiments.subject import Subject, network_folder, prepare
+from shearshap.paper.networks import RECIPES, Recipe, save, train
+from test_architecture import TREES, imported, when_imported
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 SPEC = Spec(
-    "census", model_seeds=(0,), evaluations=(8, 16), rounds=2, rows=6, timings=1, bounded_rows=1
+    "census",
+    model_seeds=(0,),
+    recipes=("ours", "authors", "authors-mean"),
+    evaluations=(8, 16),
+    rounds=2,
+    rows=6,
+    timings=1,
+    timed_rows=4,
+    rows_one_by_one=1,
+    bounded_rows=1,
+    variants=variants(quick=True)[:3],
+    variant_seeds=(0,),
+    variant_rows=4,
 )
+COMMAND = ["shear", "reproduce", "census"]
+OURS, AUTHORS, AUTHORS_MEAN, *OTHERS = SPEC.settings()
+SMALL = replace(SPEC, recipes=("ours",), variants=(), rounds=1, evaluations=(16,), protocol="fair")
 
 
 # one worker for all of them: the run that they look at takes longer than any of them
@@ -56,10 +76,17 @@ pytestmark = pytest.mark.xdist_group("experiments")
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a briefly trained network, where a run looks for one."""
+    """A folder with briefly trained networks, where a run looks for them."""
     folder = tmp_path_factory.mktemp("network")
-    save(train(load("census"), steps=300, progress=False), folder / "models" / "census-seed0")
+    for recipe in (RECIPES["ours"], RECIPES["authors"], OTHERS[2].recipe):
+        put(folder, recipe)
     return folder
+
+
+def put(folder: Path, recipe: Recipe, epochs: int = 3) -> None:
+    """Put a briefly trained network where a run looks for that of a recipe."""
+    trained = train(recipe.load("census"), epochs=epochs, progress=False)
+    save(trained, network_folder(SPEC, recipe, 0, folder))
 
 
 @pytest.fixture(scope="session")
@@ -67,32 +94,35 @@ def out(network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run."""
     folder = tmp_path_factory.mktemp("run") / "out"
     shutil.copytree(network, folder)
-    run([SPEC], folder, command=["shear", "reproduce", "census"])
+    run([SPEC], folder, command=COMMAND)
     return folder
 
 
 @pytest.fixture(scope="session")
 def subject(out: Path) -> Subject:
-    return prepare(SPEC, 0, out)
+    return prepare(SPEC, OURS, out)
 
 
 # What is measured
 
 
-def test_every_estimate_is_there_once(out: Path) -> None:
-    estimates = read(out / "records")["estimates"]
+@pytest.mark.parametrize("recipe", SPEC.recipes)
+def test_every_estimate_is_there_once(out: Path, recipe: str) -> None:
+    estimates = where(read(out / "records")["estimates"], recipe=recipe)
     names = ("method", "n", "round", "row")
     found = Counter(zip(*(column(estimates, name).tolist() for name in names), strict=True))
-    rows = load("census").test[:6].tolist()
+    rows = RECIPES[recipe].load("census").test[:6].tolist()
+    methods = REBASED if recipe == "authors-mean" else SPEC.methods
+    ablations = () if recipe == "authors-mean" else ABLATIONS
     wanted = {
         (method, n, number, row)
-        for method in SPEC.methods
+        for method in methods
         for n in (8, 16)
-        for number in (0, 1)
+        for number in ((0,) if method in SLOW else (0, 1))
         for row in rows
     }
     wanted |= {
-        (method, 16, number, row) for method in ABLATIONS for number in (0, 1) for row in rows
+        (method, 16, number, row) for method in ablations for number in (0, 1) for row in rows
     }
     wanted |= {("truth", 0, 0, row) for row in rows}
     assert set(found) == wanted
@@ -109,7 +139,9 @@ def test_every_study_has_its_columns(out: Path) -> None:
 @pytest.mark.parametrize("method", ["leverage", "shear", "kernel-welford"])
 def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
     """One cell again, with the metrics written out."""
-    estimates = where(read(out / "records")["estimates"], method=method, n=16, round=1)
+    estimates = where(
+        read(out / "records")["estimates"], recipe="ours", method=method, n=16, round=1
+    )
     dataset = subject.dataset
     answer = explain(
         subject.trained.network, dataset.inputs[dataset.test[:6]], reference=dataset.background, groups=dataset.groups,
@@ -145,7 +177,9 @@ def _without(subject: Subject, row: int, player: int) -> float:
 def test_rounds_differ_and_n_is_what_is_spent(out: Path) -> None:
     estimates = read(out / "records")["estimates"]
     first, second = (
-        column(where(estimates, method="leverage", n=8, round=number), "absolute_error")
+        column(
+            where(estimates, recipe="ours", method="leverage", n=8, round=number), "absolute_error"
+        )
         for number in (0, 1)
     )
     assert (first != second).all()
@@ -170,24 +204,44 @@ def test_a_value_among_cooperators_is_the_subgames(subject: Subject) -> None:
 
 
 def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Subject) -> None:
-    found = read(out / "records")["cooperators"]
+    found = where(read(out / "records")["cooperators"], recipe="ours")
     assert set(column(where(found, selection="shear"), "n")) == {1 << size for size in range(2, 14)}
     assert column(where(found, n=1 << 13), "error").max() < 1e-5
     random, chosen = (where(found, selection=name, n=16, draw=0) for name in ("random", "shear"))
     assert (
         column(chosen, "cross_contribution") >= column(random, "cross_contribution") - 1e-12
     ).all()
-    assert set(column(where(found, selection="random", n=16), "draw")) == set(range(studies.DRAWS))
     assert set(column(where(found, selection="random", n=8), "draw")) == {0}
-    players = np.arange(13)[column(random, "player")]
-    np.testing.assert_allclose(column(random, "share"), subject.truth.values[np.arange(6), players])
+    players = column(random, "player")
+    np.testing.assert_allclose(column(random, "value"), subject.truth.values[np.arange(6), players])
+
+
+def test_later_draws_are_of_every_feature_of_some_value(out: Path, subject: Subject) -> None:
+    found = where(read(out / "records")["cooperators"], recipe="ours", selection="random", n=16)
+    assert set(column(found, "draw")) == set(range(1 + studies.DRAWS))
+    values = subject.truth.values
+    size = np.abs(values)
+    wanted = {
+        (row, player)
+        for place, row in enumerate(subject.truth.rows.tolist())
+        for player in range(13)
+        if size[place, player] > 1e-7 * size[place].max()
+    }
+    assert len(wanted) > 6 * 10
+    for draw in range(1, 1 + studies.DRAWS):
+        here = where(found, draw=draw)
+        pairs = zip(column(here, "row").tolist(), column(here, "player").tolist(), strict=True)
+        assert Counter(pairs) == Counter(wanted)
+    first, second = (where(found, draw=draw, player=0) for draw in (1, 2))
+    assert column(first, "value").tolist() == column(second, "value").tolist()
+    assert column(first, "error").tolist() != column(second, "error").tolist()
 
 
 def test_a_feature_of_no_value_is_no_target() -> None:
     phi = np.zeros((200, 4))
     phi[:100, 1] = -2.0
     phi[100:] = 1.0
-    targets = studies._targets(phi, np.random.default_rng(0))
+    targets = cooperator_sets._targets(phi, np.random.default_rng(0))
     assert set(targets[:100]) == {1}
     assert set(targets[100:]) == {0, 1, 2, 3}
     np.testing.assert_array_equal(
@@ -195,24 +249,114 @@ def test_a_feature_of_no_value_is_no_target() -> None:
     )
 
 
-def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
-    bounds = where(read(out / "records")["bounds"], player=3, other=7)
+def losses(subject: Subject, other: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The Shapley values of a subject's first row, and those without a player."""
     members = torch.ones(13, dtype=torch.bool)
     with subject.game([0]) as game:
         surface = lambda z: game.surface(z.float()[None])[0, :, 0]  # noqa: E731
         whole = theory.subgame_shapley(surface, members)
-        members[7] = False
-        rest = theory.subgame_shapley(surface, members)
+        members[other] = False
+        return whole, theory.subgame_shapley(surface, members)
+
+
+def test_bounds_are_of_losses(out: Path, subject: Subject) -> None:
+    bounds = where(read(out / "records")["bounds"], recipe="ours")
+    whole, rest = losses(subject, other=7)
     loss = abs(float(whole[3] - rest[3]))
-    assert column(bounds, "loss")[0] == pytest.approx(loss, abs=1e-6)
-    assert (
-        column(read(out / "records")["bounds"], "sure")
-        >= column(read(out / "records")["bounds"], "loss") - 1e-6
-    ).all()
+    assert column(where(bounds, player=3, other=7), "loss")[0] == pytest.approx(loss, abs=1e-6)
+    assert (column(bounds, "sure") >= column(bounds, "loss") - 1e-6).all()
+    assert len(bounds) == 13 * 12 / 2
+
+
+def test_the_chain_rule_is_of_losses_with_their_sign(out: Path, subject: Subject) -> None:
+    records = read(out / "records")
+    chain = where(records["chain"], recipe="ours")
+    whole, rest = losses(subject, other=7)
+    signed = where(chain, player=3, other=7)
+    assert column(signed, "loss")[0] == pytest.approx(float(whole[3] - rest[3]), abs=1e-6)
+    np.testing.assert_allclose(
+        column(chain, "remainder"), column(chain, "loss") - column(chain, "chain")
+    )
+    with subject.game([0]) as game:
+        slow = theory.chain_rule_errors(
+            theory.cross_derivatives(lambda z: game.surface(z.float()[None])[0, :, 0], 13)
+        )
+    assert column(signed, "chain")[0] == pytest.approx(float(slow[3, 7]), rel=1e-6)
+    np.testing.assert_allclose(
+        np.abs(column(chain, "loss")), column(where(records["bounds"], recipe="ours"), "loss")
+    )
+
+
+def test_remark_2_adds_the_bounds_of_those_left_out(out: Path) -> None:
+    records = read(out / "records")
+    found = where(records["selection_bound"], recipe="ours")
+    assert set(
+        zip(found["selection"].to_pylist(), column(found, "draw").tolist(), strict=True)
+    ) == {
+        ("shear", 0),
+        ("bound", 0),
+        *(("random", draw) for draw in range(5)),
+    }
+    # the best bound leaves out the smallest of Theorem 2's
+    pairs = where(records["bounds"], recipe="ours").to_pylist()
+    printed = [row["printed"] for row in pairs if 3 in (row["player"], row["other"])]
+    best = where(found, selection="bound", n=16, player=3)
+    assert column(best, "bound")[0] == pytest.approx(sum(sorted(printed)[:-3]))
+    for selection in ("shear", "random"):
+        for row in where(found, selection=selection, n=16).to_pylist():
+            least = where(found, selection="bound", n=16, player=row["player"])
+            assert row["bound"] >= column(least, "bound")[0] - 1e-12
+    assert (column(found, "error") <= column(found, "sure") + 1e-6).all()
+
+
+def test_the_error_of_remark_2_is_that_of_the_subgame(out: Path, subject: Subject) -> None:
+    found = where(read(out / "records")["selection_bound"], recipe="ours", selection="shear")
+    with subject.game([0]) as game:
+        eta = cross_contribution(game)[0, 5].clone()
+        eta[5] = -1
+        members = torch.zeros(13, dtype=torch.bool)
+        members[[5, *eta.argsort(descending=True)[:3].tolist()]] = True
+        slow = theory.subgame_shapley(lambda z: game.surface(z.float()[None])[0, :, 0], members)
+    error = abs(float(slow[5]) - subject.truth.values[0, 5])
+    assert column(where(found, n=16, player=5), "error")[0] == pytest.approx(error, abs=1e-6)
+
+
+def test_sensitivity_is_the_mean_error_of_each_training(out: Path) -> None:
+    found = read(out / "records")["sensitivity"]
+    cells = {(row["encoding"], row["background"]) for row in found.to_pylist()}
+    assert cells == {("standardised", "quirk"), ("standardised", "mean"), ("0/1", "mean")}
+    assert set(found["stopping"].to_pylist()) == {"20 epochs"}
+    base = prepare(SPEC, OTHERS[0], out)
+    errors = []
+    for number in (0, 1):
+        answer = base.explain(METHODS["shear"], 16 * 13 + 2, seed=draws(0, number))
+        errors.append(np.abs(answer.values - base.truth.values).sum(axis=1).mean())
+    mine = where(found, encoding="standardised", background="quirk", method="shear", n=16)
+    assert column(mine, "error").tolist() == pytest.approx([np.mean(errors)])
+    assert column(mine, "size")[0] == pytest.approx(np.abs(base.truth.values).sum(axis=1).mean())
+    assert set(column(where(found, method="kriging"), "n")) == {8, 16}
+
+
+def test_recipes_are_told_apart(out: Path) -> None:
+    models = read(out / "records")["models"].to_pylist()
+    assert [row["recipe"] for row in models] == ["ours", "authors", "authors-mean"]
+    ours, authors, mean = models
+    assert (ours["encoding"], ours["split"], ours["stopping"], ours["background"]) == (
+        "0/1", "stratified, by seed", "patience", "mean",
+    )  # fmt: skip
+    assert (authors["encoding"], authors["split"], authors["stopping"], authors["background"]) == (
+        "standardised", "scikit-learn, random state 0", "20 epochs", "quirk",
+    )  # fmt: skip
+    assert mean["background"] == "mean"
+    # the same network, explained against another background
+    assert mean["accuracy"] == authors["accuracy"]
+    assert mean["size"] != authors["size"]
+    assert {row["truth_error"] for row in models} == {row["truth_absolute_error"] for row in models}
+    assert {row["truth_error"] for row in models} == {0.0}
 
 
 def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) -> None:
-    rows = read(out / "records")["illustration"]
+    rows = where(read(out / "records")["illustration"], recipe="ours")
     first = rows.slice(0, 1).to_pylist()[0]
     assert column(rows, "exact").sum() == pytest.approx(
         first["prediction"] - first["base_value"], abs=1e-5
@@ -226,9 +370,28 @@ def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) ->
 
 def test_timings_are_of_every_method_and_of_the_cost_models_parts(out: Path) -> None:
     timings = read(out / "records")["timings"]
-    assert set(timings["method"].to_pylist()) == {*SPEC.methods, "forward", "derivatives"}
+    batch = where(timings, way="batch")
+    one_by_one = where(timings, way="one by one")
+    parts = {"forward", "derivatives"}
+    assert set(batch["method"].to_pylist()) == {*SPEC.methods, *parts}
+    assert set(one_by_one["method"].to_pylist()) == {*SPEC.methods, *parts} - {"kriging"}
     assert (column(timings, "seconds") > 0).all()
-    assert set(column(timings, "rows")) == {6}
+    assert (set(column(batch, "rows")), set(column(one_by_one, "rows"))) == ({4}, {1})
+    assert set(timings["recipe"].to_pylist()) == {"ours"}
+
+
+def test_one_by_one_the_network_sees_n_rows_at_a_time(subject: Subject) -> None:
+    seen = []
+    hook = subject.trained.network.register_forward_hook(
+        lambda _module, inputs, _output: seen.append(len(inputs[0]))
+    )
+    with hook:
+        timed = studies.timings(subject, "one by one", [("permutation-paper", 8)], 2, 0)
+    assert column(timed, "rows").tolist() == [2]
+    assert max(seen) <= 8
+    # a row has its N for each of 13 features; before the two rows, one warms up
+    assert sum(seen) > 3 * 13 * 6
+    assert len(seen) > 3 * 13
 
 
 # The same again
@@ -247,7 +410,7 @@ def test_the_same_specification_gives_the_same_records(
 def test_a_finished_run_computes_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = read(out / "records")
     _forbid(monkeypatch)
-    after = run([SPEC], out)
+    after = run([SPEC], out, command=COMMAND)
     assert all(after[study].equals(before[study]) for study in STUDIES)
 
 
@@ -255,7 +418,9 @@ def _forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def computed(*_: object, **__: object) -> pa.Table:
         raise AssertionError("computed again")
 
-    for name in ("describe", "estimate", "timing", "cooperators", "bounds", "illustration"):
+    for name in (*STUDIES, "describe", "score_truth"):
+        if name == "models":
+            continue
         monkeypatch.setattr(studies, name, computed)
 
 
@@ -279,32 +444,33 @@ class Interrupted:
 def test_an_interrupted_run_goes_on_where_it_was(
     out: Path, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    small = replace(SPEC, rounds=1, evaluations=(16,), protocol="fair")
     shutil.copytree(network, tmp_path / "out")
     module = sys.modules["shearshap.paper.experiments.runner"]
     first, second = Interrupted(after), Interrupted(10**9)
     monkeypatch.setattr(module, "part", first)
     with pytest.raises(KeyboardInterrupt):
-        run([small], tmp_path / "out")
+        run([SMALL], tmp_path / "out")
     assert not (tmp_path / "out" / "records").exists()
     monkeypatch.setattr(module, "part", second)
-    records = run([small], tmp_path / "out")
+    records = run([SMALL], tmp_path / "out")
     assert first.computed == after
-    assert first.computed + second.computed == len(list(tasks(small, 0)))
-    whole = where(where(read(out / "records")["estimates"], round=0), n=16)
+    assert first.computed + second.computed == len(list(tasks(SMALL, OURS)))
+    whole = where(read(out / "records")["estimates"], recipe="ours", round=0, n=16)
     mine = records["estimates"]
-    for method in small.methods:
+    for method in SMALL.methods:
         assert where(mine, method=method).equals(where(whole, method=method).combine_chunks())
 
 
 def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> None:
     """A real process, a real SIGKILL: what was finished stays as it is, and the rest follows."""
     shutil.copytree(network, tmp_path / "out")
-    small = replace(SPEC, protocol="fair", evaluations=(16,), rounds=1)
-    words = "'census', model_seeds=(0,), protocol='fair', evaluations=(16,), rounds=1, rows=6"
+    words = (
+        "'census', model_seeds=(0,), protocol='fair', evaluations=(16,), rounds=1, rows=6, "
+        "timings=1, timed_rows=4, rows_one_by_one=1"
+    )
     script = (
         "from shearshap.paper.experiments import Spec, run; "
-        f"run([Spec({words}, timings=1, bounded_rows=1)], {str(tmp_path / 'out')!r})"
+        f"run([Spec({words})], {str(tmp_path / 'out')!r})"
     )
     # one thread, as every process of the tests has
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -320,7 +486,7 @@ def test_a_run_that_is_killed_loses_nothing(network: Path, tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", script], check=True, env=environment)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     estimates = read(tmp_path / "out" / "records")["estimates"]
-    assert len(estimates) == 6 * (1 + len(small.methods) + len(ABLATIONS))
+    assert len(estimates) == 6 * (1 + len(SMALL.methods) + len(ABLATIONS))
 
 
 def test_more_rounds_keep_those_there_are(
@@ -330,7 +496,8 @@ def test_more_rounds_keep_those_there_are(
     counter = Interrupted(10**9)
     monkeypatch.setattr(sys.modules["shearshap.paper.experiments.runner"], "part", counter)
     records = run([replace(SPEC, rounds=3)], tmp_path / "out")
-    assert counter.computed == 2 * len(SPEC.methods) + len(ABLATIONS)
+    rounds = 2 * (len(SPEC.methods) - len(SLOW) + len(ABLATIONS)) + len(REBASED)
+    assert counter.computed == rounds
     assert (
         where(records["estimates"], round=1).num_rows
         == where(records["estimates"], round=2).num_rows
@@ -338,21 +505,33 @@ def test_more_rounds_keep_those_there_are(
 
 
 def test_other_rows_or_another_network_are_not_mistaken_for_these(
-    out: Path, network: Path, tmp_path: Path
+    out: Path, tmp_path: Path
 ) -> None:
-    subjects = [prepare(SPEC, 0, out), prepare(replace(SPEC, rows=5), 0, out)]
-    shutil.copytree(network, tmp_path / "other")
-    save(
-        train(load("census"), steps=80, progress=False),
-        tmp_path / "other" / "models" / "census-seed0",
-    )
-    subjects.append(prepare(SPEC, 0, tmp_path / "other"))
-    (task,) = (
-        task
-        for task in tasks(SPEC, 0)
-        if task.name == "shear-n16-round0" and task.study == "estimates"
-    )
-    assert len({task.file_name(subject) for subject in subjects}) == 3
+    subjects = [prepare(SPEC, OURS, out), prepare(SPEC, replace(OURS, rows=5), out)]
+    put(tmp_path / "other", RECIPES["ours"], epochs=1)
+    subjects.append(prepare(SPEC, OURS, tmp_path / "other"))
+    subjects += [prepare(SPEC, AUTHORS, out), prepare(SPEC, AUTHORS_MEAN, out)]
+    task = named(tasks(SPEC, OURS), "shear-round0")
+    assert len({task.file_name(subject) for subject in subjects}) == 5
+
+
+def named(several: Iterator[Task], name: str) -> Task:
+    (task,) = (task for task in several if (task.study, task.name) == ("estimates", name))
+    return task
+
+
+def test_other_code_is_not_served_from_old_parts(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = named(tasks(SPEC, OURS), "shear-round0")
+    before = task.file_name(subject)
+    folder = network_folder(SPEC, RECIPES["ours"], 0, tmp_path)
+    assert network_folder(SPEC, RECIPES["authors"], 0, tmp_path) != folder
+    assert network_folder(SPEC, RECIPES["ours"], 1, tmp_path) != folder
+    monkeypatch.setattr("shearshap.paper.experiments.runner.code_of_studies", lambda: "other")
+    assert task.file_name(subject) != before
+    monkeypatch.setattr("shearshap.paper.experiments.subject.code_of_training", lambda: "other")
+    assert network_folder(SPEC, RECIPES["ours"], 0, tmp_path) != folder
 
 
 def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
@@ -365,6 +544,87 @@ def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
     again = part(store, "bounds", "part.parquet", lambda: calls.append(1) or made)  # type: ignore[func-returns-value]
     assert again.equals(made)
     assert calls == [1]
+
+
+# Where they come from
+
+
+def test_records_say_where_they_come_from(out: Path) -> None:
+    facts = provenance(out / "records")
+    assert list(facts) == ["commit", "code", "versions", "machine", "threads", "seconds", "command"]
+    assert facts["command"] == "shear reproduce census"
+    assert facts["code"] == origin.code_of_studies()
+    assert re.fullmatch("unknown|[0-9a-f]{40}(-dirty)?", facts["commit"])
+    assert facts["threads"] == torch.get_num_threads()
+    assert facts["seconds"] > 1
+
+
+def test_what_a_stopped_run_took_is_added(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(network, tmp_path / "out")
+    module = sys.modules["shearshap.paper.experiments.runner"]
+    monkeypatch.setattr(module, "part", Interrupted(5))
+    with pytest.raises(KeyboardInterrupt):
+        run([SMALL], tmp_path / "out")
+    (kept,) = (tmp_path / "out" / "parts").glob("seconds-*.txt")
+    before = float(kept.read_text())
+    assert before > 0
+    kept.write_text("1000.0")
+    monkeypatch.setattr(module, "part", part)
+    run([SMALL], tmp_path / "out")
+    assert provenance(tmp_path / "out" / "records")["seconds"] > 1000
+
+
+def test_the_commit_is_unknown_outside_a_repository(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(origin, "PACKAGE", tmp_path)
+    assert origin.commit() == "unknown"
+
+
+def test_the_commit_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        names = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(
+            ["git", *names, "-C", str(tmp_path), *words], check=True, capture_output=True
+        )
+
+    git("init")
+    monkeypatch.setattr(origin, "PACKAGE", tmp_path)
+    module = tmp_path / "__init__.py"
+    module.write_text("1")
+    assert origin.commit() == "unknown"  # a repository of something else
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert re.fullmatch("[0-9a-f]{40}", origin.commit())
+    module.write_text("2")
+    assert re.fullmatch("[0-9a-f]{40}-dirty", origin.commit())
+
+
+def test_the_hash_covers_every_module_that_studies_run_through() -> None:
+    """Those that the studies import, directly or not, but for the files of records."""
+    around = {f"shearshap.paper.experiments.{name}" for name in ("records", "provenance")}
+    todo = [name for name in TREES if name.startswith("shearshap.paper.experiments.studies")]
+    seen = set(todo) | around
+    while todo:
+        new = imported(when_imported(TREES[todo.pop()])) - seen
+        seen |= new
+        todo += new
+    assert len(seen) > 80
+    assert all(origin.measures(path) for path in _paths(seen - around))
+    assert not origin.measures("paper/experiments/figures.py")
+    assert not origin.measures("plots/scatter.py")
+
+
+def _paths(modules: set[str]) -> list[str]:
+    """Return where modules lie in the package."""
+    paths = [name.replace(".", "/").removeprefix("shearshap").strip("/") for name in modules]
+    files = [f"{path}.py" for path in paths]
+    return [
+        file if file in origin.sources() else f"{path}/__init__.py".strip("/")
+        for path, file in zip(paths, files, strict=True)
+    ]
 
 
 # The command and the report

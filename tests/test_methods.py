@@ -23,6 +23,7 @@ from games import (
 )
 from games import pairwise as pairwise_game
 from shearshap import (
+    InputError,
     Kernel,
     Leverage,
     MethodError,
@@ -49,6 +50,7 @@ from shearshap.methods.kernel import _least_norm_of_centred, least_norm, pairs_b
 from shearshap.methods.permutation import prefixes
 from shearshap.methods.shear import join, most_cooperators, ranked_cooperators, subset_weights
 from shearshap.paper.baselines import (
+    BASELINES,
     AppendixKernel,
     AppendixPermutation,
     AuthorsKernel,
@@ -146,6 +148,66 @@ def test_shear_without_antithetical_sampling_ignores_the_others() -> None:
         )
         phi = exact_shares(sub)[members.tolist().index(player)]
         np.testing.assert_allclose(answer.values[0, player], phi, atol=1e-12)
+
+
+def test_shear_with_independent_outsiders_pairs_nothing() -> None:
+    """V_n is drawn as with antithetic outsiders, but its partner is a draw of its own."""
+    budget = 2 + 16 * 10
+    game = FunctionGame(lambda z: z.sum(axis=1), 10)
+    designs = {
+        outsiders: Shear(outsiders=outsiders, selection="random").design(
+            game, budget, np.random.default_rng(3)
+        )
+        for outsiders in ("antithetic", "independent")
+    }
+    paired = designs["antithetic"].coalitions[0, 2:].unflatten(0, (10, 8, 2))[:, :, 0]
+    alone = designs["independent"].coalitions[0, 2:].unflatten(0, (10, 8, 2))[:, :, 0]
+    others = ~torch.eye(10, dtype=torch.bool)
+    for player in range(10):
+        here = others[player]
+        assert torch.equal(paired[player, :4, here], ~paired[player, 4:, here].flip(0))
+        assert torch.equal(paired[player, :4], alone[player, :4])
+        assert not torch.equal(alone[player, :4, here], ~alone[player, 4:, here].flip(0))
+
+
+def test_shear_promises_what_its_outsiders_allow() -> None:
+    assert Shear(unbiased=True).promises == {"null-player", "pairwise", "unbiased"}
+    assert Shear(outsiders="independent", unbiased=True).promises == {"null-player", "unbiased"}
+    assert Shear(outsiders="empty", unbiased=True).promises == {"null-player"}
+    with pytest.raises(InputError, match="outsiders: wanted one of"):
+        Shear(outsiders="none")  # type: ignore[arg-type]
+
+
+def test_independent_unbiased_outsiders_are_unbiased() -> None:
+    table = smooth_table(5, 2)
+    method = Shear(outsiders="independent", unbiased=True, selection="random")
+    answers = [
+        explain_game(table_game(table), players=5, budget=2 + 8 * 5, method=method, seed=seed)
+        for seed in range(400)
+    ]
+    values = np.stack([answer.values[0] for answer in answers])
+    error = values.std(axis=0) / 20
+    assert (np.abs(values.mean(axis=0) - exact_shares(table)) < 4 * error).all()
+    assert answers[0].standard_errors is None
+
+
+def test_the_appendix_by_fair_coins_estimates_banzhaf_values() -> None:
+    """The mean of v(S + i) - v(S) over all S, and not the Shapley value."""
+    table = smooth_table(5, 2)
+    coalitions = np.arange(32)
+    banzhaf = np.array(
+        [
+            np.mean([table[s | 1 << i] - table[s] for s in coalitions if not s >> i & 1])
+            for i in range(5)
+        ]
+    )
+    assert np.abs(banzhaf - exact_shares(table)).max() > 0.05
+    for name in ("permutation-coin-paper", "permutation-antithetic-coin-paper"):
+        answer = explain_game(
+            table_game(table), players=5, budget=200_002, method=BASELINES[name], seed=0
+        )
+        np.testing.assert_allclose(answer.values[0], banzhaf, atol=0.02)
+        assert answer.standard_errors is None
 
 
 def test_shear_selects_the_cooperators_of_largest_cross_contribution() -> None:

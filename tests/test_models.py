@@ -26,6 +26,7 @@ from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.paper.data import Dataset, criteo, load
 from shearshap.paper.networks import (
     MLP,
+    RECIPES,
     Config,
     DeepFM,
     NetworkClassifier,
@@ -33,7 +34,9 @@ from shearshap.paper.networks import (
     build,
     config_for,
     open_folder,
+    recipe_of,
     train,
+    train_until,
 )
 from shearshap.paper.networks import load as load_model
 from shearshap.paper.networks import save as save_model
@@ -169,6 +172,49 @@ def test_training_learns_census() -> None:
 def test_training_stops_without_a_gain(german: Dataset) -> None:
     assert train(german, learning_rate=0.0, patience=9).epochs == 4
     assert train(german, steps=7).epochs == 3
+
+
+def test_training_for_some_epochs_keeps_the_best(german: Dataset) -> None:
+    trained = train(german, epochs=4, drop_last=True)
+    assert trained.epochs == 4
+    best = max(
+        train(german, epochs=count, drop_last=True).validation_accuracy for count in (1, 2, 3, 4)
+    )
+    assert trained.validation_accuracy == best
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_one_training_serves_shorter_ones(german: Dataset, drop_last: bool) -> None:
+    together = train_until(german, (2, None, 5), steps=18, drop_last=drop_last)
+    alone = [train(german, epochs=epochs, steps=18, drop_last=drop_last) for epochs in (2, None, 5)]
+    for shared, own in zip(together, alone, strict=True):
+        assert (shared.epochs, shared.validation_accuracy) == (own.epochs, own.validation_accuracy)
+        assert shared.test_accuracy == own.test_accuracy
+        for name, value in weights(own).items():
+            assert torch.equal(value, weights(shared)[name])
+    assert [trained.epochs for trained in together] == [2, 9 if drop_last else 6, 5]
+
+
+def test_training_needs_a_full_batch_where_others_are_dropped(german: Dataset) -> None:
+    message = "drop_last: 640 training rows do not fill one batch of 641; pass a smaller batch_size"
+    with pytest.raises(InputError, match=message):
+        train(german, drop_last=True, batch_size=641)
+    with pytest.raises(InputError, match="epochs: wanted a positive number, got 0"):
+        train(german, epochs=0)
+
+
+def test_the_authors_recipe() -> None:
+    recipe = RECIPES["authors"]
+    german = recipe.load("german")
+    trained = recipe.train(german, seed=1)
+    assert (trained.epochs, trained.seed, recipe.stopping) == (20, 1, "20 epochs")
+    assert trained.preparation == recipe.preparation
+    assert RECIPES["authors-mean"].network == recipe.network
+    assert RECIPES["ours"].network != recipe.network
+    other = recipe.train(german, seed=2)
+    assert not torch.equal(weights(other)["layers.0.weight"], weights(trained)["layers.0.weight"])
+    with pytest.raises(InputError, match="recipe: wanted one of ours, authors, authors-mean, got"):
+        recipe_of("theirs")
 
 
 def test_training_refuses_no_steps(german: Dataset) -> None:
@@ -412,6 +458,31 @@ def test_a_folder_is_opened_as_a_classifier(
     (tmp_path / "model.json").unlink()
     with pytest.raises(InputError, match="there is no file"):
         open_folder(tmp_path)
+
+
+def test_a_network_of_another_preparation_reads_raw_rows(tmp_path: Path) -> None:
+    recipe = RECIPES["authors"]
+    german = recipe.load("german")
+    trained = train(german, epochs=1)
+    opened = open_folder(save_model(trained, tmp_path))
+    assert opened is not None
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
+    np.testing.assert_allclose(opened.encode(frame), german.inputs[:3], atol=1e-6)
+    assert opened.trained.preparation == recipe.preparation
+
+
+def test_a_network_saved_without_its_preparation_is_one_of_ours(
+    small: Trained, tmp_path: Path
+) -> None:
+    save_model(small, tmp_path)
+    path = tmp_path / "model.json"
+    facts = json.loads(path.read_text())
+    del facts["preparation"]
+    path.write_text(json.dumps(facts))
+    assert load_model(tmp_path).preparation == RECIPES["ours"].preparation
+    path.write_text(json.dumps({**facts, "preparation": {"encoding": "0/1"}}))
+    with pytest.raises(InputError, match="wanted a preparation of"):
+        load_model(tmp_path)
 
 
 def test_a_classifier_is_explained_on_raw_rows(german: Dataset, small: Trained) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from paper_records import AUTHORS, FAIR, PAPER
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
 from shearshap.paper.baselines import BASELINES
@@ -21,8 +20,15 @@ from shearshap.paper.experiments.spec import (
     Spec,
     baselines,
     specifications,
+    variants,
 )
 from shearshap.paper.experiments.style import label_of
+from shearshap.paper.networks import RECIPES
+
+PAPER = PROTOCOLS["paper"]
+COIN = PROTOCOLS["paper-coin"]
+AUTHORS = PROTOCOLS["authors"]
+FAIR = PROTOCOLS["fair"]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,11 @@ from shearshap.paper.experiments.style import label_of
             {"evaluations": (8, 32)},
             "evaluations: ablations are compared with SHEAR at 16, got (8, 32)",
         ),
+        ({"variant_rows": 0}, "variant_rows: wanted a positive number, got 0"),
+        (
+            {"recipes": ("ours", "mine")},
+            "recipe: wanted one of ours, authors, authors-mean, got 'mine'",
+        ),
         ({"protocol": "mine"}, "protocol: wanted paper, fair or both, got 'mine'"),
         ({"rows": 7000}, "rows: census has 6513 test rows, got 7000"),
         ({"rows": 201, "dataset": "german"}, "rows: german has 200 test rows, got 201"),
@@ -62,7 +73,11 @@ def test_a_specification_checks_its_numbers(wrong: dict[str, Any], message: str)
 
 @pytest.mark.parametrize(
     ("choice", "protocols"),
-    [("paper", ("paper", "authors")), ("fair", ("fair",)), ("both", ("paper", "authors", "fair"))],
+    [
+        ("paper", ("paper", "paper-coin", "authors")),
+        ("fair", ("fair",)),
+        ("both", ("paper", "paper-coin", "authors", "fair")),
+    ],
 )
 def test_a_choice_of_protocol_is_its_methods_each_once(
     choice: Choice, protocols: tuple[Protocol, ...]
@@ -81,7 +96,12 @@ def test_derivatives_by_columns_are_not_asked_of_embeddings(dataset: str) -> Non
 def test_protocols_cover_every_method() -> None:
     assert {method for names in PROTOCOLS.values() for method in names} <= set(CANDIDATES)
     assert {*FAIR, "exact"} == set(METHODS) - {"auto"}
-    assert ({*PAPER, *AUTHORS} - set(FAIR)) == {*BASELINES, "shear-authors"}
+    assert ({*PAPER, *COIN, *AUTHORS} - set(FAIR)) == {*BASELINES, "shear-authors"}
+    assert [name.replace("-coin", "") for name in COIN] == list(PAPER)
+    assert [name for name in COIN if name not in PAPER] == [
+        "permutation-coin-paper",
+        "permutation-antithetic-coin-paper",
+    ]
     assert {name for name in PAPER if name.endswith("-authors")} == set()
     assert {name for name in AUTHORS if name.endswith("-paper")} == set()
     assert all("shear" in names and len(set(names)) == len(names) for names in PROTOCOLS.values())
@@ -103,11 +123,17 @@ def test_the_papers_baselines_are_five(protocol: Protocol) -> None:
 def test_ablations_switch_off_what_they_say() -> None:
     shear = Shear()
     assert {
-        "shear-without-as": dataclasses.replace(shear, antithetical=False),
         "shear-without-ccs": dataclasses.replace(shear, selection="random"),
-        "shear-without-either": dataclasses.replace(shear, antithetical=False, selection="random"),
+        "shear-unpaired": dataclasses.replace(shear, outsiders="independent"),
+        "shear-unpaired-without-ccs": dataclasses.replace(
+            shear, outsiders="independent", selection="random"
+        ),
+        "shear-empty": dataclasses.replace(shear, outsiders="empty"),
+        "shear-empty-without-ccs": dataclasses.replace(
+            shear, outsiders="empty", selection="random"
+        ),
     } == ABLATIONS
-    assert len({*ABLATIONS.values(), shear}) == 4
+    assert len({*ABLATIONS.values(), shear}) == 6
     assert CANDIDATES["shear-authors"] == dataclasses.replace(shear, interaction="block-maximum")
 
 
@@ -115,7 +141,15 @@ def test_specifications_of_what_is_reproduced(tmp_path: Path) -> None:
     every = specifications("all")
     assert [spec.dataset for spec in every] == ["census", "bank", "german", "criteo-synthetic"]
     assert specifications("bank") == [every[1]]
-    assert {spec.model_seeds for spec in every} == {(0, 1, 2)}
+    assert all(len(spec.model_seeds) >= 3 for spec in every)
+    assert [len(spec.model_seeds) for spec in every[:2]] == [5, 5]
+    assert [spec.recipes for spec in every] == [
+        ("ours", "authors", "authors-mean"),
+        ("ours", "authors", "authors-mean"),
+        ("ours",),
+        ("ours",),
+    ]
+    assert {spec.timings for spec in every} == {10}
     assert {spec.rounds for spec in every} == {5}
     assert {spec.protocol for spec in every} == {"both"}
     quick = specifications("all", quick=True)
@@ -124,10 +158,75 @@ def test_specifications_of_what_is_reproduced(tmp_path: Path) -> None:
         fewer.rows < spec.rows and fewer.rounds < spec.rounds
         for fewer, spec in zip(quick, every, strict=True)
     )
+    assert all(
+        bool(fewer.variants) == bool(spec.variants)
+        for fewer, spec in zip(quick, every, strict=True)
+    )
     (own,) = specifications("census", protocol="fair", rows=7, rounds=1, quick=True)
-    assert (own.protocol, own.rows, own.rounds) == ("fair", 7, 1)
+    assert (own.protocol, own.rows, own.rounds, own.variant_rows) == ("fair", 7, 1, 7)
     file = tmp_path / "day.gz"
     file.touch()
     assert [(spec.dataset, spec.path) for spec in specifications("all", path=file)] == [
         ("census", None), ("bank", None), ("german", None), ("criteo", str(file)),
     ]  # fmt: skip
+
+
+# Networks
+
+
+def test_variants_differ_from_the_authors_recipe_in_what_is_compared() -> None:
+    authors = RECIPES["authors"]
+    cells = [
+        (
+            recipe.preparation.encoding,
+            recipe.stopping,
+            recipe.preparation.background,
+            recipe.activation,
+        )
+        for recipe in variants()
+    ]
+    assert len(set(cells)) == len(cells)
+    assert variants()[:2] == (authors, RECIPES["authors-mean"])
+    assert {recipe.preparation.split for recipe in variants()} == {"scikit-learn"}
+    assert {recipe.drop_last for recipe in variants()} == {True}
+    both = {
+        (encoding, stopping) for encoding, stopping, background, _ in cells if background == "mean"
+    }
+    assert both == {
+        ("standardised", "20 epochs"),
+        ("standardised", "80 epochs"),
+        ("0/1", "20 epochs"),
+        ("0/1", "80 epochs"),
+        ("0/1", "patience"),
+    }
+    assert {cell for cell in cells if cell[0] == "standardised" and cell[2] == "quirk"} == {
+        ("standardised", "20 epochs", "quirk", "softplus"),
+        ("standardised", "80 epochs", "quirk", "softplus"),
+        ("standardised", "patience", "quirk", "softplus"),
+        ("standardised", "20 epochs", "quirk", "relu"),
+        ("standardised", "20 epochs", "quirk", "tanh"),
+    }
+    assert set(variants(quick=True)) < set(variants())
+
+
+def test_networks_that_are_a_part_of_one_training_are_trained_at_once() -> None:
+    (spec,) = specifications("census")
+    settings = list(spec.settings())
+    assert len(settings) == 3 * 5 + 3 * len(variants())
+    authors = next(setting for setting in settings if setting.name == "authors")
+    assert [recipe.epochs for recipe in spec.trained_with(authors)] == [20, 80, None]
+    late = [setting for setting in settings if setting.name == "authors" and setting.seed == 4]
+    assert [recipe.epochs for recipe in spec.trained_with(late[0])] == [20]
+    ours = settings[0]
+    assert spec.trained_with(ours) == [RECIPES["ours"]]
+    mean = next(setting for setting in settings if setting.name == "authors-mean")
+    assert spec.trained_with(mean) == spec.trained_with(authors)
+
+
+def test_slow_methods_have_fewer_rounds() -> None:
+    spec = Spec("census", rounds=5, timings=10)
+    assert (spec.rounds_of("kriging"), spec.rounds_of("shear")) == (2, 5)
+    assert (spec.timings_of("kriging"), spec.timings_of("shear")) == (3, 10)
+    assert Spec("census", rounds=1, timings=1).rounds_of("kriging") == 1
+    assert spec.methods_on("authors-mean") == ("shear", "shear-authors")
+    assert spec.methods_on("authors") == spec.methods

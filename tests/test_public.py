@@ -61,6 +61,8 @@ def test_the_papers_baselines_and_what_they_promise() -> None:
         "kernel-paired-paper": [],
         "permutation-paper": ["null-player", "unbiased"],
         "permutation-antithetic-paper": ["null-player", "pairwise", "unbiased"],
+        "permutation-coin-paper": ["null-player"],
+        "permutation-antithetic-coin-paper": ["null-player", "pairwise"],
         "kernel-authors": ["efficiency"],
         "kernel-paired-authors": ["efficiency", "pairwise"],
         "permutation-authors": ["efficiency", "null-player", "unbiased"],

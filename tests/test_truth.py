@@ -106,7 +106,8 @@ def test_exact_values_are_those_of_explain(mlp: Trained, german: Dataset, tmp_pa
     np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-6)
     np.testing.assert_allclose(found.predictions, wanted.predictions, atol=1e-6)
     np.testing.assert_array_equal(found.rows, german.test[:ROWS])
-    assert (found.exact, found.standard_errors, found.error) == (True, None, 0)
+    assert (found.exact, found.standard_errors) == (True, None)
+    assert (found.error, found.absolute_error) == (0, 0)
     assert found.evaluations == 1 << PLAYERS
     assert repr(found) == "Truth(7 rows, 5 players, exact, 32 evaluations a row)"
 
@@ -248,6 +249,8 @@ def test_many_players_are_estimated_and_never_called_exact(
     assert found.error == pytest.approx(
         np.sqrt(2 / np.pi) * found.standard_errors.mean() / np.abs(found.values).mean()
     )
+    row_errors = [sum(np.sqrt(2 / np.pi) * error for error in row) for row in found.standard_errors]
+    assert found.absolute_error == pytest.approx(np.mean(row_errors))
     np.testing.assert_allclose(
         found.values.sum(axis=1), found.predictions - found.base_values, atol=1e-5
     )

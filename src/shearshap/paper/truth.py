@@ -47,6 +47,13 @@ class Truth(Explanation):
             return 0.0
         return _relative_error(self.values, self.standard_errors)
 
+    @property
+    def absolute_error(self) -> float:
+        """The expected |.|_1 of a row's errors, on average: 0 where the values are exact."""
+        if self.standard_errors is None:
+            return 0.0
+        return _expected(self.standard_errors.sum(axis=1))
+
     def __repr__(self) -> str:
         """Return the shape, and how far the values can be trusted, in one line."""
         rows, players = self.values.shape
@@ -250,10 +257,12 @@ def _rounds(
 
 
 def _relative_error(values: Floats, errors: Floats) -> float:
-    """Return E|estimate - truth| over mean |value|.
+    """Return E|estimate - truth| over mean |value|."""
+    size = float(np.abs(values).mean())
+    expected = _expected(errors)
+    return expected / size if expected else 0.0
 
-    For a normal error with standard deviation s, E|error| = sqrt(2/pi) s.
-    """
-    size = np.abs(values).mean()
-    expected = np.sqrt(2 / np.pi) * errors.mean()
-    return float(expected / size) if expected else 0.0
+
+def _expected(errors: Floats) -> float:
+    """Return the mean of E|error| = sqrt(2/pi) s, for normal errors of standard deviations s."""
+    return float(np.sqrt(2 / np.pi) * errors.mean())

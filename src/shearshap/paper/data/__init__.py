@@ -21,7 +21,9 @@ def load(
 ) -> Dataset:
     """Return a data set by name, encoded and split; the seed decides the split.
 
-    `preparation` says how, such as the way the paper's authors did it. census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
+    `preparation` says how the rows of those that ship are split and encoded.
+
+    census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
     package. criteo reads the user's own file at `path`; criteo-synthetic makes data of its schema,
     for which the seed decides everything.
     """
@@ -32,7 +34,10 @@ def load(
     if name in uci.SOURCES:
         return uci.load(name, uci.SOURCES[name], seed, preparation)
     if name in NAMES and preparation != OURS:
-        raise InputError(f"preparation: {name} can only be prepared our way, got {preparation}")
+        raise InputError(
+            f"preparation: only {', '.join(uci.SOURCES)} can be prepared in other ways than ours, "
+            f"got {name}"
+        )
     if name == "criteo":
         return criteo.load(path, seed)
     if name == "criteo-synthetic":

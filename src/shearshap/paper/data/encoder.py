@@ -57,7 +57,7 @@ class Encoder:
     ) -> "Encoder":
         """Fit to training rows; categories seen fewer than `at_least` times count as rare.
 
-        `standardised`: one-hot columns have mean 0 and standard deviation 1, not the values 0 and 1.
+        `standardised`: one-hot columns get mean 0 and standard deviation 1, as numbers do.
         """
         moments = {}
         categories = {}

@@ -46,7 +46,9 @@ class Preparation:
         for name, words in choices.items():
             word = getattr(self, name)
             if word not in get_args(words):
-                raise InputError(f"{name}: wanted one of {', '.join(get_args(words))}, got {word!r}")
+                raise InputError(
+                    f"{name}: wanted one of {', '.join(get_args(words))}, got {word!r}"
+                )
 
 
 OURS = Preparation()

@@ -133,7 +133,7 @@ def _background(
         for name, (block_mean, _) in encoder.blocks.items():
             # these are means of 0/1 columns, in a space where the columns are standardised
             mean[encoder.groups[name]] = block_mean
-    return mean.astype(np.float32)
+    return np.asarray(mean, dtype=np.float32)
 
 
 def _display(frame: dict[str, NDArray[Any]], meanings: dict[str, str]) -> NDArray[np.object_]:

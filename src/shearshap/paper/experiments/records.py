@@ -2,6 +2,7 @@
 study.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from shearshap.engine.store import Store, written_whole
 from shearshap.errors import InputError
 
-COMMAND = "command.txt"  #: the file beside the records with the command that made them
+PROVENANCE = "provenance.json"  #: the file beside the records that says where they come from
 Records = Mapping[str, pa.Table]  #: a table for each study, by its name
 
 _TEXT = pa.string()
@@ -256,10 +257,24 @@ def read(folder: Path | str) -> dict[str, pa.Table]:
 
 
 def provenance(folder: Path | str) -> dict[str, Any]:
-    """Return where the records in a folder come from."""
-    import json
+    """Return where the records in a folder come from.
 
-    facts: dict[str, Any] = json.loads((Path(folder) / "provenance.json").read_text())
+    commit
+        Of the code, "-dirty" where it was changed since, or "unknown".
+    code
+        A hash of all the code that the records depend on.
+    versions, machine, threads
+        With what and on what they were made.
+    seconds
+        The wall time of the run, with what it took before it was stopped, if it was.
+    command
+        The command that made them.
+    """
+    path = Path(folder) / PROVENANCE
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}; run the command again") from error
     return facts
 
 

@@ -1,5 +1,6 @@
 """What to measure: a frozen specification, and the methods of each protocol."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -9,6 +10,7 @@ from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
 from shearshap.paper.baselines import BASELINES
 from shearshap.paper.data import criteo, uci
+from shearshap.paper.networks import RECIPES, Recipe, recipe_of
 
 Protocol = Literal["paper", "paper-coin", "authors", "fair"]
 Choice = Literal["paper", "fair", "both"]
@@ -93,9 +95,50 @@ CANDIDATES: dict[str, Method] = {
 
 DATASETS = ("census", "bank", "german", "criteo")
 
-_ROWS = {"census": 400, "bank": 150, "german": 50, "criteo": 30}
-_QUICK_ROWS = {"census": 100, "bank": 50, "german": 10, "criteo": 10}
-_BOUNDED_ROWS = {"census": 20, "bank": 4}
+_RECIPES = {"census": tuple(RECIPES), "bank": tuple(RECIPES)}  #: of others "ours" alone
+_ROWS = {"census": 100, "bank": 40, "german": 16, "criteo": 12}
+_QUICK_ROWS = {"census": 40, "bank": 20, "german": 6, "criteo": 6}
+_SEEDS = {"criteo": (0, 1, 2)}  #: made-up data, and two minutes of training: fewer than of others
+_BOUNDED_ROWS = {"census": 8, "bank": 1}
+
+SLOW = ("kriging",)
+"""Methods that take long however few rows there are: they have fewer rounds than others."""
+REBASED = ("shear", "shear-authors")  #: what is measured against another background
+COMPARED = ("shear", "permutation-antithetic", "kernel-paired", "kriging")
+"""The methods whose sensitivity to the training is measured."""
+
+
+def variants(*, quick: bool = False) -> tuple[Recipe, ...]:
+    """Return the recipes whose errors are compared: the authors', and others that differ from it.
+
+    One choice differs, or two of encoding, epochs and background. Raw 0/1 blocks have the mean as
+    their background: the quirk is one of standardised blocks. `quick`: short trainings alone.
+    """
+    authors = RECIPES["authors"]
+    mean = RECIPES["authors-mean"]
+    raw = replace(mean, preparation=replace(mean.preparation, encoding="0/1"))
+    short = (authors, mean, raw, replace(authors, activation="relu"))
+    if quick:
+        return short
+    return (
+        *short,
+        replace(authors, activation="tanh"),
+        replace(authors, epochs=80),
+        replace(mean, epochs=80),
+        replace(raw, epochs=80),
+        replace(authors, epochs=None),
+        replace(raw, epochs=None),
+    )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One network that is measured: how it is trained and what rows of it are explained."""
+
+    recipe: Recipe
+    seed: int  #: of the split, where the recipe leaves it open, of the training and of the draws
+    rows: int  #: test rows
+    name: str = ""  #: of the recipe, or none where it is one of the `variants`
 
 
 @dataclass(frozen=True)
@@ -103,25 +146,41 @@ class Spec:
     """What is measured on one data set."""
 
     dataset: str  #: as `shearshap.paper.data.load` knows it
-    #: of the split, the training and the rows: one network each
-    model_seeds: tuple[int, ...] = (0, 1, 2)
+    model_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)  #: one network each
+    recipes: tuple[str, ...] = ("ours",)  #: names of `RECIPES`
     protocol: Choice = "both"
     evaluations: tuple[int, ...] = (8, 16, 32, 64, 128)  #: N, model evaluations for each feature
     rounds: int = 5  #: draws of every estimate
     rows: int = 100  #: test rows that are explained
-    timings: int = 3  #: how often each method is timed, on the first network
-    bounded_rows: int = 8  #: for the study of Theorem 2
+    timings: int = 10  #: how often each method is timed, on the first network
+    timed_rows: int = 50  #: of one timing, at most
+    rows_one_by_one: int = 3  #: likewise, where rows are explained one after the other
+    bounded_rows: int = 1  #: for the studies of Theorems 1 and 2 and Remark 2
+    variants: tuple[Recipe, ...] = ()  #: recipes to compare, for the study of sensitivity
+    variant_seeds: tuple[int, ...] = (0, 1, 2)
+    variant_rows: int = 30
     path: str | None = None  #: the user's copy of Criteo's file
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         self._check_counts()
         self._check_evaluations()
+        for name in self.recipes:
+            recipe_of(name)
         if self.protocol not in get_args(Choice):
             raise InputError(f"protocol: wanted paper, fair or both, got {self.protocol!r}")
 
     def _check_counts(self) -> None:
-        for name in ("rounds", "rows", "timings", "bounded_rows"):
+        counts = (
+            "rounds",
+            "rows",
+            "timings",
+            "timed_rows",
+            "rows_one_by_one",
+            "bounded_rows",
+            "variant_rows",
+        )
+        for name in counts:
             count = getattr(self, name)
             if count < 1:
                 raise InputError(f"{name}: wanted a positive number, got {count}")
@@ -155,6 +214,42 @@ class Spec:
             "fair": ("fair",),
         }
         return runs.get(self.protocol, tuple(PROTOCOLS))
+
+    def settings(self) -> Iterator[Setting]:
+        """Yield every network that is measured, in order."""
+        for name in self.recipes:
+            for seed in self.model_seeds:
+                yield Setting(RECIPES[name], seed, self.rows, name)
+        for seed in self.variant_seeds:
+            for recipe in self.variants:
+                yield Setting(recipe, seed, self.variant_rows)
+
+    def trained_with(self, setting: Setting) -> list[Recipe]:
+        """Return the recipes whose training begins as a setting's does, its own among them.
+
+        One training serves them all.
+        """
+        start = replace(setting.recipe.network, epochs=None)
+        others = [
+            other.recipe.network
+            for other in self.settings()
+            if other.seed == setting.seed and replace(other.recipe.network, epochs=None) == start
+        ]
+        return list(dict.fromkeys(others))
+
+    def rounds_of(self, method: str) -> int:
+        """Return how many draws of a method's estimates there are."""
+        return max(1, self.rounds // 2) if method in SLOW else self.rounds
+
+    def timings_of(self, method: str) -> int:
+        """Return how often a method is timed."""
+        return max(1, self.timings // 3) if method in SLOW else self.timings
+
+    def methods_on(self, recipe: str) -> tuple[str, ...]:
+        """Return the methods that are measured on the networks of a recipe."""
+        if recipe == "authors-mean":
+            return tuple(name for name in REBASED if name in self.methods)
+        return self.methods
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -195,19 +290,41 @@ def specifications(
     specs = [_quick_spec(name) if quick else _full_spec(name) for name in names]
 
     changes: dict[str, Any] = {"protocol": protocol}
-    if rows is not None:
-        changes["rows"] = rows
     if rounds is not None:
         changes["rounds"] = rounds
-    return [_with_file(replace(spec, **changes), path) for spec in specs]
+    changed = [replace(spec, **changes) for spec in specs]
+    if rows is not None:
+        changed = [
+            replace(spec, rows=rows, variant_rows=min(rows, spec.variant_rows)) for spec in changed
+        ]
+    return [_with_file(spec, path) for spec in changed]
 
 
 def _full_spec(name: str) -> Spec:
-    return Spec(name, rows=_ROWS[name], bounded_rows=_BOUNDED_ROWS.get(name, 1))
+    spec = Spec(
+        name,
+        model_seeds=_SEEDS.get(name, Spec.model_seeds),
+        recipes=_RECIPES.get(name, ("ours",)),
+        rows=_ROWS[name],
+        bounded_rows=_BOUNDED_ROWS.get(name, 1),
+    )
+    return replace(spec, variants=variants()) if name in _RECIPES else spec
 
 
 def _quick_spec(name: str) -> Spec:
-    return Spec(name, model_seeds=(0,), rounds=2, rows=_QUICK_ROWS[name], bounded_rows=2)
+    spec = replace(
+        _full_spec(name),
+        model_seeds=(0,),
+        rounds=2,
+        rows=_QUICK_ROWS[name],
+        timings=3,
+        timed_rows=20,
+        rows_one_by_one=1,
+        bounded_rows=1,
+        variant_seeds=(0,),
+        variant_rows=10,
+    )
+    return replace(spec, variants=variants(quick=True)) if spec.variants else spec
 
 
 def _with_file(spec: Spec, path: Path | str | None) -> Spec:

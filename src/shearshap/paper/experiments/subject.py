@@ -1,8 +1,9 @@
 """What is explained: one data set's network, its test rows and their ground truth."""
 
+import hashlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from shearshap.game import ModelGame
 from shearshap.methods.base import Method
 from shearshap.paper import networks
 from shearshap.paper.data import Dataset, load
-from shearshap.paper.experiments.spec import Spec
+from shearshap.paper.experiments.provenance import VERSIONS, code_of_studies, code_of_training
+from shearshap.paper.experiments.spec import Setting, Spec
 from shearshap.paper.metrics import removal_effects
-from shearshap.paper.networks import Trained
+from shearshap.paper.networks import Recipe, Trained
 from shearshap.paper.truth import Truth, ground_truth
 
 LOGIT = 1  #: the output that the paper explains: the logit of class 1
@@ -29,13 +31,14 @@ measured against it.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A trained network, rows to explain, and their true Shapley values."""
 
     dataset: Dataset
     trained: Trained
     truth: Truth
+    setting: Setting  #: how the network was trained
 
     @property
     def players(self) -> int:
@@ -84,30 +87,68 @@ class Subject:
         )
 
 
-def prepare(spec: Spec, seed: int, folder: Path) -> Subject:
-    """Return the subject of a model seed.
+def prepare(spec: Spec, setting: Setting, folder: Path) -> Subject:
+    """Return the subject of a setting.
 
-    What was trained or computed before is read from the folder.
+    What was trained or computed before is read from the folder, if the same code made it.
     """
-    dataset = load(spec.dataset, seed=seed, path=spec.path)
-    trained = _network(dataset, seed, folder / "models" / f"{spec.dataset}-seed{seed}")
+    dataset = _dataset(spec.dataset, _split_seed(setting), spec.path, setting.recipe.preparation)
+    trained = _network(spec, setting, dataset, folder)
     truth = ground_truth(
         trained,
         dataset,
-        rows=spec.rows,
+        rows=setting.rows,
         output=LOGIT,
-        folder=folder / "truth",
+        folder=folder / "truth" / code_of_studies(),
         tolerance=TOLERANCE,
         progress=False,
     )
-    return Subject(dataset, trained, truth)
+    return Subject(dataset, trained, truth, setting)
 
 
-def _network(dataset: Dataset, seed: int, folder: Path) -> Trained:
-    """Return the network saved in a folder; train and save it where there is none."""
+# made-up data of Criteo's schema take ten seconds
+_dataset = lru_cache(maxsize=2)(
+    lambda name, seed, path, preparation: load(name, seed=seed, path=path, preparation=preparation)
+)
+
+
+def _split_seed(setting: Setting) -> int:
+    """Return the seed of the split, which is the same for all where the seed does not matter."""
+    return 0 if setting.recipe.preparation.split == "scikit-learn" else setting.seed
+
+
+def network_folder(spec: Spec, recipe: Recipe, seed: int, folder: Path) -> Path:
+    """Return where the network of a recipe and a seed is kept.
+
+    The name covers the recipe, the code that trains and the data: a change of them has it trained
+    anew.
+    """
+    facts = repr((code_of_training(), VERSIONS, spec.dataset, spec.path, recipe.network, seed))
+    key = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    return folder / "models" / f"{spec.dataset}-seed{seed}-{key}"
+
+
+def _network(spec: Spec, setting: Setting, dataset: Dataset, folder: Path) -> Trained:
+    """Return the saved network of a setting; train it where there is none."""
+    place = network_folder(spec, setting.recipe, setting.seed, folder)
     try:
-        return networks.load(folder)
+        return networks.load(place)
     except InputError:
-        trained = networks.train(dataset, seed=seed, progress=False)
-        networks.save(trained, folder)
-        return trained
+        _train_and_save(spec, setting, dataset, folder)
+        return networks.load(place)
+
+
+def _train_and_save(spec: Spec, setting: Setting, dataset: Dataset, folder: Path) -> None:
+    """Train the network of a setting, and with it those that are a part of the same training."""
+    recipe = setting.recipe
+    recipes = spec.trained_with(setting)
+    trained = networks.train_until(
+        dataset,
+        [recipe.epochs for recipe in recipes],
+        activation=recipe.activation,
+        seed=setting.seed,
+        drop_last=recipe.drop_last,
+        progress=False,
+    )
+    for each, network in zip(recipes, trained, strict=True):
+        networks.save(network, network_folder(spec, each, setting.seed, folder))

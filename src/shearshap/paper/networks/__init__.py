@@ -2,9 +2,9 @@
 
 from shearshap.paper.networks.architectures import MLP, Config, DeepFM, build, config_for
 from shearshap.paper.networks.classifier import NetworkClassifier, open_folder
-from shearshap.paper.networks.recipes import RECIPES, Recipe
+from shearshap.paper.networks.recipes import RECIPES, Recipe, recipe_of
 from shearshap.paper.networks.saved import load, save
-from shearshap.paper.networks.training import Trained, accuracy, train
+from shearshap.paper.networks.training import Trained, accuracy, train, train_until
 
 __all__ = [
     "MLP",
@@ -19,6 +19,8 @@ __all__ = [
     "config_for",
     "load",
     "open_folder",
+    "recipe_of",
     "save",
     "train",
+    "train_until",
 ]

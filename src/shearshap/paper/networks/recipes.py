@@ -4,10 +4,12 @@ The paper states little of it, and it moves the results more than the choice of 
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from shearshap.errors import InputError
 from shearshap.paper.data import Dataset, load
 from shearshap.paper.data.preparation import AUTHORS, OURS, Preparation
-from shearshap.paper.networks.training import Trained, train
+from shearshap.paper.networks.training import STEPS, Trained, train
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,24 @@ class Recipe:
         """The recipe without what training does not depend on: the background of explanations."""
         return replace(self, preparation=replace(self.preparation, background="mean"))
 
-    def load(self, name: str, *, seed: int = 0, path: str | None = None) -> Dataset:
+    def load(self, name: str, *, seed: int = 0, path: Path | str | None = None) -> Dataset:
         """Return a data set by name, prepared as the recipe says."""
         return load(name, seed=seed, path=path, preparation=self.preparation)
 
-    def train(self, dataset: Dataset, *, seed: int = 0, progress: bool | None = None) -> Trained:
+    def train(
+        self,
+        dataset: Dataset,
+        *,
+        seed: int = 0,
+        steps: int = STEPS,
+        progress: bool | None = None,
+    ) -> Trained:
         """Train the paper's network for a data set as the recipe says."""
         return train(
             dataset,
             activation=self.activation,
             seed=seed,
+            steps=steps,
             epochs=self.epochs,
             drop_last=self.drop_last,
             progress=progress,
@@ -59,3 +69,10 @@ RECIPES: dict[str, Recipe] = {
 - authors: as the paper's authors did it; the seed decides the weights and batches only
 - authors-mean: the same networks, explained against the mean of the training rows
 """
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return a recipe by its name, or raise where there is none."""
+    if name not in RECIPES:
+        raise InputError(f"recipe: wanted one of {', '.join(RECIPES)}, got {name!r}")
+    return RECIPES[name]

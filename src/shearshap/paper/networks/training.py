@@ -1,8 +1,8 @@
-"""Training: Adam on cross-entropy, until validation accuracy no longer rises, or for some epochs."""
+"""Training: Adam on cross-entropy, for some epochs or until validation accuracy no longer rises."""
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from shearshap.paper.data.preparation import OURS, Preparation
 from shearshap.paper.networks.architectures import Config, build, config_for
 
 BATCH = 256
+STEPS = 30_000  #: at most, where training goes on until it no longer helps
 RATES = {"mlp": 1e-3, "deepfm": 1e-4}  #: learning rates of the paper's hyper-parameter table
 
 
@@ -41,7 +42,7 @@ def train(
     *,
     activation: str = "softplus",
     seed: int = 0,
-    steps: int = 30_000,
+    steps: int = STEPS,
     patience: int = 1_500,
     epochs: int | None = None,
     batch_size: int = BATCH,
@@ -57,38 +58,90 @@ def train(
     in all, at the end of an epoch; or, where `epochs` are given, after so many. `drop_last`: a last
     batch of an epoch that is not full is left out.
     """
-    _check(dataset, steps, epochs, batch_size, drop_last)
+    (trained,) = train_until(
+        dataset,
+        (epochs,),
+        activation=activation,
+        seed=seed,
+        steps=steps,
+        patience=patience,
+        batch_size=batch_size,
+        drop_last=drop_last,
+        learning_rate=learning_rate,
+        clip=clip,
+        progress=progress,
+    )
+    return trained
+
+
+def train_until(
+    dataset: Dataset,
+    stops: Sequence[int | None],
+    *,
+    activation: str = "softplus",
+    seed: int = 0,
+    steps: int = STEPS,
+    patience: int = 1_500,
+    batch_size: int = BATCH,
+    drop_last: bool = False,
+    learning_rate: float | None = None,
+    clip: float = 0.1,
+    progress: bool | None = None,
+) -> list[Trained]:
+    """Return what `train` gives for each of several `epochs`, in the time of the longest.
+
+    A shorter training is the beginning of a longer one.
+    """
+    _check(dataset, steps, stops, batch_size, drop_last)
     config = config_for(dataset, activation)
     rate = RATES[config.kind] if learning_rate is None else learning_rate
 
+    trained: dict[int | None, Trained] = {}
     best = -1.0
     done = 0
     steps_since_best = 0
     epoch_steps = _steps_of_an_epoch(dataset, batch_size, drop_last)
-    if epochs is not None:
-        steps = epochs * epoch_steps
-        patience = steps
+    longest = max((stop * epoch_steps for stop in stops if stop), default=0)
     with (
         torch.random.fork_rng(devices=[]),
-        progress_bar(progress, total=steps, unit=" steps") as bar,
+        progress_bar(
+            progress, total=max(longest, steps if None in stops else 0), unit=" steps"
+        ) as bar,
     ):
         torch.manual_seed(seed)
         network = build(config)
         weights = copy.deepcopy(network.state_dict())
         optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        while steps_since_best < patience and done * epoch_steps < steps:
+        while not trained.keys() >= set(stops):
             _epoch(network, optimiser, _batches(dataset, batch_size, drop_last), clip)
             done += 1
             reached = accuracy(network, dataset, dataset.validation)
+            steps_since_best += epoch_steps
             if reached > best:
                 best = reached
                 steps_since_best = 0
                 weights = copy.deepcopy(network.state_dict())
-            else:
-                steps_since_best += epoch_steps
             bar.update(epoch_steps)
             bar.set_postfix(validation=f"{best:.4f}")
 
+            spent = steps_since_best >= patience or done * epoch_steps >= steps
+            for stop in {done, None} if spent else {done}:
+                if stop in stops and stop not in trained:
+                    trained[stop] = _trained(dataset, config, weights, seed, done, best)
+    return [trained[stop] for stop in stops]
+
+
+def _trained(
+    dataset: Dataset,
+    config: Config,
+    weights: dict[str, Tensor],
+    seed: int,
+    epochs: int,
+    validation_accuracy: float,
+) -> Trained:
+    """Return a network of these weights, and how good it is."""
+    with torch.random.fork_rng(devices=[]):
+        network = build(config)  # draws weights, which training must not notice
     network.load_state_dict(weights)
     network.eval()
     return Trained(
@@ -96,8 +149,8 @@ def train(
         config=config,
         dataset=dataset.name,
         seed=seed,
-        epochs=done,
-        validation_accuracy=best,
+        epochs=epochs,
+        validation_accuracy=validation_accuracy,
         test_accuracy=accuracy(network, dataset, dataset.test),
         majority=_majority(dataset.labels[dataset.test]),
         preparation=dataset.preparation,
@@ -105,12 +158,13 @@ def train(
 
 
 def _check(
-    dataset: Dataset, steps: int, epochs: int | None, batch_size: int, drop_last: bool
+    dataset: Dataset, steps: int, stops: Sequence[int | None], batch_size: int, drop_last: bool
 ) -> None:
     if steps < 1:
         raise InputError(f"steps: wanted a positive number of batches, got {steps}")
-    if epochs is not None and epochs < 1:
-        raise InputError(f"epochs: wanted a positive number, got {epochs}")
+    for epochs in stops:
+        if epochs is not None and epochs < 1:
+            raise InputError(f"epochs: wanted a positive number, got {epochs}")
     rows = len(dataset.train)
     if drop_last and rows < batch_size:
         raise InputError(
