@@ -33,7 +33,11 @@ COIN = list(PROTOCOLS["paper-coin"])
 EVERY = tuple(dict.fromkeys((*PAPER, *COIN, *AUTHORS, *FAIR, *ABLATIONS)))
 RECIPES = {"census": ("ours", "authors", "authors-mean"), "german": ("ours",)}
 
-SIZES = {0: 2.2, 1: 2.5, 2: 2.35}  #: mean |phi|_1 of each network; the authors' census network has 2.35
+SIZES = {
+    0: 2.2,
+    1: 2.5,
+    2: 2.35,
+}  #: mean |phi|_1 of each network; the authors' census network has 2.35
 LEVEL = {
     "shear": 0.0185,
     "shear-authors": 0.0185,

@@ -18,7 +18,9 @@ def sampled(cube: Floats) -> Sampled:
     return Sampled(float(cube.mean()), draws(*cube.shape).means(cube), cube.mean(axis=(1, 2)))
 
 
-def pair(rng: np.random.Generator, shape: tuple[int, int, int], tau: float) -> tuple[Floats, Floats]:
+def pair(
+    rng: np.random.Generator, shape: tuple[int, int, int], tau: float
+) -> tuple[Floats, Floats]:
     """Return two methods' errors, whose ratio is exp(tau^2 / 2) on average over networks.
 
     Networks and rows are hard or easy to both methods alike; rounds and the rest are each one's.

@@ -126,9 +126,7 @@ def released_error() -> Expected:
     def counts(recipe: str) -> dict[str, str]:
         kinds = {"authors": "with the quirk", "authors-mean": "true mean", "ours": "ours"}
         shown = ("authors", "authors-mean") if recipe == "authors" else (recipe,)
-        return {
-            kinds[each]: tally([verdict(each, n) for n in EVALUATIONS]) for each in shown
-        }
+        return {kinds[each]: tally([verdict(each, n) for n in EVALUATIONS]) for each in shown}
 
     at = ratios("authors", ABLATED)
     logs = [math.log(each) for each in at]
@@ -137,7 +135,7 @@ def released_error() -> Expected:
     number = Slow(math.exp(mean), math.exp(mean - width), math.exp(mean + width))
     ends = dict.fromkeys(f"{each - 1:+.0%}" for each in (min(at), max(at)))
     sentence = f"Networks at N = 16, against the published: census {' to '.join(ends)}."
-    return Expected(counts, number, ".2f", "times the published error", sentence)
+    return Expected(counts, number, ".2f", "SHEAR's error over the published", sentence)
 
 
 def least_error() -> Expected:
@@ -146,7 +144,7 @@ def least_error() -> Expected:
         smallest_errors,
         slow_comparison(AUTHORS, "shear", rival, ABLATED, "absolute_error"),
         ".2f",
-        f"times {label_of(rival)}'s error (fair)",
+        f"SHEAR's error over {label_of(rival)}'s (fair)",
         "Most losses: prefixes: none, coins: none, as run: none, fair: none.",
     )
 
@@ -158,7 +156,7 @@ def best_ranking() -> Expected:
         lambda recipe: by_protocol(recipe, metric),
         slow_comparison(AUTHORS, "shear", rival, ABLATED, metric),
         "+.3f",
-        f"above {label_of(rival)}'s ranking accuracy (fair)",
+        f"SHEAR's ranking accuracy less {label_of(rival)}'s (fair)",
         "Most losses: prefixes: none, coins: none, as run: none, fair: none.",
     )
 
@@ -177,7 +175,7 @@ def perturbation() -> Expected:
         lambda recipe: by_protocol(recipe, *metrics),
         slow_comparison(AUTHORS, "shear", rival, ABLATED, "faithfulness"),
         "+.3f",
-        f"above {label_of(rival)}'s faithfulness (fair)",
+        f"SHEAR's faithfulness less {label_of(rival)}'s (fair)",
         f"{ties} of {total} comparisons are ties. The exact values score 0.900 and 0.600.",
     )
 
@@ -186,7 +184,7 @@ def consistent() -> Expected:
     def correlations(protocol: Protocol, recipe: str) -> dict[tuple[str, ...], float]:
         estimates = of("estimates", recipe)
         methods = ("shear", *baselines(protocol))
-        found = {}
+        found: dict[tuple[str, ...], float] = {}
         for pair in combinations(METRICS, 2):
             each = []
             for n in EVALUATIONS:
@@ -238,7 +236,7 @@ def newer_methods() -> Expected:
         counts,
         slow_comparison(AUTHORS, "shear", rival, ABLATED, "absolute_error"),
         ".2f",
-        f"times {label_of(rival)}'s error (fair)",
+        f"SHEAR's error over {label_of(rival)}'s (fair)",
         f"At N = 16 {label_of(rival)} explains {speeds[rival]:,.0f} rows a second in batches, "
         f"SHEAR {speeds['shear']:,.0f}.",
     )
@@ -252,7 +250,7 @@ def one_by_one() -> Expected:
 
     def speed(method: str, n: int) -> float:
         rows = where(timings, method=method, n=n).to_pylist()
-        return statistics.median(row["rows"] / row["seconds"] for row in rows)
+        return float(statistics.median(row["rows"] / row["seconds"] for row in rows))
 
     def verdict(estimates: pa.Table, rival: str, n: int) -> str:
         metric = "ranking_accuracy"
@@ -311,7 +309,7 @@ def selection_dominates() -> Expected:
         },
         slow_comparison(AUTHORS, "shear-unpaired", without_ccs, ABLATED, "absolute_error"),
         ".2f",
-        "times the error without CCS: without AS, V unpaired",
+        "error without AS, V unpaired, over that without CCS",
         f"Where leaving out AS means an empty V, it is {empty.value:.2f} [*, *] times.",
     )
 
@@ -324,7 +322,7 @@ def pairing() -> Expected:
         },
         slow_comparison(AUTHORS, "shear-without-ccs", "shear", ABLATED, "absolute_error"),
         ".2f",
-        "times larger without CCS, V paired",
+        "error without CCS over that with it, V paired",
         f"Without CCS errors are {worth['paired']:.2f} times as large with V paired, "
         f"{worth['unpaired']:.2f} unpaired, {worth['empty']:.2f} empty.",
     )
@@ -378,7 +376,9 @@ def cross_contribution() -> Expected:
 def lower_bound() -> Expected:
     def errors(recipe: str, selection: str, n: int) -> list[float]:
         own = where(of("cooperators", recipe), selection=selection, n=n, draw=0)
-        return [row["error"] for row in sorted(own.to_pylist(), key=lambda r: (r["seed"], r["row"]))]
+        return [
+            row["error"] for row in sorted(own.to_pylist(), key=lambda r: (r["seed"], r["row"]))
+        ]
 
     def counts(recipe: str) -> dict[str, str]:
         means = [
@@ -394,7 +394,7 @@ def lower_bound() -> Expected:
         counts,
         sum(own) / sum(random),
         ".2f",
-        "times the error among random cooperators",
+        "SHEAR's error over that of random choices",
         f"{better:.0%} of random choices do better than SHEAR's.",
     )
 
@@ -461,7 +461,7 @@ def remark_2() -> Expected:
         counts,
         least,
         ".2f",
-        "times the smallest bound there is",
+        "SHEAR's bound over the smallest there is",
         f"Cooperators that minimise the bound have an error {lost:.2f} times that of SHEAR's.",
     )
 
@@ -486,7 +486,7 @@ def training() -> Expected:
         lambda recipe: names if recipe == "authors" else {},
         moved / methods,
         ".2f",
-        "times as far by training as by method (softplus alone)",
+        "spread by training over that by method (softplus alone)",
         f"Training moves SHEAR's error {moved:.1f} times, the choice among SHEAR, APS and KS-Pair "
         f"{methods:.1f} times.",
     )
@@ -557,7 +557,9 @@ def check_number(text: str, wanted: Expected) -> None:
         assert printed == "-"
         return
     small = wanted.style == ".2f" and 0 < abs(value) < 0.1
-    assert printed == (f"{value:.2g}" if small else f"{value:{wanted.style}}").replace("-0.0%", "0.0%")
+    assert printed == (f"{value:.2g}" if small else f"{value:{wanted.style}}").replace(
+        "-0.0%", "0.0%"
+    )
     if isinstance(slow, Slow):
         ends = re.search(r"\[(\S+), (\S+)\]", text)
         assert ends is not None
@@ -582,7 +584,7 @@ def test_deviations_are_over_rounds_of_the_mean_over_rows() -> None:
     own = deviation("shear")
     other = deviation(steady)
     assert plain(number).split()[0] == f"{own / other:.2g}"
-    assert plain(number).endswith(f" times {label_of(steady)}'s deviation of the error (fair)")
+    assert plain(number).endswith(f" SHEAR's deviation over {label_of(steady)}'s (fair)")
     assert sentence == (
         f"From round to round SHEAR's error varies by {own / error('shear'):.1%} of its mean, "
         f"{label_of(steady)}'s by {other / error(steady):.1%} (fair)."

@@ -6,7 +6,6 @@ import statistics
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -314,7 +313,9 @@ def test_tightness_is_a_histogram_in_percent() -> None:
 
 
 def test_the_cost_model_is_beside_the_measured_time() -> None:
-    predicted, measured, backward = only_axes(figures.cost_model(where(OURS["timings"], way="batch"))).lines
+    predicted, measured, backward = only_axes(
+        figures.cost_model(where(OURS["timings"], way="batch"))
+    ).lines
     seconds = cost(where(OURS["timings"], way="batch"))
     np.testing.assert_allclose(ys(predicted), 1e3 * seconds.predicted)
     np.testing.assert_allclose(ys(measured), 1e3 * seconds.measured)

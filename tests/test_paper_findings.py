@@ -32,9 +32,9 @@ from paper_records import (
     without,
     worse,
 )
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.findings import findings
 from shearshap.paper.experiments.findings.finding import Counts, Number, written
-from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.records import Records
 from shearshap.paper.experiments.summaries import METRICS, published_curve
 
@@ -61,9 +61,7 @@ def confounded(records: Records) -> Records:
     """Make features differ in scale: those of large cross-contribution have large errors too."""
     for player in range(3):
         for name in ("cross_contribution", "error"):
-            records = revised(
-                records, "cooperators", name, times(1000.0**player), player=player
-            )
+            records = revised(records, "cooperators", name, times(1000.0**player), player=player)
     return records
 
 

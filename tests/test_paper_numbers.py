@@ -24,7 +24,6 @@ from paper_records import (
     constant,
     error,
     estimates,
-    revised,
     shuffled,
     synthetic,
 )

@@ -92,7 +92,11 @@ def test_the_page_shows_everything() -> None:
     assert all(in_a_key(method, html) for method in EVERY)
     assert [section.id for section in made.sections if section.open] == ["summary"]
     titles = [figure.title for section in made.sections for figure in section.figures]
-    for networks in ("census, the authors' networks", "census, our networks", "german, our networks"):
+    for networks in (
+        "census, the authors' networks",
+        "census, our networks",
+        "german, our networks",
+    ):
         assert f"Figure 2: {networks}" in titles
     drawn_once = [title for title in titles if title.startswith("Figure 3")]
     assert drawn_once == [
@@ -180,8 +184,9 @@ def test_the_documentation_is_short_and_says_where_it_comes_from() -> None:
     assert "At commit `0123456789abcdef0123456789abcdef01234567`, in 20 min 34 s." in text
     assert "(reproduction/report.html)" in text
     for finding in findings(BOTH).values():
-        assert f"**{finding.claim}.** **{finding.headline}** {finding.headline.words}." in text
-        assert finding.sentence in text
+        words = finding.headline.words
+        headline = f"{words[0].upper()}{words[1:]}: **{finding.headline}**."
+        assert f"**{finding.claim}.** {headline} {finding.sentence}" in text
 
 
 # In a browser

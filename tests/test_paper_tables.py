@@ -26,7 +26,7 @@ from shearshap.paper.experiments import paper_tables as tables
 from shearshap.paper.experiments.findings import findings
 from shearshap.paper.experiments.findings.comparing import compared
 from shearshap.paper.experiments.records import where
-from shearshap.paper.experiments.spec import ABLATED, ABLATIONS, baselines
+from shearshap.paper.experiments.spec import ABLATIONS, baselines
 from shearshap.paper.experiments.style import label_of
 from shearshap.paper.experiments.summaries import (
     METRICS,

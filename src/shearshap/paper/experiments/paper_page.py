@@ -151,7 +151,8 @@ def short(records: Records, origin: Mapping[str, Any]) -> str:
 
 
 def _paragraph(finding: Finding) -> str:
-    headline = f"**{finding.headline}** {finding.headline.words}"
+    headline = f"{finding.headline.words}: **{finding.headline}**"
+    headline = headline[0].upper() + headline[1:]
     return f"- **{finding.claim}.** {headline}. {finding.sentence}"
 
 

@@ -91,8 +91,8 @@ def best_number(networks: Networks, protocol: Protocol, metric: str) -> Number:
     found = compare(networks, "shear", rival, ABLATED, metric)
     name = READING_NAMES[protocol]
     if metric == "absolute_error":
-        return Number(found.interval, f"times {label_of(rival)}'s error ({name})")
-    words = f"above {label_of(rival)}'s {METRICS[metric]} ({name})"
+        return Number(found.interval, f"SHEAR's error over {label_of(rival)}'s ({name})")
+    words = f"SHEAR's {METRICS[metric]} less {label_of(rival)}'s ({name})"
     return Number(found.interval, words, "+.3f")
 
 
@@ -225,7 +225,7 @@ def _released(networks: Networks) -> list[Reading]:
     verdicts = [bootstrap.judged_ratio(Interval(each, each, each)) for each in ratios.values()]
     (rival, n) = max(ratios, key=ratios.__getitem__)
     worst = Interval(ratios[rival, n], float("nan"), float("nan"))
-    number = Number(worst, f"times {PUBLISHED[rival]}'s error (released, N = {n}), the largest")
+    number = Number(worst, f"SHEAR's error over {PUBLISHED[rival]}'s (N = {n}), the largest ratio")
     return [reading(networks, "released", counted(verdicts), number)]
 
 
@@ -270,7 +270,7 @@ def _order(networks: Networks, names: Sequence[str]) -> Reading:
     steps = [compare(networks, middle, largest, each, "absolute_error") for each in n]
     steps += [compare(networks, smallest, middle, each, "absolute_error") for each in n]
     number = compare(networks, smallest, middle, ABLATED, "absolute_error")
-    words = "times APS's error (as run)"
+    words = "SHEAR's error over APS's (as run)"
     counts = counted(step.verdict for step in steps)
     return reading(networks, READING_NAMES["authors"], counts, Number(number.interval, words))
 
@@ -307,7 +307,7 @@ def newer_methods(every: Sequence[Networks]) -> Finding | None:
 
 def _newest(networks: Networks, rival: str) -> Number:
     found = compare(networks, "shear", rival, ABLATED, "absolute_error")
-    return Number(found.interval, f"times {label_of(rival)}'s error (fair)")
+    return Number(found.interval, f"SHEAR's error over {label_of(rival)}'s (fair)")
 
 
 def _speeds(networks: Networks, rival: str) -> str:
@@ -390,7 +390,7 @@ def _least_deviation(networks: Networks, protocol: Protocol, rivals: Sequence[st
     """Return SHEAR's deviation of the error at N = 16 over the smallest of the baselines'."""
     found = [_deviation(networks, rival, ABLATED, "absolute_error") for rival in rivals]
     most = max(found, key=lambda each: each.interval.value)
-    words = f"times {label_of(most.rival)}'s deviation of the error ({READING_NAMES[protocol]})"
+    words = f"SHEAR's deviation over {label_of(most.rival)}'s ({READING_NAMES[protocol]})"
     return Number(most.interval, words)
 
 

@@ -87,7 +87,7 @@ def _costs(networks: Networks, name: str) -> Reading:
 def _cost_number(networks: Networks, name: str) -> Number:
     without_as, _ = GRID[name]
     found = compare(networks, without_as, "shear-without-ccs", ABLATED, "absolute_error")
-    words = f"times the error without CCS: without AS, V {name}"
+    words = f"error without AS, V {name}, over that without CCS"
     return Number(found.interval, words)
 
 
@@ -103,7 +103,7 @@ def pairing(every: Sequence[Networks]) -> Finding | None:
         "Not in the paper: selection helps, with and without pairs",
         "four metrics; selection helps",
         tuple(readings),
-        Number(paired, "times larger without CCS, V paired"),
+        Number(paired, "error without CCS over that with it, V paired"),
         f"Without CCS errors are {written(paired.value)} times as large with V paired, "
         f"{written(unpaired.value)} unpaired, {written(empty.value)} empty.",
         notes=(
@@ -124,7 +124,7 @@ def _worth(networks: Networks, name: str) -> Reading:
     verdicts = [
         compare(networks, with_selection, without, ABLATED, metric).verdict for metric in METRICS
     ]
-    words = f"times larger without CCS, V {name}"
+    words = f"error without CCS over that with it, V {name}"
     number = Number(selection_worth(networks, name), words)
     return reading(networks, f"V {name}", counted(verdicts), number)
 
@@ -295,7 +295,7 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         ratios = selection_ratios(networks)
         verdicts = [bootstrap.judged_ratio(each) for each in ratios.values()]
-        words = "times the error among random cooperators"
+        words = "SHEAR's error over that of random choices"
         number = Number(ratios.get(ABLATED, NOTHING_LOST), words)
         readings.append(reading(networks, "mean", counted(verdicts), number))
         rare = better_choices(networks)

@@ -87,7 +87,7 @@ def judged_published(ratios: Floats) -> Verdict:
 def _released(networks: Networks) -> Reading:
     ratios = beside_published(networks)
     at = ratios[ABLATED] if ABLATED in ratios else next(iter(ratios.values()))
-    words = "times the published error"
+    words = "SHEAR's error over the published"
     number = Number(bootstrap.over_networks(at), words)
     counts = counted(judged_published(each) for each in ratios.values())
     return reading(networks, BACKGROUND_NAMES[networks.recipe], counts, number)
@@ -182,7 +182,7 @@ def _training(dataset: str, sensitivity: pa.Table, name: str) -> Reading:
         moved, methods = _spreads(sensitivity, n, name)
         verdicts.append(_larger(bootstrap.over_networks(moved / methods)))
     moved, methods = _spreads(sensitivity, ABLATED, name)
-    words = f"times as far by training as by method ({name})"
+    words = f"spread by training over that by method ({name})"
     number = Number(bootstrap.over_networks(moved / methods), words)
     return Reading(name, dataset, "authors", counted(verdicts), number)
 

@@ -107,7 +107,7 @@ def _closest(networks: Networks, rivals: Sequence[str], way: str, name: str) -> 
         missing = Interval(float("nan"), float("nan"), float("nan"))
         return Number(missing, f"no baseline is as fast ({name})", "+.3f")
     best = min(found, key=lambda rival: found[rival].value)
-    words = f"above {label_of(best)}'s accuracy, as fast ({name})"
+    words = f"SHEAR's accuracy less {label_of(best)}'s, as fast ({name})"
     return Number(found[best], words, "+.3f")
 
 
@@ -137,7 +137,7 @@ def cost_model(every: Sequence[Networks]) -> Finding | None:
             verdicts = [
                 bootstrap.judged_within(each, 1 / TOLERANCE, TOLERANCE) for each in ratios.values()
             ]
-            words = f"times the model's time ({way})"
+            words = f"measured time over the model's ({way})"
             number = Number(ratios[ABLATED], words)
             readings.append(Reading(way, networks.dataset, "ours", counted(verdicts), number))
     if not readings:

@@ -188,7 +188,7 @@ def remark_2(every: Sequence[Networks]) -> Finding | None:
         "Remark 2: selection minimises a bound of the error",
         "features that it bounds; N for its size among random choices",
         tuple(readings),
-        Number(least, "times the smallest bound there is"),
+        Number(least, "SHEAR's bound over the smallest there is"),
         f"Cooperators that minimise the bound have an error {1 / error.value:.2f} times that of "
         "SHEAR's.",
     )
@@ -210,7 +210,7 @@ def _below_random(networks: Networks) -> Reading:
     every_n = sorted(values_of(networks.records["selection_bound"], "n"))
     ratios = {n: bound_ratio(networks, n, "shear", "random", "bound") for n in every_n}
     counts = counted(bootstrap.judged_ratio(each) for each in ratios.values())
-    words = "times the bound of random choices"
+    words = "SHEAR's bound over that of random choices"
     return reading(networks, "it is small", counts, Number(ratios[ABLATED], words))
 
 
