@@ -151,7 +151,7 @@ def draw_curve(axes: Axes, series: Series, x: ArrayLike, measured: Curve, metric
 
     All parts have one gid, so that a page can show and dim them together.
     """
-    line, caps, bars = axes.errorbar(
+    line, _, bars = axes.errorbar(
         x,
         drawn_mean(measured, metric),
         error_bars(measured, metric),
@@ -159,10 +159,10 @@ def draw_curve(axes: Axes, series: Series, x: ArrayLike, measured: Curve, metric
         linestyle=line_style(series),
         marker=series.marker,
         markersize=6,
-        capsize=2,
         linewidth=1.4,
+        elinewidth=1.2,
     )
-    for artist in (line, *caps, *bars):
+    for artist in (line, *bars):
         artist.set_gid(gid(series))
 
 

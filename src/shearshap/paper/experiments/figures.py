@@ -179,17 +179,17 @@ def trade_off(
 
 def _draw_throughput(axes: Axes, series: Series, accuracy: Floats, speed: Floats) -> None:
     low, median, high = speed.T
-    line, caps, bars = axes.errorbar(
+    line, _, bars = axes.errorbar(
         accuracy,
         median,
         (median - low, high - median),
         color=series.color,
         marker=series.marker,
         markersize=6,
-        capsize=2,
         linewidth=1.4,
+        elinewidth=1.2,
     )
-    for artist in (line, *caps, *bars):
+    for artist in (line, *bars):
         artist.set_gid(gid(series))
 
 

@@ -6,7 +6,7 @@ A claim is counted under each reading of the paper: in how many cases it holds (
 
 from collections.abc import Callable, Sequence
 
-from shearshap.paper.experiments.findings import comparing, parts, released, speed, theory
+from shearshap.paper.experiments.findings import comparing, parts, released, speed, theorems
 from shearshap.paper.experiments.findings.finding import Counts, Finding, Number, Reading
 from shearshap.paper.experiments.records import Records
 from shearshap.paper.experiments.summaries import MEASURED, Networks, every_network
@@ -27,10 +27,10 @@ CLAIMS: dict[str, Callable[[Sequence[Networks]], Finding | None]] = {
     "pairing": parts.pairing,
     "cross_contribution": parts.cross_contribution,
     "lower_bound": parts.lower_bound,
-    "theorem_1": theory.theorem_1,
-    "theorem_2": theory.theorem_2,
-    "remark_2": theory.remark_2,
-    "efficiency": theory.efficiency,
+    "theorem_1": theorems.theorem_1,
+    "theorem_2": theorems.theorem_2,
+    "remark_2": theorems.remark_2,
+    "efficiency": theorems.efficiency,
     "released_order": comparing.released_order,
     "training": released.training,
 }
