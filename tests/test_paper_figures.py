@@ -167,13 +167,12 @@ def test_ablations_are_a_grid_of_means_with_intervals(metric: str) -> None:
     methods += ["shear-without-ccs", "shear-unpaired-without-ccs", "shear-empty-without-ccs"]
     drawn = list(error_bars(axes))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["paired", "unpaired", "empty"]
-    assert len(drawn) == len(axes.texts) == len(methods)
-    for place, (container, note, method) in enumerate(zip(drawn, axes.texts, methods, strict=True)):
+    assert len(drawn) == len(methods)
+    for place, (container, method) in enumerate(zip(drawn, methods, strict=True)):
         mean = slow_mean(OURS["estimates"], metric, method=method, n=16)
         line = container.lines[0]
         assert ys(line).tolist() == pytest.approx([mean])
         assert round(float(xs(line)[0])) == place % 3
-        assert note.get_text() == f"{mean:.3g}"
         assert str(line.get_gid() if line else "") == (
             "series-with-ccs" if place < 3 else "series-without-ccs"
         )

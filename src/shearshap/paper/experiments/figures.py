@@ -228,17 +228,13 @@ def ablation_grid(networks: Networks, metric: str) -> Drawing:
     axes.grid(visible=False, axis="x")
     if metric == "absolute_error":
         axes.set_yscale("log")
-        axes.set_ylim(top=1.8 * axes.get_ylim()[1])
         log_ticks(axes.yaxis)
-    else:
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high + 0.15 * (high - low))
     alt = f"{METRICS[metric]} of SHEAR by how V is drawn, with and without CCS, at N = {ABLATED}."
     return Drawing(figure, alt)
 
 
 def _draw_interval(axes: Axes, x: float, interval: Interval, series: Series, metric: str) -> None:
-    """Draw a mean with its interval, and write the mean above it."""
+    """Draw a mean with its interval; the table of the grid has its number."""
     smallest = SMALLEST if metric == "absolute_error" else -np.inf
     mean = max(interval.value, smallest)
     ends = np.array([[mean - max(interval.low, 0.05 * abs(mean))], [interval.high - mean]])
@@ -255,15 +251,6 @@ def _draw_interval(axes: Axes, x: float, interval: Interval, series: Series, met
     )
     for artist in (bars[0], *bars[1], *bars[2]):
         artist.set_gid(gid(series))
-    axes.annotate(
-        f"{interval.value:.3g}",
-        (x, max(interval.high, mean)),
-        xytext=(0, 5),
-        textcoords="offset points",
-        ha="center",
-        fontsize=SMALL,
-        color=INK,
-    )
 
 
 # Cooperators
