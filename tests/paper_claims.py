@@ -1,16 +1,23 @@
-"""Findings on the made-up census records, by the name of the claim."""
+"""Findings on the made-up records, by the name of the claim."""
 
 from paper_records import CENSUS
-from shearshap.paper.experiments.findings import CLAIMS, Finding
+from shearshap.paper.experiments.findings import CLAIMS, Counts, Finding
+from shearshap.paper.experiments.findings.released import released_error
 from shearshap.paper.experiments.records import Records
+from shearshap.paper.experiments.summaries import every_network
 
 
-def held(name: str, records: Records = CENSUS) -> list[Finding]:
-    """Return the findings of one claim."""
-    (claim,) = (claim for claim in CLAIMS if claim.__name__ == name)
-    return claim(records)
+def held(name: str, records: Records = CENSUS) -> Finding | None:
+    """Return the finding of one claim, None where the records have nothing for it."""
+    if name == "released_error":
+        recipes = ("authors", "ours", "authors-mean")
+        return released_error(every_network(records, recipes=recipes))
+    return CLAIMS[name](every_network(records))
 
 
-def evidence(name: str, records: Records = CENSUS) -> str:
-    """Return the evidence of the last finding of a claim."""
-    return held(name, records)[-1].evidence
+def counts(name: str, records: Records = CENSUS, recipe: str = "authors") -> dict[str, str]:
+    """Return the wins-ties-losses of a claim by reading, on networks of one recipe."""
+    finding = held(name, records)
+    assert finding is not None
+    found: dict[str, Counts] = finding.counts(recipe)
+    return {reading: str(each) for reading, each in found.items()}

@@ -15,6 +15,7 @@ from shearshap.paper.experiments import figures
 from shearshap.paper.experiments.figures import Drawing
 from shearshap.paper.experiments.records import Records, where
 from shearshap.paper.experiments.spec import PROTOCOLS, Protocol
+from shearshap.paper.experiments.summaries import Networks, every_network
 from shearshap.report import inline
 
 
@@ -28,17 +29,35 @@ DRAWINGS: dict[str, Callable[[Records], Drawing]] = {
     "ranking_accuracy authors": curves("ranking_accuracy", "authors"),
     "faithfulness fair": curves("faithfulness", "fair"),
     "monotonicity fair": curves("monotonicity", "fair"),
-    "trade-off": lambda own: figures.trade_off(own["estimates"], own["timings"], FAIR),
-    "ablated error": lambda own: figures.ablation(own["estimates"], "absolute_error"),
-    "ablated accuracy": lambda own: figures.ablation(own["estimates"], "ranking_accuracy"),
-    "contribution cloud": lambda own: figures.contribution_cloud(own["cooperators"]),
-    "contribution by feature": lambda own: figures.contribution_by_feature(own["cooperators"]),
+    "trade-off": lambda own: figures.trade_off(
+        own["estimates"], where(own["timings"], way="batch"), FAIR
+    ),
+    "ablated error": lambda own: figures.ablation_grid(networks(own), "absolute_error"),
+    "ablated accuracy": lambda own: figures.ablation_grid(networks(own), "ranking_accuracy"),
+    "contribution cloud": lambda own: figures.contribution_cloud(networks(own)),
+    "contribution by feature": lambda own: figures.contribution_by_feature(networks(own)),
+    "contribution across rows": lambda own: figures.contribution_across_rows(
+        networks(own), ["age", "sex"]
+    ),
     "cooperators": lambda own: figures.cooperator_curves(own["cooperators"]),
+    "chain": lambda own: figures.chain_cloud(own["chain"]),
     "tightness": lambda own: figures.tightness(own["bounds"]),
     "bound cloud": lambda own: figures.bound_cloud(own["bounds"]),
-    "cost": lambda own: figures.cost_model(own["timings"]),
+    "selection bounds": lambda own: figures.selection_bounds(own["selection_bound"]),
+    "cost": lambda own: figures.cost_model(where(own["timings"], way="batch")),
+    "training": lambda own: figures.training(own["sensitivity"], 16),
     "explanation": lambda own: figures.explanation(where(own["illustration"], seed=0)),
 }
+
+
+def networks(own: Records) -> Networks:
+    return Networks("census", "ours", own)
+
+
+def ours(records: Records) -> Records:
+    """Return the records of our networks on census alone."""
+    (found,) = every_network(records, recipes=("ours",))
+    return found.records
 
 
 def only_axes(drawing: Drawing) -> Axes:

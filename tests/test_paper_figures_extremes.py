@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paper_drawings import DRAWINGS, markup
+from paper_drawings import DRAWINGS, markup, ours
 from paper_records import CENSUS, constant, error, flat, revised, synthetic, times
 from shearshap.paper.experiments.records import Records, where
 
@@ -50,7 +50,12 @@ EXTREMES: dict[str, Callable[[], Records]] = {
     "one target": one_target,
 }
 CURVES = ["absolute_error paper", "ranking_accuracy authors", "trade-off"]
-COOPERATORS = ["contribution cloud", "contribution by feature", "cooperators"]
+COOPERATORS = [
+    "contribution cloud",
+    "contribution by feature",
+    "contribution across rows",
+    "cooperators",
+]
 AFFECTED: dict[str, list[str]] = {
     "one round": [*CURVES, "ablated error", "ablated accuracy"],
     "no error at N = 32": CURVES,
@@ -62,8 +67,8 @@ AFFECTED: dict[str, list[str]] = {
     "uncertain at N = 8 and 16": ["absolute_error paper"],
     "uncertain throughout": ["absolute_error paper", "ablated error"],
     "every ranking wrong": CURVES[1:],
-    "constant cross-contribution": COOPERATORS[:2],
-    "no interactions": [*COOPERATORS, "tightness", "bound cloud"],
+    "constant cross-contribution": COOPERATORS[:3],
+    "no interactions": [*COOPERATORS, "tightness", "bound cloud", "chain", "selection bounds"],
     "one target": COOPERATORS,
 }
 """The figures that each of the extremes is drawn in."""
@@ -74,4 +79,4 @@ AFFECTED: dict[str, list[str]] = {
 )
 def test_a_figure_of_extremes_is_drawn(extreme: str, name: str) -> None:
     """Without a warning, which would be an error here."""
-    markup(DRAWINGS[name](EXTREMES[extreme]()))
+    markup(DRAWINGS[name](ours(EXTREMES[extreme]())))

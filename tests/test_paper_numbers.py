@@ -10,18 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from paper_oracles import slow_curve, slow_selected
+from paper_oracles import slow_curve
 from paper_records import (
     AUTHORS,
+    BOTH,
     CENSUS,
     DRAWS,
     EVALUATIONS,
+    PLAYERS,
+    ROWS,
     SEEDS,
     TARGETS,
     constant,
     error,
     estimates,
-    revised,
     shuffled,
     synthetic,
 )
@@ -33,11 +35,15 @@ from shearshap.paper.experiments.summaries import (
     PUBLISHED,
     correlation,
     curve,
+    every_network,
     methods_of,
     published,
     published_curve,
     published_size,
-    selected,
+    random_cooperators,
+    speed_at,
+    speed_tenths,
+    timed_ways,
     values_of,
 )
 
@@ -56,9 +62,9 @@ def test_a_curve_is_a_mean_and_its_deviation_over_rounds(method: str, metric: st
 
 
 def test_networks_that_differ_do_not_make_a_deviation() -> None:
-    """Two networks whose errors are 1 and 3, with rounds that differ by 2 d: the deviation is d sqrt(2)."""
+    """Networks whose errors are 1, 3 and 2, with rounds that differ by 2 d: the deviation is d sqrt(2)."""
     records: Records = synthetic(methods=["shear"], rounds=2)
-    for seed, level in enumerate((1.0, 3.0)):
+    for seed, level in enumerate((1.0, 3.0, 2.0)):
         for number, shift in enumerate((0.1, -0.1)):
             records = error(records, constant(level + shift), seed=seed, round=number)
     measured = curve(where(records["estimates"], method="shear"), "absolute_error")
@@ -93,23 +99,41 @@ def test_the_correlation_is_spearmans(values: list[float], random: Any) -> None:
         assert correlation(np.array(values), np.array(others)) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_correlations_between_and_within_targets() -> None:
-    rng = np.random.default_rng(6)
-    own = revised(
-        CENSUS, "cooperators", "error", lambda error: error + rng.uniform(0, 0.2, len(error))
-    )["cooperators"]
-    random = selected(shuffled(own))
-    targets = slow_selected(own)
-    assert random.error.shape == random.cross_contribution.shape == (len(SEEDS) * TARGETS, DRAWS)
-    everything = [pair for pairs in targets.values() for pair in pairs]
-    assert random.between == pytest.approx(spearmanr(everything).statistic)
-    assert random.within == pytest.approx(
-        statistics.mean(spearmanr(pairs).statistic for pairs in targets.values())
-    )
-    assert -1 < random.between < 0
-    by_target = {tuple(sorted(pairs)) for pairs in targets.values()}
-    stacked = zip(random.cross_contribution.tolist(), random.error.tolist(), strict=True)
-    assert {tuple(sorted(zip(eta, error, strict=True))) for eta, error in stacked} == by_target
+def test_random_cooperators_are_those_of_later_draws() -> None:
+    """Draw 0 is of one feature a row and every N; the others are of every feature."""
+    own = where(CENSUS["cooperators"], recipe="ours")
+    random = random_cooperators(shuffled(own))
+    assert len(random) == len(SEEDS) * TARGETS * PLAYERS * DRAWS
+    assert set(values_of(random, "n")) == {16}
+    assert 0 not in values_of(random, "draw")
+
+
+def test_networks_are_by_data_set_and_recipe() -> None:
+    every = every_network(BOTH)
+    assert [networks.title for networks in every] == [
+        "census, the authors' networks",
+        "census, our networks",
+        "german, our networks",
+    ]
+    assert [networks.truth_error for networks in every] == [0, 0, 1e-5]
+    (mean,) = every_network(BOTH, recipes=("authors-mean",))
+    assert set(values_of(mean.records["estimates"], "method")) == {"shear", "shear-authors", TRUTH}
+    assert set(values_of(every[0].records["estimates"], "recipe")) == {"authors"}
+    # one network was timed, for all recipes of its data set
+    assert len(every[0].records["timings"]) == len(CENSUS["timings"])
+
+
+def test_speeds_are_medians_with_their_tenths() -> None:
+    own = where(CENSUS["timings"], method="shear", way="one by one")
+    n, tenths = speed_tenths(shuffled(own))
+    assert n.tolist() == list(EVALUATIONS)
+    for number, (low, median, high) in zip(EVALUATIONS, tenths, strict=True):
+        each = [ROWS / seconds for seconds in where(own, n=number)["seconds"].to_pylist()]
+        cuts = statistics.quantiles(each, n=10, method="inclusive")
+        assert (low, median, high) == pytest.approx((cuts[0], statistics.median(each), cuts[-1]))
+    assert speed_at(own, "one by one", "shear", 8) == pytest.approx(tenths[0, 1])
+    assert speed_at(own, "batch", "shear", 8) is None
+    assert timed_ways(CENSUS["timings"]) == ["one by one", "batch"]
 
 
 # The authors' released numbers

@@ -10,7 +10,7 @@ import pytest
 from paper_records import EVERY
 from shearshap.explanation import Floats
 from shearshap.paper.experiments.spec import PROTOCOLS, Protocol
-from shearshap.paper.experiments.style import SERIES, line_style, series_of
+from shearshap.paper.experiments.style import SERIES, label_of, line_style, series_of
 from shearshap.report.page import MARKERS
 
 
@@ -78,6 +78,11 @@ def test_no_two_methods_of_a_figure_look_alike(protocol: Protocol, sight: str) -
 
 def test_every_method_has_a_look_that_pages_can_draw() -> None:
     assert {series_of(method).name for method in (*EVERY, "truth")} == set(SERIES)
+    appendix = [series_of(method) for method in {*PROTOCOLS["paper"], *PROTOCOLS["paper-coin"]}]
+    assert len({(series.color, series.marker) for series in appendix}) == 8
+    assert {label_of(method) for method in PROTOCOLS["paper-coin"]} == {
+        label_of(method) for method in PROTOCOLS["paper"]
+    }
     for series in SERIES.values():
         assert series.marker in MARKERS
         assert series.marker or series.name == "truth"
@@ -86,5 +91,6 @@ def test_every_method_has_a_look_that_pages_can_draw() -> None:
 
 
 def test_a_dash_is_matplotlibs_too() -> None:
-    assert line_style(SERIES["kernel"]) == (0, (5, 2))
-    assert line_style(SERIES["shear"]) == "-"
+    """Dashes are kept for published numbers: all methods are solid lines."""
+    assert line_style(SERIES["truth"]) == (0, (1, 2))
+    assert {line_style(series) for name, series in SERIES.items() if name != "truth"} == {"-"}

@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 
+from paper_drawings import networks, ours
 from paper_oracles import slow_curve, slow_mean, slow_seconds
 from paper_records import (
     AUTHORS,
@@ -14,68 +15,65 @@ from paper_records import (
     EVERY,
     FAIR,
     GERMAN,
+    REPEATS,
     ROWS,
     SEEDS,
-    SIZES,
     only,
     revised,
     times,
 )
 from shearshap.paper.experiments import paper_tables as tables
-from shearshap.paper.experiments.records import Records, where
-from shearshap.paper.experiments.spec import ABLATED, ABLATIONS
+from shearshap.paper.experiments.findings import findings
+from shearshap.paper.experiments.findings.comparing import compared
+from shearshap.paper.experiments.records import where
+from shearshap.paper.experiments.spec import ABLATIONS, baselines
 from shearshap.paper.experiments.style import label_of
-from shearshap.paper.experiments.summaries import METRICS, PUBLISHED, published, published_curve
+from shearshap.paper.experiments.summaries import (
+    METRICS,
+    PUBLISHED,
+    Networks,
+    every_network,
+    published,
+    published_curve,
+)
 from shearshap.report import Table
 
-
-def test_rescaled_is_the_error_times_their_size_over_ours() -> None:
-    own = where(CENSUS["estimates"], method="shear-authors")
-    each = [slow_mean(own, "absolute_error", n=16, seed=seed) for seed in SEEDS]
-    wanted = statistics.mean(each) * 3 / statistics.mean(SIZES.values())
-    assert tables.rescaled(own, 16, SIZES, 3) == pytest.approx(wanted)
-    assert tables.rescaled(own, 16, {0: 2.0}, 2.0) == pytest.approx(each[0])
-    assert tables.rescaled(own, 16, {1: 2.0}, 1.0) == pytest.approx(each[1] / 2)
+OURS = ours(CENSUS)
+NETWORKS = networks(OURS)
+FOUND = findings(CENSUS)
 
 
-@pytest.mark.parametrize("method", ["shear", "shear-authors"])
-def test_shear_stands_beside_the_released_numbers(method: str) -> None:
-    made = tables.shear_beside_published(CENSUS["estimates"], CENSUS["models"], method)
+def test_shear_stands_beside_the_released_numbers_network_by_network() -> None:
+    made = tables.shear_beside_published(NETWORKS)
     assert made is not None
     assert made.columns == (
         "N",
-        "network 0",
-        "network 1",
-        "mean",
-        "mean, rescaled",
+        "seed 0",
+        "seed 1",
+        "seed 2",
         "published",
-        "difference",
+        "over published, geometric mean",
+        "networks",
+        "verdict",
     )
     assert [row[0] for row in made.rows] == ["8", "16", "32"]
-    for row, (n, theirs) in zip(
-        made.rows, {8: 0.0185299, 16: 0.0127495, 32: 0.00868435}.items(), strict=True
-    ):
+    released = {8: 0.0185299, 16: 0.0127495, 32: 0.00868435}
+    for row, (n, theirs) in zip(made.rows, released.items(), strict=True):
         each = [
-            slow_mean(CENSUS["estimates"], "absolute_error", method=method, n=n, seed=s)
-            for s in SEEDS
+            slow_mean(OURS["estimates"], "absolute_error", method="shear-authors", n=n, seed=seed)
+            for seed in SEEDS
         ]
-        scaled = statistics.mean(each) * 2.34738 / statistics.mean(SIZES.values())
-        assert row[1:6] == tuple(
-            f"{number:.4f}" for number in (*each, statistics.mean(each), scaled, theirs)
-        )
-        assert row[6] == f"{100 * (scaled / theirs - 1):+.0f}%"
+        assert row[1:5] == tuple(f"{number:.4f}" for number in (*each, theirs))
+        assert row[5].startswith(f"{statistics.geometric_mean(each) / theirs:.2f} [")
+        assert row[6] == f"{min(each) / theirs - 1:+.0%} to {max(each) / theirs - 1:+.0%}"
     assert "2.347" in made.notes[0]
-    assert tables.shear_beside_published(GERMAN["estimates"], GERMAN["models"], method) is None
-    assert (
-        tables.shear_beside_published(
-            only(CENSUS, "kriging")["estimates"], CENSUS["models"], method
-        )
-        is None
-    )
+    german = Networks("german", "ours", GERMAN)
+    assert tables.shear_beside_published(german) is None
+    assert tables.shear_beside_published(networks(only(OURS, "kriging"))) is None
 
 
 def test_every_method_stands_beside_its_released_numbers() -> None:
-    made = tables.beside_published(CENSUS["estimates"], AUTHORS)
+    made = tables.methods_beside_published(OURS["estimates"], AUTHORS)
     assert made is not None
     wanted = []
     for method in AUTHORS:
@@ -84,36 +82,24 @@ def test_every_method_stands_beside_its_released_numbers() -> None:
             for name in ("ae_mean", "ae_median", "acc")
         }
         for n in EVALUATIONS:
-            own = where(CENSUS["estimates"], method=method, n=n)
+            own = where(OURS["estimates"], method=method, n=n)
             numbers = {
                 "ae_mean": (f"{slow_mean(own, 'absolute_error'):.4f}", 4),
                 "ae_median": (f"{statistics.median(own['absolute_error'].to_pylist()):.4f}", 4),
                 "acc": (f"{slow_mean(own, 'ranking_accuracy'):.3f}", 3),
             }
             cells = [
-                (ours, f"{theirs[name][n]:.{digits}f}" if n in theirs[name] else "-")
-                for name, (ours, digits) in numbers.items()
+                (shown, f"{theirs[name][n]:.{digits}f}" if n in theirs[name] else "-")
+                for name, (shown, digits) in numbers.items()
             ]
             wanted.append((label_of(method), str(n), *(cell for pair in cells for cell in pair)))
     assert list(made.rows) == wanted
-    shown = {row[:2]: row[2:] for row in made.rows}
-    assert (shown["KS", "16"][1], shown["KS", "16"][3]) == ("-", "0.4374")
-    assert (shown["SHEAR block maximum", "16"][1], shown["KS-Pair", "8"][1]) == ("0.0127", "2.3474")
-    assert tables.beside_published(GERMAN["estimates"], AUTHORS) is None
+    assert tables.methods_beside_published(GERMAN["estimates"], AUTHORS) is None
 
 
 @pytest.mark.parametrize("metric", ["absolute_error", "ranking_accuracy"])
 def test_a_comparison_has_a_row_for_each_method_and_the_best_in_bold(metric: str) -> None:
-    spent_more = revised(
-        CENSUS,
-        "estimates",
-        "evaluations",
-        lambda spent: spent + 5,
-        method="kriging",
-        n=ABLATED,
-        round=1,
-    )
-    made = tables.comparison(spent_more["estimates"], spent_more["timings"], FAIR, metric, "Fair")
+    made = tables.comparison(NETWORKS, FAIR, metric, "Fair")
     assert made.columns == (
         "method",
         "N = 8",
@@ -124,41 +110,76 @@ def test_a_comparison_has_a_row_for_each_method_and_the_best_in_bold(metric: str
         "rows a second",
     )
     for row, method in zip(made.rows, FAIR, strict=True):
-        slow = slow_curve(where(CENSUS["estimates"], method=method), metric)
+        slow = slow_curve(where(OURS["estimates"], method=method), metric)
         digits = [3 if mean >= 0.1 else 4 for mean, _ in slow.values()]
         wanted = [f"{m:.{d}f} ± {s:.{d}f}" for (m, s), d in zip(slow.values(), digits, strict=True)]
-        spent = (
-            "215" if method == "kriging" else "210",
-            "13" if method.startswith("shear") else "0",
-        )
-        assert row == (
-            label_of(method),
-            *wanted,
-            *spent,
-            f"{ROWS / slow_seconds(method, 16):,.0f}",
-        )
+        passes = "13" if method.startswith("shear") else "0"
+        speed = f"{ROWS / slow_seconds(method, 16):,.0f}"
+        assert row == (label_of(method), *wanted, "210", passes, speed)
     assert made.emphasis == {(FAIR.index("shear"), place) for place in (1, 2, 3)}
     assert "KS-Pair is `kernel-paired`" in made.notes[1]
-    theirs = tables.comparison(CENSUS["estimates"], CENSUS["timings"], AUTHORS, metric, "Authors")
-    assert 'SHEAR block maximum is `Shear(interaction="block-maximum")`' in theirs.notes[1]
 
 
-def test_the_best_is_the_best_at_each_number_of_evaluations() -> None:
-    better = revised(CENSUS, "estimates", "absolute_error", times(1e-6), method="kriging", n=16)
-    made = tables.comparison(
-        better["estimates"], better["timings"].slice(0, 0), FAIR, "absolute_error", "Fair"
+def test_what_is_tied_with_the_best_is_bold_too() -> None:
+    records = OURS
+    for method in ("shear", "kriging"):
+        records = revised(records, "estimates", "absolute_error", lambda e: 0 * e + 1e-3, method=method, n=16)  # fmt: skip
+    made = tables.comparison(networks(records), FAIR, "absolute_error", "Fair")
+    bold = {(FAIR[row], place) for row, place in made.emphasis if place == 2}
+    assert bold == {("shear", 2), ("kriging", 2)}
+    better = revised(OURS, "estimates", "absolute_error", times(1e-6), method="kriging", n=16)
+    tiny = tables.comparison(networks(better), FAIR, "absolute_error", "Fair")
+    assert re.fullmatch(r"1\.\de-07 ± \de-08", tiny.rows[FAIR.index("kriging")][2])
+
+
+def test_a_truth_that_is_an_estimate_shows_its_own_error() -> None:
+    (german,) = every_network(GERMAN)
+    made = tables.comparison(german, FAIR, "absolute_error", "Fair")
+    assert made.rows[-1] == ("the truth's own error", *["1.0e-05"] * 3, "-", "-", "-")
+    exact = tables.comparison(NETWORKS, FAIR, "absolute_error", "Fair")
+    assert len(exact.rows) == len(FAIR)
+    ranked = tables.comparison(german, FAIR, "ranking_accuracy", "Fair")
+    assert len(ranked.rows) == len(FAIR)
+
+
+@pytest.mark.parametrize("metric", ["absolute_error", "ranking_accuracy"])
+def test_ratios_have_their_interval_and_verdict(metric: str) -> None:
+    rivals = list(baselines("fair"))
+    made = tables.ratios(NETWORKS, rivals, metric, "c")
+    found = {(each.rival, each.n): each for each in compared(NETWORKS, rivals, metric)}
+    for row, rival in zip(made.rows, rivals, strict=True):
+        assert row[0] == label_of(rival)
+        for cell, n in zip(row[1:], EVALUATIONS, strict=True):
+            value = found[rival, n].interval.value
+            style = "+.3f" if metric == "ranking_accuracy" else ".2f" if value >= 0.1 else ".2g"
+            assert cell.startswith(f"{value:{style}} [")
+            assert cell.endswith(f"] {found[rival, n].verdict}")
+
+
+def test_the_grid_of_ablations_is_a_table() -> None:
+    made = tables.ablations(NETWORKS)
+    assert [row[0] for row in made.rows] == ["paired", "unpaired", "empty"]
+    grid = (
+        ("shear", "shear-without-ccs"),
+        ("shear-unpaired", "shear-unpaired-without-ccs"),
+        ("shear-empty", "shear-empty-without-ccs"),
     )
-    assert (FAIR.index("kriging"), 2) in made.emphasis
-    assert len(made.emphasis) == 3
-    assert re.fullmatch(r"1\.\de-07 ± \de-08", made.rows[FAIR.index("kriging")][2])
-    assert {row[-1] for row in made.rows} == {"-"}
+    for row, methods in zip(made.rows, grid, strict=True):
+        means = [
+            slow_mean(OURS["estimates"], metric, method=method, n=16)
+            for metric in ("absolute_error", "ranking_accuracy")
+            for method in methods
+        ]
+        for cell, mean in zip(row[1:], [*means, means[1] / means[0]], strict=True):
+            digits = 2 if cell == row[-1] else 4
+            assert cell.startswith(f"{mean:.{digits}f} [")
 
 
 def test_all_metrics_are_over_rows() -> None:
-    made = tables.over_rows(CENSUS["estimates"], EVERY)
+    made = tables.over_rows(NETWORKS, EVERY)
     assert made.columns == ("method", *METRICS.values(), "median error")
     for row, method in zip(made.rows, EVERY, strict=True):
-        own = where(CENSUS["estimates"], method=method, n=16)
+        own = where(OURS["estimates"], method=method, n=16)
         columns = [own[metric].to_pylist() for metric in METRICS]
         wanted = (
             f"{statistics.mean(scores):.4f} ± {statistics.pstdev(scores):.4f}" for scores in columns
@@ -166,31 +187,31 @@ def test_all_metrics_are_over_rows() -> None:
         assert row == (f"`{method}`", *wanted, f"{statistics.median(columns[0]):.4f}")
 
 
-@pytest.mark.parametrize(
-    ("records", "shown"), [(CENSUS, EVALUATIONS), (GERMAN, ())], ids=["census", "german"]
-)
-def test_throughputs_are_over_shears_and_beside_the_authors(
-    records: Records, shown: tuple[int, ...]
-) -> None:
-    made = tables.throughputs(records["timings"])
-    ours = (f"N = {n}" for n in EVALUATIONS)
-    theirs = (f"published, N = {n}" for n in shown)
-    assert made.columns == ("method", *ours, *theirs)
-    assert len(made.notes) == (1 if shown else 0)
+@pytest.mark.parametrize("way", ["batch", "one by one"])
+def test_throughputs_have_their_spread_and_stand_beside_the_authors(way: str) -> None:
+    made = tables.throughputs(CENSUS["timings"], way)
+    assert made.columns == (
+        "method",
+        *(f"N = {n}" for n in EVALUATIONS),
+        *(f"published, N = {n}" for n in EVALUATIONS),
+    )
+    assert f"Medians of {REPEATS} repeats" in made.notes[0]
     rows = where(published(), dataset="census").to_pylist()
     released = {(row["method"], row["evaluations_per_feature"]): row["rows_per_s"] for row in rows}
     measured = [method for method in EVERY if method not in ABLATIONS]
     for row, method in zip(made.rows, measured, strict=True):
         cells = []
         for n in EVALUATIONS:
-            speed, base = (ROWS / slow_seconds(name, n) for name in (method, "shear"))
-            cells.append(f"{speed:,.0f} ({speed / base:.2f})")
-        for n in shown:
-            theirs_at_n = released.get((PUBLISHED.get(method, ""), n))
-            ratio = theirs_at_n / released["SHEAR", n] if theirs_at_n else None
-            cells.append(f"{theirs_at_n:.0f} ({ratio:.2f})" if theirs_at_n else "-")
+            own = where(CENSUS["timings"], method=method, n=n, way=way)["seconds"].to_pylist()
+            speeds = [ROWS / seconds for seconds in own]
+            tenths = statistics.quantiles(speeds, n=10, method="inclusive")
+            cells.append(f"{statistics.median(speeds):,.0f} ({tenths[0]:,.0f}-{tenths[-1]:,.0f})")
+        for n in EVALUATIONS:
+            theirs = released.get((PUBLISHED.get(method, ""), n))
+            cells.append(f"{theirs:.0f} ({theirs / released['SHEAR', n]:.2f})" if theirs else "-")
         name = 'Shear(interaction="block-maximum")' if method == "shear-authors" else method
         assert row == (f"`{name}`", *cells)
+    assert len(tables.throughputs(GERMAN["timings"], way).notes) == 1
 
 
 def test_the_data_sets_stand_beside_the_papers() -> None:
@@ -203,31 +224,59 @@ def test_the_data_sets_stand_beside_the_papers() -> None:
     assert tables.datasets(other["models"]).rows[0][-1] == "5/8/20838/5210/6513"
 
 
-def test_the_networks_are_described() -> None:
-    census, german = tables.hyperparameters(BOTH["models"]).rows
-    assert census == (
-        "census", "3-layer MLP, 64 hidden, softplus", "Adam 0.001, batches of 256", "mean", "exact", "8192", "4",
-        "2.20 2.50", "85.1 84.7", "84.7", "76.1",
+def test_the_networks_are_described_by_recipe() -> None:
+    made = tables.hyperparameters(BOTH["models"])
+    assert [row[:2] for row in made.rows] == [
+        ("census", "ours"), ("census", "authors"), ("census", "authors-mean"), ("german", "ours"),
+    ]  # fmt: skip
+    assert made.rows[1] == (
+        "census", "authors", "3-layer MLP, 64 hidden, softplus", "standardised",
+        "scikit-learn, random state 0", "20 epochs", "quirk", "exact", "0", "8192", "4", "9 9 9",
+        "2.20 2.50 2.35", "85.1 84.7 84.9", "84.7", "76.1",
     )  # fmt: skip
-    assert german[4] == "estimated, to 0.010% of mean share"
-    assert german[9] == ""
+    assert made.rows[3][7:9] == ("estimated, to 0.010% of mean share", "1.0e-05")
+    assert made.rows[3][14] == ""
 
 
 def test_costs_are_in_milliseconds() -> None:
-    made = tables.costs(CENSUS["timings"])
+    made = tables.costs(CENSUS["timings"], "batch")
     for row, n in zip(made.rows, EVALUATIONS, strict=True):
         backward, forward, measured = (
             1e3 * slow_seconds(*timed) / ROWS
             for timed in (("derivatives", 0), ("forward", n), ("shear", n))
         )
         model = backward + forward
-        numbers = [f"{part:.3f}" for part in (backward, forward, model, measured)]
-        assert row == (
-            str(n),
-            *numbers,
-            f"{measured / model:.2f}",
-            f"{100 * backward / measured:.0f}%",
-        )
+        numbers = [f"{part:.3f}" for part in (backward, forward, model)]
+        assert row[:4] == (str(n), *numbers)
+        assert float(row[4]) == pytest.approx(measured, rel=1e-2)
+        assert row[5].startswith(f"{measured / model:.2f} [")
+        assert row[6] == f"{100 * backward / measured:.0f}%"
+
+
+def test_the_evidence_of_a_claim_has_a_row_for_each_reading() -> None:
+    for finding in FOUND.values():
+        made = tables.readings(finding)
+        assert made.caption == finding.claim
+        assert not made.open
+        for row, each in zip(made.rows, finding.readings, strict=True):
+            assert row[0] == each.dataset
+            assert row[2:6] == (
+                each.name,
+                str(each.counts.wins),
+                str(each.counts.ties),
+                str(each.counts.losses),
+            )
+            assert row[6] == f"{each.number} {each.number.words}"
+
+
+def test_the_summary_has_a_row_for_each_claim_and_nothing_is_partly_so() -> None:
+    made = tables.summary(FOUND, "here")
+    assert made.compact
+    assert [row[0] for row in made.rows] == [
+        finding.claim for finding in FOUND.values() if finding.brief
+    ]
+    assert all(all(row) for row in made.rows)
+    assert "partly" not in str(made)
 
 
 def test_a_table_as_markdown() -> None:

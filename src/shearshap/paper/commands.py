@@ -269,6 +269,13 @@ def reproduce(
         Path | None,
         typer.Option(help="The folder for records and report.", show_default="out/reproduce-WHAT"),
     ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write reproduction.md and reproduction/report.html to this folder too.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run every experiment of the paper, and write a report.
 
@@ -281,6 +288,7 @@ def reproduce(
         shear reproduce census --quick
         shear reproduce all
         shear reproduce bank --protocol fair --rows 300 --rounds 10
+        shear reproduce all --docs docs
     """  # noqa: D301
     # some are needed at the very end only, and better missed now than then
     _need("shear reproduce", "safetensors", "pyarrow", "matplotlib", "jinja2")
@@ -291,7 +299,7 @@ def reproduce(
     )
     folder = out or Path("out") / f"reproduce-{what}"
     records = experiments.run(specs, folder, command=["shear", *sys.argv[1:]])
-    report = experiments.report(folder)
+    report = experiments.report(folder, docs=docs)
     typer.echo(experiments.printed(records))
     typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")
 

@@ -52,6 +52,14 @@
     show(0);
   }
 
+  const unfold = () => {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const details = target && target.querySelector(":scope > .folded");
+    if (details) details.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];

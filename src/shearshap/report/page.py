@@ -93,11 +93,15 @@ class Table:
     left: int = 1  #: how many columns of text come first; columns of numbers follow them
     emphasis: frozenset[tuple[int, int]] = frozenset()  #: (row, column) of cells in bold
     open: bool = True
+    compact: bool = False  #: small print, so that many rows fit a screen
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it, in this order."""
+    """A heading and what stands below it, in this order.
+
+    A section that is not open is folded away below its heading on a screen, and printed whole.
+    """
 
     id: str  #: its name in links
     title: str
@@ -105,6 +109,7 @@ class Section:
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
+    open: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,8 @@ class Page:
     facts: tuple[tuple[str, str], ...]  #: name and value, such as versions and the command
     sections: tuple[Section, ...]
     series: tuple[Series, ...] = ()
+    contents: bool = True  #: whether the sections are listed at the top
+    foot: tuple[tuple[str, str], ...] = ()  #: more facts, below the last section
 
 
 def write(page: Page, path: Path) -> Path:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: the first is what matplotlib measures text with
 FONTS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 
+FONT = re.compile(r"font-family: [^;]*(; )?")  #: said once, for the whole figure
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+
 #: the id in url(#id) and #id
 REFERENCE = re.compile(r"(?<=url\(#)[^)]+|(?<=^#).+")
 
@@ -43,6 +46,7 @@ def inline(figure: "Figure", *, alt: str, titles: Mapping[str, Sequence[str]], s
         _add_titles(root, gid, texts)
     _classify(root)
     _rename(root, salt)
+    _shrink(root)
     _set_root(root, alt)
     return ET.tostring(root, encoding="unicode")
 
@@ -81,12 +85,50 @@ def _local(name: str) -> str:
 
 
 def _tidy(name: str, value: str) -> str:
-    """Return an attribute's value: paths on one line, and fonts that every reader has."""
+    """Return an attribute's value: paths on one line, and numbers to a hundredth of a point."""
     if name == "d":
-        return " ".join(value.split())
+        value = " ".join(value.split())
+    if name in ("d", "x", "y", "transform"):
+        return LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}", value)
     if name == "style":
-        return re.sub(r"font-family: 'DejaVu Sans'[^;]*", f"font-family: {FONTS}", value)
+        return FONT.sub("", value)
     return value
+
+
+def _shrink(root: Element) -> None:
+    """Remove what draws nothing: turns by no angle, and groups that only hold others.
+
+    What all parts of a group have in common is said of the group.
+    """
+    for element in list(root.iter()):
+        if element.get("transform", "").startswith(("rotate(-0 ", "rotate(0 ")):
+            del element.attrib["transform"]
+        if element.tag == "g":
+            for name in ("style", "clip-path"):
+                _hoist(element, name)
+    _unwrap(root)
+
+
+def _hoist(group: Element, name: str) -> None:
+    """Move an attribute that all parts of a group share to the group."""
+    values = {child.get(name) for child in group}
+    turned = any("transform" in child.attrib for child in group)
+    if len(group) < 2 or len(values) > 1 or None in values or turned or name in group.attrib:
+        return
+    group.set(name, str(values.pop()))
+    for child in group:
+        del child.attrib[name]
+
+
+def _unwrap(element: Element) -> None:
+    """Put the children of groups without attributes in their place, from the innermost out."""
+    for child in list(element):
+        _unwrap(child)
+    flat: list[Element] = []
+    for child in element:
+        bare = child.tag == "g" and not child.attrib
+        flat += list(child) if bare else [child]
+    element[:] = [child for child in flat if child.tag not in ("defs", "g") or len(child)]
 
 
 def _add_titles(root: Element, gid: str, texts: Sequence[str]) -> None:
@@ -120,14 +162,20 @@ def _rename(root: Element, salt: str) -> None:
     values = [value for element in root.iter() for value in element.attrib.values()]
     used = {name for value in values for name in REFERENCE.findall(value)}
 
+    short = {name: f"{salt}-{place}" for place, name in enumerate(dict.fromkeys(_ids(root, used)))}
     for element in root.iter():
         if element.get("id") not in used:
             element.attrib.pop("id", None)
         for name, value in element.attrib.items():
             if name == "id":
-                element.set(name, f"{salt}-{value}")
+                element.set(name, short[value])
             else:
-                element.set(name, REFERENCE.sub(rf"{salt}-\g<0>", value))
+                element.set(name, REFERENCE.sub(lambda match: short[match[0]], value))
+
+
+def _ids(root: Element, used: set[str]) -> Iterator[str]:
+    """Yield the ids that are referred to, in the order of their elements."""
+    return (element.get("id", "") for element in root.iter() if element.get("id") in used)
 
 
 def _set_root(root: Element, alt: str) -> None:
@@ -138,5 +186,6 @@ def _set_root(root: Element, alt: str) -> None:
         "viewBox": root.attrib["viewBox"],
         "role": "img",
         "aria-label": alt,
-        "style": f"width: 100%; max-width: {width}; stroke-linejoin: round; stroke-linecap: butt",
+        "style": f"width: 100%; max-width: {width}; stroke-linejoin: round; stroke-linecap: butt; "
+        f"font-family: {FONTS}",
     }

@@ -31,7 +31,7 @@ SMALL = 9  #: points, the font size of notes and legends
 ACCURACIES = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1)
 NEAR_1 = 3e-3  #: an accuracy within this of 1 is no longer stretched
 
-POINTS = 600  #: the most points of a cloud
+POINTS = 400  #: the most points of a cloud
 SMALLEST = 1e-16  #: drawn in place of an error of 0, which has no place on a log scale
 
 
@@ -117,8 +117,8 @@ def _inside(ticks: Floats, low: float, high: float) -> Floats:
     return ticks[(ticks >= low) & (ticks <= high)]
 
 
-def stretch_accuracies(axes: Axes) -> None:
-    """Make the vertical axis wider near 1: logarithmic in what is missing from 1."""
+def stretch_accuracies(axes: Axes, which: Literal["x", "y"] = "y") -> None:
+    """Make an axis wider near 1: logarithmic in what is missing from 1."""
 
     def stretched(accuracy: Floats) -> Floats:
         # NEAR_1 keeps an accuracy of 1 finite, and one just above it, inside the margin, too.
@@ -128,12 +128,19 @@ def stretch_accuracies(axes: Axes) -> None:
     def accuracy_at(position: Floats) -> Floats:
         return 1 + NEAR_1 - np.exp(-position)
 
-    lowest = min(float(np.min(np.asarray(line.get_ydata(), dtype=float))) for line in axes.lines)
-    bottom = lowest - 0.1 * (1 - lowest)
-    axes.set_yscale("function", functions=(stretched, accuracy_at))
-    axes.yaxis.set_major_locator(FixedLocator(ACCURACIES))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda accuracy, _: f"{accuracy:g}"))
-    axes.set_ylim(max(0.0, min(0.99, bottom)), 1.001)
+    drawn = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
+    lowest = min(float(np.min(np.asarray(each, dtype=float))) for each in drawn if np.size(each))
+    bottom = max(0.0, min(0.99, lowest - 0.1 * (1 - lowest)))
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if which == "x":
+        axes.set_xscale("function", functions=(stretched, accuracy_at))
+        axes.set_xlim(bottom, 1.001)
+    else:
+        axes.set_yscale("function", functions=(stretched, accuracy_at))
+        axes.set_ylim(bottom, 1.001)
+    axis.set_major_locator(FixedLocator(ACCURACIES))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda accuracy, _: f"{accuracy:g}"))
 
 
 # Curves and clouds
@@ -144,7 +151,7 @@ def draw_curve(axes: Axes, series: Series, x: ArrayLike, measured: Curve, metric
 
     All parts have one gid, so that a page can show and dim them together.
     """
-    line, caps, bars = axes.errorbar(
+    line, _, bars = axes.errorbar(
         x,
         drawn_mean(measured, metric),
         error_bars(measured, metric),
@@ -152,10 +159,10 @@ def draw_curve(axes: Axes, series: Series, x: ArrayLike, measured: Curve, metric
         linestyle=line_style(series),
         marker=series.marker,
         markersize=6,
-        capsize=2,
         linewidth=1.4,
+        elinewidth=1.2,
     )
-    for artist in (line, *caps, *bars):
+    for artist in (line, *bars):
         artist.set_gid(gid(series))
 
 

@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shearshap.explanation import Floats
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.figure_axes import (
+    SIZE,
     SMALL,
     SMALLEST,
     clean,
     draw_cloud,
     draw_curve,
-    drawn_mean,
-    error_bars,
     evaluation_ticks,
     gid,
     legend,
@@ -27,13 +27,23 @@ from shearshap.paper.experiments.figure_axes import (
     sample,
     stretch_accuracies,
 )
+from shearshap.paper.experiments.findings.parts import (
+    GRID,
+    by_target,
+    feature_correlations,
+    overall_correlation,
+    within_correlation,
+)
+from shearshap.paper.experiments.findings.released import setting_errors
 from shearshap.paper.experiments.records import column, where
-from shearshap.paper.experiments.spec import ABLATED, ABLATIONS
+from shearshap.paper.experiments.spec import ABLATED
 from shearshap.paper.experiments.studies import TRUTH
 from shearshap.paper.experiments.style import (
+    DASHED,
     INK,
     RANDOM,
     SELECTED,
+    SERIES,
     label_of,
     line_style,
     series_of,
@@ -41,16 +51,18 @@ from shearshap.paper.experiments.style import (
 from shearshap.paper.experiments.summaries import (
     METRICS,
     Curve,
+    Ints,
+    Networks,
     cost,
     curve,
-    selected,
-    speeds,
+    published_curve,
+    random_cooperators,
+    speed_tenths,
     values_of,
 )
 from shearshap.report import Series
 
 EVALUATIONS = "model evaluations for each feature, N"
-ABLATION_TICKS = ("SHEAR", "without\nAS", "without\nCCS", "without\neither")
 LONGEST = 18  #: characters of a feature's value that fit beside its bar
 
 
@@ -66,17 +78,26 @@ class Drawing:
 # Metrics
 
 
-def metric_curves(estimates: pa.Table, metric: str, methods: Sequence[str]) -> Drawing:
-    """Draw a metric of several methods on one data set against evaluations."""
+def metric_curves(
+    estimates: pa.Table, metric: str, methods: Sequence[str], *, published: bool = False
+) -> Drawing:
+    """Draw a metric of several methods on one data set against evaluations.
+
+    With `published`, the authors' released numbers are beside ours, dashed.
+    """
     figure, axes = panel(EVALUATIONS, _metric_label(metric))
     titles = {}
+    numbers: list[int] = []
     for method in methods:
         series = series_of(method)
         measured = curve(where(estimates, method=method), metric)
         draw_curve(axes, series, measured.n, measured, metric)
         titles[gid(series)] = _curve_titles(series, measured)
+        numbers = measured.n.tolist()
 
-    evaluation_ticks(axes, measured.n.tolist())
+    if published:
+        _draw_published(axes, values_of(estimates, "dataset")[0], methods, metric, numbers)
+    evaluation_ticks(axes, numbers)
     if metric == "absolute_error":
         axes.set_yscale("log")
         log_ticks(axes.yaxis)
@@ -86,6 +107,22 @@ def metric_curves(estimates: pa.Table, metric: str, methods: Sequence[str]) -> D
         _draw_truth(axes, where(estimates, method=TRUTH), metric)
     alt = f"{METRICS[metric]} against {EVALUATIONS}: {_labels(methods)}."
     return Drawing(figure, alt, titles)
+
+
+def _draw_published(
+    axes: Axes, dataset: str, methods: Sequence[str], metric: str, numbers: Sequence[int]
+) -> None:
+    """Draw the released numbers of methods, dashed and without marks, where there are any."""
+    name = {"absolute_error": "ae_mean", "ranking_accuracy": "acc"}[metric]
+    for method in methods:
+        released = published_curve(dataset, method, name)
+        points = {n: released[n] for n in numbers if n in released}
+        if points and method != "shear":  # SHEAR's are those of SHEAR block maximum
+            _draw_dashed(axes, series_of(method), list(points), list(points.values()))
+
+
+def _draw_dashed(axes: Axes, series: Series, x: Sequence[float], y: Sequence[float]) -> None:
+    axes.plot(x, y, color=series.color, linestyle=DASHED, linewidth=1.1, gid=gid(series))
 
 
 def _curve_titles(series: Series, measured: Curve) -> list[str]:
@@ -108,111 +145,124 @@ def _draw_truth(axes: Axes, truth: pa.Table, metric: str) -> None:
         )
 
 
-def trade_off(estimates: pa.Table, timings: pa.Table, methods: Sequence[str]) -> Drawing:
-    """Draw ranking accuracy against throughput of several methods on one data set."""
+def trade_off(
+    estimates: pa.Table,
+    timings: pa.Table,
+    methods: Sequence[str],
+    *,
+    published: bool = False,
+) -> Drawing:
+    """Draw throughput against ranking accuracy on one data set, with the paper's axes.
+
+    The timings are of one way; bars reach from the first tenth of them to the last.
+    """
     metric = "ranking_accuracy"
-    figure, axes = panel("rows explained in a second (→ faster)", _metric_label(metric))
+    figure, axes = panel(_metric_label(metric), "throughput, rows a second (↑ better)")
     titles = {}
     for method in methods:
-        series = series_of(method)
-        accuracy = curve(where(estimates, method=method), metric)
-        _, rows_per_second = speeds(where(timings, method=method))
-        draw_curve(axes, series, rows_per_second, accuracy, metric)
-        titles[gid(series)] = _trade_off_titles(series, accuracy, rows_per_second)
+        own = where(timings, method=method)
+        if len(own):
+            series = series_of(method)
+            accuracy = curve(where(estimates, method=method), metric)
+            n, speed = speed_tenths(own)
+            _draw_throughput(axes, series, accuracy.mean, speed)
+            titles[gid(series)] = _trade_off_titles(series, n, accuracy, speed[:, 1])
 
-    axes.set_xscale("log")
-    log_ticks(axes.xaxis)
-    stretch_accuracies(axes)
-    alt = f"Ranking accuracy against rows explained in a second: {_labels(methods)}."
+    if published:
+        _draw_published_throughput(axes, values_of(estimates, "dataset")[0], methods)
+    axes.set_yscale("log")
+    log_ticks(axes.yaxis)
+    stretch_accuracies(axes, "x")
+    alt = f"Rows explained in a second against ranking accuracy: {_labels(methods)}."
     return Drawing(figure, alt, titles)
 
 
-def _trade_off_titles(series: Series, accuracy: Curve, rows_per_second: Floats) -> list[str]:
-    points = zip(accuracy.n, rows_per_second, accuracy.mean, strict=True)
+def _draw_throughput(axes: Axes, series: Series, accuracy: Floats, speed: Floats) -> None:
+    low, median, high = speed.T
+    line, _, bars = axes.errorbar(
+        accuracy,
+        median,
+        (median - low, high - median),
+        color=series.color,
+        marker=series.marker,
+        markersize=6,
+        linewidth=1.4,
+        elinewidth=1.2,
+    )
+    for artist in (line, *bars):
+        artist.set_gid(gid(series))
+
+
+def _draw_published_throughput(axes: Axes, dataset: str, methods: Sequence[str]) -> None:
+    for method in methods:
+        speed = published_curve(dataset, method, "rows_per_s")
+        accuracy = published_curve(dataset, method, "acc")
+        points = [(accuracy[n], speed[n]) for n in speed if n in accuracy and 8 <= n <= 128]
+        if points and method != "shear":
+            x, y = zip(*points, strict=True)
+            _draw_dashed(axes, series_of(method), x, y)
+
+
+def _trade_off_titles(series: Series, n: Ints, accuracy: Curve, speed: Floats) -> list[str]:
+    points = zip(n, speed, accuracy.mean, strict=True)
     return [
-        f"{series.label}, N = {n}: {speed:,.0f} rows a second, accuracy {mean:.4f}"
-        for n, speed, mean in points
+        f"{series.label}, N = {number}: {rows:,.0f} rows a second, accuracy {mean:.4f}"
+        for number, rows, mean in points
     ]
 
 
 # Ablations
 
 
-def ablation(estimates: pa.Table, metric: str) -> Drawing:
-    """Draw SHEAR and its ablations at N = 16 on one metric and one data set."""
-    methods = ("shear", *ABLATIONS)
-    figure, axes = panel("", _metric_label(metric))
-    for position, method in enumerate(methods):
-        measured = curve(where(estimates, method=method, n=ABLATED), metric)
-        _draw_ablation(axes, position, series_of(method), measured, metric)
-        _label_ablation(axes, position, measured, metric)
+def ablation_grid(networks: Networks, metric: str) -> Drawing:
+    """Draw the 3 x 2 grid of ablations at N = 16 on one metric, with 95 % intervals."""
+    figure, axes = panel("background coalitions V", _metric_label(metric))
+    for column_of_grid, (name, shift) in enumerate((("with-ccs", -0.12), ("without-ccs", 0.12))):
+        series = SERIES[name]
+        for place, methods in enumerate(GRID.values()):
+            interval = networks.resampled.mean(methods[column_of_grid], ABLATED, metric).interval()
+            _draw_interval(axes, place + shift, interval, series, metric)
 
-    axes.set_xlim(-0.6, len(methods) - 0.4)
-    axes.set_xticks(range(len(methods)), ABLATION_TICKS)
+    axes.set_xlim(-0.6, len(GRID) - 0.4)
+    axes.set_xticks(range(len(GRID)), list(GRID))
     axes.grid(visible=False, axis="x")
-    _limit_ablations(axes, metric)
-    alt = f"{METRICS[metric]} of SHEAR and its ablations at N = {ABLATED}."
+    if metric == "absolute_error":
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis)
+    alt = f"{METRICS[metric]} of SHEAR by how V is drawn, with and without CCS, at N = {ABLATED}."
     return Drawing(figure, alt)
 
 
-def _draw_ablation(axes: Axes, position: int, series: Series, measured: Curve, metric: str) -> None:
-    """Draw a bar, or a point where the axis is logarithmic: there a bar's length means nothing."""
-    mean = drawn_mean(measured, metric)
+def _draw_interval(axes: Axes, x: float, interval: Interval, series: Series, metric: str) -> None:
+    """Draw a mean with its interval; the table of the grid has its number."""
+    smallest = SMALLEST if metric == "absolute_error" else -np.inf
+    mean = max(interval.value, smallest)
+    ends = np.array([[mean - max(interval.low, 0.05 * abs(mean))], [interval.high - mean]])
     if metric != "absolute_error":
-        axes.bar(
-            position,
-            mean,
-            yerr=measured.deviation,
-            color=series.color,
-            width=0.7,
-            capsize=4,
-            ecolor=INK,
-        )
-        return
-    axes.errorbar(
-        position,
+        ends[0] = mean - interval.low
+    bars = axes.errorbar(
+        x,
         mean,
-        np.reshape(error_bars(measured, metric), (2, 1)),
+        np.maximum(ends, 0),
         fmt=series.marker,
         color=series.color,
-        markersize=9,
+        markersize=7,
         capsize=4,
     )
-
-
-def _label_ablation(axes: Axes, position: int, measured: Curve, metric: str) -> None:
-    """Write the mean above the error bar."""
-    top = drawn_mean(measured, metric)[0] + measured.deviation[0]
-    axes.annotate(
-        f"{measured.mean[0]:.3g}",
-        (position, top),
-        xytext=(0, 7),
-        textcoords="offset points",
-        ha="center",
-        fontsize=SMALL,
-        color=INK,
-    )
-
-
-def _limit_ablations(axes: Axes, metric: str) -> None:
-    """Leave room for the numbers above the bars."""
-    if metric == "absolute_error":
-        axes.set_yscale("log")
-        axes.set_ylim(top=1.8 * axes.get_ylim()[1])
-        log_ticks(axes.yaxis)
-    else:
-        axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.12)
+    for artist in (bars[0], *bars[1], *bars[2]):
+        artist.set_gid(gid(series))
 
 
 # Cooperators
 
 
-def contribution_cloud(cooperators: pa.Table) -> Drawing:
-    """Draw errors against the summed cross-contribution of random cooperators, as in the paper."""
-    random = selected(cooperators)
-    eta = sample(random.cross_contribution[:, 0])
-    error = sample(random.error[:, 0])
+def contribution_cloud(networks: Networks) -> Drawing:
+    """Draw errors against the summed cross-contribution of random cooperators, of all features."""
+    random = random_cooperators(networks.records["cooperators"])
+    eta = sample(column(random, "cross_contribution"))
+    error = sample(column(random, "error"))
     positive = (eta > 0) & (error > 0)
+    found = overall_correlation(networks)
 
     figure, axes = panel(
         "cross-contribution of the cooperators, sum of η", "absolute error of the feature"
@@ -220,20 +270,22 @@ def contribution_cloud(cooperators: pa.Table) -> Drawing:
     draw_cloud(axes, eta[positive], error[positive])
     log_ticks(axes.xaxis)
     log_ticks(axes.yaxis)
-    note(axes, f"rank correlation {random.between:+.2f}\n(all features together)", "lower right")
+    note(axes, f"rank correlation {found.value:+.2f}\n(all features together)", "lower right")
     return Drawing(
         figure,
-        "Errors against the summed cross-contribution of random cooperators, one point a row.",
+        "Errors against the summed cross-contribution of random cooperators, all features.",
     )
 
 
-def contribution_by_feature(cooperators: pa.Table) -> Drawing:
-    """Draw errors against cross-contribution, both divided by their mean for the feature."""
-    random = selected(cooperators)
-    eta = _over_mean(random.cross_contribution)
-    error = _over_mean(random.error)
-    eta_means, error_quartiles = _tenths(eta, error)
+def contribution_by_feature(networks: Networks) -> Drawing:
+    """Draw errors against cross-contribution, both over their mean for the feature of a row."""
+    random = random_cooperators(networks.records["cooperators"])
+    targets = by_target(random)
+    eta_means, error_quartiles = _tenths(
+        _over_mean(targets.cross_contribution), _over_mean(targets.error)
+    )
     low, median, high = error_quartiles.T
+    found = within_correlation(networks)
 
     figure, axes = panel(
         "cross-contribution, over its mean for the feature", "error, over its mean for the feature"
@@ -247,10 +299,36 @@ def contribution_by_feature(cooperators: pa.Table) -> Drawing:
         capsize=2,
         linewidth=1.4,
     )
-    note(axes, f"rank correlation {random.within:+.2f}\n(within a feature, mean)", "upper right")
+    note(axes, f"rank correlation {found.value:+.2f}\n(within a feature, mean)", "upper right")
     return Drawing(
         figure,
         "Errors against cross-contribution, both over their mean for the feature: quartiles.",
+    )
+
+
+def contribution_across_rows(networks: Networks, names: Sequence[str]) -> Drawing:
+    """Draw the rank correlation of error and cross-contribution of each feature across rows."""
+    found = feature_correlations(networks)
+    order = sorted(found, key=lambda player: found[player].value)
+    values = np.array([found[player].value for player in order])
+    low = values - [found[player].low for player in order]
+    high = np.array([found[player].high for player in order]) - values
+
+    figure = Figure(figsize=(SIZE[0], max(SIZE[1], 0.9 + 0.19 * len(order))), layout="constrained")
+    axes = figure.add_subplot()
+    clean(axes)
+    positions = np.arange(len(order))
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.errorbar(
+        values, positions, xerr=np.maximum([low, high], 0), fmt="o", color=RANDOM, markersize=4
+    )
+    labels = [names[player] if player < len(names) else f"feature {player}" for player in order]
+    axes.set_yticks(positions, labels, fontsize=SMALL)
+    axes.set_ylim(-0.7, len(order) - 0.3)
+    axes.set_xlabel("rank correlation across rows")
+    axes.grid(visible=False, axis="y")
+    return Drawing(
+        figure, "The rank correlation of error and cross-contribution, feature by feature."
     )
 
 
@@ -399,6 +477,58 @@ def bound_cloud(bounds: pa.Table) -> Drawing:
     )
 
 
+def chain_cloud(chain: pa.Table) -> Drawing:
+    """Draw the losses of values against what Theorem 1's chain rule gives, by their sizes."""
+    given = np.abs(sample(column(chain, "chain")))
+    loss = np.abs(sample(column(chain, "loss")))
+    positive = (given > 0) & (loss > 0)
+    given = given[positive]
+    loss = loss[positive]
+
+    figure, axes = panel("|Δᵢⱼ| of the chain rule, as printed", "|φᵢ(U) - φᵢ(U - j)|")
+    draw_cloud(axes, given, loss)
+    if len(loss):
+        both = np.concatenate([given, loss])
+        ends = [both.min(), both.max()]
+        axes.loglog(ends, ends, color=INK, linewidth=1)
+    log_ticks(axes.xaxis)
+    log_ticks(axes.yaxis)
+    note(axes, "on the line\nnothing remains", "upper left")
+    return Drawing(figure, "Losses of values against the chain rule, and the line of equality.")
+
+
+SELECTIONS = {
+    "random": (RANDOM, "s", "random"),
+    "shear": (SELECTED, "o", "SHEAR's"),
+    "bound": ("#009E73", "^", "the bound's least"),
+}  #: colour, mark and name of each way to choose cooperators
+
+
+def selection_bounds(records: pa.Table) -> Drawing:
+    """Draw Remark 2's bound and the error that it bounds against N, for each selection."""
+    figure, axes = panel(EVALUATIONS, "mean over features and rows")
+    numbers = sorted(values_of(records, "n"))
+    for name, (color, mark, label) in SELECTIONS.items():
+        own = where(records, selection=name)
+        for column_name, style in (("bound", "-"), ("error", ":")):
+            means = [column(where(own, n=n), column_name).mean() for n in numbers]
+            axes.plot(
+                numbers,
+                np.maximum(means, SMALLEST),
+                color=color,
+                marker=mark,
+                linestyle=style,
+                markersize=5,
+                label=f"{label}: bound" if column_name == "bound" else None,
+            )
+    axes.set_yscale("log")
+    evaluation_ticks(axes, numbers)
+    log_ticks(axes.yaxis)
+    axes.set_ylim(bottom=0.1 * axes.get_ylim()[0])
+    legend(axes, "lower left")
+    return Drawing(figure, "Remark 2's bound, and the error below it, against N.")
+
+
 def cost_model(timings: pa.Table) -> Drawing:
     """Draw SHEAR's time for one row against N, measured and by t_backward + N t_forward."""
     seconds = cost(timings)
@@ -407,8 +537,7 @@ def cost_model(timings: pa.Table) -> Drawing:
     backward = 1e3 * seconds.backward
 
     figure, axes = panel(EVALUATIONS, "time for one row, ms")
-    dashed = (0, (5, 2))
-    axes.plot(seconds.n, predicted, color=INK, linestyle=dashed, label="t_backward + N t_forward")
+    axes.plot(seconds.n, predicted, color=INK, linestyle=DASHED, label="t_backward + N t_forward")
     axes.plot(seconds.n, measured, "o", color=SELECTED, markersize=6, label="SHEAR, measured")
     axes.axhline(backward, color=RANDOM, linewidth=1.2, label="t_backward: all derivatives")
 
@@ -418,6 +547,45 @@ def cost_model(timings: pa.Table) -> Drawing:
     axes.set_ylim(top=2 * axes.get_ylim()[1])
     log_ticks(axes.yaxis)
     return Drawing(figure, "SHEAR's time for one row against N: measured, and by the cost model.")
+
+
+# What training does
+
+
+def training(sensitivity: pa.Table, n: int) -> Drawing:
+    """Draw the errors of methods on networks trained in different ways: means and ranges."""
+    names = list(setting_errors(sensitivity, "shear", n))
+    figure = Figure(figsize=(SIZE[0], 1.1 + 0.25 * len(names)), layout="constrained")
+    axes = figure.add_subplot()
+    clean(axes)
+    for method in values_of(sensitivity, "method"):
+        series = series_of(method)
+        errors = setting_errors(sensitivity, method, n)
+        for place, name in enumerate(reversed(names)):
+            if name in errors:
+                _draw_range(axes, series, np.maximum(errors[name], SMALLEST), place)
+    axes.set_yticks(range(len(names)), list(reversed(names)), fontsize=SMALL)
+    axes.set_xscale("log")
+    log_ticks(axes.xaxis)
+    axes.set_xlabel(f"absolute error at N = {n} (← better)")
+    axes.grid(visible=False, axis="y")
+    return Drawing(figure, f"Errors of methods on networks trained in different ways, N = {n}.")
+
+
+def _draw_range(axes: Axes, series: Series, errors: Floats, place: int) -> None:
+    """Draw the geometric mean of the networks' errors, and a line from the least to the largest."""
+    name = gid(series)
+    axes.plot(
+        [errors.min(), errors.max()], [place, place], color=series.color, linewidth=1.2, gid=name
+    )
+    axes.plot(
+        np.exp(np.log(errors).mean()),
+        place,
+        series.marker,
+        color=series.color,
+        markersize=6,
+        gid=name,
+    )
 
 
 # One row

@@ -6,24 +6,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shearshap.paper.experiments.bootstrap import over_networks
+from shearshap.paper.experiments.findings import Finding, Number
+from shearshap.paper.experiments.findings.comparing import compare, compared
+from shearshap.paper.experiments.findings.parts import GRID, selection_worth
+from shearshap.paper.experiments.findings.released import beside_published, judged_published
+from shearshap.paper.experiments.findings.speed import cost_ratios
 from shearshap.paper.experiments.records import column, where
 from shearshap.paper.experiments.spec import ABLATED
 from shearshap.paper.experiments.studies import DERIVATIVES, FORWARD
 from shearshap.paper.experiments.style import label_of
 from shearshap.paper.experiments.summaries import (
     METRICS,
+    RECIPE_WORDS,
     Cost,
     Curve,
+    Networks,
     cost,
     curve,
     median,
     published_curve,
     published_size,
     sizes_of,
+    speed_tenths,
     speeds,
     values_of,
 )
-from shearshap.paper.metrics import summary
+from shearshap.paper.metrics import summary as metric_summary
 from shearshap.report import Table
 
 PAPER_NAMES = {"census": "Census Income", "bank": '"German Credit"', "criteo": "Cretio"}
@@ -35,6 +44,7 @@ PAPER_SPLITS = {
 PAPER_ACCURACY = {"census": 0.847, "bank": 0.898, "criteo": 0.7109}
 
 SPLIT_COLUMNS = ("continuous", "categorical", "train", "validation", "test")
+NUMBER = f"a number at N = {ABLATED}, 95 % interval"
 MISSING = "-"  #: in a cell for which there is no number
 
 
@@ -93,42 +103,62 @@ def _paper_split(dataset: str, split: tuple[int, ...]) -> str:
 
 def hyperparameters(models: pa.Table) -> Table:
     """Return the networks, how they were trained and how good they are."""
-    names = values_of(models, "dataset")
+    kinds = dict.fromkeys(
+        zip(models["dataset"].to_pylist(), models["recipe"].to_pylist(), strict=True)
+    )
     return Table(
         "Networks, ground truth and accuracy, one number for each network",
         (
             "data set",
+            "recipe",
             "network",
-            "training",
+            "encoding",
+            "split",
+            "stopping",
             "background",
             "ground truth",
+            "its error",
             "evaluations a row",
             "rows",
+            "epochs",
             "mean ‖φ‖₁",
             "test accuracy, %",
             "the paper's, %",
             "larger class, %",
         ),
-        tuple(_network_row(where(models, dataset=name)) for name in names),
-        notes=("Not in the paper: softplus, and gradient norms clipped at 0.1.",),
-        left=5,
+        tuple(_network_row(where(models, dataset=name, recipe=recipe)) for name, recipe in kinds),
+        notes=(
+            "All: Adam, 0.001, batches of 256. Not in the paper: softplus, gradient norms clipped "
+            "at 0.1, and how columns are encoded. Quirk: the background of a category is the mean "
+            "of its 0/1 columns, in a space where these columns are standardised.",
+            "The error of a truth that is an estimate is that of its sum of |φ| over features.",
+        ),
+        left=8,
+        open=False,
     )
 
 
 def _network_row(models: pa.Table) -> tuple[str, ...]:
-    """Return the row of one data set, whose networks differ in size and accuracy alone."""
+    """Return the row of one data set and recipe, whose networks differ in numbers alone."""
     first = models.to_pylist()[0]
     sizes = " ".join(f"{size:.2f}" for size in column(models, "size"))
     accuracies = " ".join(_percent(accuracy) for accuracy in column(models, "accuracy"))
+    epochs = " ".join(str(each) for each in models["epochs"].to_pylist())
     printed = PAPER_ACCURACY.get(first["dataset"])
+    truth_error = column(models, "truth_absolute_error").mean()
     return (
         first["dataset"],
+        first["recipe"],
         f"{first['network']}, {first['hidden']} hidden, {first['activation']}",
-        f"Adam {first['learning_rate']:g}, batches of {first['batch_size']}",
+        first["encoding"],
+        first["split"],
+        first["stopping"],
         first["background"],
         first["truth"],
+        f"{truth_error:.1e}" if truth_error else "0",
         str(first["truth_evaluations"]),
         str(first["rows"]),
+        epochs,
         sizes,
         accuracies,
         "" if printed is None else _percent(printed),
@@ -140,69 +170,106 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 
 
-# The authors' released numbers
+# Findings
 
 
-def shear_beside_published(estimates: pa.Table, models: pa.Table, method: str) -> Table | None:
-    """Return SHEAR's absolute error on one data set, by network, beside the released numbers."""
-    name = values_of(estimates, "dataset")[0]
-    published = published_curve(name, method, "ae_mean")
-    published_norm = published_size(name)
-    own = where(estimates, method=method)
-    if not published or published_norm is None or not len(own):
-        return None
+def summary(found: Mapping[str, Finding], place: str) -> Table:
+    """Return the findings on one screen: claim, counts by reading, a number and a sentence.
 
-    sizes = sizes_of(models)
-    shared = sorted(set(values_of(own, "n")) & set(published))
-    rows = [_published_row(own, n, sizes, published_norm, published[n]) for n in shared]
-    norms = ", ".join(f"{size:.3f}" for size in sizes.values())
-    return Table(
-        f"{label_of(method)}: absolute error on {name}, network by network, beside the authors'",
+    `place` says which networks the numbers are of.
+    """
+    rows = [
         (
-            "N",
-            *(f"network {seed}" for seed in sizes),
-            "mean",
-            "mean, rescaled",
-            "published",
-            "difference",
-        ),
+            finding.claim,
+            _counts(finding, "authors", "authors-mean"),
+            _counts(finding, "ours"),
+            f"**{finding.headline}** {finding.headline.words}",
+            finding.sentence,
+        )
+        for finding in found.values()
+        if finding.brief
+    ]
+    return Table(
+        f"Wins-ties-losses by reading, and one number with its 95 % interval ({place})",
+        ("the paper says", "the authors' networks", "our networks", "one number", "in a sentence"),
         tuple(rows),
-        notes=(
-            f"Rescaled: multiplied by the authors' mean ‖φ‖₁, {published_norm:.3f}, and divided by "
-            f"ours ({norms}), because networks differ in how large their values are.",
-        ),
+        left=5,
+        compact=True,
     )
 
 
-def _published_row(
-    estimates: pa.Table,
-    n: int,
-    sizes: Mapping[int, float],
-    published_norm: float,
-    published: float,
-) -> tuple[str, ...]:
-    errors = _errors_by_network(estimates, n, sizes)
-    scaled = rescaled(estimates, n, sizes, published_norm)
-    numbers = (*errors, float(np.mean(errors)), scaled, published)
-    cells = (f"{number:.4f}" for number in numbers)
-    return (str(n), *cells, f"{scaled / published - 1:+.0%}")
+def _counts(finding: Finding, *recipes: str) -> str:
+    """Return "prefixes 3-1-2, coins 6-0-0"."""
+    counts = finding.counts(*recipes)
+    return ", ".join(f"{name} **{each}**" for name, each in counts.items()) or MISSING
 
 
-def rescaled(estimates: pa.Table, n: int, sizes: Mapping[int, float], size: float) -> float:
-    """Return the mean absolute error of one method at n, rescaled to another mean |phi|_1.
+def readings(finding: Finding) -> Table:
+    """Return one claim under every reading, on every data set."""
+    rows = [
+        (
+            each.dataset,
+            RECIPE_WORDS[each.recipe],
+            each.name,
+            str(each.counts.wins),
+            str(each.counts.ties),
+            str(each.counts.losses),
+            f"{each.number} {each.number.words}",
+        )
+        for each in finding.readings
+    ]
+    return Table(
+        finding.claim,
+        ("data set", "networks", "reading", "wins", "ties", "losses", NUMBER),
+        tuple(rows),
+        notes=(f"Counted: {finding.cases}. {finding.sentence}", *finding.notes),
+        left=3,
+        open=False,
+    )
 
-    `sizes` are the networks' own, by seed; `size` is what they are rescaled to.
-    """
-    error = np.mean(_errors_by_network(estimates, n, sizes))
-    return float(error * size / np.mean(list(sizes.values())))
+
+# The authors' released numbers
 
 
-def _errors_by_network(estimates: pa.Table, n: int, seeds: Mapping[int, float]) -> list[float]:
-    runs = [where(estimates, n=n, seed=seed) for seed in seeds]
-    return [curve(run, "absolute_error").mean[0] for run in runs]
+def shear_beside_published(networks: Networks) -> Table | None:
+    """Return SHEAR's error by network, as it is, over the released numbers."""
+    ratios = beside_published(networks)
+    if not ratios:
+        return None
+    method = "shear-authors" if networks.resampled.n("shear-authors") else "shear"
+    published = published_curve(networks.dataset, method, "ae_mean")
+    sizes = ", ".join(f"{each:.3f}" for each in sizes_of(networks.records["models"]).values())
+    seeds = sorted(values_of(networks.records["models"], "seed"))
+    rows = [
+        (
+            str(n),
+            *(f"{each * published[n]:.4f}" for each in ratio),
+            f"{published[n]:.4f}",
+            str(Number(over_networks(ratio), "")),
+            f"{ratio.min() - 1:+.0%} to {ratio.max() - 1:+.0%}",
+            judged_published(ratio),
+        )
+        for n, ratio in ratios.items()
+    ]
+    return Table(
+        f"{label_of(method)}'s error beside the published, not rescaled: {networks.title}",
+        (
+            "N",
+            *(f"seed {seed}" for seed in seeds),
+            "published",
+            "over published, geometric mean",
+            "networks",
+            "verdict",
+        ),
+        tuple(rows),
+        notes=(
+            f"The authors' mean ‖φ‖₁ is {published_size(networks.dataset):.3f}, ours: {sizes}.",
+        ),
+        open=False,
+    )
 
 
-def beside_published(estimates: pa.Table, methods: Sequence[str]) -> Table | None:
+def methods_beside_published(estimates: pa.Table, methods: Sequence[str]) -> Table | None:
     """Return the methods as the authors ran them, beside their released numbers."""
     name = values_of(estimates, "dataset")[0]
     rows = []
@@ -264,21 +331,24 @@ def _number(number: float | None, *, digits: int) -> str:
 # Methods compared
 
 
-def comparison(
-    estimates: pa.Table, timings: pa.Table, methods: Sequence[str], metric: str, caption: str
-) -> Table:
+def comparison(networks: Networks, methods: Sequence[str], metric: str, caption: str) -> Table:
     """Return a metric of all methods on one data set by evaluations, the best in bold.
 
-    The last columns are what the methods spend.
+    The last columns are what the methods spend. A truth that is an estimate has a row of its own.
     """
-    curves = {method: curve(where(estimates, method=method), metric) for method in methods}
+    estimates = networks.records["estimates"]
+    timings = where(networks.records["timings"], way="batch")
     rows = []
-    for method, measured in curves.items():
-        spent = _spent(where(estimates, method=method, n=ABLATED))
+    for method in methods:
+        own = where(estimates, method=method)
+        spent = _spent(where(own, n=ABLATED))
         speed = _speed(where(timings, method=method))
-        rows.append((label_of(method), *_means(measured), *spent, speed))
+        rows.append((label_of(method), *_means(curve(own, metric)), *spent, speed))
 
-    n = sorted(values_of(where(estimates, method=methods[0]), "n"))
+    n = networks.resampled.n(methods[0])
+    if metric == "absolute_error" and networks.truth_error:
+        error = f"{networks.truth_error:.1e}"
+        rows.append(("the truth's own error", *[error] * len(n), MISSING, MISSING, MISSING))
     names = ", ".join(f"{label_of(method)} is `{_library_name(method)}`" for method in methods)
     return Table(
         caption,
@@ -291,8 +361,64 @@ def comparison(
         ),
         tuple(rows),
         notes=(_comparison_note(metric), f"In the library: {names}."),
-        emphasis=_best_cells(list(curves.values()), metric),
-        open=metric == "absolute_error",
+        emphasis=_best_cells(networks, methods, metric),
+        open=False,
+    )
+
+
+def ratios(networks: Networks, rivals: Sequence[str], metric: str, caption: str) -> Table:
+    """Return SHEAR beside each of its rivals at each N: number, interval and verdict."""
+    found = {(each.rival, each.n): each for each in compared(networks, rivals, metric)}
+    n = networks.resampled.n("shear")
+    style = ".2f" if metric == "absolute_error" else "+.3f"
+    rows = [
+        (
+            label_of(rival),
+            *(
+                f"{Number(found[rival, each].interval, '', style)} {found[rival, each].verdict}"
+                for each in n
+            ),
+        )
+        for rival in rivals
+    ]
+    what = "over the baseline's" if metric == "absolute_error" else "less the baseline's"
+    return Table(
+        caption,
+        ("baseline", *(f"N = {each}" for each in n)),
+        tuple(rows),
+        notes=(f"SHEAR's {METRICS[metric]} {what}, its 95 % interval, and the verdict on SHEAR.",),
+        open=False,
+    )
+
+
+def ablations(networks: Networks) -> Table:
+    """Return the 3 x 2 grid of ablations at N = 16: the error and the ranking accuracy."""
+    rows = []
+    for name, methods in GRID.items():
+        cells = []
+        for metric, style in (("absolute_error", ".4f"), ("ranking_accuracy", ".4f")):
+            for method in methods:
+                interval = networks.resampled.mean(method, ABLATED, metric).interval()
+                cells.append(str(Number(interval, "", style)))
+        worth = Number(selection_worth(networks, name), "")
+        rows.append((name, *cells, str(worth)))
+    return Table(
+        f"The 3 x 2 grid of ablations at N = {ABLATED}: {networks.title}",
+        (
+            "background coalitions V",
+            "error, with CCS",
+            "error, without",
+            "ranking accuracy, with CCS",
+            "ranking accuracy, without",
+            "error without CCS over with",
+        ),
+        tuple(rows),
+        notes=(
+            "Paired: V and its complement, as SHEAR draws them. Unpaired: V random, each on its "
+            "own, as in the authors' code without AS. Empty: all other features absent, as in the "
+            "paper's formula. Means with 95 % intervals.",
+        ),
+        open=False,
     )
 
 
@@ -324,27 +450,36 @@ def _speed(timings: pa.Table) -> str:
     return f"{rows_per_second[n == ABLATED][0]:,.0f}"
 
 
-def _best_cells(curves: Sequence[Curve], metric: str) -> frozenset[tuple[int, int]]:
-    """Return the (row, column) of the best mean at each N; the first column is the method."""
-    means = np.array([measured.mean for measured in curves])
-    best = means.argmin(axis=0) if metric == "absolute_error" else means.argmax(axis=0)
-    return frozenset((row, 1 + place) for place, row in enumerate(best.tolist()))
+def _best_cells(
+    networks: Networks, methods: Sequence[str], metric: str
+) -> frozenset[tuple[int, int]]:
+    """Return the (row, column) of the best at each N and of all that are tied with it."""
+    cells = set()
+    sign = 1 if metric == "absolute_error" else -1
+    for place, n in enumerate(networks.resampled.n(methods[0])):
+        means = [sign * networks.resampled.mean(each, n, metric).mean for each in methods]
+        best = methods[int(np.argmin(means))]
+        for row, method in enumerate(methods):
+            if compare(networks, best, method, n, metric).verdict == "tie":
+                cells.add((row, 1 + place))
+    return frozenset(cells)
 
 
 def _comparison_note(metric: str) -> str:
     return (
         f"{METRICS[metric].capitalize()}: mean ± standard deviation over rounds of the mean over "
         f"rows. The last columns are for N = {ABLATED}. The evaluations of a row include its base "
-        "value and prediction; its derivative passes are not among them."
+        "value and prediction; its derivative passes are not among them. Bold: the best, and what "
+        "is tied with it."
     )
 
 
-def over_rows(estimates: pa.Table, methods: Sequence[str]) -> Table:
+def over_rows(networks: Networks, methods: Sequence[str]) -> Table:
     """Return all four metrics of all methods on one data set at N = 16, over rows."""
-    name = values_of(estimates, "dataset")[0]
+    estimates = networks.records["estimates"]
     rows = [_metrics_row(where(estimates, method=method, n=ABLATED), method) for method in methods]
     return Table(
-        f"All metrics on {name} at N = {ABLATED}: mean ± standard deviation over rows",
+        f"All metrics at N = {ABLATED}, mean ± standard deviation over rows: {networks.title}",
         ("method", *METRICS.values(), "median error"),
         tuple(rows),
         notes=("Over the rows of all rounds and networks.",),
@@ -353,7 +488,7 @@ def over_rows(estimates: pa.Table, methods: Sequence[str]) -> Table:
 
 
 def _metrics_row(estimates: pa.Table, method: str) -> tuple[str, ...]:
-    summaries = {metric: summary(column(estimates, metric)) for metric in METRICS}
+    summaries = {metric: metric_summary(column(estimates, metric)) for metric in METRICS}
     cells = (f"{each.mean:.4f} ± {each.std:.4f}" for each in summaries.values())
     return (f"`{method}`", *cells, f"{summaries['absolute_error'].median:.4f}")
 
@@ -361,9 +496,10 @@ def _metrics_row(estimates: pa.Table, method: str) -> tuple[str, ...]:
 # Speed
 
 
-def throughputs(timings: pa.Table) -> Table:
+def throughputs(timings: pa.Table, way: str) -> Table:
     """Return the rows a second of every method on one data set, beside the authors'."""
     name = values_of(timings, "dataset")[0]
+    timings = where(timings, way=way)
     n, _ = speeds(where(timings, method="shear"))
     shared = [number for number in n.tolist() if number in _published_speeds(name, "shear")]
     methods = [
@@ -371,30 +507,41 @@ def throughputs(timings: pa.Table) -> Table:
     ]
     rows = []
     for method in methods:
-        ours = _speeds_over_shear(timings, method)
+        ours = _speed_cells(where(timings, method=method), n.tolist())
         published = _published_over_shear(name, method, shared)
         rows.append((f"`{_library_name(method)}`", *ours, *published))
 
+    repeats = len(values_of(timings, "round"))
     note = "The authors measured on an Apple M1, one row at a time, without derivatives."
     return Table(
-        f"Rows explained in a second on {name}, and relative to SHEAR",
+        f"Rows explained in a second on {name}, {way}",
         (
             "method",
             *(f"N = {number}" for number in n.tolist()),
             *(f"published, N = {number}" for number in shared),
         ),
         tuple(rows),
-        notes=(note,) if shared else (),
+        notes=(
+            f"Medians of {repeats} repeats, in which all methods take turns; in brackets the first "
+            "and the last tenth. Beside published ones, in brackets, their ratio to SHEAR's.",
+            *([note] if shared else []),
+        ),
         open=False,
     )
 
 
-def _speeds_over_shear(timings: pa.Table, method: str) -> list[str]:
-    """Return the rows a second of a method at each N, and over SHEAR's in brackets."""
-    _, own = speeds(where(timings, method=method))
-    _, shear = speeds(where(timings, method="shear"))
-    pairs = zip(own, shear, strict=True)
-    return [f"{speed:,.0f} ({speed / base:.2f})" for speed, base in pairs]
+def _speed_cells(timings: pa.Table, numbers: Sequence[int]) -> list[str]:
+    """Return the median rows a second at each N, with the first and the last tenth."""
+    n, tenths = speed_tenths(timings)
+    by_n = dict(zip(n.tolist(), tenths.tolist(), strict=True))
+    cells = []
+    for number in numbers:
+        if number in by_n:
+            low, median, high = by_n[number]
+            cells.append(f"{median:,.0f} ({low:,.0f}-{high:,.0f})")
+        else:
+            cells.append(MISSING)
+    return cells
 
 
 def _published_over_shear(dataset: str, method: str, n: Sequence[int]) -> list[str]:
@@ -411,12 +558,14 @@ def _published_speeds(dataset: str, method: str) -> dict[int, float]:
     return published_curve(dataset, method, "rows_per_s")
 
 
-def costs(timings: pa.Table) -> Table:
+def costs(timings: pa.Table, way: str) -> Table:
     """Return the cost model beside the measured time of SHEAR on one data set."""
     name = values_of(timings, "dataset")[0]
+    timings = where(timings, way=way)
     seconds = cost(timings)
+    intervals = cost_ratios(timings)
     return Table(
-        f"SHEAR's time for one row on {name}, in milliseconds",
+        f"SHEAR's time for one row on {name}, {way}, in milliseconds",
         (
             "N",
             "t_backward",
@@ -426,16 +575,20 @@ def costs(timings: pa.Table) -> Table:
             "measured / model",
             "t_backward / measured",
         ),
-        tuple(_cost_row(seconds, place) for place in range(len(seconds.n))),
+        tuple(
+            _cost_row(seconds, place, Number(intervals[int(n)], ""))
+            for place, n in enumerate(seconds.n)
+        ),
         notes=(
             "t_backward is the time of all derivative passes of the selection, one backward pass "
-            "for each feature. There are N forward passes for each feature.",
+            "for each feature. There are N forward passes for each feature. The interval is over "
+            "repeats.",
         ),
         open=False,
     )
 
 
-def _cost_row(seconds: Cost, place: int) -> tuple[str, ...]:
+def _cost_row(seconds: Cost, place: int, ratio: Number) -> tuple[str, ...]:
     backward = seconds.backward
     forward = seconds.forward[place]
     predicted = seconds.predicted[place]
@@ -444,7 +597,7 @@ def _cost_row(seconds: Cost, place: int) -> tuple[str, ...]:
     return (
         str(seconds.n[place]),
         *milliseconds,
-        f"{measured / predicted:.2f}",
+        str(ratio),
         f"{backward / measured:.0%}",
     )
 

@@ -3,26 +3,31 @@
 from shearshap.paper.experiments.records import Records, column, where
 from shearshap.paper.experiments.spec import ABLATED
 from shearshap.paper.experiments.style import label_of
-from shearshap.paper.experiments.summaries import by_dataset, curve, illustrated, protocols_of
+from shearshap.paper.experiments.summaries import (
+    Networks,
+    curve,
+    every_network,
+    illustrated,
+    protocols_of,
+)
 
 
 def printed(records: Records) -> str:
-    """Return each data set's networks, one explained row and the errors at N = 16, as text."""
-    parts = [_dataset(name, own) for name, own in by_dataset(records).items()]
-    return "\n\n".join(parts)
+    """Return the networks, one explained row and the errors at N = 16, as text."""
+    return "\n\n".join(_networks(networks) for networks in every_network(records))
 
 
-def _dataset(name: str, records: Records) -> str:
-    lines = [*_networks(name, records), *_row(records), *_errors(records)]
-    return "\n".join(lines)
+def _networks(networks: Networks) -> str:
+    records = networks.records
+    return "\n".join([*_facts(networks), *_row(records), *_errors(records)])
 
 
-def _networks(name: str, records: Records) -> list[str]:
-    models = records["models"]
+def _facts(networks: Networks) -> list[str]:
+    models = networks.records["models"]
     first = models.to_pylist()[0]
     accuracies = " ".join(f"{100 * accuracy:.1f}%" for accuracy in column(models, "accuracy"))
     return [
-        f"{name}: {first['title']}",
+        f"{networks.title}: {first['title']}",
         f"networks  {len(models)}, with test accuracy {accuracies}",
         f"truth     {first['truth']}, {first['rows']} rows, {first['truth_evaluations']} "
         "evaluations each",
@@ -59,5 +64,5 @@ def _errors(records: Records) -> list[str]:
         }
         ordered = sorted(methods, key=errors.__getitem__)
         ranking = ", ".join(f"{label_of(method)} {errors[method]:.2g}" for method in ordered)
-        lines.append(f"{protocol:<9} absolute error at N = {ABLATED}: {ranking}")
+        lines.append(f"{protocol:<10} absolute error at N = {ABLATED}: {ranking}")
     return lines

@@ -1,21 +1,23 @@
 """Records to numbers, for figures and tables: curves over evaluations, throughput, correlations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from shearshap.explanation import Floats
+from shearshap.paper.experiments.bootstrap import Resampled
 from shearshap.paper.experiments.records import Records, column, where
 from shearshap.paper.experiments.spec import ABLATED, PROTOCOLS, Protocol
 from shearshap.paper.experiments.studies import DERIVATIVES, FORWARD
-from shearshap.paper.metrics import throughput
 
 Ints = NDArray[np.int64]
 
@@ -25,6 +27,13 @@ METRICS: dict[str, str] = {
     "faithfulness": "faithfulness",
     "monotonicity": "monotonicity",
 }  #: the columns of estimates that hold a metric, and what to call them
+
+RECIPE_WORDS = {
+    "authors": "the authors' networks",
+    "ours": "our networks",
+    "authors-mean": "the authors' networks against the true mean",
+}
+MEASURED = ("authors", "ours")  #: the recipes whose networks all methods explain
 
 PUBLISHED = {
     "shear-authors": "SHEAR",
@@ -60,6 +69,56 @@ def by_dataset(records: Records) -> dict[str, dict[str, pa.Table]]:
     }
 
 
+@dataclass(frozen=True)
+class Networks:
+    """The networks of one data set that one recipe trained, and their records."""
+
+    dataset: str
+    recipe: str
+    records: Records  #: timings and sensitivity are the data set's, whatever the recipe
+
+    @property
+    def title(self) -> str:
+        """Their name in headings: "census, the authors' networks"."""
+        return f"{self.dataset}, {RECIPE_WORDS[self.recipe]}"
+
+    @property
+    def salt(self) -> str:
+        """Their name in the markup of figures."""
+        return f"{self.dataset}-{self.recipe}"
+
+    @cached_property
+    def resampled(self) -> Resampled:
+        """The replicates of their estimates."""
+        return Resampled(self.records["estimates"])
+
+    @property
+    def truth_error(self) -> float:
+        """The absolute error of the truth itself, a mean over networks; 0 where it is exact."""
+        return float(column(self.records["models"], "truth_absolute_error").mean())
+
+
+def every_network(records: Records, *, recipes: Sequence[str] = MEASURED) -> list[Networks]:
+    """Return the networks of each data set and recipe, the recipes in the order given."""
+    every = []
+    for name, own in by_dataset(records).items():
+        trained = values_of(own["models"], "recipe")
+        every += [
+            Networks(name, recipe, _of_recipe(own, recipe))
+            for recipe in recipes
+            if recipe in trained
+        ]
+    return every
+
+
+def _of_recipe(records: Records, recipe: str) -> dict[str, pa.Table]:
+    shared = ("timings", "sensitivity")
+    return {
+        study: table if study in shared else where(table, recipe=recipe)
+        for study, table in records.items()
+    }
+
+
 def sizes_of(models: pa.Table) -> dict[int, float]:
     """Return the mean |phi|_1 of each network of one data set, by its seed."""
     return {row["seed"]: row["size"] for row in models.to_pylist()}
@@ -80,11 +139,23 @@ def methods_of(records: pa.Table, protocol: tuple[str, ...]) -> list[str]:
 def protocols_of(records: pa.Table) -> dict[Protocol, list[str]]:
     """Return the protocols that were run, each with its methods.
 
-    A method that all protocols have in common does not show which of them was run.
+    A protocol was run where a method was that no other family of protocols has.
     """
-    common = set.intersection(*map(set, PROTOCOLS.values()))
     measured = {protocol: methods_of(records, names) for protocol, names in PROTOCOLS.items()}
-    return {protocol: names for protocol, names in measured.items() if set(names) - common}
+    return {
+        protocol: names
+        for protocol, names in measured.items()
+        if set(names) & _own_methods(protocol)
+    }
+
+
+def _own_methods(protocol: Protocol) -> set[str]:
+    """Return the methods that no other protocol has."""
+    own = set(PROTOCOLS[protocol])
+    for other, names in PROTOCOLS.items():
+        if other != protocol:
+            own -= set(names)
+    return own
 
 
 def curve(estimates: pa.Table, metric: str) -> Curve:
@@ -117,17 +188,37 @@ def median(estimates: pa.Table, metric: str, n: int) -> float:
     return float(np.median(column(where(estimates, n=n), metric)))
 
 
+WAYS = ("one by one", "batch")  #: how rows are timed: as the paper does it, and all in a call
+
+
 def speeds(timings: pa.Table) -> tuple[Ints, Floats]:
-    """Return n and rows a second of one method on one data set: the median over its timings.
+    """Return n and rows a second of one method and way: the median over its timings.
 
     Both are empty where it was not timed.
+    """
+    n, tenths = speed_tenths(timings)
+    return n, tenths[:, 1]
+
+
+def speed_tenths(timings: pa.Table) -> tuple[Ints, Floats]:
+    """Return n and rows a second (n, 3) of one method and way.
+
+    They are the first tenth, the median and the last tenth of its timings.
     """
     n = column(timings, "n")
     rows = column(timings, "rows")
     seconds = column(timings, "seconds")
     every_n = np.unique(n)
-    medians = [float(np.median(seconds[n == each])) for each in every_n]
-    return every_n, np.array([throughput(int(rows[0]), each) for each in medians])
+    tenths = [
+        np.quantile(rows[n == each] / seconds[n == each], (0.1, 0.5, 0.9)) for each in every_n
+    ]
+    return every_n, np.reshape(tenths, (-1, 3))
+
+
+def speed_at(timings: pa.Table, way: str, method: str, n: int) -> float | None:
+    """Return the rows a second of a method at one N, None where it was not timed."""
+    numbers, rows_per_second = speeds(where(timings, way=way, method=method))
+    return dict(zip(numbers.tolist(), rows_per_second.tolist(), strict=True)).get(n)
 
 
 @dataclass(frozen=True)
@@ -146,11 +237,17 @@ class Cost:
 
 
 def cost(timings: pa.Table) -> Cost:
-    """Return what SHEAR's explanations of one data set cost."""
+    """Return what SHEAR's explanations of one data set cost, timed in one way."""
     n, measured = speeds(where(timings, method="shear"))
     _, derivatives = speeds(where(timings, method=DERIVATIVES))
     _, forward = speeds(where(timings, method=FORWARD))
     return Cost(n, 1 / measured, float(1 / derivatives[0]), 1 / forward)
+
+
+def timed_ways(timings: pa.Table) -> list[str]:
+    """Return the ways in which one data set was timed, the paper's first."""
+    measured = values_of(timings, "way")
+    return [way for way in WAYS if way in measured]
 
 
 def correlation(x: Floats, y: Floats) -> float:
@@ -160,34 +257,10 @@ def correlation(x: Floats, y: Floats) -> float:
     return float(spearmanr(x, y).statistic)
 
 
-@dataclass(frozen=True)
-class Selected:
-    """Error and cross-contribution of random cooperators at N = 16, of one target feature a row."""
-
-    cross_contribution: Floats  #: (targets, draws) sum over S of eta_ij
-    error: Floats  #: (targets, draws)
-
-    @property
-    def between(self) -> float:
-        """The rank correlation over all targets and draws."""
-        return correlation(self.cross_contribution.ravel(), self.error.ravel())
-
-    @property
-    def within(self) -> float:
-        """The mean over targets of the rank correlation over one target's draws."""
-        pairs = zip(self.cross_contribution, self.error, strict=True)
-        return float(np.mean([correlation(eta, error) for eta, error in pairs]))
-
-
-def selected(cooperators: pa.Table) -> Selected:
-    """Return the random cooperators' numbers at N = 16 of one data set."""
+def random_cooperators(cooperators: pa.Table) -> pa.Table:
+    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
     random = where(cooperators, selection="random", n=ABLATED)
-    draw = column(random, "draw")
-    draws = len(np.unique(draw))
-    order = np.lexsort((draw, column(random, "row"), column(random, "seed")))
-    eta = column(random, "cross_contribution")[order]
-    error = column(random, "error")[order]
-    return Selected(eta.reshape(-1, draws), error.reshape(-1, draws))
+    return random.filter(pc.greater(random["draw"], 0))
 
 
 @cache

@@ -1,71 +1,133 @@
-"""A finding, and what all claims are judged by."""
+"""A finding: a claim of the paper, counted under each reading, with one number and its interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
-from shearshap.explanation import Floats
-from shearshap.paper.experiments.records import Records, where
-from shearshap.paper.experiments.spec import Protocol, baselines
-from shearshap.paper.experiments.summaries import curve, methods_of, protocols_of, values_of
+from shearshap.paper.experiments.bootstrap import Interval, Verdict
+from shearshap.paper.experiments.spec import Protocol
+from shearshap.paper.experiments.summaries import Networks
 
-Verdict = Literal["agrees", "partly", "does not"]
+READING_NAMES: dict[Protocol, str] = {
+    "paper": "prefixes",
+    "paper-coin": "coins",
+    "authors": "as run",
+    "fair": "fair",
+}
+"""The readings of the paper's baselines, in a word."""
 
-TOLERANCE = 0.3  #: by how much a number may differ from the paper's and still agree
-
-PROTOCOL_WORDS: dict[Protocol, str] = {
-    "paper": "as the appendix describes the baselines",
+READING_WORDS: dict[Protocol, str] = {
+    "paper": "as the appendix describes them, PS and APS by prefixes of permutations",
+    "paper-coin": "as the appendix describes them, PS and APS by fair coins",
     "authors": "as the authors ran them",
     "fair": "each at its best",
 }
 
 
 @dataclass(frozen=True)
+class Counts:
+    """How often a claim holds, is left open and fails: SHEAR's wins, ties and losses."""
+
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+
+    @property
+    def total(self) -> int:
+        """All cases."""
+        return self.wins + self.ties + self.losses
+
+    def __add__(self, other: "Counts") -> "Counts":
+        """Return both together."""
+        return Counts(self.wins + other.wins, self.ties + other.ties, self.losses + other.losses)
+
+    def __str__(self) -> str:
+        """Return "3-1-2"."""
+        return f"{self.wins}-{self.ties}-{self.losses}"
+
+
+def counted(verdicts: Iterable[Verdict]) -> Counts:
+    """Return how often each verdict was given."""
+    given = list(verdicts)
+    return Counts(given.count("win"), given.count("tie"), given.count("loss"))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with its interval, and what it is."""
+
+    interval: Interval
+    words: str
+    style: str = ".2f"
+
+    def __str__(self) -> str:
+        """Return "1.52 [1.45, 1.60]", or the value alone where there is no interval."""
+        if np.isnan(self.interval.value):
+            return "-"
+        value = written(self.interval.value, self.style)
+        if not self.interval.known:
+            return value
+        low = written(self.interval.low, self.style)
+        high = written(self.interval.high, self.style)
+        return f"{value} [{low}, {high}]"
+
+
+def written(number: float, style: str = ".2f") -> str:
+    """Return a number in a style; a ratio far from 1 with the digits that it needs."""
+    if style == ".2f" and (abs(number) >= 100 or 0 < abs(number) < 0.1):
+        return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.2g}"
+    return f"{number:{style}}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A claim under one reading, on the networks of one data set and recipe."""
+
+    name: str
+    dataset: str
+    recipe: str
+    counts: Counts
+    number: Number
+
+
+def reading(networks: Networks, name: str, counts: Counts, number: Number) -> Reading:
+    """Return a reading on these networks."""
+    return Reading(name, networks.dataset, networks.recipe, counts, number)
+
+
+@dataclass(frozen=True)
 class Finding:
-    """A claim of the paper, compared with the records."""
+    """A claim of the paper, and what the records say of it."""
 
     claim: str
-    verdict: Verdict
-    evidence: str
-    why: str
+    cases: str  #: what is counted
+    readings: tuple[Reading, ...]
+    headline: Number
+    sentence: str
+    notes: tuple[str, ...] = ()
+    brief: bool = True  #: whether it is in the summary, or in the evidence alone
+
+    def counts(self, *recipes: str) -> dict[str, Counts]:
+        """Return the counts of each reading over all data sets, on networks of some recipes."""
+        sums: dict[str, Counts] = {}
+        for each in self.readings:
+            if each.recipe in recipes:
+                sums[each.name] = sums.get(each.name, Counts()) + each.counts
+        return sums
 
 
-def verdict(holds: Sequence[bool | np.bool_]) -> Verdict:
-    """Return whether a claim holds in all of the cases, in some or in none."""
-    if all(holds):
-        return "agrees"
-    return "partly" if any(holds) else "does not"
+def leading(every: Sequence[Networks]) -> Networks:
+    """Return the networks whose numbers stand for all in the summary: the authors', or the first.
+
+    They are of the first data set, which is census where it was run.
+    """
+    authors = [networks for networks in every if networks.recipe == "authors"]
+    return (authors or list(every))[0]
 
 
-def dataset_of(records: Records) -> str:
-    """Return the name of the data set, whose records are all of one."""
-    name: str = values_of(records["models"], "dataset")[0]
-    return name
-
-
-def rivals(estimates: pa.Table) -> dict[str, list[str]]:
-    """Return the five baselines of each protocol that was run, by the protocol in words."""
-    return {
-        PROTOCOL_WORDS[protocol]: methods_of(estimates, baselines(protocol))
-        for protocol in protocols_of(estimates)
-    }
-
-
-def scores(estimates: pa.Table, methods: Sequence[str], metric: str) -> Floats:
-    """Return the means (methods, n) of a metric; the larger, the better."""
-    curves = [curve(where(estimates, method=method), metric) for method in methods]
-    means = np.array([each.mean for each in curves])
-    return -means if metric == "absolute_error" else means
-
-
-def ratio(error: float, other: float) -> float:
-    """Return how many times larger an error is than another, which may be 0."""
-    return float(error / other) if other else float("inf")
-
-
-def by_n(words: Mapping[int, str]) -> str:
-    """Return "N = 8: ..., N = 16: ..."."""
-    return ", ".join(f"N = {n}: {text}" for n, text in words.items())
+def listed(items: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
