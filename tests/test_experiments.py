@@ -763,7 +763,7 @@ def test_the_report_can_be_read_in_a_browser(out: Path, driver: "Chrome") -> Non
         request for request in browser.requests(driver) if not request.startswith("file:")
     ] == []
     figures = driver.find_elements("css selector", "figure.panels svg.plot")
-    error, faithful, fast, parts, theory, trained, one_row = 2 * 7, 6, 6, 8, 6, 2, 1
-    assert len(figures) == error + faithful + fast + parts + theory + trained + one_row
+    panels = {"Figure 2": 14, "3": 6, "4 a-c": 6, "4 d-f": 8, "theory": 6, "training": 2, "row": 1}
+    assert len(figures) == sum(panels.values())
     assert all(figure.size["width"] > 200 and figure.size["height"] > 100 for figure in figures)
     assert len(driver.find_elements("css selector", "svg use > title")) > 300
