@@ -29,23 +29,12 @@ def test_the_made_up_records_are_of_every_study() -> None:
 
 
 def test_one_value_stands_for_a_whole_column() -> None:
-    bounds = table(
-        "bounds",
-        dict.fromkeys(STUDIES["bounds"].names, 1)
-        | {"dataset": "a", "recipe": "b", "loss": np.array([0.5, 2.0])},
-    )
+    ones = dict.fromkeys(STUDIES["bounds"].names, 1) | {"dataset": "a", "recipe": "ours"}
+    bounds = table("bounds", ones | {"loss": np.array([0.5, 2.0])})
     assert bounds.schema == STUDIES["bounds"]
     assert bounds["dataset"].to_pylist() == ["a", "a"]
     assert bounds["loss"].to_pylist() == [0.5, 2.0]
-    assert (
-        len(
-            table(
-                "bounds",
-                dict.fromkeys(STUDIES["bounds"].names, 1) | {"dataset": "a", "recipe": "b"},
-            )
-        )
-        == 1
-    )
+    assert len(table("bounds", ones)) == 1
 
 
 def test_records_are_those_whose_columns_equal() -> None:
