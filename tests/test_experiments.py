@@ -407,6 +407,22 @@ def test_the_same_specification_gives_the_same_records(
             assert again[study].equals(records), study
 
 
+def test_several_processes_give_the_same_records(network: Path, tmp_path: Path) -> None:
+    """Up to rounding, which depends on the number of threads."""
+    shutil.copytree(network, tmp_path / "one")
+    shutil.copytree(network, tmp_path / "two")
+    one = run([SMALL], tmp_path / "one")
+    two = run([SMALL], tmp_path / "two", processes=2)
+    for study in ("estimates", "bounds", "illustration"):
+        assert len(two[study]) == len(one[study]) > 0
+    np.testing.assert_allclose(
+        column(two["estimates"], "absolute_error"),
+        column(one["estimates"], "absolute_error"),
+        atol=1e-5,
+    )
+    assert len(two["timings"]) == len(one["timings"]) > 0
+
+
 def test_a_finished_run_computes_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = read(out / "records")
     _forbid(monkeypatch)

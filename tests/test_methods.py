@@ -23,7 +23,6 @@ from games import (
 )
 from games import pairwise as pairwise_game
 from shearshap import (
-    InputError,
     Kernel,
     Leverage,
     MethodError,
@@ -174,7 +173,7 @@ def test_shear_promises_what_its_outsiders_allow() -> None:
     assert Shear(unbiased=True).promises == {"null-player", "pairwise", "unbiased"}
     assert Shear(outsiders="independent", unbiased=True).promises == {"null-player", "unbiased"}
     assert Shear(outsiders="empty", unbiased=True).promises == {"null-player"}
-    with pytest.raises(InputError, match="outsiders: wanted one of"):
+    with pytest.raises(MethodError, match="outsiders: wanted one of"):
         Shear(outsiders="none")  # type: ignore[arg-type]
 
 

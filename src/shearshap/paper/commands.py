@@ -264,6 +264,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="One network, fewer rows and rounds: minutes.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Networks that are measured at once, each on one core.")
+    ] = 1,
     path: CriteoFile = None,
     out: Annotated[
         Path | None,
@@ -288,7 +291,7 @@ def reproduce(
         shear reproduce census --quick
         shear reproduce all
         shear reproduce bank --protocol fair --rows 300 --rounds 10
-        shear reproduce all --docs docs
+        shear reproduce all --processes 2 --docs docs
     """  # noqa: D301
     # some are needed at the very end only, and better missed now than then
     _need("shear reproduce", "safetensors", "pyarrow", "matplotlib", "jinja2")
@@ -298,7 +301,8 @@ def reproduce(
         what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path
     )
     folder = out or Path("out") / f"reproduce-{what}"
-    records = experiments.run(specs, folder, command=["shear", *sys.argv[1:]])
+    command = ["shear", *sys.argv[1:]]
+    records = experiments.run(specs, folder, command=command, processes=processes)
     report = experiments.report(folder, docs=docs)
     typer.echo(experiments.printed(records))
     typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")

@@ -4,8 +4,10 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,7 @@ def run(
     out: Path | str,
     *,
     command: Sequence[str] = (),
+    processes: int = 1,
     progress: bool | None = None,
 ) -> Records:
     """Measure what the specifications say, and return the records, which also lie in out/records.
@@ -90,11 +93,16 @@ def run(
     included. The same specification gives the same records, timings aside, with the same versions
     and number of threads; with others, the same up to rounding. `command` is kept beside the
     records, with the commit, the versions, the machine and the time it took.
+
+    Several processes, of one thread each, measure several networks at once; times are measured
+    afterwards, with nothing else running.
     """
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)  # raises now, not after hours, where it cannot be made
     stopwatch = Stopwatch(out / "parts" / f"seconds-{_key(specs)}.txt")
     settings = [(spec, setting) for spec in specs for setting in spec.settings()]
+    if processes > 1:
+        _measure_ahead(settings, out, processes, stopwatch, progress)
     parts: dict[str, list[pa.Table]] = {study: [] for study in STUDIES}
     with progress_bar(
         progress,
@@ -111,6 +119,48 @@ def run(
     whole = {study: joined(study, tables) for study, tables in parts.items()}
     _write_all(whole, out / "records", _provenance(command, stopwatch))
     return whole
+
+
+def _measure_ahead(
+    settings: Sequence[tuple[Spec, Setting]],
+    out: Path,
+    processes: int,
+    stopwatch: Stopwatch,
+    progress: bool | None,
+) -> None:
+    """Measure everything but times, several networks at once, and keep it on disk."""
+    # those of a data set and seed together, since they share what is trained
+    shared: dict[tuple[Spec, int], list[Setting]] = {}
+    for spec, setting in settings:
+        shared.setdefault((spec, setting.seed), []).append(setting)
+    context = get_context("spawn")
+    with (
+        ProcessPoolExecutor(processes, context, partial(torch.set_num_threads, 1)) as pool,
+        progress_bar(progress, total=len(shared), unit=" networks and their variants") as bar,
+    ):
+        futures = [
+            pool.submit(_measure_untimed, spec, own, out) for (spec, _), own in shared.items()
+        ]
+        for future in as_completed(futures):
+            future.result()
+            stopwatch.save()
+            bar.update()
+
+
+def _measure_untimed(spec: Spec, settings: Sequence[Setting], out: Path) -> None:
+    """Measure everything of some networks but times."""
+    for setting in settings:
+        subject = prepare(spec, setting, out)
+        for task in tasks(spec, setting):
+            if task.study != "timings":
+                _records(task, subject, out)
+
+
+def _records(task: Task, subject: Subject, out: Path) -> pa.Table:
+    """Return a task's records, from disk where they are there."""
+    store = Store(out / "parts", task.study)
+    compute = partial(task.compute, subject)
+    return part(store, task.study, task.file_name(subject), compute)
 
 
 def _key(specs: Sequence[Spec]) -> str:
@@ -132,9 +182,7 @@ def _measured(spec: Spec, setting: Setting, out: Path, bar: Any) -> Iterator[tup
 
     for task in tasks(spec, setting):
         bar.set_description_str(f"{network}: {task.study}, {task.name}")
-        store = Store(out / "parts", task.study)
-        compute = partial(task.compute, subject)
-        yield task.study, part(store, task.study, task.file_name(subject), compute)
+        yield task.study, _records(task, subject, out)
         bar.update(task.effort)
 
 
