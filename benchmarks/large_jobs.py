@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,6 @@ from pyarrow import parquet as pq
 from setting import machine, table
 from shearshap import Auto, Explainer
 from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
-from shearshap.jobs.manifest import MANIFEST, Manifest
 from shearshap.paper import networks
 from shearshap.paper.data import load
 
@@ -96,25 +95,26 @@ def explain(folder: Path, out: str, executor: Executor) -> None:
 
 
 def loop(folder: Path) -> None:
-    """Explain the rows of one file after the other, with the calibration of the job."""
+    """Explain the rows of one file after the other, all with the calibration of the first."""
     torch.set_num_threads(1)
     started = time.perf_counter()
     model = networks.open_folder(folder / "network")
     assert model is not None
-    preparation = Manifest.load(folder / "workers-1" / MANIFEST).preparation
-    explainer = Explainer(model, model.background_, method=Auto(preparation.calibration))
+    explainer = Explainer(model, model.background_)
     names = list(model.feature_names_in_)
     (folder / "loop").mkdir()
     count = 0
+    rows = 0
     for path in sorted((folder / "rows").iterdir()):
-        for batch in pq.ParquetFile(path).iter_batches(1 << 16, columns=["id", *names]):
+        for batch in pq.ParquetFile(path).iter_batches(1 << 14, columns=["id", *names]):
             frame = batch.to_pandas()
             explanation = explainer(frame[names], budget=BUDGET, progress=False)
+            explainer = replace(explainer, method=Auto(explanation.calibration))
             values = explanation.to_frame("pyarrow", wide=True)
             values = values.append_column("id", pa.array(frame["id"]))
             pq.write_table(values, folder / "loop" / f"{count:06}.parquet")
             count += 1
-    rows = sum(pq.read_metadata(path).num_rows for path in (folder / "rows").iterdir())
+            rows += len(frame)
     facts = {"rows": rows, "seconds": time.perf_counter() - started, "peak": 0}
     (folder / "loop.json").write_text(json.dumps(facts))
 

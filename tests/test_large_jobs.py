@@ -27,8 +27,9 @@ from shearshap.cli import app
 from shearshap.engine import store
 from shearshap.errors import InputError, JobError
 from shearshap.gaussian import Calibration, CalibrationByPlayers
-from shearshap.jobs import InProcess, LargeJob, LocalProcesses, Report, run
+from shearshap.jobs import InProcess, LargeJob, LocalProcesses, Report, csv_stream, run, tables
 from shearshap.jobs import work as working
+from shearshap.jobs.engines import executor_for
 from shearshap.jobs.folder_lock import LOCK, locked
 from shearshap.jobs.job_progress import JobProgress, in_words
 from shearshap.jobs.large import CONVERTED, LOG
@@ -179,6 +180,49 @@ def test_a_csv_file_has_the_values_of_the_same_rows_in_parquet(undisturbed: pd.D
         found.filter(like="value"), undisturbed.filter(like="value"), rtol=1e-6, atol=1e-9
     )
     assert not Path("from_csv", CONVERTED).exists()
+
+
+def test_the_types_of_a_csv_file_follow_from_all_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are read whole have the same, though the last row here is far from the first."""
+    monkeypatch.setattr(csv_stream, "PIECE", 512)
+    frame = pd.DataFrame({"whole": range(200), "late": range(200), "truth": [True, False] * 100})
+    frame = frame.astype({"late": object})
+    frame["number"] = frame["late"]
+    frame["zeros"] = [f"{number:03}" for number in range(200)]
+    frame["hex"] = ["0x1f"] * 200
+    frame["empty"] = None
+    frame.loc[199, ["late", "number", "whole"]] = ['text, and "quotes"', 2.5, None]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+
+    found = csv_stream.find_types(tmp_path / "rows.csv")
+    types = found.types(inputs={"whole", "late", "truth", "number", "hex", "empty"}, text=())
+    csv_stream.convert(tmp_path / "rows.csv", types, tmp_path / "rows.parquet", group_rows=60)
+    assert pq.read_metadata(tmp_path / "rows.parquet").num_row_groups == 4
+    converted = pq.read_table(tmp_path / "rows.parquet")
+    whole = tables.read(tmp_path / "rows.csv", "data")
+    assert converted["zeros"].to_pylist() == frame["zeros"].tolist()
+    assert {name: str(kind) for name, kind in types.items()} == {
+        "whole": "double", "late": "string", "truth": "bool", "number": "double", "zeros": "string", "hex": "string",
+        "empty": "double",
+    }  # fmt: skip
+    for name in ("late", "truth", "number", "hex"):
+        assert converted[name].to_pylist() == whole[name].to_pylist()
+
+    (tmp_path / "cut.csv").write_text("a,b\n1,2\n3")
+    with pytest.raises(InputError, match=r"cannot be read: .*the file may have been cut"):
+        csv_stream.find_types(tmp_path / "cut.csv")
+    (tmp_path / "none.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="there are no rows in"):
+        csv_stream.find_types(tmp_path / "none.csv")
+
+
+def test_engines_have_names() -> None:
+    assert executor_for("local") == executor_for("local", workers=1) == InProcess()
+    assert executor_for("local", workers=3) == LocalProcesses(3)
+    with pytest.raises(InputError, match="address and gpus are for --engine ray"):
+        executor_for("local", address="auto")
 
 
 @pytest.mark.usefixtures("here")
