@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from shearshap import axes as declared
 from shearshap.axes import axes, joined
@@ -180,6 +179,9 @@ class Explanation:
 
         value -+ t standard_error, with Student's t of the standard errors' degrees of freedom.
         """
+        # not at the top: it takes a second to import, which every worker of a job would spend
+        from scipy.stats import t as student
+
         if not 0 < level < 1:
             raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
         if self.standard_errors is None:
