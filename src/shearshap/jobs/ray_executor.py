@@ -7,6 +7,7 @@ reports <────── as they are there ───────────�
 """
 
 import os
+import socket
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 
@@ -24,6 +26,7 @@ from shearshap.jobs.executors import ATTEMPTS, Report, Work, died, is_last
 from shearshap.jobs.shards import Shard
 
 TASKS_PER_SLOT = 2  #: in flight, so that a worker need not wait for the driver between two shards
+SECONDS_TO_CONNECT = 10.0
 SECONDS_TO_CANCEL = 10.0
 USAGE_STATISTICS = "RAY_USAGE_STATS_ENABLED"
 
@@ -99,13 +102,21 @@ def _open(ray: Any, executor: RayExecutor) -> None:
     if address == "local":
         options |= {"include_dashboard": False, "num_cpus": _cpus_wanted(executor)}
     try:
+        _check_reachable(address)
         with _no_usage_statistics():
             ray.init(address, **options)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise InputError(
             f"address: cannot open a session of Ray at {address!r}: {_first_line(error)}; start a "
             "cluster with 'ray start --head', or leave the address out to run on this machine"
         ) from error
+
+
+def _check_reachable(address: str) -> None:
+    """Raise where nobody listens at an address of host and port: Ray would try for minutes."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    if place.hostname is not None and place.port is not None:
+        socket.create_connection((place.hostname, place.port), SECONDS_TO_CONNECT).close()
 
 
 def _cpus_wanted(executor: RayExecutor) -> int | None:
