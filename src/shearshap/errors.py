@@ -4,7 +4,8 @@ ShearError
 ├── InputError    rows, background, groups or output that cannot be explained
 ├── MethodError   a method, or an option of one, that does not exist
 ├── BudgetError   a budget that is no positive integer, or too small for the method, or too large
-└── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
+├── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
+└── JobError      a large job of which some shards could not be explained
 
 ShearWarning      a result that holds, but with less information behind it than was wanted
 """
@@ -48,6 +49,12 @@ class ModelError(ShearError, RuntimeError):
     inputs: Any = None  #: what the model was called with there, once for each background row
     finished: Any = None
     known: Any = None  #: (n, c, k) the coalition values of the first n rows, where those are known
+
+
+class JobError(ShearError, RuntimeError):
+    """Some shards of a large job could not be explained; `summary` has what was done."""
+
+    summary: Any = None
 
 
 class ShearWarning(UserWarning):

@@ -2,10 +2,31 @@
 
 outcome = Job(model="model.onnx", data=Path("rows.csv"), out=Path("values.parquet")).run()
 print(outcome.summary)
+
+A large job has a folder of Parquet files, or one large file, and writes a folder of parts:
+
+job = LargeJob(model="model.onnx", data=Path("rows"), out=Path("values"))
+print(run(job, executor=LocalProcesses(workers=2)))
 """
 
+from shearshap.jobs.executors import Executor, InProcess, LocalProcesses, Report
 from shearshap.jobs.job import Job, Outcome
+from shearshap.jobs.large import LargeJob, Summary, run
 from shearshap.jobs.models import FolderOpener
 from shearshap.jobs.result import Result
+from shearshap.jobs.shards import Shard
 
-__all__ = ["FolderOpener", "Job", "Outcome", "Result"]
+__all__ = [
+    "Executor",
+    "FolderOpener",
+    "InProcess",
+    "Job",
+    "LargeJob",
+    "LocalProcesses",
+    "Outcome",
+    "Report",
+    "Result",
+    "Shard",
+    "Summary",
+    "run",
+]

@@ -72,10 +72,7 @@ def read_csv(path: Path, what: str, text: Collection[str]) -> "pa.Table":
     """
     from pyarrow import types
 
-    _check_kind(path, what)
-    _check_header(path, what)
-    content = Content.of(path)
-    _check_content(path, what, content)
+    content = check_csv(path, what)
     table = _first_parsed(path, what, content)
     for field in table.schema:
         if types.is_binary(field.type):
@@ -157,6 +154,15 @@ def ids_as_written(
 
 
 # Files that are no CSV, or were cut
+
+
+def check_csv(path: Path, what: str) -> Content:
+    """Raise where a file is no CSV, or its quotes do not match; return what its bytes show."""
+    _check_kind(path, what)
+    _check_header(path, what)
+    content = Content.of(path)
+    _check_content(path, what, content)
+    return content
 
 
 def _check_kind(path: Path, what: str) -> None:

@@ -10,11 +10,27 @@ What is explained, and where it is written, is the work's affair; see `shearshap
 executor knows only of attempts and of workers that die, and every executor has the same results.
 """
 
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
+import torch
+
 from shearshap.jobs.shards import Shard
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""How libraries are told how many threads to use."""
+
+PATIENCE = 5.0  #: seconds that a worker has to end
 
 ATTEMPTS = 3  #: at a shard, before it is given up
 
@@ -94,3 +110,158 @@ def _tried(work: Work, shard: Shard, attempts: int) -> Report:
         if is_last(report, attempts):
             break
     return replace(report, seconds=seconds)
+
+
+# Processes on this machine
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Explains shards in processes of this machine, each of which uses one thread.
+
+    A process that dies is replaced, and its shard is tried again.
+    """
+
+    workers: int
+    attempts: int = ATTEMPTS
+
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+        """Yield the last report of each shard, as soon as it is there."""
+        waiting = deque(_Try(shard) for shard in shards)
+        workers = [_Worker(work, number) for number in range(min(self.workers, len(shards)))]
+        halted = False
+        try:
+            while (waiting and not halted) or any(worker.task for worker in workers):
+                for worker in workers:
+                    if waiting and not halted and worker.task is None:
+                        worker.begin(waiting.popleft())
+
+                for worker in _ready(workers):
+                    task, report = worker.finish()
+                    halted = halted or report.halts
+                    if is_last(report, self.attempts):
+                        yield replace(report, seconds=task.seconds + report.seconds)
+                    else:
+                        seconds = task.seconds + report.seconds
+                        waiting.append(_Try(task.shard, task.attempt + 1, seconds))
+        finally:
+            for worker in workers:
+                worker.stop()
+
+
+@dataclass(frozen=True)
+class _Try:
+    """A shard, and the number of the attempt at it."""
+
+    shard: Shard
+    attempt: int = 1
+    seconds: float = 0.0  #: that the attempts before have taken
+
+
+@dataclass
+class _Worker:
+    """A process that is given one shard after the other, and is replaced where it dies."""
+
+    work: Work
+    number: int
+    task: _Try | None = None
+    process: SpawnProcess | None = None
+    pipe: Connection | None = field(default=None, repr=False)
+
+    def begin(self, task: _Try) -> None:
+        """Send a shard to the process, which is started where there is none."""
+        if self.process is None:
+            self._start()
+        assert self.pipe is not None
+        self.task = task
+        with suppress(OSError):  # it has died already, and `finish` finds that out
+            self.pipe.send((task.shard, task.attempt))
+
+    def finish(self) -> tuple[_Try, Report]:
+        """Return the task and its report; where the process has died, the report says so."""
+        task = self.task
+        assert task is not None
+        assert self.pipe is not None
+        self.task = None
+        try:
+            report: Report = self.pipe.recv()
+        except (EOFError, OSError):
+            report = self._buried(task)
+        return task, report
+
+    def _start(self) -> None:
+        spawning = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawning.Pipe()
+        self.process = spawning.Process(target=_serve, args=(self.work, self.number, theirs))
+        with _one_thread():
+            self.process.start()
+        theirs.close()  # so that the pipe ends where the process does
+
+    def _buried(self, task: _Try) -> Report:
+        """Return the report of a process that has died; the next task starts another one."""
+        process = self.process
+        assert process is not None
+        process.join(PATIENCE)
+        code = process.exitcode
+        how = f"exit code {code}"
+        if code is not None and code < 0:
+            how = f"signal {signal.Signals(-code).name}"
+        name = f"process {process.pid}"
+        self.stop()
+        return died(task.shard, attempt=task.attempt, worker=name, how=how)
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.pipe is not None:
+            self.pipe.close()
+            self.pipe = None
+        process = self.process
+        if process is None:
+            return
+        process.terminate()
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        process.close()
+        self.process = None
+
+
+def _ready(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Wait until one of the workers at least has a report, or has died."""
+    busy = [worker for worker in workers if worker.task is not None]
+    ready = connection.wait([worker.pipe for worker in busy if worker.pipe is not None])
+    return [worker for worker in busy if worker.pipe in ready]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes that are started meanwhile use one thread, unless the user has said more."""
+    added = [name for name in THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, "1"))
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def _serve(work: Work, number: int, pipe: Connection) -> None:
+    """Work on shards until there are no more: what a worker's process runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    torch.set_num_threads(1)
+    while True:
+        try:
+            shard, attempt = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(work(shard, attempt=attempt, worker=number))
+
+
+def _end_with_driver() -> None:
+    """End this process as soon as the driver does: nobody would read its reports."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    connection.wait([driver.sentinel])
+    os._exit(1)

@@ -156,7 +156,7 @@ class Job:
 
 def _check(job: Job) -> None:
     """Raise, before any work is done, where the job cannot be done."""
-    _check_libraries(job)
+    check_libraries(report=job.report)
     files_read = _files_read(job)
     places.check_out(job.out, files_read, overwrite=job.overwrite)
     if job.report:
@@ -168,9 +168,10 @@ def _check(job: Job) -> None:
         tables.check_in(background_file, "background")
 
 
-def _check_libraries(job: Job) -> None:
+def check_libraries(*, report: bool = False) -> None:
+    """Raise where a library is missing that jobs need."""
     needed = {"pyarrow": "shear explain", "pandas": "shear explain"}
-    if job.report:
+    if report:
         needed["jinja2"] = "--report"
     for library, what in needed.items():
         if find_spec(library) is None:
@@ -218,12 +219,12 @@ class _Opened:
 
 def _opened(job: Job) -> _Opened:
     """Read the job's files."""
-    with _folder_kept():
+    with folder_kept():
         model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
     table = tables.read(job.data, "data", text=model.text_columns)
     data, notes = tables.named_columns(table, job.data)
     tables.check_columns(data, job.out)
-    columns = _columns(model, data, job)
+    columns = model_columns(model, data, job.data, drop=job.drop)
     data = tables.with_ids_as_written(data, columns, job.data)
     rows, background, more_notes = _rows_and_background(job, model, data, columns)
     return _Opened(
@@ -240,9 +241,9 @@ def _explained(job: Job) -> Result:
     with (
         _finished_rows_kept(job, blocks, opened),
         _exits_as_errors(job),
-        _folder_kept(),
-        _our_warnings_as(opened.notes),
-        _errors_with_files(job, opened.background),
+        folder_kept(),
+        our_warnings_as(opened.notes),
+        errors_with_files(job.data, opened.background),
     ):
         explainer = _explainer(job, opened.model, opened.background)
         # one by one, so that those that are done outlive whatever stops the next
@@ -264,7 +265,7 @@ def _exits_as_errors(job: Job) -> Iterator[None]:
 
 
 @contextmanager
-def _folder_kept() -> Iterator[None]:
+def folder_kept() -> Iterator[None]:
     """Go back to the current folder where the model's code has left it.
 
     Else a relative path would name another file from then on.
@@ -312,31 +313,33 @@ def _page(job: Job, result: Result, known: Mapping[str, Any]) -> Path:
         ) from error
 
 
-def _columns(model: LoadedModel, data: "pa.Table", job: Job) -> list[str]:
-    """Return the columns to give to the model.
+def model_columns(
+    model: LoadedModel, data: "pa.Table", path: Path, *, drop: Sequence[str]
+) -> list[str]:
+    """Return the columns of a table, read from a path, to give to the model.
 
     They are those that it was trained with, else all that are not dropped.
     """
     names = data.column_names
-    for name in job.drop:
+    for name in drop:
         if name not in names:
             raise InputError(
-                f"drop: there is no column {name!r} in {job.data}; it has {', '.join(names)}"
+                f"drop: there is no column {name!r} in {path}; it has {', '.join(names)}"
             )
         if name in model.columns:
             raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
     if model.columns:
-        return tables.matching_columns(data, model.columns, f"data: {job.data}")
+        return tables.matching_columns(data, model.columns, f"data: {path}")
 
-    columns = [name for name in names if name not in job.drop]
+    columns = [name for name in names if name not in drop]
     if "" in columns:
         raise InputError(
-            f"data: column {names.index('') + 1} of {job.data} has no name; give it one, or leave "
+            f"data: column {names.index('') + 1} of {path} has no name; give it one, or leave "
             "it out with --drop ''"
         )
     if model.width not in (None, len(columns)):
         raise InputError(
-            f"the model takes {model.width} columns, and {job.data} has {len(columns)}: "
+            f"the model takes {model.width} columns, and {path} has {len(columns)}: "
             f"{', '.join(columns)}; leave out what is no input with --drop COLUMN"
         )
     return columns
@@ -370,7 +373,7 @@ def _explainer(job: Job, model: LoadedModel, background: Background) -> Explaine
         model.model,
         background.value,
         method=job.method,
-        output=_output(job.outputs, model.outputs),
+        output=chosen_output(job.outputs, model.outputs),
         scale=cast(Scale | None, job.scale),  # the explainer checks it
         returns=cast(Form | None, job.returns),  # and this
         multilabel=job.multilabel,
@@ -378,7 +381,7 @@ def _explainer(job: Job, model: LoadedModel, background: Background) -> Explaine
     )
 
 
-def _output(wanted: Sequence[str], names: Sequence[str]) -> Any:
+def chosen_output(wanted: Sequence[str], names: Sequence[str]) -> Any:
     """Return the outputs to explain as an `Explainer` takes them."""
     outputs = [_name_or_number(text, names) for text in wanted]
     if not outputs:
@@ -393,7 +396,7 @@ def _name_or_number(text: str, names: Sequence[str]) -> str | int:
 
 
 @contextmanager
-def _our_warnings_as(notes: list[str]) -> Iterator[None]:
+def our_warnings_as(notes: list[str]) -> Iterator[None]:
     """Add our own warnings to the notes, and pass on those of other libraries."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShearWarning)
@@ -410,7 +413,7 @@ def _our_warnings_as(notes: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
+def errors_with_files(data: Path, background: Background) -> Iterator[None]:
     """Name the file in the explainer's errors about rows or background."""
     try:
         yield
@@ -421,7 +424,7 @@ def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
         )
         if message.startswith("rows:"):
             reason = message.removeprefix("rows: ")
-            message = f"data: {job.data}: {reason}"
+            message = f"data: {data}: {reason}"
         elif about_background and background.source is not None:
             reason = message.removeprefix("background: ").removeprefix("reference: ")
             message = f"background: {background.source}: {reason}"

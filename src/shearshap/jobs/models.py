@@ -78,15 +78,15 @@ def open_model(
     file = Path(place)
     suffix = file.suffix.lower()
     if file.is_dir():
-        return _described(_opened_folder(file, folder_openers), place, "")
+        return described(_opened_folder(file, folder_openers), place, "")
     if suffix in LOADERS or suffix in PICKLES:
-        return _described(_loaded(file, suffix, trust=trust), place, suffix)
+        return described(_loaded(file, suffix, trust=trust), place, suffix)
     if ":" in place:
-        return _described(imported(place), place, "")
+        return described(imported(place), place, "")
     raise InputError(f"model: cannot tell what {place!r} is; wanted {ACCEPTED}")
 
 
-def _described(model: Any, place: str, suffix: str) -> LoadedModel:
+def described(model: Any, place: str, suffix: str) -> LoadedModel:
     """Return the model with what its adapter knows of it."""
     with adapt(model, None, None) as adapted:
         return LoadedModel(

@@ -1,0 +1,203 @@
+"""The columns of a large job's rows: the same types in every shard.
+
+Shards are read apart, but a column must not be whole numbers in one shard and floating ones in the
+next because a value is missing there, or have other categories. So types and categories are found
+for all files, and the background, before the first shard is explained.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from shearshap.errors import InputError
+from shearshap.jobs.shards import InputFile, Shard, batches, columns_with_gaps, input_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_CATEGORIES = 100_000
+"""Categories of a column at most: it is more likely a text or an id."""
+
+
+def common_schema(files: Sequence[InputFile]) -> "pa.Schema":
+    """Return the columns that all files have, each in a type that holds those of every file."""
+    import pyarrow as pa
+
+    first = input_schema(files[0].path)
+    schemas = [first]
+    for file in files[1:]:
+        schema = input_schema(file.path)
+        if set(schema.names) != set(first.names):
+            different = sorted(set(schema.names) ^ set(first.names))
+            raise InputError(
+                f"data: {files[0].source} and {file.source} have different columns "
+                f"({', '.join(different[:5])}); all files of a job have the same"
+            )
+        schemas.append(schema)
+    plain = [_plain_schema(schema) for schema in schemas]
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InputError(f"data: the files' columns have different types: {error}") from error
+
+
+def _plain_schema(schema: "pa.Schema") -> "pa.Schema":
+    """Return a schema without categories: columns hold their values."""
+    import pyarrow as pa
+
+    return pa.schema([(field.name, _plain_type(field.type)) for field in schema])
+
+
+def _plain_type(kind: "pa.DataType") -> "pa.DataType":
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+@dataclass(frozen=True, eq=False)
+class InputColumns:
+    """The columns that the model is given, and how to make a frame of them."""
+
+    schema: "pa.Schema"  #: their types, for all shards and the background
+    #: columns of truth values in which some are missing, which pandas has no type for
+    objects: tuple[str, ...] = ()
+    categories: Mapping[str, Sequence[Any]] | None = None
+
+    @classmethod
+    def of(
+        cls, files: Sequence[InputFile], chosen: "pa.Table", background: "pa.Table | None"
+    ) -> "InputColumns":
+        """Return the columns of an empty table `chosen`, in types that fit the background too."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        gaps = columns_with_gaps(files, chosen.column_names)
+        fields = []
+        objects = []
+        for field in chosen.schema:
+            kind = field.type
+            gap = field.name in gaps
+            if background is not None:
+                column = background[field.name]
+                kind = _with_background(field, column)
+                gap = gap or column.null_count > 0
+            if types.is_null(kind) or (gap and types.is_integer(kind)):
+                kind = pa.float64()  # as pandas has it
+            if gap and types.is_boolean(kind):
+                objects.append(field.name)
+            fields.append((field.name, kind))
+        return cls(pa.schema(fields), tuple(objects))
+
+    def with_categories(self, categories: Mapping[str, Sequence[Any]]) -> "InputColumns":
+        """Return the columns, of which some are categories."""
+        return replace(self, categories=categories)
+
+    def frame(self, table: "pa.Table") -> Any:
+        """Return rows as a frame of pandas; raise where a cell does not fit the column."""
+        import pyarrow as pa
+
+        names = self.schema.names
+        try:
+            arrays = [_in_type(table[name], self.schema.field(name).type) for name in names]
+        except pa.ArrowException as error:
+            raise InputError(f"data: the types of the columns have changed: {error}") from error
+        frame = pa.table(arrays, schema=self.schema).to_pandas()
+        for name in self.objects:
+            frame[name] = frame[name].astype(object)
+        for name, kinds in (self.categories or {}).items():
+            frame[name] = _categorical(frame[name], kinds, name)
+        return frame
+
+
+def _with_background(field: "pa.Field", background: "pa.ChunkedArray") -> "pa.DataType":
+    """Return a type that holds a column of the data and of the background."""
+    import pyarrow as pa
+
+    kind = _plain_type(background.type)
+    if background.null_count == len(background):
+        return field.type
+    schemas = [pa.schema([("", field.type)]), pa.schema([("", kind)])]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException as error:
+        raise InputError(
+            f"column {field.name!r} holds {field.type} in the data, and {kind} in the background; "
+            "give both the same type"
+        ) from error
+
+
+def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    return column.cast(_plain_type(column.type))
+
+
+def _in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    from pyarrow import types
+
+    # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
+    return _decoded(column).cast(kind, safe=not types.is_floating(kind))
+
+
+def _categorical(column: Any, kinds: Sequence[Any], name: str) -> Any:
+    import pandas as pd
+
+    categorical = pd.Categorical(column, categories=list(kinds))
+    if categorical.isna().sum() > column.isna().sum():
+        raise InputError(
+            f"data: column {name!r} holds categories that were not there when the job began"
+        )
+    return categorical
+
+
+def category_columns(files: Sequence[InputFile], columns: InputColumns, *, text: bool) -> list[str]:
+    """Return the columns that are categories to the model: in any file; with `text`, all text."""
+    from pyarrow import types
+
+    names = set()
+    for file in files:
+        schema = input_schema(file.path)
+        names |= {field.name for field in schema if _is_category(field.type)}
+    if text:
+        names |= {
+            field.name
+            for field in columns.schema
+            if types.is_string(field.type) or types.is_large_string(field.type)
+        }
+    return [name for name in columns.schema.names if name in names]
+
+
+def _is_category(kind: "pa.DataType") -> bool:
+    """Return whether a type is of categories, of the kinds that a manifest can hold."""
+    from pyarrow import types
+
+    if not types.is_dictionary(kind):
+        return False
+    value = kind.value_type
+    are_texts = types.is_string(value) or types.is_large_string(value)
+    return bool(are_texts or types.is_integer(value) or types.is_floating(value))
+
+
+def categories_of(
+    shards: Sequence[Shard], background: "pa.Table | None", names: Sequence[str], rows: int
+) -> dict[str, list[Any]]:
+    """Return all categories of columns, in the order of their names."""
+    found: dict[str, set[Any]] = {name: set() for name in names}
+    if background is not None:
+        _add_categories(found, background)
+    if names:
+        for shard in shards:
+            try:
+                for table in batches(shard, names, rows):
+                    _add_categories(found, table)
+            except InputError:
+                continue  # who explains the shard says what is wrong with it
+    return {name: sorted(kinds) for name, kinds in found.items()}
+
+
+def _add_categories(found: dict[str, set[Any]], table: "pa.Table") -> None:
+    for name, kinds in found.items():
+        kinds.update(_decoded(table[name]).unique().drop_null().to_pylist())
+        if len(kinds) > MOST_CATEGORIES:
+            raise InputError(
+                f"data: column {name!r} has more than {MOST_CATEGORIES:,} different texts, which "
+                "are too many to be categories; leave it out with --drop, or encode it"
+            )

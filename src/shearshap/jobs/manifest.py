@@ -1,0 +1,178 @@
+"""The manifest of a large job: what the job is, and what was fitted before its first shard.
+
+It is a file of JSON in the folder of the parts. Its identity holds hashes of the model and the
+background, the options and the input's files. Whoever goes on with a job must have the same
+identity. Its preparation is what all shards share, however they are spread: the calibration, the
+categories of text columns, and the columns of the parts.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from shearshap.engine.store import written_whole
+from shearshap.errors import InputError, ShearError
+from shearshap.gaussian import AnyCalibration, calibration_from_dict
+
+MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
+FORMAT = 1
+LARGEST = 1 << 28  #: bytes of a manifest
+TYPES = ("int64", "double", "bool")  #: of the columns of a part
+KEYS = {"format", "hash", "identity", "preparation"}
+
+WORDS = {
+    "model": "another model",
+    "background": "another background",
+    "inputs": "other files of data",
+    "schema": "other columns in the data",
+    "version": "another version of shearshap",
+}
+"""What differs, in words; any other entry of an identity is an option."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is found out once, before the first shard, and is the same for all."""
+
+    columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, each with its type
+    categories: dict[str, list[Any]]  #: of the columns that are categories to the model
+    calibration: AnyCalibration | None  #: None: the method needs none
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON can hold."""
+        calibration = self.calibration
+        return {
+            "columns": [list(column) for column in self.columns],
+            "categories": self.categories,
+            "calibration": None if calibration is None else calibration.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Preparation":
+        """Return what `to_dict` wrote, or raise ValueError."""
+        _check(isinstance(data, dict) and set(data) == {"columns", "categories", "calibration"})
+        _check(isinstance(data["columns"], list) and isinstance(data["categories"], dict))
+        for column in data["columns"]:
+            _check(isinstance(column, list) and len(column) == 2)
+            _check(isinstance(column[0], str) and column[1] in TYPES)
+        for kinds in data["categories"].values():
+            _check(isinstance(kinds, list))
+            _check(all(isinstance(kind, str | int | float) for kind in kinds))
+        return cls(
+            columns=tuple((name, kind) for name, kind in data["columns"]),
+            categories=data["categories"],
+            calibration=_calibration(data["calibration"]),
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a large job is, and what its shards share."""
+
+    identity: dict[str, Any]  #: of JSON's types
+    preparation: Preparation
+
+    @property
+    def key(self) -> str:
+        """The hash of the whole, which every part names."""
+        return _hash(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {"identity": self.identity, "preparation": self.preparation.to_dict()}
+
+    def save(self, path: Path) -> None:
+        """Write it whole."""
+        text = json.dumps({"format": FORMAT, "hash": self.key, **self._body()}, indent=1)
+        with written_whole(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Manifest":
+        """Read what `save` wrote; raise InputError for anything else."""
+        try:
+            _check(path.stat().st_size <= LARGEST)
+            data = json.loads(path.read_bytes())
+            _check(isinstance(data, dict) and set(data) == KEYS and data["format"] == FORMAT)
+            _check(isinstance(data["identity"], dict))
+            loaded = cls(data["identity"], Preparation.from_dict(data["preparation"]))
+            _check(loaded.key == data["hash"])
+        except OSError as error:
+            raise InputError(f"out: {path} cannot be read: {error.strerror or error}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"out: {path} is damaged, or the manifest of another version; choose another "
+                "folder, or delete this one"
+            ) from error
+        return loaded
+
+    def check_same(self, identity: Mapping[str, Any], folder: Path) -> None:
+        """Raise where a job is another one than that of this manifest, and say what differs."""
+        names = [*self.identity, *(name for name in identity if name not in self.identity)]
+        different = [name for name in names if self.identity.get(name) != identity.get(name)]
+        if not different:
+            return
+        words = ", ".join(self._difference(name, identity.get(name)) for name in different)
+        raise InputError(
+            f"out: {folder} holds a job with {words}; choose another folder, or the same options "
+            "as before"
+        )
+
+    def _difference(self, name: str, now: Any) -> str:
+        if name in WORDS:
+            return WORDS[name]
+        return f"{name} {_shown(self.identity.get(name))}, and not {_shown(now)}"
+
+
+def _shown(option: Any) -> str:
+    return "unset" if option is None else json.dumps(option)
+
+
+def hash_of(content: bytes) -> str:
+    """Return the hash of some bytes."""
+    return sha256(content).hexdigest()
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    return hash_of(json.dumps(body, sort_keys=True).encode())
+
+
+def _check(holds: bool) -> None:
+    """Raise ValueError where a manifest is not as it should be; `load` says so in words."""
+    if not holds:
+        raise ValueError("no manifest")
+
+
+def _calibration(data: Any) -> AnyCalibration | None:
+    """Return the calibration that a manifest holds, all of whose numbers are numbers."""
+    if data is None:
+        return None
+    _check(isinstance(data, dict) and _are_numbers(data))
+    try:
+        calibration = calibration_from_dict(data)
+        # what is left out, or has another form, does not come back the same
+        is_same = json.loads(json.dumps(calibration.to_dict())) == data
+    except (KeyError, TypeError, AttributeError, AssertionError, ShearError) as error:
+        raise ValueError("no calibration") from error
+    _check(is_same)
+    return calibration
+
+
+KIND = re.compile(r"[a-z-]{1,40}")
+
+
+def _are_numbers(data: Any, name: str = "") -> bool:
+    """Return whether all in a calibration are finite numbers, but for its kinds."""
+    if isinstance(data, dict):
+        return all(_are_numbers(each, name) for name, each in data.items())
+    if isinstance(data, list):
+        return all(_are_numbers(each) for each in data)
+    if isinstance(data, str):
+        return name == "kind" and KIND.fullmatch(data) is not None
+    if data is None:
+        return name == "quiet_variance"
+    return isinstance(data, int | float) and not isinstance(data, bool) and math.isfinite(data)
