@@ -193,18 +193,17 @@ class _Tasks:
     def reports(self, shards: Sequence[Shard]) -> Iterator[Report]:
         """Yield the last report of each shard, as soon as it is there."""
         waiting = deque(_Attempt(shard) for shard in shards)
+        halted = False
         try:
-            while waiting or self.in_flight:
-                self.fill(waiting)
+            while (waiting and not halted) or self.in_flight:
+                if not halted:
+                    self.fill(waiting)
                 report = self.next_report()
-                if not is_last(report, self.executor.attempts):
-                    waiting.appendleft(
-                        _Attempt(report.shard, report.attempt + 1, seconds=report.seconds)
-                    )
-                    continue
-                if report.halts:
-                    waiting.clear()
-                yield report
+                halted = halted or report.halts
+                if is_last(report, self.executor.attempts):
+                    yield report
+                else:
+                    waiting.append(_Attempt(report.shard, report.attempt + 1, report.seconds))
         finally:
             self.cancel()
 
