@@ -6,6 +6,8 @@ networks are added here.
 
 import shlex
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +16,7 @@ from typer.core import TyperGroup
 
 from shearshap import __version__
 from shearshap.contest.benchmark import benchmark
-from shearshap.errors import ModelError, ShearError
+from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.paper import commands
 from shearshap.paper.commands import CriteoFile, Seed
 
@@ -97,9 +99,16 @@ def explain(
             "path/to/file.py:function."
         ),
     ],
-    data: Annotated[Path, typer.Option(help="The rows to explain: CSV or Parquet.")],
+    data: Annotated[
+        Path,
+        typer.Option(help="The rows to explain: CSV or Parquet, or a folder of Parquet files."),
+    ],
     out: Annotated[
-        Path, typer.Option(help="Where to write: .parquet, one line for each row; or .csv.")
+        Path,
+        typer.Option(
+            help="Where to write: .parquet, one line for each row; or .csv; or the name of a "
+            "folder, for a large job."
+        ),
     ],
     background: Annotated[
         str | None,
@@ -169,9 +178,57 @@ def explain(
     trust: Annotated[
         bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
     ] = False,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="Large jobs: the column that labels the rows, which the model does not see.",
+            show_default="their numbers",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Large jobs: a column of the data to write beside the values; may be repeated.",
+            show_default="all",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Large jobs: processes that explain.", show_default="1"),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Large jobs: local, or ray for many machines.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="The address of a Ray cluster.", show_default=False)
+    ] = None,
+    gpus: Annotated[
+        float | None,
+        typer.Option(help="GPUs that Ray sets aside for a worker.", show_default=False),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Large jobs: where to compute, such as cuda, or cuda:0,cuda:1 for workers in "
+            "turn, or auto.",
+            show_default="where the model is",
+        ),
+    ] = None,
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Large jobs: rows of one part at most.", show_default="65,536"),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            help="Large jobs: a file for a line of JSON a part, or - for stderr.",
+            show_default="_log.jsonl in --out",
+        ),
+    ] = None,
     path: CriteoFile = None,
 ) -> None:
-    """Explain a model's predictions for the rows of a file.
+    """Explain a model's predictions for the rows of a file, or of a folder of files.
 
     The base value is the prediction without any feature. A feature's Shapley value is its part in
     the way from there to the row's prediction. The file has a line for each row: values, standard
@@ -186,14 +243,46 @@ def explain(
             --out values.csv
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
         shear explain --model out/census-softplus-seed0 --data census.csv --out values.parquet
+        shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
-    from shearshap.jobs import Job
+    from shearshap.jobs import Job, LargeJob, is_large, run
+    from shearshap.jobs.engines import executor_for
+    from shearshap.jobs.shards import SHARD_ROWS
 
-    def open_network(folder: Path) -> Any:
-        from shearshap.paper import networks
+    open_network = partial(_open_network, data=path)
+    if is_large(data, out):
+        _refuse_options("of one file", {"--report": report, "--overwrite": overwrite})
+        large = LargeJob(
+            model=model,
+            data=data,
+            out=out,
+            background=background,
+            budget=budget,
+            method=method,
+            outputs=tuple(output or ()),
+            scale=scale,
+            returns=returns,
+            multilabel=multilabel or None,
+            drop=tuple(drop or ()),
+            id_column=id_column,
+            keep=None if keep is None else tuple(keep),
+            seed=seed,
+            tol=tol,
+            trust=trust,
+            device=device,
+            shard_rows=shard_rows or SHARD_ROWS,
+            folder_openers=[open_network],
+        )
+        executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
+        typer.echo(run(large, executor=executor, log=log))
+        return
 
-        return networks.open_folder(folder, data=path)
-
+    others = {
+        "--id": id_column, "--keep": keep, "--workers": workers, "--engine": engine != "local",
+        "--address": address, "--gpus": gpus, "--device": device, "--shard-rows": shard_rows,
+        "--log": log,
+    }  # fmt: skip
+    _refuse_options("of large jobs, whose --out is a folder", others)
     job = Job(
         model=model,
         data=data,
@@ -224,6 +313,20 @@ def explain(
     except typer.Exit as error:  # of the model's code, which is no success of ours
         raise ModelError(f"the code of the model {model} called exit") from error
     typer.echo(outcome.summary)
+
+
+def _refuse_options(whose: str, options: Mapping[str, object]) -> None:
+    """Raise for the first option that was given although it is one of another kind of job."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise InputError(f"{name} is an option {whose}; leave it out")
+
+
+def _open_network(folder: Path, data: Path | None) -> Any:
+    """Open a folder made by `shear train`; a function of the module, which other processes find."""
+    from shearshap.paper import networks
+
+    return networks.open_folder(folder, data=data)
 
 
 for command in (commands.data, commands.train, commands.truth, commands.reproduce, benchmark):

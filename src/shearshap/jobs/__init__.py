@@ -11,7 +11,7 @@ print(run(job, executor=LocalProcesses(workers=2)))
 
 from shearshap.jobs.executors import Executor, InProcess, LocalProcesses, Report
 from shearshap.jobs.job import Job, Outcome
-from shearshap.jobs.large import LargeJob, Summary, run
+from shearshap.jobs.large import LargeJob, Summary, is_large, run
 from shearshap.jobs.models import FolderOpener
 from shearshap.jobs.result import Result
 from shearshap.jobs.shards import Shard
@@ -28,5 +28,6 @@ __all__ = [
     "Result",
     "Shard",
     "Summary",
+    "is_large",
     "run",
 ]

@@ -24,6 +24,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
 import torch
+from tqdm import tqdm
 
 from shearshap.jobs.shards import Shard
 
@@ -211,14 +212,15 @@ class _Worker:
         return died(task.shard, attempt=task.attempt, worker=name, how=how)
 
     def stop(self) -> None:
-        """End the process."""
+        """End the process: an idle one ends by itself once its pipe is closed."""
         if self.pipe is not None:
             self.pipe.close()
             self.pipe = None
         process = self.process
         if process is None:
             return
-        process.terminate()
+        if self.task is not None:
+            process.terminate()
         process.join(PATIENCE)
         if process.is_alive():
             process.kill()
@@ -251,6 +253,7 @@ def _serve(work: Work, number: int, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
     threading.Thread(target=_end_with_driver, daemon=True).start()
     torch.set_num_threads(1)
+    tqdm.set_lock(threading.RLock())  # its own is one between processes, which outlives us
     while True:
         try:
             shard, attempt = pipe.recv()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from shearshap import __version__
+from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, JobError, ModelError
 from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
@@ -53,10 +54,10 @@ from shearshap.jobs.job import (
 from shearshap.jobs.job_progress import in_words, shown_progress
 from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation, hash_of
 from shearshap.jobs.models import FolderOpener, LoadedModel
-from shearshap.jobs.places import METADATA
+from shearshap.jobs.places import METADATA, WRITTEN
 from shearshap.jobs.result import counted
 from shearshap.jobs.shards import SHARD_ROWS, InputFile, Shard, cut, read_at_once, sample
-from shearshap.jobs.work import ModelSource, ShardWork, close_model
+from shearshap.jobs.work import AUTO, ModelSource, ShardWork, close_model, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
+BACKGROUND = "_background.parquet"  #: a sample of the rows, whose statistic is the background
 LOG = "_log.jsonl"  #: a line of JSON for each shard
 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
@@ -159,6 +161,7 @@ class Summary:
     def __str__(self) -> str:
         """Return a line for each fact."""
         speed = self.rows / max(self.seconds, 1e-9)
+        memory = f"at most {self.peak_bytes / 1e6:,.0f} MB in a worker"
         lines = [
             ("rows", f"{self.rows:,} explained, {self.rows_before:,} done before"),
             ("failed", f"{self.rows_failed:,} rows" if self.rows_failed else ""),
@@ -167,10 +170,15 @@ class Summary:
             ("time", f"{in_words(self.seconds)}, {speed:,.0f} rows/s"),
             ("evaluations", f"{self.evaluations:,}"),
             ("retries", str(self.retries)),
-            ("memory", f"at most {self.peak_bytes / 1e6:,.0f} MB in a worker"),
+            ("memory", memory if self.peak_bytes else ""),
             ("written to", f"{self.out}, {counted(self.parts, 'part')}"),
         ]
         return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
+
+
+def is_large(data: Path, out: Path) -> bool:
+    """Return whether files make a large job: a folder to read, or a name of a folder to write."""
+    return data.is_dir() or not out.suffix
 
 
 def run(
@@ -246,7 +254,9 @@ def _check(job: LargeJob) -> None:
     """Raise, before any work is done, where the job cannot be done."""
     if job.shard_rows < 1:
         raise InputError(f"shard_rows: wanted at least 1, got {job.shard_rows}")
-    _devices(job.device)
+    devices = _devices(job.device)
+    if any(name.startswith("cuda") for name in devices) and not torch.cuda.is_available():
+        raise InputError(f"device: there is no GPU here, and {job.device} was wanted")
     if not job.data.exists():
         raise InputError(f"data: there is no file or folder {job.data}")
     if job.data.is_file():
@@ -263,8 +273,8 @@ def _devices(text: str | None) -> tuple[str, ...]:
     """Return the devices that an option names."""
     if text is None:
         return ()
-    if text == "auto":
-        return tuple(f"cuda:{number}" for number in range(torch.cuda.device_count()))
+    if text == AUTO:
+        return (AUTO,)
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         try:
@@ -280,6 +290,10 @@ def _devices(text: str | None) -> tuple[str, ...]:
 def _folder(job: LargeJob) -> Iterator[None]:
     """Make the folder of the parts; where the job cannot begin, leave no trace of it."""
     out = job.out
+    if out.suffix.lower() in WRITTEN and not out.is_dir():
+        raise InputError(
+            f"out: {out} is the name of a file; the rows of a folder are written to a folder"
+        )
     if out.exists() and not out.is_dir():
         raise InputError(f"out: {out} is a file; a large job writes a folder of parts")
     if not out.parent.is_dir():
@@ -295,14 +309,14 @@ def _folder(job: LargeJob) -> Iterator[None]:
         yield
     finally:
         if is_new and not (out / MANIFEST).exists():
-            for name in (CONVERTED, LOCK):
+            for name in (CONVERTED, BACKGROUND, LOCK):
                 (out / name).unlink(missing_ok=True)
             with suppress(OSError):  # of another run that has begun meanwhile
                 out.rmdir()
 
 
 def _check_empty(out: Path) -> None:
-    ours = (LOCK, CONVERTED, LOG)
+    ours = (LOCK, CONVERTED, BACKGROUND, LOG)
     others = [
         path.name for path in out.iterdir() if path.name not in ours and not _is_partial(path)
     ]
@@ -437,6 +451,7 @@ class _Planning:
             _check_there("id", job.id_column, schema, job.data)
             if job.id_column not in model.columns:
                 drop.append(job.id_column)
+        _carried(job, schema)  # it raises where a column to keep is not there
         names = model_columns(model, empty, job.data, drop=drop)
         chosen = tables.chosen(empty, names, job.data)
         background_table = _background_table(job, model, names)
@@ -465,6 +480,7 @@ class _Planning:
 
         categories = self._categories()
         columns = self._all_columns(categories)
+        self._sample_background(columns)
         self._set_background(columns)
         manifest = Manifest(identity, self._prepared(columns, categories))
         manifest.save(path)
@@ -495,16 +511,26 @@ class _Planning:
         rows = read_at_once(len(names))
         return categories_of(self.shards, self.background_table, names, rows)
 
+    def _sample_background(self, columns: InputColumns) -> None:
+        """Write the sample of the rows explained whose statistic is the background.
+
+        It stays in the job's folder: a row that can be read only later must not change it.
+        """
+        from pyarrow import parquet as pq
+
+        if isinstance(self.background.value, str) and self.background_table is None:
+            table = sample(self.shards, columns.schema.names, BACKGROUND_ROWS)
+            with written_whole(self.job.out / BACKGROUND) as partial:
+                pq.write_table(table, partial, write_page_checksum=True)
+
     def _set_background(self, columns: InputColumns) -> None:
-        """Read the background's rows: of its file, or a sample of the rows explained."""
+        """Read the background's rows: of its file, or of the sample of the rows explained."""
         job = self.job
-        if not isinstance(job.background, str | None):
-            return
-        option = BackgroundOption.parse(job.background)
         if self.background_table is not None:
+            option = BackgroundOption.parse(job.background)
             self.background = background_from_file(option, columns.frame(self.background_table))
         elif isinstance(self.background.value, str):
-            table = sample(self.shards, columns.schema.names, BACKGROUND_ROWS)
+            table = tables.read(job.out / BACKGROUND, "background")
             every = sum(shard.rows for shard in self.shards)
             words = self.background.description
             if len(table) < every:
@@ -533,7 +559,7 @@ class _Planning:
         frame = columns.frame(sample(self.shards, columns.schema.names, count))
         devices = _devices(job.device)
         explainer = Explainer(
-            self.model.model, **self._options(None), device=devices[0] if devices else None
+            self.model.model, **self._options(None), device=device_of(devices, worker=0)
         )
         with our_warnings_as(self.notes), errors_with_files(job.data, self.background):
             explanation = _explained_sample(explainer, frame, budget=job.budget, tol=job.tol)
@@ -632,7 +658,7 @@ def _identity(job: LargeJob, files: Sequence[InputFile], schema: "pa.Schema") ->
 
 def _input_identity(file: InputFile, data: Path) -> list[Any]:
     name = file.source.relative_to(data) if data.is_dir() else Path(file.source.name)
-    return [name.as_posix(), file.source.stat().st_size, list(file.groups)]
+    return [name.as_posix(), file.source.stat().st_size, list(file.groups), file.footer]
 
 
 def _model_hash(model: Any) -> str:

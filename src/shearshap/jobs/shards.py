@@ -11,6 +11,7 @@ the order of the rows.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ class InputFile:
     path: Path
     source: Path  #: what the user knows it as
     groups: tuple[int, ...]  #: the rows of each row group
+    footer: str = ""  #: its hash, which changes with almost any cell
 
     @classmethod
     def of(cls, path: Path, source: Path) -> "InputFile":
@@ -68,7 +70,16 @@ class InputFile:
         with _opened(path) as file:
             metadata = file.metadata
             groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
-        return cls(path, source, tuple(groups))
+        return cls(path, source, tuple(groups), _footer_hash(path))
+
+
+def _footer_hash(path: Path) -> str:
+    """Return the hash of the end of a Parquet file: ..., the footer, its size, PAR1."""
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        size = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - size, 2)
+        return sha256(file.read(size)).hexdigest()
 
 
 def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:

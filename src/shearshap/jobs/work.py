@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
+AUTO = "auto"  #: as a device: the GPUs of the worker's machine
 FEWEST_ROWS = 16  #: that are explained at once where memory runs out
 
 
@@ -115,7 +116,7 @@ class ShardWork:
 
         Where memory runs out, it is tried again with half as many rows at once.
         """
-        device = self.devices[worker % len(self.devices)] if self.devices else None
+        device = device_of(self.devices, worker)
         explainer = self.explainer(_opened_model(self), device)
         rows = read_at_once(len(self.columns.schema))
         while True:
@@ -198,6 +199,17 @@ class ShardWork:
         others = [field for field in self.carried if field.name != self.id_column]
         columns += [_in_type(data[field.name], field.type) for field in others]
         return pa.table(columns, schema=schema)
+
+
+def device_of(devices: Sequence[str], worker: int) -> str | None:
+    """Return the device of a worker; "auto" is a GPU of its machine, if there is one."""
+    if not devices:
+        return None
+    name = devices[worker % len(devices)]
+    if name != AUTO:
+        return name
+    gpus = torch.cuda.device_count()
+    return f"cuda:{worker % gpus}" if gpus else None
 
 
 def spent(explanation: Explanation) -> int:
