@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -192,6 +192,7 @@ def predict(frame):
 def in_a_worker():
     doomed = HERE / "doomed"
     if doomed.exists() and doomed.read_text() == os.environ["RAY_RAYLET_PID"]:
+        (HERE / "begun").touch()
         time.sleep(60)
     if mortal():
         os.kill(os.getpid(), signal.SIGKILL)
@@ -285,32 +286,31 @@ def test_a_worker_that_is_killed_changes_no_value(cluster: Any) -> None:
     check_whole()
 
 
-@pytest.mark.usefixtures("session")
-def test_attempts_at_a_shard_are_capped(tmp_path: Path) -> None:
-    reports = in_order(RayExecutor(attempts=1).run(Touch(tmp_path, dies=(0,)), shards(2)))
-    assert [report.attempt for report in reports] == [1, 1]
-    assert [report.shard.number for report in reports if report.error] == [0]
-    assert str(reports[0].error).startswith("the worker died: ")
-    assert attempts(tmp_path) == ["0-1", "1-1"]
+def wait_for(file: Path) -> None:
+    deadline = monotonic() + 60
+    while not file.exists():
+        assert monotonic() < deadline, f"there is no {file}"
+        sleep(0.05)
 
 
 @dataclass
 class KillingANode:
-    """An executor on Ray, during which one of the nodes dies."""
+    """An executor on Ray; one of the nodes dies when it has begun a shard."""
 
     cluster: Any
     node: Any
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
         for number, report in enumerate(RayExecutor().run(work, shards)):
-            if number == 2:
+            if number == 0:
+                wait_for(Path("begun"))
                 self.cluster.remove_node(self.node, allow_graceful=False)
             yield report
 
 
 @pytest.mark.usefixtures("session", "here")
 def test_a_node_that_dies_changes_no_value(cluster: Any) -> None:
-    """The last test: one node is left."""
+    """Tests after this one have one node left."""
     (node,) = cluster.worker_nodes
     (raylet,) = node.all_processes["raylet"]
     Path("doomed").write_text(str(raylet.process.pid))
@@ -318,3 +318,13 @@ def test_a_node_that_dies_changes_no_value(cluster: Any) -> None:
     assert (summary.rows, summary.rows_failed) == (ROWS, 0)
     assert 1 <= summary.retries <= 2
     check_whole()
+
+
+@pytest.mark.usefixtures("session")
+def test_attempts_at_a_shard_are_capped(tmp_path: Path) -> None:
+    run = RayExecutor(workers=1, attempts=1).run(Touch(tmp_path, dies=(1,)), shards(2))
+    first, second = run
+    assert (first.shard.number, first.attempt, first.error) == (0, 1, None)
+    assert (second.shard.number, second.attempt) == (1, 1)
+    assert str(second.error).startswith("the worker died: ")
+    assert attempts(tmp_path) == ["0-1", "1-1"]
