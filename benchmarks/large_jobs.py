@@ -1,0 +1,219 @@
+"""A large job: resampled Census rows at 32 evaluations each, in local processes.
+
+    python benchmarks/large_jobs.py                     2,000,000 rows, with 2 workers
+    python benchmarks/large_jobs.py --rows 100000 --compare
+                                                        and beside it 1 worker, and a plain loop
+
+Reported are seconds, rows a second, CPU time and the most memory that a worker held. The ids of the
+parts are compared with those of the input. A plain loop reads, explains and writes the same rows in
+one process, without shards, attempts or a log.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from pyarrow import dataset
+from pyarrow import parquet as pq
+
+from setting import machine, table
+from shearshap import Auto, Explainer
+from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
+from shearshap.jobs.large import MANIFEST
+from shearshap.jobs.manifest import Manifest
+from shearshap.paper import networks
+from shearshap.paper.data import load
+
+BUDGET = 32
+FILES = 8
+GROUP_ROWS = 1 << 17
+STEPS = 2000  #: of the network's training
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--compare", action="store_true", help="1 worker and a plain loop too")
+    parser.add_argument("--folder", type=Path, help="where to work; kept (else a temporary folder)")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # what a process of ours is to do
+    return parser.parse_args()
+
+
+# What each process does
+
+
+def write_rows(folder: Path, rows: int) -> None:
+    """Train the network, and write resampled rows of its data to some files."""
+    command = ["train", "census", "--steps", str(STEPS), "--out", str(folder / "network")]
+    subprocess.run([sys.executable, "-m", "shearshap.cli", *command], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "shearshap.cli", "data", "census", "--out", str(folder / "all.csv")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    from pyarrow import csv
+
+    every = csv.read_csv(folder / "all.csv")
+    rng = np.random.default_rng(0)
+    (folder / "rows").mkdir()
+    for number, ids in enumerate(np.array_split(np.arange(rows), FILES)):
+        chosen = every.take(rng.integers(0, len(every), len(ids)))
+        chosen = chosen.add_column(0, "id", [pa.array(ids)])
+        pq.write_table(chosen, folder / "rows" / f"{number}.parquet", row_group_size=GROUP_ROWS)
+
+
+def job(folder: Path, out: str) -> LargeJob:
+    return LargeJob(
+        model=str(folder / "network"),
+        data=folder / "rows",
+        out=folder / out,
+        budget=BUDGET,
+        id_column="id",
+        keep=(),
+        folder_openers=[networks.open_folder],
+    )
+
+
+def explain(folder: Path, out: str, executor: Executor) -> None:
+    """Run the job, and write down what it took."""
+    summary = run(job(folder, out), executor=executor)
+    print(summary)
+    facts = {"rows": summary.rows, "seconds": summary.seconds, "peak": summary.peak_bytes}
+    (folder / f"{out}.json").write_text(json.dumps(facts))
+
+
+def loop(folder: Path) -> None:
+    """Explain the rows of one file after the other, with the calibration of the job."""
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    model = networks.open_folder(folder / "network")
+    assert model is not None
+    preparation = Manifest.load(folder / "workers-1" / MANIFEST).preparation
+    explainer = Explainer(model, model.background_, method=Auto(preparation.calibration))
+    names = list(model.feature_names_in_)
+    (folder / "loop").mkdir()
+    count = 0
+    for path in sorted((folder / "rows").iterdir()):
+        for batch in pq.ParquetFile(path).iter_batches(1 << 16, columns=["id", *names]):
+            frame = batch.to_pandas()
+            explanation = explainer(frame[names], budget=BUDGET, progress=False)
+            values = explanation.to_frame("pyarrow", wide=True)
+            values = values.append_column("id", pa.array(frame["id"]))
+            pq.write_table(values, folder / "loop" / f"{count:06}.parquet")
+            count += 1
+    rows = sum(pq.read_metadata(path).num_rows for path in (folder / "rows").iterdir())
+    facts = {"rows": rows, "seconds": time.perf_counter() - started, "peak": 0}
+    (folder / "loop.json").write_text(json.dumps(facts))
+
+
+def do_part(part: str, folder: Path, rows: int) -> None:
+    if part == "rows":
+        write_rows(folder, rows)
+    elif part == "loop":
+        loop(folder)
+    elif part == "in-process":
+        torch.set_num_threads(1)
+        explain(folder, part, InProcess())
+    else:
+        explain(folder, part, LocalProcesses(int(part.removeprefix("workers-"))))
+
+
+# All of them, one after the other
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a part took, with all the processes that it started."""
+
+    part: str
+    rows: int
+    seconds: float  #: of the work alone
+    wall: float  #: from the start of the process to its end
+    cpu: float
+    peak: int  #: bytes, of the largest worker
+
+
+def measured(part: str, arguments: argparse.Namespace, folder: Path) -> Measured:
+    """Run a part in a process of its own."""
+    words = ["--part", part, "--folder", str(folder), "--rows", str(arguments.rows)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, __file__, *words], env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    if status:
+        raise SystemExit(f"{part} failed")
+    facts = json.loads((folder / f"{part}.json").read_text())
+    return Measured(
+        part, facts["rows"], facts["seconds"], wall, usage.ru_utime + usage.ru_stime, facts["peak"]
+    )
+
+
+def check_ids(folder: Path, rows: int) -> str:
+    """Return whether the ids of the parts are those of the input, in its order."""
+    ids = dataset.dataset(folder, format="parquet").to_table(columns=["id"])["id"].to_numpy()
+    return "equal to the input's" if np.array_equal(ids, np.arange(rows)) else "NOT the input's"
+
+
+def compare(arguments: argparse.Namespace, folder: Path) -> None:
+    """Make the rows, run the parts and print a table."""
+    if not (folder / "rows").exists():
+        words = ["--part", "rows", "--folder", str(folder), "--rows", str(arguments.rows)]
+        subprocess.run([sys.executable, __file__, *words], check=True)
+    parts = ["workers-1", f"workers-{arguments.workers}", "in-process", "loop"]
+    if not arguments.compare:
+        parts = [f"workers-{arguments.workers}"]
+    for part in parts:
+        shutil.rmtree(folder / part, ignore_errors=True)
+    results = [measured(part, arguments, folder) for part in parts]
+    base = results[-1].cpu
+    header = ["", "rows", "seconds", "rows/s", "wall s", "CPU s", "CPU over the loop", "peak MB"]
+    lines = [
+        [
+            result.part,
+            f"{result.rows:,}",
+            f"{result.seconds:.1f}",
+            f"{result.rows / result.seconds:,.0f}",
+            f"{result.wall:.1f}",
+            f"{result.cpu:.1f}",
+            f"{result.cpu / base - 1:+.1%}" if arguments.compare else "",
+            f"{result.peak / 1e6:,.0f}" if result.peak else "",
+        ]
+        for result in results
+    ]
+    print(f"\n{machine()}; Census, {load('census').name}, {BUDGET} evaluations a row\n")
+    print(table(header, lines))
+    for part in parts:
+        if part != "loop":
+            print(f"\nids of {part}: {check_ids(folder / part, arguments.rows)}")
+
+
+def main() -> None:
+    given = arguments()
+    if given.part is not None:
+        do_part(given.part, given.folder, given.rows)
+        return
+    if given.folder is not None:
+        given.folder.mkdir(exist_ok=True)
+        compare(given, given.folder)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        compare(given, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
