@@ -225,8 +225,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def job(**options: Any) -> LargeJob:
-    wanted = {"model": "score.py:predict", "data": "rows", "out": "values", "id_column": "id"}
-    return LargeJob(**({"budget": 12} | wanted | options))
+    wanted: dict[str, Any] = {"model": "score.py:predict", "data": "rows", "out": "values"}
+    return LargeJob(**(wanted | {"id_column": "id", "budget": 12} | options))
 
 
 def check_whole() -> None:
