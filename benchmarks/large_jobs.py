@@ -29,8 +29,7 @@ from pyarrow import parquet as pq
 from setting import machine, table
 from shearshap import Auto, Explainer
 from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
-from shearshap.jobs.large import MANIFEST
-from shearshap.jobs.manifest import Manifest
+from shearshap.jobs.manifest import MANIFEST, Manifest
 from shearshap.paper import networks
 from shearshap.paper.data import load
 

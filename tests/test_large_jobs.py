@@ -33,7 +33,7 @@ from shearshap.jobs.folder_lock import LOCK, locked
 from shearshap.jobs.job_progress import JobProgress, in_words
 from shearshap.jobs.large import CONVERTED, LOG
 from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
-from shearshap.jobs.shards import InputFile, Shard, cut, sample
+from shearshap.jobs.shards import InputFile, Shard, batches, cut, input_schema, sample
 
 ROWS = 480
 GROUP = 40
@@ -103,7 +103,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def job(**options: Any) -> LargeJob:
-    wanted = {
+    wanted: dict[str, Any] = {
         "model": "score.py:predict", "data": "rows", "out": "values", "budget": 30, "id_column": "id",
         "keep": ("k",),
     }  # fmt: skip
@@ -651,6 +651,36 @@ def test_options_of_the_other_kind_of_job(words: tuple[str, ...], told: str) -> 
     assert told in result.stderr
 
 
+# Files that were damaged
+
+
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 9_999), st.integers(0, 255)), min_size=1, max_size=5),
+    from_end=st.booleans(),
+    cut_at=st.none() | st.integers(0, 3_000),
+)
+def test_no_damage_to_a_parquet_file_crashes_its_reader(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[int, int]],
+    from_end: bool,
+    cut_at: int | None,
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(table()[:60]), path, row_group_size=20)
+    content = bytearray(path.read_bytes())
+    for place, byte in changes:
+        content[(-1 - place if from_end else place) % len(content)] = byte
+    path.write_bytes(content[:cut_at])
+    try:
+        file = InputFile.of(path, path)
+        names = input_schema(path).names
+        for shard in cut([file], 1_000)[:9]:
+            for _ in batches(shard, names, 16):
+                pass
+    except InputError as error:
+        assert "cannot be read" in str(error) or "stands twice" in str(error)  # noqa: PT017
+
+
 # The manifest
 
 
@@ -660,6 +690,7 @@ SOUND = {
     "identity": {"budget": 30, "model": "0" * 64},
     "preparation": {
         "columns": [["base_value", "double"], ["evaluations", "int64"]],
+        "gaps": ["k"],
         "categories": {"s": ["x", "y"]},
         "calibration": json.loads(json.dumps(CALIBRATION)),
     },

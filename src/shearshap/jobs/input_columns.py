@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shearshap.errors import InputError
-from shearshap.jobs.shards import InputFile, Shard, batches, columns_with_gaps, input_schema
+from shearshap.jobs.shards import (
+    InputFile,
+    Shard,
+    UnreadableError,
+    batches,
+    input_schema,
+    read_at_once,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,33 +71,40 @@ class InputColumns:
     categories: Mapping[str, Sequence[Any]] | None = None
 
     @classmethod
-    def of(
-        cls, files: Sequence[InputFile], chosen: "pa.Table", background: "pa.Table | None"
-    ) -> "InputColumns":
+    def of(cls, chosen: "pa.Table", background: "pa.Table | None") -> "InputColumns":
         """Return the columns of an empty table `chosen`, in types that fit the background too."""
         import pyarrow as pa
         from pyarrow import types
 
-        gaps = columns_with_gaps(files, chosen.column_names)
         fields = []
-        objects = []
         for field in chosen.schema:
             kind = field.type
-            gap = field.name in gaps
             if background is not None:
-                column = background[field.name]
-                kind = _with_background(field, column)
-                gap = gap or column.null_count > 0
-            if types.is_null(kind) or (gap and types.is_integer(kind)):
+                kind = _with_background(field, background[field.name])
+            fields.append((field.name, pa.float64() if types.is_null(kind) else kind))
+        return cls(pa.schema(fields))
+
+    def settled(self, survey: "Survey") -> "InputColumns":
+        """Return the columns with what a survey of all rows has found."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        fields = []
+        objects = []
+        for field in self.schema:
+            kind = field.type
+            gap = field.name in survey.gaps
+            if gap and types.is_integer(kind):
                 kind = pa.float64()  # as pandas has it
             if gap and types.is_boolean(kind):
                 objects.append(field.name)
             fields.append((field.name, kind))
-        return cls(pa.schema(fields), tuple(objects))
-
-    def with_categories(self, categories: Mapping[str, Sequence[Any]]) -> "InputColumns":
-        """Return the columns, of which some are categories."""
-        return replace(self, categories=categories)
+        return replace(
+            self,
+            schema=pa.schema(fields),
+            objects=tuple(objects),
+            categories=survey.categories,
+        )
 
     def frame(self, table: "pa.Table") -> Any:
         """Return rows as a frame of pandas; raise where a cell does not fit the column."""
@@ -101,6 +115,12 @@ class InputColumns:
             arrays = [_in_type(table[name], self.schema.field(name).type) for name in names]
         except pa.ArrowException as error:
             raise InputError(f"data: the types of the columns have changed: {error}") from error
+        for name, array in zip(names, arrays, strict=True):
+            if array.null_count and _is_without_gaps(array.type) and name not in self.objects:
+                raise InputError(
+                    f"data: a value is missing in column {name!r}, where none was missing when the "
+                    "job began"
+                )
         frame = pa.table(arrays, schema=self.schema).to_pandas()
         for name in self.objects:
             frame[name] = frame[name].astype(object)
@@ -148,21 +168,28 @@ def _categorical(column: Any, kinds: Sequence[Any], name: str) -> Any:
     return categorical
 
 
-def category_columns(files: Sequence[InputFile], columns: InputColumns, *, text: bool) -> list[str]:
-    """Return the columns that are categories to the model: in any file; with `text`, all text."""
+def _is_without_gaps(kind: "pa.DataType") -> bool:
+    """Return whether pandas has no missing values in a type."""
     from pyarrow import types
 
+    return bool(types.is_integer(kind) or types.is_boolean(kind))
+
+
+def category_columns(files: Sequence[InputFile], columns: InputColumns, *, text: bool) -> list[str]:
+    """Return the columns that are categories to the model: in any file; with `text`, all text."""
     names = set()
     for file in files:
         schema = input_schema(file.path)
         names |= {field.name for field in schema if _is_category(field.type)}
     if text:
-        names |= {
-            field.name
-            for field in columns.schema
-            if types.is_string(field.type) or types.is_large_string(field.type)
-        }
+        names |= {field.name for field in columns.schema if _is_text(field.type)}
     return [name for name in columns.schema.names if name in names]
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _is_category(kind: "pa.DataType") -> bool:
@@ -172,29 +199,50 @@ def _is_category(kind: "pa.DataType") -> bool:
     if not types.is_dictionary(kind):
         return False
     value = kind.value_type
-    are_texts = types.is_string(value) or types.is_large_string(value)
-    return bool(are_texts or types.is_integer(value) or types.is_floating(value))
+    return _is_text(value) or bool(types.is_integer(value) or types.is_floating(value))
 
 
-def categories_of(
-    shards: Sequence[Shard], background: "pa.Table | None", names: Sequence[str], rows: int
-) -> dict[str, list[Any]]:
-    """Return all categories of columns, in the order of their names."""
-    found: dict[str, set[Any]] = {name: set() for name in names}
-    if background is not None:
-        _add_categories(found, background)
-    if names:
-        for shard in shards:
+@dataclass(frozen=True)
+class Survey:
+    """What the cells of all rows are, as far as a column's type depends on it."""
+
+    gaps: tuple[str, ...]  #: columns of whole numbers or truth values, of which one is missing
+    categories: dict[str, list[Any]]  #: of columns, in the order of their names
+
+    @classmethod
+    def of(
+        cls,
+        shards: Sequence[Shard],
+        background: "pa.Table | None",
+        columns: InputColumns,
+        names: Sequence[str],
+    ) -> "Survey":
+        """Look at the columns in which a value may be missing, and at categories, by name.
+
+        A shard that cannot be read is left out: who explains it says what is wrong with it.
+        """
+        doubtful = [field.name for field in columns.schema if _is_without_gaps(field.type)]
+        gaps: set[str] = set()
+        categories: dict[str, set[Any]] = {name: set() for name in names}
+        if background is not None:
+            _look(background, doubtful, gaps, categories)
+        read = list(dict.fromkeys([*doubtful, *names]))
+        for shard in shards if read else ():
             try:
-                for table in batches(shard, names, rows):
-                    _add_categories(found, table)
-            except InputError:
-                continue  # who explains the shard says what is wrong with it
-    return {name: sorted(kinds) for name, kinds in found.items()}
+                for table in batches(shard, read, read_at_once(len(read))):
+                    _look(table, doubtful, gaps, categories)
+            except UnreadableError:
+                continue
+        found = {name: sorted(kinds) for name, kinds in categories.items()}
+        return cls(tuple(name for name in doubtful if name in gaps), found)
 
 
-def _add_categories(found: dict[str, set[Any]], table: "pa.Table") -> None:
-    for name, kinds in found.items():
+def _look(
+    table: "pa.Table", doubtful: Sequence[str], gaps: set[str], categories: dict[str, set[Any]]
+) -> None:
+    """Take in more rows."""
+    gaps.update(name for name in doubtful if table[name].null_count)
+    for name, kinds in categories.items():
         kinds.update(_decoded(table[name]).unique().drop_null().to_pylist())
         if len(kinds) > MOST_CATEGORIES:
             raise InputError(

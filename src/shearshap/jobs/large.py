@@ -37,12 +37,7 @@ from shearshap.jobs.background_option import (
 from shearshap.jobs.csv_stream import convert, find_types
 from shearshap.jobs.executors import Executor, InProcess, Report
 from shearshap.jobs.folder_lock import LOCK, locked
-from shearshap.jobs.input_columns import (
-    InputColumns,
-    categories_of,
-    category_columns,
-    common_schema,
-)
+from shearshap.jobs.input_columns import InputColumns, Survey, category_columns, common_schema
 from shearshap.jobs.job import (
     check_libraries,
     chosen_output,
@@ -56,7 +51,7 @@ from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation, hash_of
 from shearshap.jobs.models import FolderOpener, LoadedModel
 from shearshap.jobs.places import METADATA, WRITTEN
 from shearshap.jobs.result import counted
-from shearshap.jobs.shards import SHARD_ROWS, InputFile, Shard, cut, read_at_once, sample
+from shearshap.jobs.shards import SHARD_ROWS, InputFile, Shard, cut, sample
 from shearshap.jobs.work import AUTO, ModelSource, ShardWork, close_model, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
@@ -430,7 +425,7 @@ class _Planning:
     files: Sequence[InputFile]
     shards: list[Shard]
     schema: "pa.Schema"  #: of all columns of the data
-    columns: InputColumns  #: that the model is given, without categories
+    columns: InputColumns  #: that the model is given, before all rows were looked at
     background_table: "pa.Table | None"  #: of a file
     background: Background
     notes: list[str] = field(default_factory=list)
@@ -462,7 +457,7 @@ class _Planning:
             files,
             cut(files, job.shard_rows),
             schema,
-            InputColumns.of(files, chosen, background_table),
+            InputColumns.of(chosen, background_table),
             background_table,
             _described_background(job, model),
             notes,
@@ -475,14 +470,14 @@ class _Planning:
         if path.exists():
             manifest = Manifest.load(path)
             manifest.check_same(identity, self.job.out)
-            self._set_background(self._all_columns(manifest.preparation.categories))
+            self._set_background(self.columns.settled(manifest.preparation.survey))
             return manifest
 
-        categories = self._categories()
-        columns = self._all_columns(categories)
+        survey = self._surveyed()
+        columns = self.columns.settled(survey)
         self._sample_background(columns)
         self._set_background(columns)
-        manifest = Manifest(identity, self._prepared(columns, categories))
+        manifest = Manifest(identity, self._prepared(columns, survey))
         manifest.save(path)
         return manifest
 
@@ -496,20 +491,16 @@ class _Planning:
             source=self.source,
             options=self._options(preparation.calibration),
             call={"budget": job.budget, "tol": job.tol},
-            columns=self._all_columns(preparation.categories),
+            columns=self.columns.settled(preparation.survey),
             part_columns=preparation.columns,
             carried=_carried(job, self.schema),
             id_column=job.id_column,
             devices=_devices(job.device),
         )
 
-    def _all_columns(self, categories: dict[str, list[Any]]) -> InputColumns:
-        return self.columns.with_categories(categories)
-
-    def _categories(self) -> dict[str, list[Any]]:
+    def _surveyed(self) -> Survey:
         names = category_columns(self.files, self.columns, text=self.model.categories)
-        rows = read_at_once(len(names))
-        return categories_of(self.shards, self.background_table, names, rows)
+        return Survey.of(self.shards, self.background_table, self.columns, names)
 
     def _sample_background(self, columns: InputColumns) -> None:
         """Write the sample of the rows explained whose statistic is the background.
@@ -551,7 +542,7 @@ class _Planning:
             "seed": job.seed,
         }
 
-    def _prepared(self, columns: InputColumns, categories: dict[str, list[Any]]) -> Preparation:
+    def _prepared(self, columns: InputColumns, survey: Survey) -> Preparation:
         """Explain a sample, which shows the columns of the parts, and fit the calibration to it."""
         job = self.job
         fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
@@ -565,7 +556,7 @@ class _Planning:
             explanation = _explained_sample(explainer, frame, budget=job.budget, tol=job.tol)
         table = explanation.to_frame("pyarrow", wide=True)
         part_columns = tuple((each.name, str(each.type)) for each in list(table.schema)[1:])
-        return Preparation(part_columns, categories, cast(Any, explanation.calibration))
+        return Preparation(part_columns, survey, cast(Any, explanation.calibration))
 
 
 def _explained_sample(

@@ -3,7 +3,7 @@
 It is a file of JSON in the folder of the parts. Its identity holds hashes of the model and the
 background, the options and the input's files. Whoever goes on with a job must have the same
 identity. Its preparation is what all shards share, however they are spread: the calibration, the
-categories of text columns, and the columns of the parts.
+types and categories of columns, and the columns of the parts.
 """
 
 import json
@@ -18,6 +18,7 @@ from typing import Any
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ShearError
 from shearshap.gaussian import AnyCalibration, calibration_from_dict
+from shearshap.jobs.input_columns import Survey
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
 FORMAT = 1
@@ -40,7 +41,7 @@ class Preparation:
     """What is found out once, before the first shard, and is the same for all."""
 
     columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, each with its type
-    categories: dict[str, list[Any]]  #: of the columns that are categories to the model
+    survey: Survey  #: of the cells of all rows
     calibration: AnyCalibration | None  #: None: the method needs none
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,15 +49,19 @@ class Preparation:
         calibration = self.calibration
         return {
             "columns": [list(column) for column in self.columns],
-            "categories": self.categories,
+            "gaps": list(self.survey.gaps),
+            "categories": self.survey.categories,
             "calibration": None if calibration is None else calibration.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> "Preparation":
         """Return what `to_dict` wrote, or raise ValueError."""
-        _check(isinstance(data, dict) and set(data) == {"columns", "categories", "calibration"})
+        names = {"columns", "gaps", "categories", "calibration"}
+        _check(isinstance(data, dict) and set(data) == names)
         _check(isinstance(data["columns"], list) and isinstance(data["categories"], dict))
+        _check(isinstance(data["gaps"], list))
+        _check(all(isinstance(name, str) for name in data["gaps"]))
         for column in data["columns"]:
             _check(isinstance(column, list) and len(column) == 2)
             _check(isinstance(column[0], str) and column[1] in TYPES)
@@ -65,7 +70,7 @@ class Preparation:
             _check(all(isinstance(kind, str | int | float) for kind in kinds))
         return cls(
             columns=tuple((name, kind) for name, kind in data["columns"]),
-            categories=data["categories"],
+            survey=Survey(tuple(data["gaps"]), data["categories"]),
             calibration=_calibration(data["calibration"]),
         )
 

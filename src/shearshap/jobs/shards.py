@@ -26,7 +26,14 @@ SHARD_ROWS = 1 << 16
 READ_BYTES = 1 << 25
 """Bytes of a table's cells that are read at once, at eight a cell."""
 
+MOST_ROWS = 1 << 14
+"""Rows that are read, and then explained, at once: kriging takes about 20 kB for each."""
+
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
+
+
+class UnreadableError(InputError):
+    """Rows of a file cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +115,12 @@ def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
 
 def input_schema(path: Path) -> "pa.Schema":
     """Return the columns of a Parquet file, without the nameless index of pandas."""
-    with _opened(path) as file:
-        schema = file.schema_arrow.remove_metadata()
-    names = schema.names
+    try:
+        with _opened(path) as file:
+            schema = file.schema_arrow.remove_metadata()
+            names = schema.names
+    except UnicodeDecodeError as error:
+        raise InputError(f"data: {path} cannot be read: a name in it is no text") from error
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise InputError(f"data: column {doubled!r} stands twice in {path}")
@@ -120,34 +130,9 @@ def input_schema(path: Path) -> "pa.Schema":
     return schema
 
 
-def columns_with_gaps(files: Sequence[InputFile], columns: Sequence[str]) -> set[str]:
-    """Return those of the columns in which a value is missing in any file.
-
-    Footers mostly say so; where one does not, the column counts as one with gaps.
-    """
-    gaps: set[str] = set()
-    for path in {file.path for file in files}:
-        with _opened(path) as file:
-            metadata = file.metadata
-            for group in range(metadata.num_row_groups):
-                gaps |= _gaps(metadata.row_group(group), columns)
-    return gaps
-
-
-def _gaps(group: Any, columns: Sequence[str]) -> set[str]:
-    known: set[str] = set()
-    for at in range(group.num_columns):
-        column = group.column(at)
-        statistics = column.statistics
-        is_full = statistics is not None and statistics.has_null_count and not statistics.null_count
-        if is_full:
-            known.add(column.path_in_schema)
-    return set(columns) - known
-
-
 def read_at_once(columns: int) -> int:
     """Return how many rows of a table of so many columns are read at once."""
-    return max(256, READ_BYTES // (8 * max(1, columns)))
+    return max(256, min(MOST_ROWS, READ_BYTES // (8 * max(1, columns))))
 
 
 def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
@@ -156,9 +141,9 @@ def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Tab
 
     try:
         yield from _batches(shard, columns, rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"data: {shard.place} cannot be read: {reason}") from error
+        raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
 
 
 def _batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
@@ -179,7 +164,7 @@ def _batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Ta
             at += len(piece)
             if at >= end:
                 return
-    raise InputError(f"data: {shard.place} are not all there; the file has changed")
+    raise UnreadableError(f"data: {shard.place} are not all there; the file has changed")
 
 
 def _opened(path: Path) -> Any:
@@ -205,7 +190,7 @@ def sample(shards: Sequence[Shard], columns: Sequence[str], count: int) -> "pa.T
     for shard, positions in _places(shards, count):
         try:
             pieces.append(_rows_at(shard, columns, positions))
-        except InputError as error:
+        except UnreadableError as error:
             unreadable = error
     if not pieces:
         raise unreadable
