@@ -95,11 +95,15 @@ PAGES = [
 
 @pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     mpl.use("Agg")
+    if "import ray" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("ray")
     import_peers(page.read_text(encoding="utf-8"))
     name = str(page.relative_to(ROOT))
     namespace: dict[str, Any] = {"__name__": "__main__"}

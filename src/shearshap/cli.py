@@ -201,7 +201,11 @@ def explain(
         str, typer.Option(help="Large jobs: local, or ray for many machines.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="The address of a Ray cluster.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The Ray cluster: host:port, or auto for the one that this machine is part of.",
+            show_default="RAY_ADDRESS, else Ray is started here",
+        ),
     ] = None,
     gpus: Annotated[
         float | None,

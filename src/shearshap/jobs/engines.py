@@ -1,10 +1,8 @@
 """Engines: executors by the names that the command line has for them."""
 
-from importlib import import_module
-from typing import cast
-
 from shearshap.errors import InputError
 from shearshap.jobs.executors import Executor, InProcess, LocalProcesses
+from shearshap.jobs.ray_executor import RayExecutor
 
 ENGINES = ("local", "ray")
 
@@ -25,16 +23,12 @@ def executor_for(
     workers
         How many; None: one, and of Ray as many as the cluster has room for.
     address
-        Of the Ray cluster.
+        Of the Ray cluster; see `RayExecutor`.
     gpus
         That Ray sets aside for a task.
     """
     if engine == "ray":
-        # by name, since few have Ray
-        module = import_module("shearshap.jobs.ray_executor")
-        return cast(
-            Executor, module.RayExecutor(address=address, workers=workers, num_gpus=gpus or 0)
-        )
+        return RayExecutor(address=address, workers=workers, num_gpus=gpus or 0)
     if engine != "local":
         raise InputError(f"engine: wanted {' or '.join(ENGINES)}, got {engine!r}")
     if address is not None or gpus is not None:
