@@ -12,6 +12,7 @@ A model that was trained with names gets its columns in the order that it was tr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -93,14 +94,27 @@ class FrameLayout:
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
         copied = frame.clone()
+        if frame.implementation.is_pyarrow():
+            # not by `select`, which would keep what pandas has noted in the table
+            columns = [copied.to_native().column(name) for name in self.order]
+            return type(copied.to_native()).from_arrays(columns, names=list(self.order))
+        if frame.implementation.is_polars():
+            return copied.to_native().select(self.order)
         return self.joined({name: copied[name] for name in self.order})
 
     def joined(self, columns: dict[str, Column]) -> Any:
         """Return columns, in the model's order, as a frame of the user's library."""
         native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
         if self.labels is not None:
-            native.columns = self.labels.index[[self.labels.place[name] for name in self.order]]
+            native.columns = self.own_labels
         return native
+
+    @cached_property
+    def own_labels(self) -> Any:
+        """The columns' labels in the model's order: the names, or what they stand for."""
+        if self.labels is None:
+            return list(self.order)
+        return self.labels.index[[self.labels.place[name] for name in self.order]]
 
 
 # Order
