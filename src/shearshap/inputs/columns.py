@@ -77,6 +77,16 @@ def native_type(column: Column) -> Any:
     return native.type if hasattr(native, "type") else native.dtype  # pyarrow says type
 
 
+def native_types(frame: Frame) -> dict[str, Any]:
+    """Return the columns' types as their library has them, by the columns' names."""
+    native = frame.to_native()
+    if frame.implementation.is_pyarrow():
+        types = native.schema.types
+    else:
+        types = native.dtypes
+    return dict(zip(frame.columns, types, strict=True))
+
+
 def converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:
     """Return a column in the type of another.
 

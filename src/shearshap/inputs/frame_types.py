@@ -12,6 +12,7 @@ where that is not possible do the rows change, and never so that the model would
     text           int64               refused
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import narwhals.stable.v2 as nw
@@ -19,7 +20,14 @@ import narwhals.stable.v2 as nw
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
 from shearshap.inputs.categories import with_categories
-from shearshap.inputs.columns import Column, ColumnPair, Frame, converted, native_type
+from shearshap.inputs.columns import (
+    Column,
+    ColumnPair,
+    Frame,
+    converted,
+    native_type,
+    native_types,
+)
 from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.frame_background import FrameBackground
 from shearshap.inputs.frame_statistics import holds_ids
@@ -55,7 +63,7 @@ class FramePair:
         """Return rows and background in columns of the same types: the rows', where possible."""
         pairs = {}
         undecided = []
-        for name in self.rows.columns:
+        for name in self._unlike():
             pair = self._in_one_type(name)
             if pair is None:
                 undecided.append(name)
@@ -71,9 +79,23 @@ class FramePair:
             evaluations = trial.evaluations
             pairs |= self._floats(others) if trial.harmless else self._rounded(others)
 
-        rows = {name: pairs[name][0] for name in self.rows.columns}
-        background = {name: pairs[name][1] for name in self.rows.columns}
-        return CommonFrames(_without_index(rows), _without_index(background), evaluations)
+        rows = _with_columns(self.rows, [first for first, _ in pairs.values()])
+        background = _with_columns(self.background.rows, [second for _, second in pairs.values()])
+        return CommonFrames(rows, background, evaluations)
+
+    def _unlike(self) -> list[str]:
+        """Return the columns whose types may not be one; of others nothing more is asked.
+
+        They may be thousands. Categories of one type may yet have several codes.
+        """
+        ours = native_types(self.rows)
+        theirs = native_types(self.background.rows)
+        schema = self.rows.schema
+        return [
+            name
+            for name, dtype in ours.items()
+            if isinstance(schema[name], nw.Categorical | nw.Enum) or theirs[name] != dtype
+        ]
 
     def _in_one_type(self, name: str) -> ColumnPair | None:
         """Return a column of the rows and of the background in one type.
@@ -180,6 +202,9 @@ def _are_integers_beside_others(rows: Column, background: Column) -> bool:
     return rows.dtype.is_integer() and is_other_number
 
 
-def _without_index(columns: dict[str, Column]) -> Frame:
-    """Return columns as a frame, without the index that pandas would give it."""
-    return nw.from_dict({name: nw.maybe_reset_index(column) for name, column in columns.items()})
+def _with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
+    """Return a frame with some columns replaced, without the index that pandas would give it."""
+    frame = nw.maybe_reset_index(frame)
+    if not columns:
+        return frame
+    return frame.with_columns(*(nw.maybe_reset_index(column) for column in columns))

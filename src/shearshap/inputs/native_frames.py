@@ -100,7 +100,18 @@ class FrameLayout:
             return type(copied.to_native()).from_arrays(columns, names=list(self.order))
         if frame.implementation.is_polars():
             return copied.to_native().select(self.order)
+        if frame.implementation.is_pandas():
+            return self._in_pandas(copied.to_native())
         return self.joined({name: copied[name] for name in self.order})
+
+    def _in_pandas(self, copied: Any) -> Any:
+        """Return a pandas frame, which is ours alone, in the layout of the model."""
+        import pandas as pd
+
+        chosen = pd.DataFrame(copied)[list(self.order)].reset_index(drop=True)
+        chosen.attrs = {}  # notes of the user, which mixes of rows do not have either
+        chosen.columns = self.own_labels
+        return chosen
 
     def joined(self, columns: dict[str, Column]) -> Any:
         """Return columns, in the model's order, as a frame of the user's library."""
