@@ -80,8 +80,9 @@ class ColumnPool:
 def _like_by_column(frame: Frame, row: int, places: Sequence[int]) -> NDArray[np.bool_]:
     """Return which cells (n, w) of some columns are like those of a row, column by column."""
     same = np.zeros((len(frame), len(places)), dtype=np.bool_)
+    names = frame.columns
     for number, place in enumerate(places):
-        same[:, number] = _like_cell(frame[:, place], row)
+        same[:, number] = _like_cell(frame[names[place]], row)
     return same
 
 
@@ -191,10 +192,11 @@ def _blocks(native: Any) -> list[_Block]:
             blocks.append(_NumpyBlock(places, columns.to_numpy().T))
         else:
             others += places
-    if others:
-        # not by type: to pandas, categories in two orders are one type, and have other codes
-        arrays = [native.iloc[:, place].array for place in others]
-        blocks.append(_ArrayBlock(others, arrays))
+    # not by type: to pandas, categories in two orders are one type, though their codes differ
+    arrays = {place: native.iloc[:, place].array for place in others}
+    texts = {place: array for place, array in arrays.items() if _is_of_text(array)}
+    rest = {place: array for place, array in arrays.items() if place not in texts}
+    blocks += [_ArrayBlock(list(part), list(part.values())) for part in (texts, rest) if part]
     return blocks
 
 
@@ -242,9 +244,28 @@ class _ArrayBlock:
         taken = [array.take(own) for array, own in zip(self.arrays, rows, strict=True)]
         return pd.DataFrame(dict(enumerate(taken)), copy=False)
 
-    def like(self, _row: int) -> Any:
-        """Return None: libraries compare such cells column by column."""
-        return None
+    def like(self, row: int) -> Any:
+        """Return which of its cells (n, w) are like those of a row; None where it cannot say."""
+        if not all(_is_of_text(array) for array in self.arrays):
+            return None
+        return np.stack([_like_text(array, row) for array in self.arrays], axis=1)
+
+
+def _is_of_text(array: Any) -> bool:
+    """Return whether an array of pandas holds categories or text."""
+    return hasattr(array, "codes") or array.dtype == "string" or array.dtype == "str"
+
+
+def _like_text(array: Any, row: int) -> Any:
+    """Return which texts (n,) of an array of pandas are like that of a row."""
+    import pandas as pd
+
+    if hasattr(array, "codes"):
+        return array.codes == array.codes[row]
+    missing = array.isna()
+    if missing[row]:
+        return missing
+    return pd.array(array == array[row], dtype="boolean").to_numpy(dtype=bool, na_value=False)
 
 
 # polars

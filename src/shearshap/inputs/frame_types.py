@@ -12,8 +12,8 @@ where that is not possible do the rows change, and never so that the model would
     text           int64               refused
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import narwhals.stable.v2 as nw
 
@@ -38,7 +38,7 @@ from shearshap.inputs.integers import (
     not_whole_error,
     warn_of_rounding,
 )
-from shearshap.inputs.native_frames import FrameLayout, as_frame
+from shearshap.inputs.native_frames import FrameLayout, as_frame, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +79,15 @@ class FramePair:
             evaluations = trial.evaluations
             pairs |= self._floats(others) if trial.harmless else self._rounded(others)
 
-        rows = _with_columns(self.rows, [first for first, _ in pairs.values()])
-        background = _with_columns(self.background.rows, [second for _, second in pairs.values()])
+        rows = with_columns(self.rows, [first for first, _ in pairs.values()])
+        background = with_columns(self.background.rows, [second for _, second in pairs.values()])
         return CommonFrames(rows, background, evaluations)
 
     def _unlike(self) -> list[str]:
-        """Return the columns whose types may not be one; of others nothing more is asked.
-
-        They may be thousands. Categories of one type may yet have several codes.
-        """
-        ours = native_types(self.rows)
+        """Return the columns whose types may not be one; often few among thousands."""
         theirs = native_types(self.background.rows)
-        schema = self.rows.schema
-        return [
-            name
-            for name, dtype in ours.items()
-            if isinstance(schema[name], nw.Categorical | nw.Enum) or theirs[name] != dtype
-        ]
+        types = native_types(self.rows).items()
+        return [name for name, dtype in types if not _are_one(dtype, theirs[name])]
 
     def _in_one_type(self, name: str) -> ColumnPair | None:
         """Return a column of the rows and of the background in one type.
@@ -140,7 +132,7 @@ class FramePair:
         alike = all(native_type(source[name]) == native_type(self.rows[name]) for name in names)
         # of the background where possible: a row's answer must not depend on its neighbours
         first = (source if alike else self.rows)[:TRIED_ROWS]
-        floats = first.with_columns(*(nw.col(name).cast(nw.Float64()) for name in names))
+        floats = with_columns(first, [first[name].cast(nw.Float64()) for name in names])
         as_they_are = self.layout.native(first)
         as_floats = self.layout.native(floats)
         return try_floats(self.model, as_they_are, as_floats, len(first))
@@ -202,9 +194,14 @@ def _are_integers_beside_others(rows: Column, background: Column) -> bool:
     return rows.dtype.is_integer() and is_other_number
 
 
-def _with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
-    """Return a frame with some columns replaced, without the index that pandas would give it."""
-    frame = nw.maybe_reset_index(frame)
-    if not columns:
-        return frame
-    return frame.with_columns(*(nw.maybe_reset_index(column) for column in columns))
+def _are_one(dtype: Any, other: Any) -> bool:
+    """Return whether two types of a library are one, to a model too."""
+    if hasattr(dtype, "index_type"):  # pyarrow's type says nothing of the categories
+        return False
+    if dtype != other:
+        return False
+    if not hasattr(dtype, "ordered"):
+        return True
+    # pandas does not mind the order of categories, on which codes depend
+    ours = dtype.categories
+    return ours.dtype == other.categories.dtype and bool(ours.equals(other.categories))

@@ -128,6 +128,33 @@ class FrameLayout:
         return self.labels.index[[self.labels.place[name] for name in self.order]]
 
 
+# Columns
+
+
+def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
+    """Return a frame with some columns replaced, without the index that pandas would give it."""
+    frame = nw.maybe_reset_index(frame)
+    if not columns:
+        return frame
+    new = {column.name: nw.maybe_reset_index(column).to_native() for column in columns}
+    if frame.implementation.is_pandas():
+        return nw.from_native(_with_pandas_columns(frame.to_native(), new), eager_only=True)
+    if frame.implementation.is_pyarrow():
+        table = frame.to_native()
+        # all at once: each column that is set copies the list of all
+        arrays = [new.get(name, table.column(name)) for name in table.column_names]
+        joined = type(table).from_arrays(arrays, names=table.column_names)
+        return nw.from_native(joined, eager_only=True)
+    return frame.with_columns(*columns)
+
+
+def _with_pandas_columns(native: Any, new: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    others = native.drop(columns=list(new))
+    return pd.concat([others, pd.DataFrame(new)], axis=1)[list(native.columns)]
+
+
 # Order
 
 
