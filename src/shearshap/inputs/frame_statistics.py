@@ -38,15 +38,21 @@ class FrameStatistic:
 
     def row(self) -> Frame:
         """Return the statistic as a frame of one row; its numbers are floats, or large ids."""
-        rows, place = np.unique(self._mode_rows(), return_inverse=True)
-        pool = frame_pool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
-        row = nw.from_native(pool.mix(place[None]), eager_only=True)
-        numbers = self._numbers()
+        numbers = {name: [number] for name, number in self._numbers().items()}
+        if len(numbers) == len(self.source.columns):
+            return nw.from_dict(numbers, backend=self.source.implementation)
+
+        row = self._mode_cells()
         if not numbers:
             return row
-        cells = {name: [number] for name, number in numbers.items()}
-        computed = nw.from_dict(cells, backend=self.source.implementation)
+        computed = nw.from_dict(numbers, backend=self.source.implementation)
         return with_columns(row, list(computed.iter_columns()))
+
+    def _mode_cells(self) -> Frame:
+        """Return a row of the most frequent cells; where a number is computed, of any cells."""
+        rows, place = np.unique(self._mode_rows(), return_inverse=True)
+        pool = frame_pool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
+        return nw.from_native(pool.mix(place[None]), eager_only=True)
 
     @cached_property
     def _computed(self) -> NDArray[np.bool_]:
