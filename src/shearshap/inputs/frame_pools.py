@@ -13,7 +13,7 @@ frame that the library itself would make of one column after the other: the same
 values and order. Letters: n rows of the pool, m rows of a mix, d columns, w columns of one type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -121,6 +121,30 @@ def _order(frame: Frame, layout: FrameLayout) -> list[int]:
     return [place[name] for name in layout.order]
 
 
+# Columns of one type, one after the other
+
+
+@dataclass(frozen=True, eq=False)
+class _Strip:
+    """Columns of one type, one after the other."""
+
+    places: list[int]  #: of the columns in the pool, w of them
+    cells: Any  #: (w n,) of the user's library
+
+    def numbers(self, cells: Cells, rows: int) -> Cells:
+        """Return which of its cells, (w m,), are the cells (m, d) of a pool of n rows."""
+        if len(self.places) == 1:
+            return np.ascontiguousarray(cells[:, self.places[0]])
+        start = rows * np.arange(len(self.places))
+        return (cells.T[self.places] + start[:, None]).reshape(-1)
+
+    def parts(self, taken: Any) -> Iterator[tuple[int, Any]]:
+        """Yield the place of each column, and its part (m,) of cells (w m,)."""
+        size = len(taken) // len(self.places)
+        for number, place in enumerate(self.places):
+            yield place, taken[number * size : (number + 1) * size]
+
+
 # pandas
 
 
@@ -130,35 +154,63 @@ class PandasPool:
     def __init__(self, frame: Frame, layout: FrameLayout) -> None:
         self._frame = frame
         self._layout = layout
-        self._blocks = _blocks(frame.to_native())
+        self._order = _order(frame, layout)
+        native = frame.to_native()
+        self._blocks = _numpy_blocks(native)
+        self._strips = _pandas_strips(native)
 
     def mix(self, cells: Cells) -> Any:
         """Return the frame, of the user's library, with cells (m, d) of the pool's rows."""
-        import pandas as pd
-
-        parts = [block.mix(cells) for block in self._blocks]
-        mixed = parts[0] if len(parts) == 1 else pd.concat(parts, axis=1)
-        if self._moves is not None:
-            mixed = mixed.iloc[:, self._moves]
+        mixed = self._of_columns(cells) if self._strips else self._of_blocks(cells)
         mixed.columns = self._labels.copy()  # the model may give them another name
         return mixed
+
+    def _of_blocks(self, cells: Cells) -> Any:
+        """Return a mix of a pool that has types of numpy alone."""
+        import pandas as pd
+
+        # the type is named, since pandas looks for text and times among objects
+        parts = [
+            pd.DataFrame(block.taken(cells).T, dtype=block.cells.dtype, copy=False)
+            for block in self._blocks
+        ]
+        mixed = parts[0] if len(parts) == 1 else pd.concat(parts, axis=1)
+        return mixed if self._moves is None else mixed.iloc[:, self._moves]
+
+    def _of_columns(self, cells: Cells) -> Any:
+        """Return a mix of any pool, column by column."""
+        import pandas as pd
+
+        taken: list[Any] = [None] * cells.shape[1]
+        for block in self._blocks:
+            for place, column in zip(block.places, block.taken(cells), strict=True):
+                taken[place] = column
+                if column.dtype == object:  # or else pandas looks for text among objects
+                    taken[place] = pd.Series(column, dtype=object, copy=False)
+        for strip in self._strips:
+            long = strip.cells.take(strip.numbers(cells, len(self._frame)))
+            for place, column in strip.parts(long):
+                taken[place] = column
+        return pd.DataFrame({number: taken[place] for number, place in enumerate(self._order)})
 
     def like(self, row: int) -> NDArray[np.bool_]:
         """Return which cells (n, d) are to a model like those of a row."""
         same = np.zeros(self._frame.shape, dtype=np.bool_)
-        for block in self._blocks:
-            like = block.like(row)
+        for part in (*self._blocks, *self._strips):
+            if isinstance(part, _NumpyBlock):
+                like = part.like(row)
+            else:
+                like = _like_pandas(part, row, len(self._frame))
             if like is None:
-                like = _like_by_column(self._frame, row, block.places)
-            same[:, block.places] = like
+                like = _like_by_column(self._frame, row, part.places)
+            same[:, part.places] = like
         return same
 
     @cached_property
     def _moves(self) -> NDArray[np.int64] | None:
         """Which column of the joined blocks stands where in the model's frame; None: as it is."""
         joined = [place for block in self._blocks for place in block.places]
-        order = _order(self._frame, self._layout)
-        return None if joined == order else np.argsort(joined)[order]
+        return None if joined == self._order else np.argsort(joined)[self._order]
 
     @cached_property
     def _labels(self) -> Any:
@@ -169,103 +221,79 @@ class PandasPool:
         return pd.Index(labels) if isinstance(labels, list) else labels
 
 
-class _Block(Protocol):
-    """Some columns of a pool of pandas."""
-
-    places: list[int]  #: of its columns in the pool
-
-    def mix(self, cells: Cells) -> Any:
-        """Return the frame of its columns with cells (m, d) of the pool's rows."""
-
-    def like(self, row: int) -> Any:
-        """Return which of its cells (n, w) are like those of a row; None where it cannot say."""
-
-
-def _blocks(native: Any) -> list[_Block]:
-    """Return the columns of a pandas frame in blocks."""
-    blocks: list[_Block] = []
-    others: list[int] = []
-    for dtype, places in _places_by_type(list(native.dtypes)).items():
-        if isinstance(dtype, np.dtype):
-            every = len(places) == native.shape[1]
-            columns = native if every else native.iloc[:, places]
-            blocks.append(_NumpyBlock(places, columns.to_numpy().T))
-        else:
-            others += places
-    # not by type: to pandas, categories in two orders are one type, though their codes differ
-    arrays = {place: native.iloc[:, place].array for place in others}
-    texts = {place: array for place, array in arrays.items() if _is_of_text(array)}
-    rest = {place: array for place, array in arrays.items() if place not in texts}
-    blocks += [_ArrayBlock(list(part), list(part.values())) for part in (texts, rest) if part]
-    return blocks
-
-
 @dataclass(frozen=True, eq=False)
 class _NumpyBlock:
     """Columns of one type of numpy."""
 
-    places: list[int]
+    places: list[int]  #: of the columns in the pool, w of them
     cells: NDArray[Any]  #: (w, n)
 
-    def mix(self, cells: Cells) -> Any:
-        """Return the frame of its columns with cells (m, d) of the pool's rows."""
-        import pandas as pd
-
+    def taken(self, cells: Cells) -> NDArray[Any]:
+        """Return its part (w, m) of the cells (m, d)."""
         own = cells.T if len(self.places) == cells.shape[1] else cells.T[self.places]
-        taken = np.take_along_axis(self.cells, own, axis=1)
-        # the type is named, since pandas looks for text and times among objects
-        return pd.DataFrame(taken.T, dtype=taken.dtype, copy=False)
+        return np.take_along_axis(self.cells, own, axis=1)
 
     def like(self, row: int) -> Any:
         """Return which of its cells (n, w) are like those of a row; None where it cannot say."""
         kind = self.cells.dtype.kind
         if kind not in "biufmM":
             return None
-        cell = self.cells[:, row, None]
-        same = self.cells == cell
+        same = self.cells == self.cells[:, row, None]
         if kind in "fmM":
             missing = np.isnan(self.cells) if kind == "f" else np.isnat(self.cells)
             same |= missing & missing[:, row, None]
         return same.T
 
 
-@dataclass(frozen=True, eq=False)
-class _ArrayBlock:
-    """Columns of pandas' own types."""
-
-    places: list[int]
-    arrays: list[Any]  #: (n,) each
-
-    def mix(self, cells: Cells) -> Any:
-        """Return the frame of its columns with cells (m, d) of the pool's rows."""
-        import pandas as pd
-
-        rows = np.ascontiguousarray(cells.T[self.places])
-        taken = [array.take(own) for array, own in zip(self.arrays, rows, strict=True)]
-        return pd.DataFrame(dict(enumerate(taken)), copy=False)
-
-    def like(self, row: int) -> Any:
-        """Return which of its cells (n, w) are like those of a row; None where it cannot say."""
-        if not all(_is_of_text(array) for array in self.arrays):
-            return None
-        return np.stack([_like_text(array, row) for array in self.arrays], axis=1)
+def _numpy_blocks(native: Any) -> list[_NumpyBlock]:
+    """Return the columns of a pandas frame that have types of numpy."""
+    blocks = []
+    for dtype, places in _places_by_type(list(native.dtypes)).items():
+        if isinstance(dtype, np.dtype):
+            is_whole = len(places) == native.shape[1]
+            columns = native if is_whole else native.iloc[:, places]
+            blocks.append(_NumpyBlock(places, columns.to_numpy().T))
+    return blocks
 
 
-def _is_of_text(array: Any) -> bool:
-    """Return whether an array of pandas holds categories or text."""
-    return hasattr(array, "codes") or array.dtype == "string" or array.dtype == "str"
-
-
-def _like_text(array: Any, row: int) -> Any:
-    """Return which texts (n,) of an array of pandas are like that of a row."""
+def _pandas_strips(native: Any) -> list[_Strip]:
+    """Return the columns of a pandas frame that have types of its own."""
     import pandas as pd
 
-    if hasattr(array, "codes"):
-        return array.codes == array.codes[row]
-    missing = array.isna()
-    if missing[row]:
-        return missing
-    return pd.array(array == array[row], dtype="boolean").to_numpy(dtype=bool, na_value=False)
+    is_own = [not isinstance(dtype, np.dtype) for dtype in native.dtypes]
+    if not any(is_own):
+        return []
+    # not by place, for which pandas goes through all columns each time
+    columns = dict(enumerate(series for _, series in native.items()))
+    texts: dict[Any, list[int]] = {}
+    strips = []
+    for place in np.flatnonzero(is_own).tolist():
+        dtype = columns[place].dtype
+        if isinstance(dtype, pd.StringDtype) and native.size <= MOST_CELLS:
+            texts.setdefault(dtype, []).append(place)
+        else:
+            # categories in two orders are one type to pandas, though their codes differ
+            strips.append(_Strip([place], columns[place].array))
+    for places in texts.values():
+        long = pd.concat([columns[place] for place in places], ignore_index=True).array
+        strips.append(_Strip(places, long.take(np.arange(len(long)))))  # without its chunks
+    return strips
+
+
+def _like_pandas(strip: _Strip, row: int, rows: int) -> Any:
+    """Return which cells (n, w) of categories or text are like those of a row; None of others."""
+    import pandas as pd
+
+    cells = strip.cells
+    if isinstance(cells.dtype, pd.CategoricalDtype):
+        return (cells.codes == cells.codes[row])[:, None]
+    if not isinstance(cells.dtype, pd.StringDtype):
+        return None
+    first = rows * np.arange(len(strip.places)) + row
+    others = cells.take(np.repeat(first, rows))
+    equal = pd.array(cells == others, dtype="boolean").to_numpy(dtype=bool, na_value=False)
+    like = equal | (cells.isna() & others.isna())
+    return like.reshape(-1, rows).T
 
 
 # polars
@@ -280,7 +308,7 @@ class PolarsPool:
         self._names = list(layout.order)
         self._strips = self._laid_out()
 
-    def _laid_out(self) -> list["_Strip"]:
+    def _laid_out(self) -> list[_Strip]:
         import polars as pl
 
         native = self._frame.to_native().rechunk()
@@ -304,8 +332,8 @@ class PolarsPool:
         taken: list[Any] = [None] * cells.shape[1]
         for strip in self._strips:
             long = strip.cells[strip.numbers(cells, len(self._frame))]
-            for number, place in enumerate(strip.places):
-                taken[place] = long.slice(number * len(cells), len(cells))
+            for place, column in strip.parts(long):
+                taken[place] = column
         columns = zip(self._order, self._names, strict=True)
         return pl.DataFrame([taken[place].alias(name) for place, name in columns])
 
@@ -322,21 +350,6 @@ class PolarsPool:
         like = native.select(pl.all().eq_missing(pl.all().get(row)))
         same[:, compared] = like.to_numpy()
         return same
-
-
-@dataclass(frozen=True, eq=False)
-class _Strip:
-    """Columns of one type, one after the other."""
-
-    places: list[int]  #: of the columns in the pool, w of them
-    cells: Any  #: (w n,) of the user's library
-
-    def numbers(self, cells: Cells, rows: int) -> Cells:
-        """Return which of its cells, (w m,), are the cells (m, d) of a pool of n rows."""
-        if len(self.places) == 1:
-            return np.ascontiguousarray(cells[:, self.places[0]])
-        start = rows * np.arange(len(self.places))
-        return (cells.T[self.places] + start[:, None]).reshape(-1)
 
 
 # pyarrow
@@ -373,8 +386,8 @@ class PyarrowPool:
         taken: list[Any] = [None] * cells.shape[1]
         for strip in self._strips:
             long = strip.cells.take(pa.array(strip.numbers(cells, len(self._frame))))
-            for number, place in enumerate(strip.places):
-                taken[place] = long.slice(number * len(cells), len(cells))
+            for place, column in strip.parts(long):
+                taken[place] = column
         return pa.Table.from_arrays([taken[place] for place in self._order], names=self._names)
 
     def like(self, row: int) -> NDArray[np.bool_]:

@@ -13,9 +13,11 @@ where that is not possible do the rows change, and never so that the model would
 """
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
@@ -27,6 +29,7 @@ from shearshap.inputs.columns import (
     converted,
     native_type,
     native_types,
+    number_table,
 )
 from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.frame_background import FrameBackground
@@ -63,8 +66,10 @@ class FramePair:
         """Return rows and background in columns of the same types: the rows', where possible."""
         pairs = {}
         undecided = []
-        for name in self._unlike():
-            pair = self._in_one_type(name)
+        unlike = self._unlike()
+        between = self._between_integers(unlike)
+        for name in unlike:
+            pair = None if name in between else self._in_one_type(name)
             if pair is None:
                 undecided.append(name)
             else:
@@ -88,6 +93,17 @@ class FramePair:
         theirs = native_types(self.background.rows)
         types = native_types(self.rows).items()
         return [name for name, dtype in types if not _are_one(dtype, theirs[name])]
+
+    def _between_integers(self, names: list[str]) -> set[str]:
+        """Return columns of integers whose background lies between integers, as means often do."""
+        ours = self.rows.schema
+        theirs = self.background.rows.schema
+        beside = [n for n in names if ours[n].is_integer() and theirs[n].is_float()]
+        if not beside:
+            return set()
+        numbers = number_table(self.background.rows.select(*beside))
+        is_between = (np.isfinite(numbers) & (numbers != np.floor(numbers))).any(axis=0)
+        return set(compress(beside, is_between))
 
     def _in_one_type(self, name: str) -> ColumnPair | None:
         """Return a column of the rows and of the background in one type.

@@ -28,6 +28,13 @@ from shearshap.inputs.frame_types import FramePair
 from shearshap.inputs.native_frames import FrameLayout
 from shearshap.inputs.players import Grouping
 
+WORTHWHILE_ROWS = 1024
+"""Rows of a frame for which the time of each row is more than that of each column."""
+
+MOST_CELLS = 1 << 23
+"""Cells of a frame beyond which it is not made larger for that."""
+
+
 def encode_frame(
     frame: Frame,
     layout: FrameLayout,
@@ -56,4 +63,13 @@ def encode_frame(
         index=np.arange(count),
         untouched=lambda wanted: layout.native(frame[:wanted]),
         evaluations=common.evaluations,
+        least_batch=_least_batch(width),
     )
+
+
+def _least_batch(width: int) -> int:
+    """Return how many rows of a frame to make at once, at least.
+
+    A library takes its time over each column, and so it should be for many rows.
+    """
+    return max(1, min(WORTHWHILE_ROWS, MOST_CELLS // width))
