@@ -111,10 +111,7 @@ def native_type(column: Column) -> Any:
 def native_types(frame: Frame) -> dict[str, Any]:
     """Return the columns' types as their library has them, by the columns' names."""
     native = frame.to_native()
-    if frame.implementation.is_pyarrow():
-        types = native.schema.types
-    else:
-        types = native.dtypes
+    types = native.schema.types if frame.implementation.is_pyarrow() else native.dtypes
     return dict(zip(frame.columns, types, strict=True))
 
 

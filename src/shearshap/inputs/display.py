@@ -141,7 +141,9 @@ def cell_words(frame: Frame) -> Words:
     doubles = _places_of_doubles(frame)
     if doubles:
         numbers = number_table(frame[:, doubles])
-        words[:, doubles] = np.where(np.isnan(numbers), None, numbers.astype(object))
+        plain = numbers.astype(object)
+        plain[np.isnan(numbers)] = None
+        words[:, doubles] = plain
     names = frame.columns
     for place in set(range(len(names))).difference(doubles):
         column = frame[names[place]]

@@ -196,14 +196,14 @@ class PandasPool:
     def like(self, row: int) -> NDArray[np.bool_]:
         """Return which cells (n, d) are to a model like those of a row."""
         same = np.zeros(self._frame.shape, dtype=np.bool_)
-        for part in (*self._blocks, *self._strips):
-            if isinstance(part, _NumpyBlock):
-                like = part.like(row)
-            else:
-                like = _like_pandas(part, row, len(self._frame))
+        parts = [(block.places, block.like(row)) for block in self._blocks]
+        rows = len(self._frame)
+        parts += [(strip.places, _like_pandas(strip, row, rows)) for strip in self._strips]
+        for places, like in parts:
             if like is None:
-                like = _like_by_column(self._frame, row, part.places)
-            same[:, part.places] = like
+                same[:, places] = _like_by_column(self._frame, row, places)
+            else:
+                same[:, places] = like
         return same
 
     @cached_property

@@ -46,7 +46,7 @@ class FrameStatistic:
         if not numbers:
             return row
         computed = nw.from_dict(numbers, backend=self.source.implementation)
-        return with_columns(row, list(computed.iter_columns()))
+        return with_columns(row, [computed[name] for name in numbers])
 
     def _mode_cells(self) -> Frame:
         """Return a row of the most frequent cells; where a number is computed, of any cells."""
