@@ -24,7 +24,7 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine import clock, memory
+from shearshap.engine import clock, memory, room
 from shearshap.engine.finished import Answer, FinishedRows
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.run import Run
@@ -52,6 +52,55 @@ def stepwise(rows: Floats) -> Floats:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few rows each, after the first."""
     monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 30_000)
+
+
+class LateCopies:
+    """Copies that are not there before they are waited for, as those from a GPU may be."""
+
+    most_waiting = 0
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Tensor, Tensor]] = []
+
+    def start(self, source: Tensor, destination: Tensor) -> None:
+        destination.zero_()
+        self.waiting.append((source, destination))
+        LateCopies.most_waiting = max(LateCopies.most_waiting, len(self.waiting))
+
+    def wait(self) -> None:
+        for source, destination in self.waiting:
+            destination.copy_(source)
+        self.waiting = []
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_are_copied_while_the_next_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    wanted = explainer(ROWS, budget=30)
+    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    answer = explainer(ROWS, budget=30)
+    np.testing.assert_array_equal(answer.values, wanted.values)
+    np.testing.assert_array_equal(answer.predictions, wanted.predictions)
+    np.testing.assert_array_equal(answer.standard_errors, wanted.standard_errors)
+    fields = 4  # values, base values, predictions and standard errors
+    assert LateCopies.most_waiting > 2 * fields
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_before_an_error_are_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_late(rows: Floats) -> Floats:
+        if (rows == ROWS[38]).all(axis=1).any():
+            raise ValueError("no such row")
+        return stepwise(rows)
+
+    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    with pytest.raises(ModelError) as failure:
+        Explainer(fails_late, ZEROS, method="leverage")(ROWS, budget=30)
+    finished = failure.value.finished
+    assert finished is not None
+    assert len(finished) > 16
+    wanted = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=30)
+    np.testing.assert_array_equal(finished.values, wanted.values[: len(finished)])
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -1,6 +1,9 @@
 """The engine: masking, batching, devices, modes and counting."""
 
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from games import Bools, Floats, all_coalitions, network, predictor
 from shearshap import METHODS, Explainer, ModelError, explain, explain_game, model_game
 from shearshap.adapters import AdaptedModel, Predictor
 from shearshap.batches import Batch
-from shearshap.devices import free_memory, to_device, to_numpy
+from shearshap.devices import SMALL_BYTES, HostCopies, free_memory, to_device, to_numpy
 from shearshap.game import FunctionGame, ModelGame, first_not_finite
 from shearshap.inputs import Groups
 from shearshap.mixing import MANY_INPUTS, _by_pairs, mixed
@@ -423,6 +426,60 @@ def test_copies_wait_for_the_gpu_s_work() -> None:
         for _ in range(200):
             grown = grown + 1
         assert (to_numpy(grown) == 201).all()
+
+
+class FakeGpu:
+    """A tensor that passes for one of a GPU, whose copy waits for a signal."""
+
+    device = SimpleNamespace(type="cuda")
+    nbytes = 2 * SMALL_BYTES
+
+
+def test_copies_aside_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_copy = threading.Event()
+
+    def copy(_source: object, destination: torch.Tensor, _computed: object) -> None:
+        assert may_copy.wait(timeout=60)
+        destination.fill_(7.0)
+
+    monkeypatch.setattr("shearshap.devices._copy_aside", copy)
+    monkeypatch.setattr(torch.cuda, "Event", MagicMock())
+    monkeypatch.setattr(torch.cuda, "current_stream", MagicMock())
+    here = torch.zeros(3)
+    copies = HostCopies()
+    copies.start(FakeGpu(), here)  # type: ignore[arg-type]
+    assert here.tolist() == [0, 0, 0]
+    may_copy.set()
+    copies.wait()
+    assert here.tolist() == [7, 7, 7]
+    copies.wait()
+
+
+def test_what_goes_wrong_in_a_copy_aside_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = MagicMock(side_effect=RuntimeError("the GPU is gone"))
+    monkeypatch.setattr("shearshap.devices._copy_aside", failing)
+    monkeypatch.setattr(torch.cuda, "Event", MagicMock())
+    monkeypatch.setattr(torch.cuda, "current_stream", MagicMock())
+    copies = HostCopies()
+    copies.start(FakeGpu(), torch.zeros(3))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="the GPU is gone"):
+        copies.wait()
+
+
+@pytest.mark.cuda
+@needs_gpu
+def test_copies_aside_are_complete_while_the_gpu_goes_on() -> None:
+    copies = HostCopies()
+    here = [torch.zeros((1 << 21, 3), dtype=torch.float64) for _ in range(6)]
+    for number, destination in enumerate(here):
+        grown = torch.full((1 << 21, 3), float(number), dtype=torch.float64, device="cuda")
+        for _ in range(50):
+            grown = grown + 1
+        copies.start(grown, destination)
+        del grown  # its memory must not be used again before it is copied
+    copies.wait()
+    for number, destination in enumerate(here):
+        assert (destination == number + 50).all()
 
 
 @pytest.mark.cuda

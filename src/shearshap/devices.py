@@ -9,9 +9,16 @@ with all its cores:
 
 The two pieces are all the pinned memory there is: they are let go after each copy, and torch gives
 the same memory to the next.
+
+Copies of results need not be waited for. They go on in a thread of their own, on a stream of their
+own, while the GPU computes the next results:
+
+    the GPU computes   block 0   block 1   block 2
+    and copies                   block 0   block 1   block 2
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -71,6 +78,43 @@ def copy_to_host(source: Tensor, destination: Tensor) -> None:
         return
     with torch.cuda.device(source.device):
         _copy_to_host_by_pieces(_flat(source), destination.view(-1))
+
+
+class HostCopies:
+    """Copies to the host that are not waited for; until `wait`, the numbers are not there."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._started: list[Future[None]] = []
+
+    def start(self, source: Tensor, destination: Tensor) -> None:
+        """Copy a tensor, which must not change before it is there, into one of the host."""
+        if source.device.type != "cuda" or source.nbytes <= SMALL_BYTES:
+            copy_to_host(source, destination)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="copies to the host")
+        computed = torch.cuda.Event()
+        computed.record(torch.cuda.current_stream(source.device))
+        self._started.append(self._thread.submit(_copy_aside, source, destination, computed))
+
+    def wait(self) -> None:
+        """Wait until all numbers are there; raise what went wrong."""
+        started = self._started
+        self._started = []
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        for copy in started:
+            copy.result()
+
+
+def _copy_aside(source: Tensor, destination: Tensor, computed: torch.cuda.Event) -> None:
+    """Copy a tensor to the host on a stream of its own, once the GPU has computed it."""
+    stream = torch.cuda.Stream(source.device)
+    with torch.cuda.stream(stream):
+        stream.wait_event(computed)
+        copy_to_host(source, destination)
 
 
 def _flat(numbers: Tensor) -> Tensor:

@@ -47,7 +47,17 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
     plans = Plans(game, run)
     clock = clock or Clock(run.deadline)
     room = Room(game.rows if run.at_once and run.deadline is None else None)
+    try:
+        yield from _blocks_in(room, game, plans, clock)
+    finally:
+        room.wait()  # where a caller has stopped before the last block, for those that it has
 
+
+def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[Explanation]:
+    """Yield the explanations of the blocks, with their arrays in a room.
+
+    The numbers of all blocks are there when the last one is.
+    """
     # the pilot rows are all in the first block, since a calibration is fitted to them together
     size = max(FIRST_BLOCK, pilot_rows(plans.settled))
     done = 0
@@ -60,11 +70,15 @@ def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterat
             block.finish()
         except ModelError:
             if block.finished.any:
-                yield block.explanation(room)
+                explanation = block.explanation(room)
+                room.wait()
+                yield explanation
             raise
         explanation = block.explanation(room)
 
         done += len(explanation)
+        if done >= game.rows:
+            room.wait()
         most = block.rows_at_once()
         late = done < game.rows and not clock.allowed(most, done)
         if late:

@@ -5,6 +5,9 @@ A block's arrays are then parts of it, one after the other, and nothing is copie
     rows       0-15      16-1015     1016-2000
     blocks     first     second      third
     values     [         one array            ]
+
+A block is copied from a GPU while the next one is computed. So its numbers are there only after
+`wait`.
 """
 
 from typing import Any
@@ -13,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.devices import copy_to_host, empty_array, to_numpy
+from shearshap.devices import HostCopies, empty_array, to_numpy
 
 
 class Room:
@@ -22,13 +25,22 @@ class Room:
     def __init__(self, rows: int | None) -> None:
         self.rows = rows
         self._fields: dict[str, NDArray[Any]] = {}  #: by name, (r, ...) each
+        self._copies = HostCopies()
 
     def array(self, name: str, part: Tensor, first_row: int) -> NDArray[Any]:
-        """Return a block's part (n, ...) of a field as an array, in its place among all rows."""
+        """Return a block's part (n, ...) of a field as an array, in its place among all rows.
+
+        The part must not change any more. Where there is room for all rows, its numbers are in the
+        array after `wait`.
+        """
         if self.rows is None:
             return to_numpy(part)
         if name not in self._fields:
             self._fields[name] = empty_array((self.rows, *part.shape[1:]), part.dtype)
         place = self._fields[name][first_row : first_row + len(part)]
-        copy_to_host(part, torch.from_numpy(place))
+        self._copies.start(part, torch.from_numpy(place))
         return place
+
+    def wait(self) -> None:
+        """Wait until the numbers of all blocks are in their arrays."""
+        self._copies.wait()

@@ -6,6 +6,7 @@ What rows become
     arrays.py             an array or tensor, mixed as it is
     objects.py            an array of Python's numbers, mixed by its cells
     frames.py             a table of any library, mixed by its cells
+    frame_pools.py        those mixes, fast in each library
     several.py            a tuple of inputs, side by side in one tensor
 
 What is read of the rows

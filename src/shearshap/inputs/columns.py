@@ -16,7 +16,9 @@ ColumnPair = tuple[Column, Column]
 def values_of(column: Column) -> list[Any]:
     """Return a column's values; a missing one is None, whatever its library calls it."""
     values = column.to_list()
-    missing = np.array(column.is_null().to_numpy(), dtype=np.bool_)
+    missing = np.zeros(len(values), dtype=np.bool_)
+    if column.implementation.is_pandas_like():  # others have None already
+        missing |= np.array(column.to_native().isna(), dtype=np.bool_)
     if column.dtype.is_float():
         missing |= np.isnan(numbers_of(column))
     elif column.dtype == nw.Object():
@@ -58,9 +60,38 @@ def numbers_of(column: Column) -> NDArray[np.float64]:
     """Return a column of numbers in double precision, (n,); a missing one is NaN."""
     if column.implementation.is_pyarrow() and column.dtype.is_integer():
         # its casts refuse integers that doubles cannot hold
+        if not column.null_count():
+            return np.asarray(column.to_numpy(), dtype=np.float64)
         numbers = [np.nan if number is None else float(number) for number in column.to_list()]
         return np.array(numbers)
-    return np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+    if column.dtype != nw.Float64():
+        column = column.cast(nw.Float64())
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def number_table(frame: Frame) -> NDArray[np.float64]:
+    """Return a frame of numbers in double precision, (n, d); a missing one is NaN."""
+    # column after column, so that their sums have the same digits as those of a single column
+    table = np.empty(frame.shape, order="F")
+    if frame.implementation.is_polars():
+        table[:] = frame.select(nw.all().cast(nw.Float64())).to_numpy()
+        return table
+
+    at_once = numpy_places(frame)
+    if at_once:
+        table[:, at_once] = frame.to_native().iloc[:, at_once].to_numpy(dtype=np.float64)
+    names = frame.columns
+    for place in set(range(len(names))).difference(at_once):
+        table[:, place] = numbers_of(frame[names[place]])
+    return table
+
+
+def numpy_places(frame: Frame) -> list[int]:
+    """Return the places of columns of numpy's types, which pandas makes an array of at once."""
+    if not frame.implementation.is_pandas():
+        return []
+    types = enumerate(frame.to_native().dtypes)
+    return [place for place, dtype in types if isinstance(dtype, np.dtype)]
 
 
 # Types
@@ -75,6 +106,13 @@ def native_type(column: Column) -> Any:
     """Return a column's type as its library has it, with a categorical's categories."""
     native = column.to_native()
     return native.type if hasattr(native, "type") else native.dtype  # pyarrow says type
+
+
+def native_types(frame: Frame) -> dict[str, Any]:
+    """Return the columns' types as their library has them, by the columns' names."""
+    native = frame.to_native()
+    types = native.schema.types if frame.implementation.is_pyarrow() else native.dtypes
+    return dict(zip(frame.columns, types, strict=True))
 
 
 def converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.devices import to_numpy
-from shearshap.inputs.columns import Frame, codes_of, hashable_values, numbers_of, values_of
+from shearshap.inputs.columns import Frame, codes_of, hashable_values, number_table, values_of
 
 Words = NDArray[np.object_]
 
@@ -124,23 +125,38 @@ def cell_numbers(frame: Frame) -> NDArray[np.float64]:
     A number is itself. The number of any other cell is its place among the column's sorted values.
     """
     numbers = np.empty(frame.shape)
+    is_number = np.array([dtype.is_numeric() for dtype in frame.schema.values()])
+    of_numbers = np.flatnonzero(is_number).tolist()
+    if of_numbers:
+        numbers[:, of_numbers] = number_table(frame[:, of_numbers])
     for place, name in enumerate(frame.columns):
-        column = frame[name]
-        numeric = column.dtype.is_numeric()
-        numbers[:, place] = numbers_of(column) if numeric else codes_of(column)
+        if not is_number[place]:
+            numbers[:, place] = codes_of(frame[name])
     return numbers
 
 
 def cell_words(frame: Frame) -> Words:
     """Return every cell as people read it, (r, d); a missing one is None."""
     words = np.empty(frame.shape, dtype=object)
-    for place, name in enumerate(frame.columns):
-        column = frame[name]
+    doubles = _places_of_doubles(frame)
+    if doubles:
+        numbers = number_table(frame[:, doubles])
+        plain = numbers.astype(object)
+        plain[np.isnan(numbers)] = None
+        words[:, doubles] = plain
+    names = frame.columns
+    for place in set(range(len(names))).difference(doubles):
+        column = frame[names[place]]
         numeric = column.dtype.is_numeric()
         values = values_of(column) if numeric else hashable_values(column)
         # not by assigning the list, which numpy would take for a table where cells are tuples
         words[:, place] = np.fromiter(values, dtype=object, count=len(values))
     return words
+
+
+def _places_of_doubles(frame: Frame) -> list[int]:
+    """Return the places of columns that are words as soon as they are numbers."""
+    return [place for place, dtype in enumerate(frame.schema.values()) if dtype == nw.Float64()]
 
 
 # Players

@@ -31,6 +31,7 @@ class Inputs:
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
     evaluations: int = 0  #: of the model, that encoding took
+    least_batch: int = 1  #: rows for which `decode` is worth its trouble
     #: (b,) of the background rows, with the sum 1; None: they count equally
     weights: NDArray[np.float64] | None = None
 

@@ -13,7 +13,6 @@ The "mean" is (44.3, Bern): of equally frequent cities, the first in order.
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,8 +21,10 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.inputs.background import STATISTICS, mode
-from shearshap.inputs.columns import Column, Frame, codes_of, numbers_of, values_of
+from shearshap.inputs.columns import Column, Frame, codes_of, number_table, values_of
+from shearshap.inputs.frame_pools import frame_pool
 from shearshap.inputs.integers import are_ids, statistic_of_ids
+from shearshap.inputs.native_frames import FrameLayout, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +38,21 @@ class FrameStatistic:
 
     def row(self) -> Frame:
         """Return the statistic as a frame of one row; its numbers are floats, or large ids."""
-        mode_rows = self._mode_rows().tolist()
-        numbers = self._numbers()
-        cells = {}
-        for name, mode_row in zip(self.source.columns, mode_rows, strict=True):
-            if name in numbers:
-                cell = nw.new_series(name, [numbers[name]], backend=self.source.implementation)
-            else:
-                cell = self.source[name][[mode_row]]
-            cells[name] = nw.maybe_reset_index(cell)
-        return nw.from_dict(cells)
+        numbers = {name: [number] for name, number in self._numbers().items()}
+        if len(numbers) == len(self.source.columns):
+            return nw.from_dict(numbers, backend=self.source.implementation)
+
+        row = self._mode_cells()
+        if not numbers:
+            return row
+        computed = nw.from_dict(numbers, backend=self.source.implementation)
+        return with_columns(row, [computed[name] for name in numbers])
+
+    def _mode_cells(self) -> Frame:
+        """Return a row of the most frequent cells; where a number is computed, of any cells."""
+        rows, place = np.unique(self._mode_rows(), return_inverse=True)
+        pool = frame_pool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
+        return nw.from_native(pool.mix(place[None]), eager_only=True)
 
     @cached_property
     def _computed(self) -> NDArray[np.bool_]:
@@ -74,26 +80,26 @@ class FrameStatistic:
         """Return the statistic of each column of numbers, by the column's name."""
         if not self._computed.any():
             return {}
-        columns = [self.source[name] for name in compress(self.source.columns, self._computed)]
-        table = np.stack([self._present_numbers(column) for column in columns]).T
+        source = self.source[:, np.flatnonzero(self._computed).tolist()]
+        table = number_table(source)
+        self._check_present(source, table)
 
         # players without a column of numbers are left out, and the others numbered anew
         _, owner = np.unique(self.owner[self._computed], return_inverse=True)
         row = STATISTICS[self.name](table, owner)
         return {
-            column.name: _with_digits_of(column, float(number), self.name)
-            for column, number in zip(columns, row, strict=True)
+            name: number if dtype.is_float() else _with_digits_of(source[name], number, self.name)
+            for (name, dtype), number in zip(source.schema.items(), row.tolist(), strict=True)
         }
 
-    def _present_numbers(self, column: Column) -> NDArray[np.float64]:
-        """Return a column of numbers in double precision, or raise where all are missing."""
-        numbers = numbers_of(column)
-        if np.isnan(numbers).all():
+    def _check_present(self, source: Frame, table: NDArray[np.float64]) -> None:
+        """Raise where all numbers (b, d) of a column are missing."""
+        missing = np.flatnonzero(np.isnan(table).all(axis=0))
+        if missing.size:
             raise InputError(
-                f"{self.argument}: all values of column {column.name!r} are missing, so it has no "
-                f"{self.name}"
+                f"{self.argument}: all values of column {source.columns[missing[0]]!r} are "
+                f"missing, so it has no {self.name}"
             )
-        return numbers
 
 
 def _with_digits_of(column: Column, number: float, statistic: str) -> Any:

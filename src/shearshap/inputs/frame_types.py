@@ -13,13 +13,24 @@ where that is not possible do the rows change, and never so that the model would
 """
 
 from dataclasses import dataclass
+from itertools import compress
+from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
 from shearshap.inputs.categories import with_categories
-from shearshap.inputs.columns import Column, ColumnPair, Frame, converted, native_type
+from shearshap.inputs.columns import (
+    Column,
+    ColumnPair,
+    Frame,
+    converted,
+    native_type,
+    native_types,
+    number_table,
+)
 from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.frame_background import FrameBackground
 from shearshap.inputs.frame_statistics import holds_ids
@@ -30,7 +41,7 @@ from shearshap.inputs.integers import (
     not_whole_error,
     warn_of_rounding,
 )
-from shearshap.inputs.native_frames import FrameLayout, as_frame
+from shearshap.inputs.native_frames import FrameLayout, as_frame, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +66,10 @@ class FramePair:
         """Return rows and background in columns of the same types: the rows', where possible."""
         pairs = {}
         undecided = []
-        for name in self.rows.columns:
-            pair = self._in_one_type(name)
+        unlike = self._unlike()
+        between = self._between_integers(unlike)
+        for name in unlike:
+            pair = None if name in between else self._in_one_type(name)
             if pair is None:
                 undecided.append(name)
             else:
@@ -71,9 +84,26 @@ class FramePair:
             evaluations = trial.evaluations
             pairs |= self._floats(others) if trial.harmless else self._rounded(others)
 
-        rows = {name: pairs[name][0] for name in self.rows.columns}
-        background = {name: pairs[name][1] for name in self.rows.columns}
-        return CommonFrames(_without_index(rows), _without_index(background), evaluations)
+        rows = with_columns(self.rows, [first for first, _ in pairs.values()])
+        background = with_columns(self.background.rows, [second for _, second in pairs.values()])
+        return CommonFrames(rows, background, evaluations)
+
+    def _unlike(self) -> list[str]:
+        """Return the columns whose types may not be one; often few among thousands."""
+        theirs = native_types(self.background.rows)
+        types = native_types(self.rows).items()
+        return [name for name, dtype in types if not _are_one(dtype, theirs[name])]
+
+    def _between_integers(self, names: list[str]) -> set[str]:
+        """Return columns of integers whose background lies between integers, as means often do."""
+        ours = self.rows.schema
+        theirs = self.background.rows.schema
+        beside = [n for n in names if ours[n].is_integer() and theirs[n].is_float()]
+        if not beside:
+            return set()
+        numbers = number_table(self.background.rows.select(*beside))
+        is_between = (np.isfinite(numbers) & (numbers != np.floor(numbers))).any(axis=0)
+        return set(compress(beside, is_between))
 
     def _in_one_type(self, name: str) -> ColumnPair | None:
         """Return a column of the rows and of the background in one type.
@@ -118,7 +148,7 @@ class FramePair:
         alike = all(native_type(source[name]) == native_type(self.rows[name]) for name in names)
         # of the background where possible: a row's answer must not depend on its neighbours
         first = (source if alike else self.rows)[:TRIED_ROWS]
-        floats = first.with_columns(*(nw.col(name).cast(nw.Float64()) for name in names))
+        floats = with_columns(first, [first[name].cast(nw.Float64()) for name in names])
         as_they_are = self.layout.native(first)
         as_floats = self.layout.native(floats)
         return try_floats(self.model, as_they_are, as_floats, len(first))
@@ -180,6 +210,14 @@ def _are_integers_beside_others(rows: Column, background: Column) -> bool:
     return rows.dtype.is_integer() and is_other_number
 
 
-def _without_index(columns: dict[str, Column]) -> Frame:
-    """Return columns as a frame, without the index that pandas would give it."""
-    return nw.from_dict({name: nw.maybe_reset_index(column) for name, column in columns.items()})
+def _are_one(dtype: Any, other: Any) -> bool:
+    """Return whether two types of a library are one, to a model too."""
+    if hasattr(dtype, "index_type"):  # pyarrow's type says nothing of the categories
+        return False
+    if dtype != other:
+        return False
+    if not hasattr(dtype, "ordered"):
+        return True
+    # pandas does not mind the order of categories, on which codes depend
+    ours = dtype.categories
+    return ours.dtype == other.categories.dtype and bool(ours.equals(other.categories))

@@ -12,6 +12,7 @@ A model that was trained with names gets its columns in the order that it was tr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -93,14 +94,65 @@ class FrameLayout:
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
         copied = frame.clone()
+        if frame.implementation.is_pyarrow():
+            # not by `select`, which would keep what pandas has noted in the table
+            columns = [copied.to_native().column(name) for name in self.order]
+            return type(copied.to_native()).from_arrays(columns, names=list(self.order))
+        if frame.implementation.is_polars():
+            return copied.to_native().select(self.order)
+        if frame.implementation.is_pandas():
+            return self._in_pandas(copied.to_native())
         return self.joined({name: copied[name] for name in self.order})
+
+    def _in_pandas(self, copied: Any) -> Any:
+        """Return a pandas frame, which is ours alone, in the layout of the model."""
+        import pandas as pd
+
+        chosen = pd.DataFrame(copied)[list(self.order)].reset_index(drop=True)
+        chosen.attrs = {}  # notes of the user, which mixes of rows do not have either
+        chosen.columns = self.own_labels
+        return chosen
 
     def joined(self, columns: dict[str, Column]) -> Any:
         """Return columns, in the model's order, as a frame of the user's library."""
         native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
         if self.labels is not None:
-            native.columns = self.labels.index[[self.labels.place[name] for name in self.order]]
+            native.columns = self.own_labels
         return native
+
+    @cached_property
+    def own_labels(self) -> Any:
+        """The columns' labels in the model's order: the names, or what they stand for."""
+        if self.labels is None:
+            return list(self.order)
+        return self.labels.index[[self.labels.place[name] for name in self.order]]
+
+
+# Columns
+
+
+def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
+    """Return a frame with some columns replaced, without the index that pandas would give it."""
+    frame = nw.maybe_reset_index(frame)
+    if not columns:
+        return frame
+    new = {column.name: nw.maybe_reset_index(column).to_native() for column in columns}
+    if frame.implementation.is_pandas():
+        return nw.from_native(_with_pandas_columns(frame.to_native(), new), eager_only=True)
+    if frame.implementation.is_pyarrow():
+        table = frame.to_native()
+        # all at once: each column that is set copies the list of all
+        arrays = [new.get(name, table.column(name)) for name in table.column_names]
+        joined = type(table).from_arrays(arrays, names=table.column_names)
+        return nw.from_native(joined, eager_only=True)
+    return frame.with_columns(*columns)
+
+
+def _with_pandas_columns(native: Any, new: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    others = native.drop(columns=list(new))
+    return pd.concat([others, pd.DataFrame(new)], axis=1)[list(native.columns)]
 
 
 # Order

@@ -176,14 +176,37 @@ def _table(columns: Columns, backend: str) -> Any:
 
     if backend not in ("pandas", "polars", "pyarrow"):
         raise InputError(f"backend: wanted pandas, polars or pyarrow, got {backend!r}")
+    if backend == "pyarrow":
+        return _pyarrow_table(columns)
     listed = {name: _listed(column) for name, column in columns.items()}
     floats = [name for name, column in columns.items() if column.dtype == float]
     try:
         table = nw.from_dict(listed, backend=backend)  # type: ignore[arg-type]
     except ImportError as error:
-        raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
-    # NaN is a number to polars and pyarrow; a missing one is null.
+        raise _not_installed(backend) from error
+    # NaN is a number to polars; a missing one is null
     return table.with_columns(nw.col(*floats).fill_nan(None)).to_native()
+
+
+def _pyarrow_table(columns: Columns) -> Any:
+    """Return columns as a table of pyarrow.
+
+    It is made at once: setting column after column copies the list of all each time.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise _not_installed("pyarrow") from error
+    arrays = {
+        # NaN is a number to pyarrow; from pandas, it is a missing one
+        name: pa.array(_listed(column), from_pandas=column.dtype == float)
+        for name, column in columns.items()
+    }
+    return pa.table(arrays)
+
+
+def _not_installed(backend: str) -> InputError:
+    return InputError(f"backend={backend!r} is not installed: pip install {backend}")
 
 
 def _listed(column: NDArray[Any]) -> Any:

@@ -31,7 +31,8 @@ class Result:
     @property
     def aside(self) -> list[str]:
         """The columns of the file that the model was not given."""
-        return [name for name in self.data.column_names if name not in self.columns]
+        given = set(self.columns)
+        return [name for name in self.data.column_names if name not in given]
 
 
 def facts(job: "Job", result: Result) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tables in files: CSV and Parquet in, the rows as a model takes them, and explanations out."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,8 @@ def _read_parquet(path: Path) -> "pa.Table":
 
 def _check_table(table: "pa.Table", path: Path, what: str) -> None:
     names = table.column_names
-    doubled = next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(names)
+    doubled = next((name for name in names if counts[name] > 1), None)
     if doubled is not None:
         raise InputError(f"{what}: column {doubled!r} stands twice in {path}")
     if not names or not len(table):
@@ -100,7 +102,8 @@ def with_ids_as_written(table: "pa.Table", used: Sequence[str], path: Path) -> "
     """
     if path.suffix.lower() != ".csv":
         return table
-    others = [name for name in table.column_names if name and name not in used]
+    taken = set(used)
+    others = [name for name in table.column_names if name and name not in taken]
     for name, cells in ids_as_written(path, table, others).items():
         table = table.set_column(table.column_names.index(name), name, cells)
     return table
@@ -255,9 +258,10 @@ def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], 
     data.<column> for all columns that were explained. The facts are in the metadata of a Parquet
     file; CSV has no place for them.
     """
-    table = explanation.to_frame("pyarrow", wide=True)
-    for name in data.column_names:
-        table = table.append_column(f"data.{name}", data[name])
+    values = explanation.to_frame("pyarrow", wide=True)
+    names = [*values.column_names, *(f"data.{name}" for name in data.column_names)]
+    # all at once: each column that is appended copies the list of all
+    table = type(values).from_arrays([*values.columns, *data.columns], names=names)
     table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
     try:
         with written_whole(path) as partial:

@@ -179,7 +179,7 @@ def _game(
     task: Task, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
 ) -> ModelGame:
     if task.batch_size == "auto":
-        size = automatic_batch(predict.device, inputs.owner.size)
+        size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
     else:
         size = whole("batch_size", task.batch_size)
     return ModelGame(

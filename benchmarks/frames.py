@@ -1,0 +1,182 @@
+"""Frames of many columns beside arrays: seconds of one call, and their ratio to the array's.
+
+    python benchmarks/frames.py                  every line
+    python benchmarks/frames.py --columns 200    smaller frames; --csv-columns for the file
+
+The models are linear, so that nearly all of the time is ours. Times are of the process, which
+other programs on the machine change little; threads count, so set OMP_NUM_THREADS=1.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from setting import machine, table
+from shearshap import Explainer
+from shearshap.jobs import Job
+
+ROWS = 5
+SOURCE = 100  #: rows of the background that a mean is taken of
+REPEATS = 3
+LIBRARIES = ("array", "pandas", "polars", "pyarrow")
+SETTINGS = (("a row", "auto"), ("a row", "permutation"), ("mean", "permutation"))
+MODEL = """
+import numpy as np
+
+def predict(frame):
+    rows = np.asarray(frame, dtype=float)
+    return rows @ np.cos(np.arange(rows.shape[1]))
+"""
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--columns", type=int, default=1000)
+    parser.add_argument("--csv-columns", type=int, default=5000)
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = arguments()
+    print(f"{ROWS} rows; pandas {pd.__version__}, polars {pl.__version__}, ", end="")
+    print(f"pyarrow {pa.__version__}; {machine()}\n")
+    header = ["", "method", "evaluations", *(f"{name}, s" for name in LIBRARIES), *LIBRARIES[1:]]
+    lines = [
+        line(name, frame, background, method)
+        for name, frame in frames(chosen.columns).items()
+        for background, method in SETTINGS
+    ]
+    print(table(header, lines))
+    print()
+    print(csv_line(chosen.csv_columns))
+
+
+def frames(columns: int) -> dict[str, pd.DataFrame]:
+    """Return a frame of numbers, and one of numbers, integers, text and categories."""
+    rng = np.random.default_rng(0)
+    count = ROWS + SOURCE
+    numbers = rng.normal(size=(count, columns))
+    names = [f"c{number}" for number in range(columns)]
+    mixed: dict[str, Any] = {}
+    for number, name in enumerate(names):
+        kind = number % 5
+        if kind < 2:
+            mixed[name] = np.where(rng.random(count) < 0.1 * kind, np.nan, numbers[:, number])
+        elif kind == 2:
+            mixed[name] = rng.integers(0, 9, count)
+        elif kind == 3:
+            mixed[name] = rng.choice(["Rome", "Oslo", "Bern"], count)
+        else:
+            mixed[name] = pd.Categorical(rng.choice(["low", "high"], count))
+    return {
+        f"{columns} columns of numbers": pd.DataFrame(numbers, columns=names),
+        f"{columns} mixed columns": pd.DataFrame(mixed),
+    }
+
+
+def line(name: str, frame: pd.DataFrame, background: str, method: str) -> list[str]:
+    """Return the times of a frame in each library, and their ratios to the array's."""
+    width = frame.shape[1]
+    budget = 2 * width + 2
+    evaluations = 0
+    times = []
+    for library in LIBRARIES:
+        rows, source = parts(frame, library)
+        absent = ("mean", source) if background == "mean" else source[:1]
+        explainer = Explainer(model, absent, method=method)
+        evaluations = explainer(rows, budget=budget).evaluations  # and warms up
+        times.append(seconds(lambda: explainer(rows, budget=budget)))  # noqa: B023
+
+    ratios = [f"{spent / times[0]:.1f}" for spent in times[1:]]
+    title = f"{name}, background {background}"
+    return [title, method, f"{evaluations:,}", *(f"{spent:.2f}" for spent in times), *ratios]
+
+
+def parts(frame: pd.DataFrame, library: str) -> tuple[Any, Any]:
+    """Return rows and background of a frame, as a library has them."""
+    if library == "array":
+        # of the same shape: an array has no text
+        numbers = np.random.default_rng(0).normal(size=frame.shape)
+        return numbers[:ROWS], numbers[ROWS:]
+    rows = frame[:ROWS]
+    source = frame[ROWS:].reset_index(drop=True)
+    if library == "polars":
+        return pl.from_pandas(rows), pl.from_pandas(source)
+    if library == "pyarrow":
+        return pa.Table.from_pandas(rows), pa.Table.from_pandas(source)
+    return rows, source
+
+
+def model(rows: Any) -> NDArray[np.float64]:
+    """Return a sum over every fifth column, which all frames here hold as numbers."""
+    if isinstance(rows, pa.Table):
+        numbers = np.stack([column.to_numpy() for column in rows.columns[::5]], axis=1)
+    elif isinstance(rows, pd.DataFrame):
+        numbers = rows.iloc[:, ::5].to_numpy()
+    elif isinstance(rows, pl.DataFrame):
+        numbers = rows[:, ::5].to_numpy()
+    else:
+        numbers = rows[:, ::5]
+    return np.asarray(numbers @ np.cos(np.arange(numbers.shape[1])))
+
+
+def csv_line(columns: int) -> str:
+    """Return the times of `shear explain` on a CSV file, and of the same numbers as an array."""
+    numbers = np.random.default_rng(0).normal(size=(ROWS, columns)).round(4)
+    budget = columns + 1
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        data = place / "rows.csv"
+        names = [f"c{number}" for number in range(columns)]
+        pd.DataFrame(numbers, columns=names).to_csv(data, index=False)
+        code = place / "model.py"
+        code.write_text(MODEL)
+
+        def explain_file() -> None:
+            Job(
+                model=f"{code}:predict",
+                data=data,
+                out=place / "values.parquet",
+                method="permutation",
+                budget=budget,
+                report=True,
+                overwrite=True,
+            ).run()
+
+        weights = np.cos(np.arange(columns))
+        explainer = Explainer(lambda rows: rows @ weights, "mean", method="permutation")
+        explainer(numbers, budget=budget)
+        of_array = seconds(lambda: explainer(numbers, budget=budget))
+        explain_file()
+        of_file = seconds(explain_file)
+    return (
+        f"A CSV file of {columns:,} columns by permutation, {budget:,} evaluations a row: "
+        f"{of_file:.2f} s with reading, the file of values and the report; "
+        f"the explanation of the array alone takes {of_array:.2f} s."
+    )
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return the median time of the process for a run."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return float(np.median(times))
+
+
+if __name__ == "__main__":
+    main()
