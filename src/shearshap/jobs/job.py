@@ -193,7 +193,7 @@ def _files_read(job: Job) -> dict[str, Path]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
+class Opened:
     """A job's files, read: the model, the table, and what of the table the model is given."""
 
     model: LoadedModel
@@ -216,9 +216,9 @@ class _Opened:
         )
 
 
-def _opened(job: Job) -> _Opened:
+def open_files(job: Job) -> Opened:
     """Read the job's files."""
-    with _folder_kept():
+    with folder_kept():
         model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
     table = tables.read(job.data, "data", text=model.text_columns)
     data, notes = tables.named_columns(table, job.data)
@@ -226,25 +226,25 @@ def _opened(job: Job) -> _Opened:
     columns = _columns(model, data, job)
     data = tables.with_ids_as_written(data, columns, job.data)
     rows, background, more_notes = _rows_and_background(job, model, data, columns)
-    return _Opened(
+    return Opened(
         model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)]
     )
 
 
 def _explained(job: Job) -> Result:
     """Explain the rows of the job's file; only where not all can be, some are written."""
-    with _exits_as_errors(job):
-        opened = _opened(job)
+    with exits_as_errors(job):
+        opened = open_files(job)
 
     blocks: list[Explanation] = []
     with (
         _finished_rows_kept(job, blocks, opened),
-        _exits_as_errors(job),
-        _folder_kept(),
-        _our_warnings_as(opened.notes),
-        _errors_with_files(job, opened.background),
+        exits_as_errors(job),
+        folder_kept(),
+        our_warnings_as(opened.notes),
+        errors_with_files(job, opened.background),
     ):
-        explainer = _explainer(job, opened.model, opened.background)
+        explainer = explainer_of(job, opened.model, opened.background)
         # one by one, so that those that are done outlive whatever stops the next
         for block in explainer.stream(opened.rows, budget=job.budget, tol=job.tol):
             blocks.append(block)  # noqa: PERF402
@@ -252,7 +252,7 @@ def _explained(job: Job) -> Result:
 
 
 @contextmanager
-def _exits_as_errors(job: Job) -> Iterator[None]:
+def exits_as_errors(job: Job) -> Iterator[None]:
     """Raise an error where the model's code ends the program, which would look like success."""
     try:
         yield
@@ -264,7 +264,7 @@ def _exits_as_errors(job: Job) -> Iterator[None]:
 
 
 @contextmanager
-def _folder_kept() -> Iterator[None]:
+def folder_kept() -> Iterator[None]:
     """Go back to the current folder where the model's code has left it.
 
     Else a relative path would name another file from then on.
@@ -277,7 +277,7 @@ def _folder_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: _Opened) -> Iterator[None]:
+def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened) -> Iterator[None]:
     """Write the rows that are done where the others cannot be, and say so in the error."""
     try:
         yield
@@ -365,7 +365,8 @@ def _rows_and_background(
     return rows, background_from_file(option, background_rows), notes
 
 
-def _explainer(job: Job, model: LoadedModel, background: Background) -> Explainer:
+def explainer_of(job: Job, model: LoadedModel, background: Background) -> Explainer:
+    """Return the explainer with a job's options."""
     return Explainer(
         model.model,
         background.value,
@@ -393,7 +394,7 @@ def _name_or_number(text: str, names: Sequence[str]) -> str | int:
 
 
 @contextmanager
-def _our_warnings_as(notes: list[str]) -> Iterator[None]:
+def our_warnings_as(notes: list[str]) -> Iterator[None]:
     """Add our own warnings to the notes, and pass on those of other libraries."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShearWarning)
@@ -410,7 +411,7 @@ def _our_warnings_as(notes: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _errors_with_files(job: Job, background: Background) -> Iterator[None]:
+def errors_with_files(job: Job, background: Background) -> Iterator[None]:
     """Name the file in the explainer's errors about rows or background."""
     try:
         yield
