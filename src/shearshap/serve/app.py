@@ -123,11 +123,14 @@ class State:
         """The global view."""
         explanation = self.prepared.overview
         means = np.abs(explanation.values).mean(axis=0)
+        predictions = explanation.predictions.reshape(len(explanation), -1)
+        ranges = zip(predictions.min(axis=0), predictions.max(axis=0), strict=True)
         return Overview(
             rows=len(explanation),
             features=self.names,
             outputs=self.prepared.outputs,
             mean_absolute_values=means.reshape(len(means), -1).T.tolist(),
+            prediction_ranges=[(float(low), float(high)) for low, high in ranges],
         )
 
     @cached_property

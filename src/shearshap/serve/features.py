@@ -58,9 +58,12 @@ class Feature:
         """The smallest and largest number that a cell may be."""
         if self.kind == "integer":
             info = np.iinfo(self.dtype)
-            return max(int(info.min), -LARGEST_INTEGER), min(int(info.max), LARGEST_INTEGER)
+            low = max(int(info.min), -LARGEST_INTEGER)
+            high = min(int(info.max), LARGEST_INTEGER)
+            return min(low, self.least or 0), max(high, self.most or 0)
         largest = min(float(np.finfo(self.dtype).max), LARGEST_NUMBER)
-        return -largest, largest
+        # what the rows loaded hold is taken, however large
+        return min(-largest, self.least or 0), max(largest, self.most or 0)
 
     @property
     def wanted(self) -> str:
@@ -253,6 +256,16 @@ def plain_rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     columns = [[plain_cell(cell) for cell in frame[name]] for name in frame.columns]
     names = [str(name) for name in frame.columns]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def cells_of(frame: "pd.DataFrame") -> list[tuple[Any, ...]]:
+    """Return the rows of a frame as they are, with None for a missing cell."""
+    missing = frame.isna()
+    columns = [
+        [None if null else cell for cell, null in zip(frame[name], missing[name], strict=True)]
+        for name in frame.columns
+    ]
+    return list(zip(*columns, strict=True))
 
 
 # Rows of a request

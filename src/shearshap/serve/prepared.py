@@ -7,7 +7,7 @@ designs for each budget. So a row's answer depends neither on its neighbours nor
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.jobs.job import Job, errors_with_files, explainer_of, open_files, our_warnings_as
 from shearshap.methods.kriging import fewest_in_pairs
-from shearshap.serve.features import Cell, Feature, features_of, frame_of
+from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
+from shearshap.serve.features import Feature, cells_of, features_of
 from shearshap.solvers.sampling import labelled_blocks, open_game
 from shearshap.solvers.task import Task
 
@@ -45,8 +46,7 @@ class Form:
     """How rows are given to the model: the task, which only lacks the rows, and their encoding."""
 
     task: Task
-    encode: Callable[["pd.DataFrame"], Any]
-    types: Mapping[str, Any]  #: of the columns of a frame
+    encode: Callable[[Rows], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +127,18 @@ class Prepared:
         """The names of the outputs that are explained."""
         return self.overview.output_names
 
-    def explain(self, rows: Sequence[Sequence[Cell]], budget: int | None = None) -> Answers:
+    def explain(self, rows: Rows, budget: int | None = None) -> Answers:
         """Explain rows of cells, all of them as one block, or raise a `ShearError`."""
-        frame = frame_of(self.features, rows, self.form.types)
         run = replace(self.run, budget=budget or self.budget)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ShearWarning)
-            explanation = self._explained(frame, run)
+            explanation = self._explained(rows, run)
         notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
         return Answers.of(explanation, notes)
 
-    def _explained(self, frame: "pd.DataFrame", run: Run) -> Explanation:
-        task = replace(self.form.task, rows=self.form.encode(frame))
+    def _explained(self, rows: Rows, run: Run) -> Explanation:
         try:
+            task = replace(self.form.task, rows=self.form.encode(rows))
             with torch.inference_mode(False), open_game(task, _unseen) as named:
                 plans = self._plans_of(named.game, run)
                 blocks = list(explained_blocks(named.game, run, plans=plans))
@@ -163,8 +162,9 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
     notes = opened.notes
     with our_warnings_as(notes), errors_with_files(job, opened.background):
         explainer = explainer_of(job, opened.model, opened.background)
-        form = _form(explainer, opened.model.model, opened.rows)
-        chosen = _evenly_spaced(opened.rows, sample)
+        features = features_of(opened.rows)
+        form = _form(explainer, opened.rows, features)
+        chosen = cells_of(_evenly_spaced(opened.rows, sample))
         run = Run.of(explainer.method, job.budget, tol=job.tol, seed=job.seed)
         overview, game = _explained_sample(form, chosen, run)
         settled = run.on(game)
@@ -174,7 +174,7 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         model=opened.model.name,
         background=opened.background.description,
         rows=opened.rows,
-        features=features_of(opened.rows),
+        features=features,
         form=form,
         run=replace(run, method=method, budget=settled.budget),
         overview=overview,
@@ -187,7 +187,7 @@ def _unseen(_evaluations: int) -> None:
     """Show no progress."""
 
 
-def _form(explainer: Explainer, model: Any, rows: "pd.DataFrame") -> Form:
+def _form(explainer: Explainer, rows: "pd.DataFrame", features: Sequence[Feature]) -> Form:
     """Return how to give rows to the model, as the rows loaded say."""
     task = Task(
         explainer.model,
@@ -205,31 +205,27 @@ def _form(explainer: Explainer, model: Any, rows: "pd.DataFrame") -> Form:
     # a model that takes frames is given them in the types that rows and background have in common
     takes_frames = hasattr(first, "columns")
     types = dict((first if takes_frames else rows).dtypes)
+    fixed = replace(task, background=background)
+    frames = FrameEncoding(features, types)
     is_plain = explainer.returns is None and explainer.multilabel is None
-    encoded = getattr(model, "encoded_", None)
-    if encoded is not None and takes_frames and is_plain:
-        return _encoded_form(encoded, replace(task, background=background), types)
-    return Form(replace(task, background=background), lambda frame: frame, types)
+    if hasattr(explainer.model, "encoded_") and takes_frames and is_plain:
+        return _encoded_form(fixed, frames)
+    return Form(fixed, frames)
 
 
-def _encoded_form(encoded: Any, task: Task, types: Mapping[str, Any]) -> Form:
+def _encoded_form(task: Task, frames: FrameEncoding) -> Form:
     """Return the form of a model that encodes column by column: encoded rows are mixed."""
-    module, encode, groups = encoded
-
-    def tensor(frame: "pd.DataFrame") -> torch.Tensor:
-        return torch.from_numpy(encode(frame))
-
-    names = list(getattr(task.model, "classes_", ()))
+    module, encode, groups = task.model.encoded_
     inside = replace(
         task,
         model=module,
-        background=tensor(task.background),
+        background=torch.from_numpy(encode(task.background)),
         groups=groups,
         scale=task.scale or "probability",
         returns="margin",
-        output_names=[str(name) for name in names] or None,
+        output_names=[str(name) for name in task.model.classes_],
     )
-    return Form(inside, tensor, types)
+    return Form(inside, ColumnEncoding(frames, encode, groups))
 
 
 def _evenly_spaced(rows: "pd.DataFrame", count: int) -> "pd.DataFrame":
@@ -237,18 +233,16 @@ def _evenly_spaced(rows: "pd.DataFrame", count: int) -> "pd.DataFrame":
     return rows.iloc[places].reset_index(drop=True)
 
 
-def _explained_sample(
-    form: Form, rows: "pd.DataFrame", run: Run
-) -> tuple[Explanation, ModelGame]:
+def _explained_sample(form: Form, rows: Rows, run: Run) -> tuple[Explanation, ModelGame]:
     """Return the explanation of a sample of rows, and their game."""
-    task = replace(form.task, rows=form.encode(rows.astype(dict(form.types))))
+    task = replace(form.task, rows=form.encode(rows))
     with torch.inference_mode(False), open_game(task, _unseen) as named:
         blocks = list(labelled_blocks(named, explained_blocks(named.game, run)))
         return Explanation.concat(blocks), named.game
 
 
 def _calibrated(
-    run: Run, form: Form, rows: "pd.DataFrame", overview: Explanation, game: ModelGame
+    run: Run, form: Form, rows: Rows, overview: Explanation, game: ModelGame
 ) -> Any:
     """Return the method with kriging's calibration, where it has one to be given."""
     method = run.method
@@ -260,7 +254,7 @@ def _calibrated(
     return replace(method, calibration=calibration)  # type: ignore[type-var]
 
 
-def _calibration_below(run: Run, form: Form, rows: "pd.DataFrame", game: ModelGame) -> Any:
+def _calibration_below(run: Run, form: Form, rows: Rows, game: ModelGame) -> Any:
     """Return the calibration for budgets that do not hold all coalitions, where the default does.
 
     None where such budgets need none, since there are too few players.

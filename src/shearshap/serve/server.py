@@ -106,6 +106,7 @@ class Service:
             log_level="warning",
             access_log=False,
             server_header=False,
+            timeout_keep_alive=60,
             timeout_graceful_shutdown=10,
         )
         uvicorn.Server(config).run(sockets=[port])
