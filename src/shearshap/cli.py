@@ -232,7 +232,9 @@ def explain(
 
 @app.command()
 def serve(
-    model: Annotated[str, typer.Option(help="A folder, a file or a function, as of shear explain.")],
+    model: Annotated[
+        str, typer.Option(help="A folder, a file or a function, as of shear explain.")
+    ],
     data: Annotated[Path, typer.Option(help="The rows to load: CSV or Parquet.")],
     background: Annotated[
         str | None,

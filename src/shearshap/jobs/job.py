@@ -226,9 +226,7 @@ def open_files(job: Job) -> Opened:
     columns = _columns(model, data, job)
     data = tables.with_ids_as_written(data, columns, job.data)
     rows, background, more_notes = _rows_and_background(job, model, data, columns)
-    return Opened(
-        model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)]
-    )
+    return Opened(model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)])
 
 
 def _explained(job: Job) -> Result:

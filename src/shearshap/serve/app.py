@@ -13,6 +13,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import PlainTextResponse
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from shearshap import __version__
@@ -124,13 +125,13 @@ class State:
         explanation = self.prepared.overview
         means = np.abs(explanation.values).mean(axis=0)
         predictions = explanation.predictions.reshape(len(explanation), -1)
-        ranges = zip(predictions.min(axis=0), predictions.max(axis=0), strict=True)
+        ranges = np.stack((predictions.min(axis=0), predictions.max(axis=0)), axis=1)
         return Overview(
             rows=len(explanation),
             features=self.names,
             outputs=self.prepared.outputs,
             mean_absolute_values=means.reshape(len(means), -1).T.tolist(),
-            prediction_ranges=[(float(low), float(high)) for low, high in ranges],
+            prediction_ranges=ranges.tolist(),
         )
 
     @cached_property
@@ -201,11 +202,14 @@ class State:
         return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _nulls(errors: Any) -> Any:
+def _nulls(errors: NDArray[np.float64]) -> list[Any]:
     """Return standard errors (r, k, p) as lists, with None for those that are not known."""
-    if np.isfinite(errors).all():
-        return errors.tolist()
-    return np.where(np.isfinite(errors), errors.astype(object), None).tolist()
+    known = np.isfinite(errors)
+    cells = errors if known.all() else errors.astype(object)
+    if not known.all():
+        cells[~known] = None
+    lists: list[Any] = cells.tolist()
+    return lists
 
 
 def make_app(
@@ -268,11 +272,17 @@ def _add_addresses(api: FastAPI, state: State) -> None:
     async def healthz() -> Health:
         return Health(status="ok")
 
-    @api.get("/about", summary="The model, its features and the limits", responses=_problems(*EVERYWHERE))
+    @api.get(
+        "/about", summary="The model, its features and the limits", responses=_problems(*EVERYWHERE)
+    )
     async def about() -> About:
         return state.about
 
-    @api.get("/global", summary="The mean size of each feature's values", responses=_problems(*EVERYWHERE))
+    @api.get(
+        "/global",
+        summary="The mean size of each feature's values",
+        responses=_problems(*EVERYWHERE),
+    )
     async def overview() -> Overview:
         return state.overview
 

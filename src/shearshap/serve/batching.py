@@ -80,7 +80,7 @@ class Batcher:
                 return
             try:
                 self._answer(tickets)
-            except BaseException as error:  # noqa: BLE001  (the thread must outlive any)
+            except BaseException as error:  # the thread must outlive any
                 LOG.exception("a block could not be explained")
                 for ticket in tickets:
                     if not ticket.future.done():

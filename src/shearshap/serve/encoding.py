@@ -34,9 +34,9 @@ class FrameEncoding:
 class ColumnEncoding:
     """Encodes cells once: a column's cells recur, and encoding a frame takes milliseconds.
 
-        rows          age 39, sex Male       age 50, sex Male
-        kept before                sex Male               sex Male
-        encoded now   the first row          the second row
+    rows          age 39, sex Male       age 50, sex Male
+    kept before                sex Male               sex Male
+    encoded now   the first row          the second row
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """The features that a model takes: what a cell may be, and rows of JSON as a frame of pandas.
 
-    a column of the rows loaded      a cell of a request
-    int64, 17 to 90                  a whole number
-    float64                          a number; null where rows loaded have missing ones
-    text                             a text
-    categories red, green            one of those
-    bool                             true or false
-    datetime64                       a text such as 2026-01-31T12:00:00
+a column of the rows loaded      a cell of a request
+int64, 17 to 90                  a whole number
+float64                          a number; null where rows loaded have missing ones
+text                             a text
+categories red, green            one of those
+bool                             true or false
+datetime64                       a text such as 2026-01-31T12:00:00
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ class Feature:
         """Return a cell as the column takes it, or refuse it."""
         if value is None and self.missing:
             return None
-        checked = CHECKS[self.kind](self, value)
+        checked: Cell = CHECKS[self.kind](self, value)
         if checked is None:
             raise Refusal(422, self.wanted, shown(value), shown(self.typical), where())
         return checked
@@ -229,7 +229,8 @@ def _typical(known: "pd.Series[Any]", kind: Kind) -> Cell:
         return float(known.median())
     if kind == "integer":
         return int(known.median())
-    return plain_cell(known.mode().iloc[0])
+    most_frequent: Cell = plain_cell(known.mode().iloc[0])
+    return most_frequent
 
 
 def _categories(known: "pd.Series[Any]", kind: Kind) -> tuple[Any, ...] | None:
@@ -295,9 +296,7 @@ def _wrong_names(names: Sequence[str], row: Row, number: int) -> Refusal:
     unknown = [name for name in row if name not in names]
     if not unknown:
         absent = [name for name in names if name not in row]
-        return Refusal(
-            422, wanted, f"a row without {_listed(absent)}", "a row of GET /rows", where
-        )
+        return Refusal(422, wanted, f"a row without {_listed(absent)}", "a row of GET /rows", where)
     near = get_close_matches(unknown[0][:100], names, n=1)
     hint = f"{near[0]!r}" if near else "a row of GET /rows"
     return Refusal(422, wanted, f"a row with {shown(unknown[0])}", hint, where)

@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818  (no error of ours)
     """A request that is refused."""
 
     status: int

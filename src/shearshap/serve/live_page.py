@@ -37,11 +37,13 @@ def document() -> Document:
 def _colours() -> str:
     light = {**PAGE, "raises": RAISES, "lowers": LOWERS}
     dark = {**DARK_PAGE, "raises": DARK_RAISES, "lowers": DARK_LOWERS}
-    return f":root {{ {_properties(light)} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {_properties(dark)} }} }}\n"
+    prefers_dark = "@media (prefers-color-scheme: dark)"
+    return f"{_root(light)}\n{prefers_dark} {{ {_root(dark)} }}\n"
 
 
-def _properties(colours: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+def _root(colours: dict[str, str]) -> str:
+    properties = " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+    return f":root {{ {properties} }}"
 
 
 def _hash(text: str) -> str:

@@ -23,6 +23,7 @@ from shearshap.explainer import Explainer
 from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.jobs.job import Job, errors_with_files, explainer_of, open_files, our_warnings_as
+from shearshap.methods import name_of
 from shearshap.methods.kriging import fewest_in_pairs
 from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
 from shearshap.serve.features import Feature, cells_of, features_of
@@ -144,7 +145,8 @@ class Prepared:
                 blocks = list(explained_blocks(named.game, run, plans=plans))
         except SystemExit as error:
             raise ModelError(f"the model's code called exit (with {error.code!r})") from error
-        return Explanation.concat(blocks)
+        # rows with few active players may be exact; that must not show in their neighbours' answers
+        return replace(Explanation.concat(blocks), method=name_of(plans.settled.method))
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget, those of an earlier block where there were any."""
@@ -177,7 +179,7 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         features=features,
         form=form,
         run=replace(run, method=method, budget=settled.budget),
-        overview=overview,
+        overview=replace(overview, method=name_of(settled.method)),
         least_budget=game.cost * run.method.minimum(game),
         notes=tuple(dict.fromkeys((*notes, *overview.notes))),
     )
@@ -241,9 +243,7 @@ def _explained_sample(form: Form, rows: Rows, run: Run) -> tuple[Explanation, Mo
         return Explanation.concat(blocks), named.game
 
 
-def _calibrated(
-    run: Run, form: Form, rows: Rows, overview: Explanation, game: ModelGame
-) -> Any:
+def _calibrated(run: Run, form: Form, rows: Rows, overview: Explanation, game: ModelGame) -> Any:
     """Return the method with kriging's calibration, where it has one to be given."""
     method = run.method
     if not hasattr(method, "calibration"):

@@ -85,7 +85,7 @@ class Overview(BaseModel):
     mean_absolute_values: list[list[float]] = Field(
         description="For each output the mean |value| of each feature."
     )
-    prediction_ranges: list[tuple[float, float]] = Field(
+    prediction_ranges: list[list[float]] = Field(
         description="For each output the lowest and the highest prediction."
     )
 

@@ -2,7 +2,10 @@
 
 import secrets
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -12,9 +15,12 @@ from shearshap.errors import InputError
 from shearshap.jobs import Job
 from shearshap.jobs.job import exits_as_errors, folder_kept
 from shearshap.jobs.models import importing
+from shearshap.jobs.result import counted
 from shearshap.serve.limits import Limits
 
 if TYPE_CHECKING:
+    from uvicorn import Server
+
     from shearshap.serve.prepared import Prepared
 
 SHORTEST_TOKEN = 16
@@ -49,16 +55,24 @@ class Service:
 
     def run(self, say: Callable[[str], None] = print) -> None:
         """Serve until interrupted; `say` is told where, once it is ready."""
-        self.check()
-        job = self.job
-        # the port first: to prepare the model may take long
-        with self._bound() as port, importing(job.model):
-            with exits_as_errors(job), folder_kept():
-                from shearshap.serve.prepared import prepare
+        with self._opened() as (prepared, port):
+            say(self._summary(prepared, self._address(port)))
+            self._server(prepared).run(sockets=[port])
 
-                prepared = prepare(job, sample=self.sample)
-            say(self._summary(prepared, port.getsockname()[1]))
-            self._listen(prepared, port)
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """Serve from a thread within a `with` block, and yield the address."""
+        with self._opened() as (prepared, port):
+            server = self._server(prepared)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
+            thread.start()
+            while thread.is_alive() and not server.started:
+                time.sleep(0.01)
+            try:
+                yield self._address(port)
+            finally:
+                server.should_exit = True
+                thread.join()
 
     def check(self) -> None:
         """Raise, before any work is done, where the service could not be started."""
@@ -85,6 +99,19 @@ class Service:
 
         return None if self.token is not None else tuple(dict.fromkeys((*LOOPBACK, self.host)))
 
+    @contextmanager
+    def _opened(self) -> Iterator[tuple["Prepared", socket.socket]]:
+        """Listen on the port, and prepare the model."""
+        self.check()
+        job = self.job
+        # the port first: to prepare the model may take long
+        with self._bound() as port, importing(job.model):
+            with exits_as_errors(job), folder_kept():
+                from shearshap.serve.prepared import prepare
+
+                prepared = prepare(job, sample=self.sample)
+            yield prepared, port
+
     def _bound(self) -> socket.socket:
         """Return a socket at the host and port, or raise."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -96,7 +123,11 @@ class Service:
                 "try another --port, or 0 for any that is free"
             ) from error
 
-    def _listen(self, prepared: "Prepared", port: socket.socket) -> None:
+    def _address(self, port: socket.socket) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{port.getsockname()[1]}"
+
+    def _server(self, prepared: "Prepared") -> "Server":
         import uvicorn
 
         from shearshap.serve.app import make_app
@@ -109,18 +140,18 @@ class Service:
             timeout_keep_alive=60,
             timeout_graceful_shutdown=10,
         )
-        uvicorn.Server(config).run(sockets=[port])
+        return uvicorn.Server(config)
 
-    def _summary(self, prepared: "Prepared", port: int) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
+    def _summary(self, prepared: "Prepared", address: str) -> str:
+        features = counted(len(prepared.features), "feature")
         facts = {
             "model": prepared.model,
-            "rows loaded": f"{len(prepared.rows):,} of {self.job.data}, {len(prepared.features)} features",
+            "rows loaded": f"{len(prepared.rows):,} of {self.job.data}, {features}",
             "background": prepared.background,
             "method": f"{prepared.overview.method}, {prepared.budget} evaluations a row",
             **{f"note {n}": note for n, note in enumerate(prepared.notes, 1)},
-            "page": f"http://{host}:{port}/",
-            "API": f"http://{host}:{port}/openapi.json",
+            "page": f"{address}/",
+            "API": f"{address}/openapi.json",
         }
         return "\n".join(f"{name:<11} {fact}" for name, fact in facts.items())
 
