@@ -21,7 +21,11 @@ IMAGE = Path(__file__).parent / "images" / "service.png"
 SIZE = {"width": 1280, "height": 960, "deviceScaleFactor": 1, "mobile": False}
 
 CHANGES = """
-const change = (field, cell, event) => { field.value = cell; field.dispatchEvent(new Event(event)); };
+const change = (field, cell, event) => {
+  field.value = cell;
+  field.dispatchEvent(new Event(event));
+};
+document.getElementById("title").textContent = "census-network";
 const of = (name, field) => document.querySelector(`[data-feature='${name}'] ${field}`);
 change(of("age", "input[type=range]"), 60, "input");
 change(of("marital-status", "select"), '"Married-civ-spouse"', "change");
@@ -53,9 +57,7 @@ def picture(address: str) -> bytes:
         browser.command(driver, "Emulation.setDeviceMetricsOverride", **SIZE)
         driver.get(address)
         time.sleep(3)
-        driver.execute_script(
-            f"document.getElementById('title').textContent = 'census-network';{CHANGES}"
-        )
+        driver.execute_script(CHANGES)
         time.sleep(3)
         shot = browser.command(driver, "Page.captureScreenshot")
     return base64.b64decode(shot["data"])

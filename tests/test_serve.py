@@ -915,7 +915,7 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         place = lines[-1].split()[1].removesuffix("/openapi.json")
         about = httpx.get(f"{place}/about").json()
         service.send_signal(signal.SIGINT)
-        assert service.wait(20) in (0, 130)
+        assert service.wait(20) == 0
     assert lines[1] == f"rows loaded 60 of {folder / 'rows.csv'}, 8 features\n"
     assert about["model"].endswith("score.py:predict")
 

@@ -63,7 +63,7 @@
 
   // Numbers as people read them
 
-  const digits = (size) => Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(size || 1))));
+  const digits = (size) => Math.min(8, Math.max(0, 3 - Math.ceil(Math.log10(size || 1))));
   const plain = (number, size) => {
     const places = digits(size);
     const rounded = Number(number.toFixed(places)) || 0; // without the sign of -0

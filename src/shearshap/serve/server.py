@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -57,7 +57,8 @@ class Service:
         """Serve until interrupted; `say` is told where, once it is ready."""
         with self._opened() as (prepared, port):
             say(self._summary(prepared, self._address(port)))
-            self._server(prepared).run(sockets=[port])
+            with suppress(KeyboardInterrupt):  # which is how it ends
+                self._server(prepared).run(sockets=[port])
 
     @contextmanager
     def running(self) -> Iterator[str]:
