@@ -323,7 +323,7 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
     max_requests: Annotated[
         int, typer.Option(min=1, help="Requests at the same time; others are told to come back.")
-    ] = 256,
+    ] = 1_000,
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a request may take, waiting included.")
     ] = 30.0,

@@ -46,6 +46,11 @@ if name == "LightGBM":
         file, ctypes.byref(number), ctypes.byref(model)
     )
     last_error = library.LGBM_GetLastError
+    if not status and hasattr(library, "LGBM_BoosterGetLoadedParam"):
+        # the package asks for the parameters next, and broken ones end the process, too
+        length = ctypes.c_int64(2**20)
+        text = ctypes.create_string_buffer(length.value)
+        status = library.LGBM_BoosterGetLoadedParam(model, length, ctypes.byref(length), text)
 else:
     library.XGBoosterCreate(None, number, ctypes.byref(model))
     status = library.XGBoosterLoadModel(model, file)

@@ -33,7 +33,7 @@ class Limits:
     body: int = 1 << 20
     rows: int = 1_000
     budget: int | None = None
-    requests: int = 256
+    requests: int = 1_000
     seconds: float = 30.0
 
 
