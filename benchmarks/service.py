@@ -12,6 +12,7 @@ moment at which it was due. So a service that falls behind shows it.
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -152,8 +153,12 @@ def census_service(evaluations: int) -> Iterator[str]:
         train = ["train", "census", "--steps", str(STEPS), "--out", network]
         subprocess.run([*shear, *train], **quiet)  # type: ignore[call-overload]
         command = [*shear, "serve", "--model", network, "--data", str(rows), "--port", "0"]
+        # one thread: a network as small as this one only loses time by more
         service = subprocess.Popen(
-            [*command, "--budget", str(evaluations)], stdout=subprocess.PIPE, text=True
+            [*command, "--budget", str(evaluations)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"OMP_NUM_THREADS": "1"} | os.environ,
         )
         try:
             yield _address(service)

@@ -1,5 +1,6 @@
 """Starting the service: files are read, the model is prepared, and a port is listened on."""
 
+import gc
 import secrets
 import socket
 import threading
@@ -56,6 +57,9 @@ class Service:
     def run(self, say: Callable[[str], None] = print) -> None:
         """Serve until interrupted; `say` is told where, once it is ready."""
         with self._opened() as (prepared, port):
+            # what is loaded by now stays: to look through it again and again delays requests
+            gc.collect()
+            gc.freeze()
             say(self._summary(prepared, self._address(port)))
             with suppress(KeyboardInterrupt):  # which is how it ends
                 self._server(prepared).run(sockets=[port])
