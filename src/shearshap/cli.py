@@ -74,6 +74,10 @@ def main(
         shear explain --model model.onnx --data rows.csv --out values.parquet --report
 
     \b
+    Let people change a row in a browser, and see its values move:
+        shear serve --model model.onnx --data rows.csv
+
+    \b
     From nothing to exact Shapley values:
         shear data
         shear train census
@@ -331,6 +335,144 @@ def _open_network(folder: Path, data: Path | None) -> Any:
     from shearshap.paper import networks
 
     return networks.open_folder(folder, data=data)
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        str, typer.Option(help="A folder, a file or a function, as of shear explain.")
+    ],
+    data: Annotated[Path, typer.Option(help="The rows to load: CSV or Parquet.")],
+    background: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands for an absent feature: a file of rows to average over, 'mean', "
+            "'median' or 'mode' of the rows loaded, or of a file: 'mean:train.csv'.",
+            show_default="the model's own, where it brings one; else mean",
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Model evaluations for one row, where a request names no other.",
+            show_default="16 a feature, and two",
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(help="A method's name, or auto.")] = "auto",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(help="A class's name or number; may be repeated.", show_default="all"),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="probability, log-odds, margin or logit.",
+            show_default="what the model returns; of a classifier probabilities",
+        ),
+    ] = None,
+    returns: Annotated[
+        str | None,
+        typer.Option(
+            help="With --scale: what the model's own numbers are, probability or margin, where "
+            "that is not known.",
+            show_default=False,
+        ),
+    ] = None,
+    multilabel: Annotated[
+        bool,
+        typer.Option("--multilabel", help="With --scale: each output is a label of its own."),
+    ] = False,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column that is no input of the model, such as an id; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop at a row once its standard errors are below this.", show_default=False
+        ),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
+    ] = False,
+    sample: Annotated[
+        int, typer.Option(min=1, help="Rows that are explained at the start, for the global view.")
+    ] = 200,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; any but this machine's loopback needs --token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen; 0: any that is free.")
+    ] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SHEAR_TOKEN",
+            help="What requests must bring in the header 'Authorization: Bearer TOKEN'. On a "
+            "machine with other users set SHEAR_TOKEN instead, which they cannot see.",
+            show_default=False,
+        ),
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one request.")] = 1_000,
+    max_budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Model evaluations for one row that a request may ask for.",
+            show_default="ten times the budget",
+        ),
+    ] = None,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Requests at the same time; others are told to come back.")
+    ] = 1_000,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a request may take, waiting included.")
+    ] = 30.0,
+    path: CriteoFile = None,
+) -> None:
+    """Explain a model's predictions on request: a page for a browser, and an API.
+
+    On the page, pick a row, change its values, and see prediction and Shapley values move, with
+    error bars. POST /explain explains rows; requests that come together are explained as one
+    block. GET /openapi.json describes all of it.
+
+    \b
+    Examples:
+        shear serve --model model.onnx --data rows.csv
+        shear serve --model model.json --data rows.csv --background mean:train.csv --port 9000
+        SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
+    """  # noqa: D301
+    from shearshap.jobs import Job
+    from shearshap.serve import Limits, Service
+
+    job = Job(
+        model=model,
+        data=data,
+        out=Path("values.parquet"),  # never written
+        background=background,
+        budget=budget,
+        method=method,
+        outputs=tuple(output or ()),
+        scale=scale,
+        returns=returns,
+        multilabel=multilabel or None,
+        drop=tuple(drop or ()),
+        seed=seed,
+        tol=tol,
+        trust=trust,
+        folder_openers=[partial(_open_network, data=path)],
+    )
+    limits = Limits(
+        body=max_body, rows=max_rows, budget=max_budget, requests=max_requests, seconds=timeout
+    )
+    service = Service(job=job, host=host, port=port, token=token, limits=limits, sample=sample)
+    service.run(typer.echo)
 
 
 for command in (commands.data, commands.train, commands.truth, commands.reproduce, benchmark):

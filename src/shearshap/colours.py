@@ -27,6 +27,19 @@ PAGE = {
     "link": "#0A58A8",
 }
 
+#: the same for people who prefer dark pages; the signs are lighter there, to stand out as well
+DARK_PAGE = {
+    "paper": "#14181D",
+    "ink": "#E6EAEE",
+    "soft": "#A3ADB8",
+    "faint": "#6E7883",
+    "line": "#2E353D",
+    "tint": "#1D2329",
+    "link": "#6CB2F2",
+}
+DARK_RAISES = "#F0873E"
+DARK_LOWERS = "#4DA6E8"
+
 
 def sign_colour(value: float) -> str:
     """Return the colour of a value: that of raising the output or that of lowering it."""

@@ -35,16 +35,20 @@ from shearshap.game import Ends, Game, ModelGame
 from shearshap.methods import name_of
 
 
-def explained_blocks(game: Game, run: Run, clock: Clock | None = None) -> Iterator[Explanation]:
+def explained_blocks(
+    game: Game, run: Run, clock: Clock | None = None, plans: Plans | None = None
+) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
 
     Their index is the rows' numbers in the game. After the run's deadline no further block is
     begun; a warning says how many rows are left. Where the model fails, the rows of the block that
     are finished come before the error.
 
-    `clock` has counted the time since the run began, where that was earlier than now.
+    `clock` has counted the time since the run began, where that was earlier than now. `plans` are
+    those of an earlier call with such a game and run, whose model has been checked.
     """
-    plans = Plans(game, run)
+    is_checked = plans is not None
+    plans = plans or Plans(game, run)
     clock = clock or Clock(run.deadline)
     room = Room(game.rows if run.at_once and run.deadline is None else None)
     try:
@@ -64,7 +68,7 @@ def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[E
     while done < game.rows and size:
         rows = slice(done, done + size)
         block = _Block.begun(game.take(rows), plans, first_row=done)
-        if done == 0:
+        if done == 0 and not is_checked:
             block.check()
         try:
             block.finish()

@@ -194,7 +194,7 @@ def _files_read(job: Job) -> dict[str, Path]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
+class Opened:
     """A job's files, read: the model, the table, and what of the table the model is given."""
 
     model: LoadedModel
@@ -217,7 +217,7 @@ class _Opened:
         )
 
 
-def _opened(job: Job) -> _Opened:
+def open_files(job: Job) -> Opened:
     """Read the job's files."""
     with folder_kept():
         model = open_model(job.model, trust=job.trust, folder_openers=job.folder_openers)
@@ -227,25 +227,23 @@ def _opened(job: Job) -> _Opened:
     columns = model_columns(model, data, job.data, drop=job.drop)
     data = tables.with_ids_as_written(data, columns, job.data)
     rows, background, more_notes = _rows_and_background(job, model, data, columns)
-    return _Opened(
-        model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)]
-    )
+    return Opened(model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)])
 
 
 def _explained(job: Job) -> Result:
     """Explain the rows of the job's file; only where not all can be, some are written."""
-    with _exits_as_errors(job):
-        opened = _opened(job)
+    with exits_as_errors(job):
+        opened = open_files(job)
 
     blocks: list[Explanation] = []
     with (
         _finished_rows_kept(job, blocks, opened),
-        _exits_as_errors(job),
+        exits_as_errors(job),
         folder_kept(),
         our_warnings_as(opened.notes),
         errors_with_files(job.data, opened.background),
     ):
-        explainer = _explainer(job, opened.model, opened.background)
+        explainer = explainer_of(job, opened.model, opened.background)
         # one by one, so that those that are done outlive whatever stops the next
         for block in explainer.stream(opened.rows, budget=job.budget, tol=job.tol):
             blocks.append(block)  # noqa: PERF402
@@ -253,7 +251,7 @@ def _explained(job: Job) -> Result:
 
 
 @contextmanager
-def _exits_as_errors(job: Job) -> Iterator[None]:
+def exits_as_errors(job: Job) -> Iterator[None]:
     """Raise an error where the model's code ends the program, which would look like success."""
     try:
         yield
@@ -278,7 +276,7 @@ def folder_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: _Opened) -> Iterator[None]:
+def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened) -> Iterator[None]:
     """Write the rows that are done where the others cannot be, and say so in the error."""
     try:
         yield
@@ -368,7 +366,8 @@ def _rows_and_background(
     return rows, background_from_file(option, background_rows), notes
 
 
-def _explainer(job: Job, model: LoadedModel, background: Background) -> Explainer:
+def explainer_of(job: Job, model: LoadedModel, background: Background) -> Explainer:
+    """Return the explainer with a job's options."""
     return Explainer(
         model.model,
         background.value,

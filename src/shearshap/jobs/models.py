@@ -32,8 +32,10 @@ class LoadedModel:
 
     A model object may bring along, by scikit-learn's habit of a trailing underscore:
     `background_`, one raw row as a mapping, which is the background where the user names none;
-    `text_columns_`, the columns to read as text whatever they look like; and `unseen(frame)`, which
-    returns notes on cells that the model was not trained for.
+    `text_columns_`, the columns to read as text whatever they look like; `unseen(frame)`, which
+    returns notes on cells that the model was not trained for; and `encoded_`, a torch module that
+    returns margins of the classes, the function that encodes frames column by column for it, and
+    the module's inputs that each column is encoded as, with which a service is faster.
     """
 
     model: Any

@@ -46,6 +46,11 @@ if name == "LightGBM":
         file, ctypes.byref(number), ctypes.byref(model)
     )
     last_error = library.LGBM_GetLastError
+    if not status and hasattr(library, "LGBM_BoosterGetLoadedParam"):
+        # the package asks for the parameters next, and broken ones end the process, too
+        length = ctypes.c_int64(2**20)
+        text = ctypes.create_string_buffer(length.value)
+        status = library.LGBM_BoosterGetLoadedParam(model, length, ctypes.byref(length), text)
 else:
     library.XGBoosterCreate(None, number, ctypes.byref(model))
     status = library.XGBoosterLoadModel(model, file)
@@ -63,6 +68,8 @@ Some broken files make a library take memory without end, so there is a limit. A
 not load is left to the process that loads the file next.
 """
 
+SECTION = re.MULTILINE | re.DOTALL
+
 STACK_TRACE = re.compile(r"\s*Stack trace:[ \t]*(?:\n\s*\[bt\][^\n]*)*\s*")
 SOURCE = re.compile(
     r"^(?:\[\d\d:\d\d:\d\d\]\s*)?"  # XGBoost's time of day
@@ -78,6 +85,7 @@ class NativeFormat:
     name: str  #: of the library, as `CHILD` knows it
     library: Callable[[], str]  #: where the native library is
     whole: Callable[[Path], bool]  #: whether a file has its end
+    sound: Callable[[Path], bool] = lambda _file: True  #: whether its end can be read
 
 
 def check_native_file(file: Path) -> None:
@@ -88,6 +96,10 @@ def check_native_file(file: Path) -> None:
     if not kind.whole(file):
         raise InputError(
             f"model: {file} is cut short, or no model of {kind.name}: its end is missing"
+        )
+    if not kind.sound(file):
+        raise InputError(
+            f"model: {file} is broken, or no model of {kind.name}: its parameters cannot be read"
         )
     try:
         library = kind.library()
@@ -142,6 +154,16 @@ def _whole_lightgbm(file: Path) -> bool:
     return not rest or not b"pandas_categorical:".startswith(rest)
 
 
+def _sound_lightgbm(file: Path) -> bool:
+    """Return whether each line of the parameters is [name: value].
+
+    On others the Python package ends the process, or not, as memory happens to be.
+    """
+    section = re.search(rb"^parameters:(.*?)^end of parameters", file.read_bytes(), SECTION)
+    lines = [] if section is None else section[1].split(b"\n")
+    return all(re.fullmatch(rb"\[\w+: .*\]\s*|\s*", line) for line in lines)
+
+
 def _xgboost_library() -> str:
     from xgboost import core
 
@@ -154,7 +176,7 @@ def _whole_ubj(file: Path) -> bool:
 
 
 FORMATS = {
-    ".txt": NativeFormat("LightGBM", _lightgbm_library, _whole_lightgbm),
+    ".txt": NativeFormat("LightGBM", _lightgbm_library, _whole_lightgbm, _sound_lightgbm),
     ".ubj": NativeFormat("XGBoost", _xgboost_library, _whole_ubj),
 }
 

@@ -43,7 +43,8 @@ def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
     try:
         table = read_csv(path, what, text) if is_csv else _read_parquet(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{what}: {path} cannot be read: {error}") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
     _check_table(table, path, what)
     return table
 

@@ -1,0 +1,171 @@
+"""Starting the service: files are read, the model is prepared, and a port is listened on."""
+
+import gc
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from shearshap.errors import InputError
+from shearshap.jobs import Job
+from shearshap.jobs.job import exits_as_errors, folder_kept
+from shearshap.jobs.models import importing
+from shearshap.jobs.result import counted
+from shearshap.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from shearshap.serve.prepared import Prepared
+
+SHORTEST_TOKEN = 16
+
+NEEDED = {"fastapi": "serve", "uvicorn": "serve", "pandas": "explain", "pyarrow": "explain"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A job whose rows are explained on request, and where to listen.
+
+    Parameters
+    ----------
+    job
+        The model, the rows to load, the background and all options; its `out` is not written.
+    host, port
+        Where to listen. Another host than loopback needs a token.
+    token
+        What requests must bring, in the header "Authorization: Bearer TOKEN".
+    limits
+        What a request may ask for at most.
+    sample
+        How many of the rows loaded are explained at the start.
+    """
+
+    job: Job
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    sample: int = 200
+
+    def run(self, say: Callable[[str], None] = print) -> None:
+        """Serve until interrupted; `say` is told where, once it is ready."""
+        with self._opened() as (prepared, port):
+            # what is loaded by now stays: to look through it again and again delays requests
+            gc.collect()
+            gc.freeze()
+            say(self._summary(prepared, self._address(port)))
+            with suppress(KeyboardInterrupt):  # which is how it ends
+                self._server(prepared).run(sockets=[port])
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """Serve from a thread within a `with` block, and yield the address."""
+        with self._opened() as (prepared, port):
+            server = self._server(prepared)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
+            thread.start()
+            while thread.is_alive() and not server.started:
+                time.sleep(0.01)
+            try:
+                yield self._address(port)
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    def check(self) -> None:
+        """Raise, before any work is done, where the service could not be started."""
+        for library, extra in NEEDED.items():
+            if find_spec(library) is None:
+                raise InputError(f"shear serve needs {library}: pip install 'shearshap[{extra}]'")
+        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+            raise InputError(
+                f"token: wanted at least {SHORTEST_TOKEN} characters, got {len(self.token)}; try "
+                f"{secrets.token_urlsafe(24)}"
+            )
+        if self.token is not None and not self.token.isascii():
+            raise InputError("token: wanted ASCII characters, which every client sends alike")
+        if self.token is None and not is_loopback(self.host):
+            raise InputError(
+                f"host: others can reach {self.host}, so a token is needed; add --token "
+                f"{secrets.token_urlsafe(24)}, or listen on 127.0.0.1"
+            )
+
+    @property
+    def hosts(self) -> tuple[str, ...] | None:
+        """The names under which requests may come; None: any, since they need a token."""
+        from shearshap.serve.guard import LOOPBACK
+
+        return None if self.token is not None else tuple(dict.fromkeys((*LOOPBACK, self.host)))
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple["Prepared", socket.socket]]:
+        """Listen on the port, and prepare the model."""
+        self.check()
+        job = self.job
+        # the port first: to prepare the model may take long
+        with self._bound() as port, importing(job.model):
+            with exits_as_errors(job), folder_kept():
+                from shearshap.serve.prepared import prepare
+
+                prepared = prepare(job, sample=self.sample)
+            yield prepared, port
+
+    def _bound(self) -> socket.socket:
+        """Return a socket at the host and port, or raise."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server((self.host, self.port), family=family, backlog=1024)
+        except OSError as error:
+            raise InputError(
+                f"port: {self.host}:{self.port} cannot be listened on: {error.strerror or error}; "
+                "try another --port, or 0 for any that is free"
+            ) from error
+
+    def _address(self, port: socket.socket) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{port.getsockname()[1]}"
+
+    def _server(self, prepared: "Prepared") -> "Server":
+        import uvicorn
+
+        from shearshap.serve.app import make_app
+
+        config = uvicorn.Config(
+            make_app(prepared, self.limits, token=self.token, hosts=self.hosts),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=10,
+        )
+        return uvicorn.Server(config)
+
+    def _summary(self, prepared: "Prepared", address: str) -> str:
+        features = counted(len(prepared.features), "feature")
+        facts = {
+            "model": prepared.model,
+            "rows loaded": f"{len(prepared.rows):,} of {self.job.data}, {features}",
+            "background": prepared.background,
+            "method": f"{prepared.overview.method}, {prepared.budget} evaluations a row",
+            **{f"note {n}": note for n, note in enumerate(prepared.notes, 1)},
+            "page": f"{address}/",
+            "API": f"{address}/openapi.json",
+        }
+        return "\n".join(f"{name:<11} {fact}" for name, fact in facts.items())
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
