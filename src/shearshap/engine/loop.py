@@ -47,7 +47,6 @@ def explained_blocks(
     `clock` has counted the time since the run began, where that was earlier than now. `plans` are
     those of an earlier call with such a game and run, whose model has been checked.
     """
-    is_checked = plans is not None
     plans = plans or Plans(game, run)
     clock = clock or Clock(run.deadline)
     room = Room(game.rows if run.at_once and run.deadline is None else None)
@@ -68,8 +67,9 @@ def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[E
     while done < game.rows and size:
         rows = slice(done, done + size)
         block = _Block.begun(game.take(rows), plans, first_row=done)
-        if done == 0 and not is_checked:
+        if not plans.checked:
             block.check()
+            plans.checked = True
         try:
             block.finish()
         except ModelError:

@@ -62,6 +62,7 @@ class Plans:
         self.asked = run  #: as the user asked for it
         self.settled = run.on(game)  #: for all players
         self.playing = self._playing(game)  #: (p + 1,) how many play, by the active players
+        self.checked = False  #: whether the game's predictions were compared with the model's
         self._plans: dict[int, Plan] = {}
 
     def of(self, game: Game) -> Plan:
