@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 
 from comparison.answers import SEEDS, answers_file
-from peers import OUT, REQUIREMENTS, ROOT, THREADS, python_312
+from peers import OUT, REQUIREMENTS, ROOT, THREADS, environment_with
 from shearshap.contest.contest import Contest, read_records, run
 from shearshap.contest.contest_page import Results, in_words, leaderboard, report
 from shearshap.contest.entrants import Answer, Entrant, our_methods
@@ -101,19 +100,9 @@ def exported_games(out: Path, plan: Plan, *, quick: bool) -> list[Games]:
 
 
 def prepared_environment(wanted: str | None) -> Path:
-    """Return the environment's Python, after installing what is missing or has changed."""
-    python = ENVIRONMENT / "bin" / "python"
-    stamp = ENVIRONMENT / "installed"
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + repr(INSTALLED).encode()).hexdigest()
-    if stamp.is_file() and stamp.read_text() == digest:
-        return python
-    print(f"setting up {ENVIRONMENT} (some minutes, once)", file=sys.stderr)
-    if not python.exists():
-        subprocess.run([python_312(wanted), "-m", "venv", str(ENVIRONMENT)], check=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--constraint", str(REQUIREMENTS), *INSTALLED], check=True)
-    stamp.write_text(digest)
-    return python
+    """Return the Python of shapiq's environment, set up where that is needed."""
+    installed = ["--constraint", str(REQUIREMENTS), *INSTALLED]
+    return environment_with(ENVIRONMENT, installed, repr(INSTALLED).encode(), wanted)
 
 
 def answer_in(python: Path, out: Path, plan: Plan) -> None:

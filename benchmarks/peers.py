@@ -63,19 +63,29 @@ def main() -> None:
 
 
 def prepared_environment(wanted: str | None) -> Path:
-    """Return the environment's Python, after installing what is missing or has changed."""
-    python = ENVIRONMENT / "bin" / "python"
-    stamp = ENVIRONMENT / "installed"
+    """Return the Python of the peers' environment, set up where that is needed."""
     project = (ROOT / "pyproject.toml").read_bytes()
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + project).hexdigest()
+    installed = ["-r", str(REQUIREMENTS), "-e", ".[paper]"]
+    return environment_with(ENVIRONMENT, installed, project, wanted)
+
+
+def environment_with(folder: Path, installed: list[str], facts: bytes, wanted: str | None) -> Path:
+    """Return an environment's Python, after installing what is missing or has changed.
+
+    `installed` are words of `pip install`. What is there is kept as long as neither the
+    requirements nor the `facts` change.
+    """
+    python = folder / "bin" / "python"
+    stamp = folder / "installed"
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + facts).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return python
 
-    print(f"setting up {ENVIRONMENT} (some minutes, once)", file=sys.stderr)
+    print(f"setting up {folder} (some minutes, once)", file=sys.stderr)
     if not python.exists():
-        subprocess.run([python_312(wanted), "-m", "venv", str(ENVIRONMENT)], check=True)
+        subprocess.run([python_312(wanted), "-m", "venv", str(folder)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", str(REQUIREMENTS), "-e", ".[paper]"], cwd=ROOT, check=True)
+    subprocess.run([*pip, *installed], cwd=ROOT, check=True)
     stamp.write_text(digest)
     return python
 

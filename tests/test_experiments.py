@@ -20,7 +20,7 @@ import torch
 from typer.testing import CliRunner
 
 import browser
-from shearshap import METHODS, explain
+from shearshap import METHODS, code_state, explain
 from shearshap.cli import app
 from shearshap.engine.store import Store
 from shearshap.interactions.cross import cross_contribution
@@ -595,8 +595,8 @@ def test_what_a_stopped_run_took_is_added(
 def test_the_commit_is_unknown_outside_a_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(origin, "PACKAGE", tmp_path)
-    assert origin.commit() == "unknown"
+    monkeypatch.setattr(code_state, "PACKAGE", tmp_path)
+    assert code_state.commit() == "unknown"
 
 
 def test_the_commit_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -607,15 +607,15 @@ def test_the_commit_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_
         )
 
     git("init")
-    monkeypatch.setattr(origin, "PACKAGE", tmp_path)
+    monkeypatch.setattr(code_state, "PACKAGE", tmp_path)
     module = tmp_path / "__init__.py"
     module.write_text("1")
-    assert origin.commit() == "unknown"  # a repository of something else
+    assert code_state.commit() == "unknown"  # a repository of something else
     git("add", ".")
     git("commit", "-m", "first")
-    assert re.fullmatch("[0-9a-f]{40}", origin.commit())
+    assert re.fullmatch("[0-9a-f]{40}", code_state.commit())
     module.write_text("2")
-    assert re.fullmatch("[0-9a-f]{40}-dirty", origin.commit())
+    assert re.fullmatch("[0-9a-f]{40}-dirty", code_state.commit())
 
 
 def test_the_hash_covers_every_module_that_studies_run_through() -> None:
@@ -638,7 +638,7 @@ def _paths(modules: set[str]) -> list[str]:
     paths = [name.replace(".", "/").removeprefix("shearshap").strip("/") for name in modules]
     files = [f"{path}.py" for path in paths]
     return [
-        file if file in origin.sources() else f"{path}/__init__.py".strip("/")
+        file if file in code_state.sources() else f"{path}/__init__.py".strip("/")
         for path, file in zip(paths, files, strict=True)
     ]
 

@@ -95,20 +95,25 @@ class Answer:
 class FinishedRows:
     """The fields of a block's rows, set as the rows finish."""
 
-    def __init__(self, count: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        count: int,
+        device: torch.device,
+        *,
+        interactions: bool = False,
+        cross: CrossContribution | None = None,
+    ) -> None:
         self.count = count
-        self.interactions = False
-        self.cross: CrossContribution | None = None
+        self.interactions = interactions
+        self.cross = cross
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
         self.done = torch.zeros(count, dtype=torch.bool, device=device)
 
     @classmethod
     def of(cls, game: Game, *, interactions: bool) -> "FinishedRows":
         """Return the rows of a game, none of which is finished yet."""
-        rows = cls(game.rows, game.device)
-        rows.interactions = interactions
-        rows.cross = derivative_cross(game) if interactions else None
-        return rows
+        cross = derivative_cross(game) if interactions else None
+        return cls(game.rows, game.device, interactions=interactions, cross=cross)
 
     @property
     def any(self) -> bool:
@@ -158,10 +163,9 @@ class FinishedRows:
         errors = fields["standard_errors"]
         fields["standard_errors"] = torch.where(game.active[done][:, :, None], errors, 0.0)
 
-        letters = {name: axes.letters for name, axes in declared(Explanation).items()}
+        own = game.own[done]
         for name, field in fields.items():
-            own = game.own[done]
-            wide = widened(field, letters.get(name, "r"), own, game.game.players)
+            wide = widened(field, _letters(name), own, game.game.players)
             self._set(name, rows[done], wide)
         if not errors.isfinite().any():
             # without standard errors of its players, a row has none for null players either
@@ -209,8 +213,13 @@ class FinishedRows:
 
 def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return those arrays that have an axis of outputs, without it: it has one entry."""
-    letters = {name: own.letters for name, own in declared(Explanation).items()}
-    return {name: part[..., 0] for name, part in arrays.items() if "k" in letters.get(name, "")}
+    return {name: part[..., 0] for name, part in arrays.items() if "k" in _letters(name)}
+
+
+def _letters(name: str) -> str:
+    """Return the axes of a field; one that explanations do not have has rows alone."""
+    axes = declared(Explanation).get(name)
+    return "r" if axes is None else axes.letters
 
 
 def estimate_fields(estimate: Estimate, values: Tensor) -> dict[str, Tensor]:

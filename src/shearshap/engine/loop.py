@@ -26,7 +26,7 @@ from shearshap.engine.clock import Clock
 from shearshap.engine.finished import FinishedRows
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.part import Part
-from shearshap.engine.plans import Plan, Plans, pilot_rows
+from shearshap.engine.plans import Plans, pilot_rows
 from shearshap.engine.room import Room
 from shearshap.engine.run import Run
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
@@ -104,19 +104,18 @@ class _Block:
     plans: Plans
     first_row: int  #: the number of its first row in the whole
     ends: Ends
-    members: list["_Members"]  #: of each part
     parts: list[Part]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def begun(cls, game: Game, plans: Plans, *, first_row: int) -> "_Block":
         """Part the rows, ask for the two ends of each, and return the block."""
-        members = _parted(game, plans)
+        parted = _parted(game, plans)
         # plans are made first: where that fails, nothing has been spent yet
-        planned = [(each, plans.of(each.game)) for each in members]
+        planned = [(own, plans.of(own), members) for own, members in parted]
         ends = game.ends()
-        parts = [each.begun(plan, ends) for each, plan in planned]
-        return cls(game, plans, first_row, ends, members, parts)
+        parts = [Part.begun(own, plan, ends.values, members) for own, plan, members in planned]
+        return cls(game, plans, first_row, ends, parts)
 
     def check(self) -> None:
         """Warn where the predictions of the first rows are not the model's own."""
@@ -137,15 +136,15 @@ class _Block:
     @property
     def finished(self) -> FinishedRows:
         """The rows of all parts that are finished."""
-        first = self.members[0]
-        if first.rows is None:
-            return self.parts[0].finished
+        first = self.parts[0]
+        if first.members is None:
+            return first.finished
         every = FinishedRows(self.game.rows, self.game.device)
-        for members, part in zip(self.members, self.parts, strict=True):
-            assert isinstance(members.game, ActiveGame)
-            assert members.rows is not None
+        for part in self.parts:
+            assert isinstance(part.game, ActiveGame)
+            assert part.members is not None
             if part.finished.any:
-                every.take_in(part.finished, members.rows, members.game)
+                every.take_in(part.finished, part.members, part.game)
         return every
 
     def explanation(self, room: Room) -> Explanation:
@@ -166,31 +165,21 @@ class _Block:
         )
 
 
-@dataclass(frozen=True)
-class _Members:
-    """The rows of a part, and the game among their active players."""
+def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:
+    """Return the game and the members of each part of a block: rows of equally many players.
 
-    game: Game
-    rows: Tensor | None  #: (n,) their numbers in the block; None: all rows, and all players
-
-    def begun(self, plan: Plan, ends: Ends) -> Part:
-        """Return the part, whose two ends are known."""
-        own = ends.values if self.rows is None else ends.values[self.rows]
-        return Part.begun(self.game, plan, own)
-
-
-def _parted(game: Game, plans: Plans) -> list[_Members]:
-    """Return the members of each part of a block: rows that equally many players play."""
+    The members (n,) are numbers of rows in the block; None: all of them, with all players.
+    """
     active = game.active_players() if plans.asked.drop_null else None
     if active is None:
-        return [_Members(game, None)]
+        return [(game, None)]
     assert isinstance(game, ModelGame)
 
     # a row without active players gets one: its value is prediction - base value, which is 0
     active[:, 0] |= ~active.any(dim=1)
-    playing = plans.playing.to(active.device)[active.sum(dim=1)]
-    members = []
+    playing = plans.playing(game).to(active.device)[active.sum(dim=1)]
+    parts: list[tuple[Game, Tensor | None]] = []
     for count in playing.unique().tolist():
-        rows = (playing == count).nonzero()[:, 0]
-        members.append(_Members(ActiveGame.of(game.take(rows), active[rows], count), rows))
-    return members
+        members = (playing == count).nonzero()[:, 0]
+        parts.append((ActiveGame.of(game.take(members), active[members], count), members))
+    return parts

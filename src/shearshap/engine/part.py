@@ -59,13 +59,15 @@ class Part:
     pilot: int  #: how many of the first rows a calibration is fitted to
     ends: Tensor  #: (r, 2, k) the values of the empty and the full coalition
     finished: FinishedRows
+    members: Tensor | None = None  #: (r,) its rows' numbers in the block; None: all rows
     look_passes: int = 0  #: passes for derivatives that looks spent on each row
 
     @classmethod
-    def begun(cls, game: Game, plan: Plan, ends: Tensor) -> "Part":
-        """Return the part of rows whose two ends are known."""
+    def begun(cls, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> "Part":
+        """Return the part of a block's members, by the two ends of all rows of the block."""
         finished = FinishedRows.of(game, interactions=plan.run.interactions)
-        return cls(game, plan, plan.next_pilot(), ends, finished)
+        own = ends if members is None else ends[members]
+        return cls(game, plan, plan.next_pilot(), own, finished, members)
 
     @property
     def derivative_passes(self) -> int:

@@ -61,7 +61,6 @@ class Plans:
         self.players = game.players  #: all of them
         self.asked = run  #: as the user asked for it
         self.settled = run.on(game)  #: for all players
-        self.playing = self._playing(game)  #: (p + 1,) how many play, by the active players
         self.checked = False  #: whether the game's predictions were compared with the model's
         self._plans: dict[int, Plan] = {}
 
@@ -71,7 +70,7 @@ class Plans:
             self._plans[game.players] = Plan.of(game, self._run(game))
         return self._plans[game.players]
 
-    def _playing(self, game: Game) -> Tensor:
+    def playing(self, game: Game) -> Tensor:
         """Return how many players of a row play, by how many are active, (p + 1,)."""
         run = self.settled
         every = torch.arange(self.players + 1)

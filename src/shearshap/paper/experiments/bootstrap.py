@@ -16,17 +16,15 @@ covers both. With one network there is no Student's interval: what is said is sa
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments.records import column
-
-Verdict = Literal["win", "tie", "loss"]
 
 REPLICATES = 2000
 SEED = 2022

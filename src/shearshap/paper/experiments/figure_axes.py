@@ -147,22 +147,36 @@ def stretch_accuracies(axes: Axes, which: Literal["x", "y"] = "y") -> None:
 
 
 def draw_curve(axes: Axes, series: Series, x: ArrayLike, measured: Curve, metric: str) -> None:
-    """Draw a curve with its error bars.
+    """Draw a curve with its error bars."""
+    mean = drawn_mean(measured, metric)
+    bars = error_bars(measured, metric)
+    draw_with_bars(axes, series, x, mean, bars, line_style(series))
+
+
+def draw_with_bars(
+    axes: Axes,
+    series: Series,
+    x: ArrayLike,
+    y: ArrayLike,
+    bars: ArrayLike,
+    style: tuple[int, tuple[int, ...]] | str = "-",
+) -> None:
+    """Draw a series with error bars.
 
     All parts have one gid, so that a page can show and dim them together.
     """
-    line, _, bars = axes.errorbar(
+    line, _, ends = axes.errorbar(
         x,
-        drawn_mean(measured, metric),
-        error_bars(measured, metric),
+        y,
+        bars,
         color=series.color,
-        linestyle=line_style(series),
+        linestyle=style,
         marker=series.marker,
         markersize=6,
         linewidth=1.4,
         elinewidth=1.2,
     )
-    for artist in (line, *bars):
+    for artist in (line, *ends):
         artist.set_gid(gid(series))
 
 

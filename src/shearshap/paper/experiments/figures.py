@@ -18,6 +18,7 @@ from shearshap.paper.experiments.figure_axes import (
     clean,
     draw_cloud,
     draw_curve,
+    draw_with_bars,
     evaluation_ticks,
     gid,
     legend,
@@ -179,18 +180,7 @@ def trade_off(
 
 def _draw_throughput(axes: Axes, series: Series, accuracy: Floats, speed: Floats) -> None:
     low, median, high = speed.T
-    line, _, bars = axes.errorbar(
-        accuracy,
-        median,
-        (median - low, high - median),
-        color=series.color,
-        marker=series.marker,
-        markersize=6,
-        linewidth=1.4,
-        elinewidth=1.2,
-    )
-    for artist in (line, *bars):
-        artist.set_gid(gid(series))
+    draw_with_bars(axes, series, accuracy, median, (median - low, high - median))
 
 
 def _draw_published_throughput(axes: Axes, dataset: str, methods: Sequence[str]) -> None:
@@ -457,20 +447,8 @@ def _draw_histogram(
 
 def bound_cloud(bounds: pa.Table) -> Drawing:
     """Draw losses against Theorem 2's bound as printed, and the line where both are equal."""
-    printed = sample(column(bounds, "printed"))
-    loss = sample(column(bounds, "loss"))
-    positive = (printed > 0) & (loss > 0)
-    printed = printed[positive]
-    loss = loss[positive]
-
     figure, axes = panel("Theorem 2's bound, as printed", "loss of a value, |φᵢ(U) - φᵢ(U - j)|")
-    draw_cloud(axes, printed, loss)
-    if len(loss):
-        both = np.concatenate([printed, loss])
-        ends = [both.min(), both.max()]
-        axes.loglog(ends, ends, color=INK, linewidth=1)
-    log_ticks(axes.xaxis)
-    log_ticks(axes.yaxis)
+    _draw_against(axes, column(bounds, "printed"), column(bounds, "loss"))
     note(axes, "above the line\nthe bound fails", "upper left")
     return Drawing(
         figure, "Losses of values against their bounds, and the line where both are equal."
@@ -479,13 +457,20 @@ def bound_cloud(bounds: pa.Table) -> Drawing:
 
 def chain_cloud(chain: pa.Table) -> Drawing:
     """Draw the losses of values against what Theorem 1's chain rule gives, by their sizes."""
-    given = np.abs(sample(column(chain, "chain")))
-    loss = np.abs(sample(column(chain, "loss")))
+    figure, axes = panel("|Δᵢⱼ| of the chain rule, as printed", "|φᵢ(U) - φᵢ(U - j)|")
+    _draw_against(axes, np.abs(column(chain, "chain")), np.abs(column(chain, "loss")))
+    note(axes, "on the line\nnothing remains", "upper left")
+    return Drawing(figure, "Losses of values against the chain rule, and the line of equality.")
+
+
+def _draw_against(axes: Axes, given: Floats, loss: Floats) -> None:
+    """Draw positive losses against what is given for them, and the line where both are equal."""
+    given = sample(given)
+    loss = sample(loss)
     positive = (given > 0) & (loss > 0)
     given = given[positive]
     loss = loss[positive]
 
-    figure, axes = panel("|Δᵢⱼ| of the chain rule, as printed", "|φᵢ(U) - φᵢ(U - j)|")
     draw_cloud(axes, given, loss)
     if len(loss):
         both = np.concatenate([given, loss])
@@ -493,8 +478,6 @@ def chain_cloud(chain: pa.Table) -> Drawing:
         axes.loglog(ends, ends, color=INK, linewidth=1)
     log_ticks(axes.xaxis)
     log_ticks(axes.yaxis)
-    note(axes, "on the line\nnothing remains", "upper left")
-    return Drawing(figure, "Losses of values against the chain rule, and the line of equality.")
 
 
 SELECTIONS = {

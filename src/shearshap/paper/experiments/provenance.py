@@ -1,9 +1,7 @@
 """Where records come from: the code, the versions and the machine that made them."""
 
-import hashlib
 import os
 import platform
-import subprocess
 import time
 from functools import cache
 from pathlib import Path
@@ -11,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import shearshap
 from shearshap import __version__
+from shearshap.code_state import hash_of, sources, under
 from shearshap.engine.store import written_whole
-
-PACKAGE = Path(shearshap.__file__).parent
 
 TRAINING = ("paper/data", "paper/networks")
 """The code that networks depend on."""
@@ -55,7 +51,7 @@ VERSIONS = ", ".join(
 @cache
 def code_of_training() -> str:
     """Return a hash of the code that trains networks."""
-    return _hash([path for path in sources() if _under(path, TRAINING)])
+    return hash_of(path for path in sources() if under(path, TRAINING))
 
 
 @cache
@@ -64,51 +60,12 @@ def code_of_studies() -> str:
 
     It is the whole package, without what shows results or takes them elsewhere.
     """
-    return _hash([path for path in sources() if measures(path)])
+    return hash_of(path for path in sources() if measures(path))
 
 
 def measures(path: str) -> bool:
     """Return whether records depend on a file of the package, such as "methods/shear.py"."""
-    return _under(path, STUDYING) or not _under(path, SHOWING)
-
-
-@cache
-def sources() -> tuple[str, ...]:
-    """Return the Python files of the package, by their path in it."""
-    return tuple(sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")))
-
-
-def _under(path: str, places: tuple[str, ...]) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in places)
-
-
-def _hash(paths: list[str]) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of files and their names."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path} ".encode())
-        digest.update(hashlib.sha256((PACKAGE / path).read_bytes()).digest())
-    return digest.hexdigest()[:16]
-
-
-def commit() -> str:
-    """Return the commit that the package is at, with "-dirty" where it was changed since.
-
-    It is "unknown" where the package is no part of a repository.
-    """
-    try:
-        _git("ls-files", "--error-unmatch", "__init__.py")
-        head = _git("rev-parse", "HEAD")
-        changed = _git("status", "--porcelain", "--", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{head}-dirty" if changed else head
-
-
-def _git(*words: str) -> str:
-    command = ["git", "-C", str(PACKAGE), *words]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True)
-    return finished.stdout.strip()
+    return under(path, STUDYING) or not under(path, SHOWING)
 
 
 # Machine and time

@@ -24,6 +24,8 @@ _TEXT = pa.string()
 _WHOLE = pa.int64()
 _NUMBER = pa.float64()
 
+_NETWORK = {"dataset": _TEXT, "recipe": _TEXT, "seed": _WHOLE}  #: what the records are of
+
 STUDIES: dict[str, pa.Schema] = {
     "models": pa.schema(
         {
@@ -61,9 +63,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "estimates": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "method": _TEXT,
             "n": _WHOLE,
             "round": _WHOLE,
@@ -78,9 +78,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "timings": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "way": _TEXT,
             "method": _TEXT,
             "n": _WHOLE,
@@ -92,9 +90,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "cooperators": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "row": _WHOLE,
             "player": _WHOLE,
             "n": _WHOLE,
@@ -107,9 +103,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "bounds": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "row": _WHOLE,
             "player": _WHOLE,
             "other": _WHOLE,
@@ -120,9 +114,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "chain": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "row": _WHOLE,
             "player": _WHOLE,
             "other": _WHOLE,
@@ -133,9 +125,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "selection_bound": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "row": _WHOLE,
             "player": _WHOLE,
             "n": _WHOLE,
@@ -164,9 +154,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "illustration": pa.schema(
         {
-            "dataset": _TEXT,
-            "recipe": _TEXT,
-            "seed": _WHOLE,
+            **_NETWORK,
             "row": _WHOLE,
             "feature": _TEXT,
             "value": _TEXT,

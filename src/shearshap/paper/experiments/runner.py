@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from shearshap.code_state import commit
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.store import Store, written_whole
 from shearshap.paper.data import criteo, uci
@@ -22,7 +23,6 @@ from shearshap.paper.experiments.provenance import (
     VERSIONS,
     Stopwatch,
     code_of_studies,
-    commit,
     machine,
 )
 from shearshap.paper.experiments.records import PROVENANCE, STUDIES, Records, joined, part, write

@@ -6,9 +6,10 @@ from itertools import combinations
 
 import numpy as np
 
+from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Sampled, Verdict
+from shearshap.paper.experiments.bootstrap import Interval, Sampled
 from shearshap.paper.experiments.findings.finding import (
     READING_NAMES,
     Counts,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shearshap.paper.experiments.bootstrap import Interval, Verdict
+from shearshap.comparisons import Verdict
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.spec import Protocol
 from shearshap.paper.experiments.summaries import Networks
 
@@ -124,6 +125,12 @@ def leading(every: Sequence[Networks]) -> Networks:
     """
     authors = [networks for networks in every if networks.recipe == "authors"]
     return (authors or list(every))[0]
+
+
+def leading_number(readings: Sequence[Reading], every: Sequence[Networks]) -> Number:
+    """Return the number of the first reading that is of the networks that stand for all."""
+    own = leading(every)
+    return next(each.number for each in readings if each.recipe == own.recipe)
 
 
 def listed(items: Sequence[str]) -> str:

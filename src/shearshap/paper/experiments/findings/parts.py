@@ -8,9 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Sampled, Verdict, grouped_mean
+from shearshap.paper.experiments.bootstrap import Interval, Sampled, grouped_mean
 from shearshap.paper.experiments.findings.comparing import compare
 from shearshap.paper.experiments.findings.finding import (
     Finding,
@@ -18,6 +19,7 @@ from shearshap.paper.experiments.findings.finding import (
     Reading,
     counted,
     leading,
+    leading_number,
     reading,
     written,
 )
@@ -308,7 +310,7 @@ def lower_bound(every: Sequence[Networks]) -> Finding | None:
         "SHEAR's cooperators reach the lower bound of the error",
         f"N for the mean; at most {RARE:.0%} of random choices better for every choice",
         tuple(readings),
-        next(each.number for each in readings if each.recipe == own.recipe),
+        leading_number(readings, able),
         f"{better_choices(own).value:.0%} of random choices do better than SHEAR's.",
     )
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Verdict
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.findings.finding import (
     Finding,
     Number,

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Verdict
+from shearshap.paper.experiments.bootstrap import Interval
 from shearshap.paper.experiments.findings.comparing import rivals_of
 from shearshap.paper.experiments.findings.finding import (
     READING_NAMES,

@@ -16,6 +16,7 @@ from shearshap.paper.experiments.findings.finding import (
     Reading,
     counted,
     leading,
+    leading_number,
     reading,
 )
 from shearshap.paper.experiments.records import column, where
@@ -44,13 +45,12 @@ def efficiency(every: Sequence[Networks]) -> Finding | None:
         words = "between the sum and what it should be (geometric mean)"
         number = Number(bootstrap.over_networks(abs(gaps)), words, ".4f")
         readings.append(reading(networks, "three decimals", counts, number))
-    own = leading(able)
     by_shear, exact = PAPER_SUMS
     return Finding(
         "The values of a row add up to prediction minus base value",
         "networks, one row each; at the three decimals that the paper prints",
         tuple(readings),
-        next(each.number for each in readings if each.recipe == own.recipe),
+        leading_number(readings, able),
         f"The paper's own add up to {by_shear} by SHEAR, where the exact ones make {exact}.",
         notes=(
             "SHEAR does not enforce it; `explanation.gap` reports the gap, and `corrected()` "
@@ -91,7 +91,7 @@ def theorem_1(every: Sequence[Networks]) -> Finding | None:
         "Theorem 1: the chain rule leaves a negligible remainder",
         f"rows; the remainders add up to at most {SMALL:.0%} of the losses",
         tuple(readings),
-        next(each.number for each in readings if each.recipe == own.recipe),
+        leading_number(readings, able),
         f"The chain rule has the sign of the loss for {signs.mean():.0%} of {len(chain)} pairs.",
         notes=(
             "The loss φᵢ(U) - φᵢ(U - j) is a mean of second differences. The theorem has second "
@@ -129,7 +129,7 @@ def theorem_2(every: Sequence[Networks]) -> Finding | None:
         "Theorem 2 bounds what one feature loses without another",
         "pairs of features",
         tuple(readings),
-        next(each.number for each in readings if each.recipe == own.recipe),
+        leading_number(readings, able),
         f"The median loss is {median:.0%} of the printed bound, the largest {most:.2f} times it.",
         notes=(
             "Its proof drops the remainder of Theorem 1: second derivatives at corners are not the "
@@ -141,16 +141,20 @@ def theorem_2(every: Sequence[Networks]) -> Finding | None:
 def _bounded(networks: Networks, name: str, words: str) -> Reading:
     bounds = networks.records["bounds"]
     beyond = exceeding(bounds, name)
-    share = row_means(beyond, column(bounds, "seed"), column(bounds, "row")).interval()
+    return _kept(networks, words, bounds, beyond, f"of pairs exceed it ({words})")
+
+
+def exceeding(records: pa.Table, bound: str, bounded: str = "loss") -> Floats:
+    """Return for each record whether it exceeds its bound, rounding allowed for: 1 or 0."""
+    beyond = column(records, bounded) > column(records, bound) * (1 + 1e-4) + NEGLIGIBLE
+    return np.asarray(beyond, dtype=np.float64)
+
+
+def _kept(networks: Networks, words: str, records: pa.Table, beyond: Floats, what: str) -> Reading:
+    """Return how many records keep to their bound, and the part that does not."""
+    part = row_means(beyond, column(records, "seed"), column(records, "row")).interval()
     counts = Counts(int((beyond == 0).sum()), 0, int(beyond.sum()))
-    return reading(networks, words, counts, Number(share, f"of pairs exceed it ({words})", ".1%"))
-
-
-def exceeding(bounds: pa.Table, name: str) -> Floats:
-    """Return for each pair whether its loss exceeds a bound, rounding allowed for: 1 or 0."""
-    loss = column(bounds, "loss")
-    bound = column(bounds, name)
-    return np.asarray(loss > bound * (1 + 1e-4) + NEGLIGIBLE, dtype=np.float64)
+    return reading(networks, words, counts, Number(part, what, ".1%"))
 
 
 def loss_over_bound(bounds: pa.Table) -> tuple[float, float]:
@@ -197,12 +201,8 @@ def remark_2(every: Sequence[Networks]) -> Finding | None:
 def _holds(networks: Networks) -> Reading:
     """Return for how many features, rows and choices the printed bound holds."""
     records = networks.records["selection_bound"]
-    beyond = column(records, "error") > column(records, "bound") * (1 + 1e-4) + NEGLIGIBLE
-    exceed = beyond.astype(np.float64)
-    share = row_means(exceed, column(records, "seed"), column(records, "row")).interval()
-    counts = Counts(int((~beyond).sum()), 0, int(beyond.sum()))
-    number = Number(share, "of errors exceed it", ".1%")
-    return reading(networks, "it holds", counts, number)
+    beyond = exceeding(records, "bound", "error")
+    return _kept(networks, "it holds", records, beyond, "of errors exceed it")
 
 
 def _below_random(networks: Networks) -> Reading:

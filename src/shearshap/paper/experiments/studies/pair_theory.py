@@ -53,35 +53,24 @@ def pairs_of(subject: Subject, row: int) -> Pairs:
 def bounds(subject: Subject, row: int) -> pa.Table:
     """Return |phi_i(U) - phi_i(U - j)| and Theorem 2's bounds on it, for every pair of a row."""
     pairs = pairs_of(subject, row)
-    i, j = torch.triu_indices(subject.players, subject.players, offset=1)
-    return table(
-        "bounds",
-        {
-            **_names(subject, row),
-            "player": i.numpy(),
-            "other": j.numpy(),
-            "loss": pairs.loss.abs()[i, j].numpy(),
-            "printed": pairs.printed[i, j].numpy(),
-            "sure": pairs.sure[i, j].numpy(),
-        },
-    )
+    matrices = {"loss": pairs.loss.abs(), "printed": pairs.printed, "sure": pairs.sure}
+    return _of_pairs("bounds", subject, row, matrices)
 
 
 def chain(subject: Subject, row: int) -> pa.Table:
     """Return phi_i(U) - phi_i(U - j) and what Theorem 1 says of it, for every pair of a row."""
     pairs = pairs_of(subject, row)
+    remainder = pairs.loss - pairs.chain
+    matrices = {"loss": pairs.loss, "chain": pairs.chain, "remainder": remainder}
+    return _of_pairs("chain", subject, row, matrices)
+
+
+def _of_pairs(study: str, subject: Subject, row: int, matrices: dict[str, Tensor]) -> pa.Table:
+    """Return the records of a study with a line for each pair, from matrices (p, p)."""
     i, j = torch.triu_indices(subject.players, subject.players, offset=1)
-    return table(
-        "chain",
-        {
-            **_names(subject, row),
-            "player": i.numpy(),
-            "other": j.numpy(),
-            "loss": pairs.loss[i, j].numpy(),
-            "chain": pairs.chain[i, j].numpy(),
-            "remainder": (pairs.loss - pairs.chain)[i, j].numpy(),
-        },
-    )
+    columns = {name: matrix[i, j].numpy() for name, matrix in matrices.items()}
+    players = {"player": i.numpy(), "other": j.numpy()}
+    return table(study, {**_names(subject, row), **players, **columns})
 
 
 def selection_bound(subject: Subject, row: int, evaluations: Sequence[int]) -> pa.Table:
