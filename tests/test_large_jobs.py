@@ -32,8 +32,9 @@ from shearshap.jobs import work as working
 from shearshap.jobs.engines import executor_for
 from shearshap.jobs.folder_lock import LOCK, locked
 from shearshap.jobs.job_progress import JobProgress, in_words
-from shearshap.jobs.large import CONVERTED, LOG
+from shearshap.jobs.large import LOG
 from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
+from shearshap.jobs.planning import CONVERTED
 from shearshap.jobs.shards import InputFile, Shard, batches, cut, input_schema, sample
 
 ROWS = 480

@@ -11,7 +11,8 @@ print(run(job, executor=LocalProcesses(workers=2)))
 
 from shearshap.jobs.executors import Executor, InProcess, LocalProcesses, Report
 from shearshap.jobs.job import Job, Outcome
-from shearshap.jobs.large import LargeJob, Summary, is_large, run
+from shearshap.jobs.large import Summary, is_large, run
+from shearshap.jobs.large_job import LargeJob
 from shearshap.jobs.models import FolderOpener
 from shearshap.jobs.result import Result
 from shearshap.jobs.shards import Shard

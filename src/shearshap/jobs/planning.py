@@ -1,0 +1,336 @@
+"""From a large job to its plan: files are cut into shards, and a sample prepares them all.
+
+What all shards share is found out once and kept in the manifest: the types of columns, the
+background, the calibration.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from shearshap.engine.store import written_whole
+from shearshap.errors import InputError, ModelError
+from shearshap.explainer import Explainer
+from shearshap.explanation import Explanation
+from shearshap.jobs import tables
+from shearshap.jobs.background_option import (
+    Background,
+    BackgroundOption,
+    background_from_file,
+    background_without_file,
+)
+from shearshap.jobs.csv_stream import convert, find_types
+from shearshap.jobs.input_columns import InputColumns, Survey, category_columns, common_schema
+from shearshap.jobs.job import (
+    chosen_output,
+    errors_with_files,
+    folder_kept,
+    model_columns,
+    our_warnings_as,
+)
+from shearshap.jobs.large_job import LargeJob, devices_of, identity_of
+from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
+from shearshap.jobs.models import LoadedModel
+from shearshap.jobs.places import METADATA
+from shearshap.jobs.result import counted
+from shearshap.jobs.shards import InputFile, Shard, cut, sample
+from shearshap.jobs.work import ModelSource, ShardWork, device_of
+from shearshap.methods import METHODS
+from shearshap.methods.base import Method
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
+BACKGROUND = "_background.parquet"  #: a sample of the rows, whose statistic is the background
+
+CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
+TRIED_ROWS = 16  #: rows that a method without a calibration is tried on
+BACKGROUND_ROWS = 8192  #: rows at most whose mean is a background, where the user names no other
+FAILING_ROWS = 8  #: rows of the sample that the model may fail on
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A job's shards, and the work on them."""
+
+    job: LargeJob
+    shards: list[Shard]
+    work: ShardWork
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """All rows of the job."""
+        return sum(shard.rows for shard in self.shards)
+
+    def is_done(self, shard: Shard) -> bool:
+        """Return whether the part of a shard is there, and is this job's."""
+        import pyarrow as pa
+        from pyarrow import parquet as pq
+
+        try:
+            metadata = pq.read_metadata(self.job.out / shard.name)
+        except (pa.ArrowException, OSError):
+            return False
+        schema = self.work.part_schema()
+        is_ours = (metadata.metadata or {}).get(METADATA) == schema.metadata[METADATA]
+        return bool(is_ours and metadata.num_rows == shard.rows)
+
+
+def planned(job: LargeJob) -> Plan:
+    """Read the manifest of the job, or make it, and return the plan."""
+    source = ModelSource(job.model, job.trust, job.folder_openers)
+    with source.opened() as model, folder_kept():
+        files = _input_files(job, model)
+        planning = _Planning.of(job, source, model, files)
+        manifest = planning.manifest()
+    work = planning.work(manifest)
+    facts = (
+        ("of", f"{counted(len(files), 'file')} at {job.data}"),
+        ("model", model.name),
+        ("background", planning.background.description),
+    )
+    return Plan(job, planning.shards, work, facts, tuple(planning.notes))
+
+
+def _input_files(job: LargeJob, model: LoadedModel) -> list[InputFile]:
+    """Return the files to explain; those of a CSV file's rows are converted first."""
+    if job.data.is_dir():
+        paths = [path for path in sorted(job.data.rglob("*")) if _is_data(path, job.data)]
+        files = [InputFile.of(path, path) for path in paths]
+    elif job.data.suffix.lower() == ".csv":
+        files = [_converted(job, model)]
+    else:
+        files = [InputFile.of(job.data, job.data)]
+    files = [file for file in files if sum(file.groups)]
+    if not files:
+        raise InputError(f"data: there are no rows in the Parquet files of {job.data}")
+    return files
+
+
+def _is_data(path: Path, folder: Path) -> bool:
+    """Return whether a file is one of Parquet, and not hidden, as other readers have it."""
+    parts = path.relative_to(folder).parts
+    hidden = any(part.startswith((".", "_")) for part in parts)
+    return not hidden and path.suffix.lower() in (".parquet", ".pq") and path.is_file()
+
+
+def _converted(job: LargeJob, model: LoadedModel) -> InputFile:
+    """Return the rows of a CSV file as a Parquet file in the job's folder."""
+    path = job.out / CONVERTED
+    # one that is there without a manifest may be of another job
+    if not path.exists() or not (job.out / MANIFEST).exists():
+        found = find_types(job.data)
+        inputs = set(model.columns) or set(found.seen) - {*job.drop, job.id_column}
+        types = found.types(inputs, model.text_columns)
+        convert(job.data, types, path, group_rows=job.shard_rows)
+    return InputFile.of(path, job.data)
+
+
+@dataclass(eq=False)
+class _Planning:
+    """What is known of a job before its manifest is."""
+
+    job: LargeJob
+    source: ModelSource
+    model: LoadedModel
+    files: Sequence[InputFile]
+    shards: list[Shard]
+    schema: "pa.Schema"  #: of all columns of the data
+    columns: InputColumns  #: that the model is given, before all rows were looked at
+    background_table: "pa.Table | None"  #: of a file
+    background: Background
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, job: LargeJob, source: ModelSource, model: LoadedModel, files: Sequence[InputFile]
+    ) -> "_Planning":
+        """Find the columns of the data and the background."""
+        schema = common_schema(files)
+        notes: list[str] = []
+        if schema.names[0] == "" and len(schema.names) > 1:
+            schema = schema.remove(0)
+            notes.append("the first column has no name, as pandas' index has none, and is left out")
+        empty = schema.empty_table()
+        drop = list(job.drop)
+        if job.id_column is not None:
+            _check_there("id", job.id_column, schema, job.data)
+            if job.id_column not in model.columns:
+                drop.append(job.id_column)
+        _carried(job, schema)  # it raises where a column to keep is not there
+        names = model_columns(model, empty, job.data, drop=drop)
+        chosen = tables.chosen(empty, names, job.data)
+        background_table = _background_table(job, model, names)
+        return cls(
+            job,
+            source,
+            model,
+            files,
+            cut(files, job.shard_rows),
+            schema,
+            InputColumns.of(chosen, background_table),
+            background_table,
+            _described_background(job, model),
+            notes,
+        )
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of the folder, which is made where there is none."""
+        identity = identity_of(self.job, self.files, self.schema)
+        path = self.job.out / MANIFEST
+        if path.exists():
+            manifest = Manifest.load(path)
+            manifest.check_same(identity, self.job.out)
+            self._set_background(self.columns.settled(manifest.preparation.survey))
+            return manifest
+
+        survey = self._surveyed()
+        columns = self.columns.settled(survey)
+        self._sample_background(columns)
+        self._set_background(columns)
+        manifest = Manifest(identity, self._prepared(columns, survey))
+        manifest.save(path)
+        return manifest
+
+    def work(self, manifest: Manifest) -> ShardWork:
+        """Return the work on each shard."""
+        preparation = manifest.preparation
+        job = self.job
+        return ShardWork(
+            out=job.out,
+            key=manifest.key,
+            source=self.source,
+            options=self._options(preparation.calibration),
+            call={"budget": job.budget, "tol": job.tol},
+            columns=self.columns.settled(preparation.survey),
+            part_columns=preparation.columns,
+            carried=_carried(job, self.schema),
+            id_column=job.id_column,
+            devices=devices_of(job.device),
+        )
+
+    def _surveyed(self) -> Survey:
+        names = category_columns(self.files, self.columns, text=self.model.categories)
+        return Survey.of(self.shards, self.background_table, self.columns, names)
+
+    def _sample_background(self, columns: InputColumns) -> None:
+        """Write the sample of the rows explained whose statistic is the background.
+
+        It stays in the job's folder: a row that can be read only later must not change it.
+        """
+        from pyarrow import parquet as pq
+
+        if isinstance(self.background.value, str) and self.background_table is None:
+            table = sample(self.shards, columns.schema.names, BACKGROUND_ROWS)
+            with written_whole(self.job.out / BACKGROUND) as partial:
+                pq.write_table(table, partial, write_page_checksum=True)
+
+    def _set_background(self, columns: InputColumns) -> None:
+        """Read the background's rows: of its file, or of the sample of the rows explained."""
+        job = self.job
+        if self.background_table is not None:
+            option = BackgroundOption.parse(job.background)
+            self.background = background_from_file(option, columns.frame(self.background_table))
+        elif isinstance(self.background.value, str):
+            table = tables.read(job.out / BACKGROUND, "background")
+            every = sum(shard.rows for shard in self.shards)
+            words = self.background.description
+            if len(table) < every:
+                words = f"{self.background.value} of {len(table):,} of the rows explained"
+            value = (self.background.value, columns.frame(table))
+            self.background = Background(value, words, job.data)
+
+    def _options(self, calibration: Any) -> dict[str, Any]:
+        """Return the options of the explainer."""
+        job = self.job
+        return {
+            "background": self.background.value,
+            "method": _calibrated(job.method, calibration),
+            "output": chosen_output(job.outputs, self.model.outputs),
+            "scale": job.scale,
+            "returns": job.returns,
+            "multilabel": job.multilabel,
+            "seed": job.seed,
+        }
+
+    def _prepared(self, columns: InputColumns, survey: Survey) -> Preparation:
+        """Explain a sample, which shows the columns of the parts, and fit the calibration to it."""
+        job = self.job
+        fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
+        count = CALIBRATED_ROWS if fitted else TRIED_ROWS
+        frame = columns.frame(sample(self.shards, columns.schema.names, count))
+        devices = devices_of(job.device)
+        explainer = Explainer(
+            self.model.model, **self._options(None), device=device_of(devices, worker=0)
+        )
+        with our_warnings_as(self.notes), errors_with_files(job.data, self.background):
+            explanation = _explained_sample(explainer, frame, budget=job.budget, tol=job.tol)
+        table = explanation.to_frame("pyarrow", wide=True)
+        part_columns = tuple((each.name, str(each.type)) for each in list(table.schema)[1:])
+        return Preparation(part_columns, survey, cast(Any, explanation.calibration))
+
+
+def _explained_sample(
+    explainer: Explainer, frame: Any, *, budget: int | None, tol: float | None
+) -> Explanation:
+    """Explain a sample, without the few rows that the model fails on: their shards report them."""
+    for _ in range(FAILING_ROWS):
+        try:
+            return explainer(frame, budget=budget, tol=tol, progress=False)
+        except ModelError as error:
+            if error.row is None or len(frame) == 1:
+                raise
+            frame = frame.drop(index=frame.index[error.row]).reset_index(drop=True)
+    return explainer(frame, budget=budget, tol=tol, progress=False)
+
+
+def _calibrated(method: str | Method, calibration: Any) -> str | Method:
+    """Return a method with a calibration, where it takes one and has none."""
+    instance = METHODS.get(method) if isinstance(method, str) else method
+    if calibration is None or getattr(instance, "calibration", calibration) is not None:
+        return method
+    return cast(Method, replace(cast(Any, instance), calibration=calibration))
+
+
+def _background_table(
+    job: LargeJob, model: LoadedModel, columns: Sequence[str]
+) -> "pa.Table | None":
+    """Read the file of the background, if it is one."""
+    if not isinstance(job.background, str | None):
+        return None
+    file = BackgroundOption.parse(job.background).file
+    if file is None:
+        return None
+    table = tables.read(file, "background", text=model.text_columns)
+    names = tables.matching_columns(table, columns, f"background: {file}")
+    return tables.chosen(table, names, file).rename_columns(list(columns))
+
+
+def _described_background(job: LargeJob, model: LoadedModel) -> Background:
+    if not isinstance(job.background, str | None):
+        return Background(job.background, f"a {type(job.background).__name__}")
+    option = BackgroundOption.parse(job.background)
+    return background_without_file(option, model.background, job.data)
+
+
+def _carried(job: LargeJob, schema: "pa.Schema") -> "pa.Schema":
+    """Return the columns of the data that go into the parts."""
+    import pyarrow as pa
+
+    names = schema.names if job.keep is None else list(job.keep)
+    for name in names:
+        _check_there("keep", name, schema, job.data)
+    if job.id_column is not None and job.id_column not in names:
+        names = [job.id_column, *names]
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _check_there(option: str, name: str, schema: "pa.Schema", data: Path) -> None:
+    if name not in schema.names:
+        raise InputError(
+            f"{option}: there is no column {name!r} in {data}; it has {', '.join(schema.names)}"
+        )
