@@ -27,7 +27,16 @@ from shearshap.cli import app
 from shearshap.engine import store
 from shearshap.errors import InputError, JobError
 from shearshap.gaussian import Calibration, CalibrationByPlayers
-from shearshap.jobs import InProcess, LargeJob, LocalProcesses, Report, csv_stream, run, tables
+from shearshap.jobs import (
+    InProcess,
+    LargeJob,
+    LocalProcesses,
+    Report,
+    csv_stream,
+    run,
+    shards,
+    tables,
+)
 from shearshap.jobs import work as working
 from shearshap.jobs.engines import executor_for
 from shearshap.jobs.folder_lock import LOCK, locked
@@ -244,6 +253,15 @@ def test_a_large_row_group_is_cut_into_shards() -> None:
     assert taken == sorted(set(taken))
     assert taken[-1] > "00420"
     assert len(sample(cut(files, 7), ["id"], 10_000)) == ROWS
+
+
+def test_a_sample_skips_what_is_read_at_once(tmp_path: Path) -> None:
+    # one shard that is read in three goes, and two rows of it, which are both in the first two
+    rows = 2 * shards.MOST_ROWS + 100
+    pq.write_table(pa.table({"id": np.arange(rows)}), tmp_path / "rows.parquet")
+    files = [InputFile.of(tmp_path / "rows.parquet", tmp_path / "rows.parquet")]
+    taken = sample(cut(files, rows), ["id"], 2)["id"].to_pylist()
+    assert taken == [0, rows // 2]
 
 
 @pytest.mark.usefixtures("here")

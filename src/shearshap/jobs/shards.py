@@ -225,6 +225,7 @@ def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> 
     start = 0
     for table in batches(shard, columns, read_at_once(len(columns))):
         inside = [at - start for at in positions if start <= at < start + len(table)]
-        pieces.append(table.take(inside))
+        # typed, since a list without numbers has no type
+        pieces.append(table.take(pa.array(inside, pa.int64())))
         start += len(table)
     return pa.concat_tables(pieces, promote_options="permissive")
