@@ -849,3 +849,31 @@ def test_in_process_stops_where_no_shard_can_be_written() -> None:
 
     reports = list(InProcess().run(full, shards))
     assert [report.shard.number for report in reports] == [0]
+
+
+# Odd files
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of rows, for files that a test makes."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    return tmp_path
+
+
+def add_columns(frame: pd.DataFrame) -> Any:
+    """Predict the sum of all columns of numbers."""
+    return frame.select_dtypes("number").sum(axis=1).to_numpy(dtype=float)
+
+
+def odd_job(**options: Any) -> Any:
+    wanted = {"model": add_columns, "data": "rows", "out": "values", "budget": 30}
+    return run(LargeJob(**(wanted | options)), progress=False)
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_csv_file_without_a_byte_is_refused_in_a_line() -> None:
+    Path("rows.csv").write_bytes(b"")
+    with pytest.raises(InputError, match=r"data: .*rows\.csv cannot be read: Empty CSV file$"):
+        odd_job(data="rows.csv")

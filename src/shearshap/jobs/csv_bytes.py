@@ -44,7 +44,9 @@ class Content:
 
 
 def has_end(path: Path) -> bool:
-    """Return whether the last line of a file ends like a line."""
+    """Return whether the last line of a file ends like a line; an empty file has no line to cut."""
+    if not path.stat().st_size:
+        return True
     with path.open("rb") as file:
         file.seek(-1, 2)
         return file.read() in (b"\n", b"\r")
