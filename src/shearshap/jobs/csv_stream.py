@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 24  #: bytes of the file that are read at once
 TRUTH = {"True", "TRUE", "true", "False", "FALSE", "false"}
-INTEGER = r"^[+-]?[0-9]{1,18}$"
+INTEGER = r"^-?[0-9]{1,18}$"  #: as pyarrow reads one: +1 is a floating number to it
+BLANKS = " \t"  #: that pyarrow leaves out around a number
 FLOATING = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$|^[+-]?(?i:inf(?:inity)?)$"
 
 
@@ -44,7 +45,7 @@ class _Seen:
         self.truth = self.truth and set(cells.unique().to_pylist()[:7]) <= TRUTH
         if not self.floating:
             return
-        trimmed = pc.utf8_trim_whitespace(cells)
+        trimmed = pc.utf8_trim(cells, BLANKS)
         self.integer = self.integer and _all_match(trimmed, INTEGER)
         self.floating = self.integer or (
             _all_match(trimmed, f"{FLOATING}") and not _any_match(trimmed, HEXADECIMAL)
