@@ -877,3 +877,30 @@ def test_a_csv_file_without_a_byte_is_refused_in_a_line() -> None:
     Path("rows.csv").write_bytes(b"")
     with pytest.raises(InputError, match=r"data: .*rows\.csv cannot be read: Empty CSV file$"):
         odd_job(data="rows.csv")
+
+
+@pytest.mark.usefixtures("odd")
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["+1", "2"], [1.0, 2.0]),  # a whole number to us, and none to pyarrow
+        (["\u00a01", "2"], ["\u00a01", "2"]),  # a blank to us, and none to pyarrow
+        ([" 1\t", "2"], [1, 2]),
+    ],
+)
+def test_numbers_of_a_csv_file_are_those_that_pyarrow_reads(cells: list[str], wanted: list[Any]) -> None:
+    Path("rows.csv").write_text("a,b,c\n" + "".join(f"{number},1,{cell}\n" for number, cell in enumerate(cells)))
+    odd_job(data="rows.csv", drop=("c",))
+    assert values()["data.c"].tolist() == wanted
+
+
+@pytest.mark.usefixtures("odd")
+def test_linked_folders_are_read_once() -> None:
+    Path("elsewhere").mkdir()
+    table().loc[:9, ["a", "b"]].to_parquet("rows/first.parquet")
+    table().loc[10:19, ["a", "b"]].to_parquet("elsewhere/second.parquet")
+    Path("rows/linked").symlink_to("../elsewhere")
+    Path("rows/twice").symlink_to("../elsewhere")
+    Path("elsewhere/back").symlink_to("../rows")
+    assert odd_job().rows == 20
+    assert values()["data.a"].tolist() == table().loc[:19, "a"].tolist()

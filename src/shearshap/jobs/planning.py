@@ -4,6 +4,7 @@ What all shards share is found out once and kept in the manifest: the types of c
 background, the calibration.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,7 +100,7 @@ def planned(job: LargeJob) -> Plan:
 def _input_files(job: LargeJob, model: LoadedModel) -> list[InputFile]:
     """Return the files to explain; those of a CSV file's rows are converted first."""
     if job.data.is_dir():
-        paths = [path for path in sorted(job.data.rglob("*")) if _is_data(path, job.data)]
+        paths = [path for path in _all_files(job.data) if _is_data(path, job.data)]
         files = [InputFile.of(path, path) for path in paths]
     elif job.data.suffix.lower() == ".csv":
         files = [_converted(job, model)]
@@ -109,6 +110,21 @@ def _input_files(job: LargeJob, model: LoadedModel) -> list[InputFile]:
     if not files:
         raise InputError(f"data: there are no rows in the Parquet files of {job.data}")
     return files
+
+
+def _all_files(folder: Path) -> list[Path]:
+    """Return the files in a folder and those below, sorted by path; links to folders count."""
+    found = []
+    seen = set()  # a link may lead back up, and every folder is read once
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = Path(place).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders.sort()
+        found += [Path(place, name) for name in names]
+    return sorted(found)
 
 
 def _is_data(path: Path, folder: Path) -> bool:
@@ -321,7 +337,7 @@ def _carried(job: LargeJob, schema: "pa.Schema") -> "pa.Schema":
     """Return the columns of the data that go into the parts."""
     import pyarrow as pa
 
-    names = schema.names if job.keep is None else list(job.keep)
+    names = schema.names if job.keep is None else list(dict.fromkeys(job.keep))
     for name in names:
         _check_there("keep", name, schema, job.data)
     if job.id_column is not None and job.id_column not in names:
