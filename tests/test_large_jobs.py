@@ -904,3 +904,37 @@ def test_linked_folders_are_read_once() -> None:
     Path("elsewhere/back").symlink_to("../rows")
     assert odd_job().rows == 20
     assert values()["data.a"].tolist() == table().loc[:19, "a"].tolist()
+
+
+def add_codes(frame: pd.DataFrame) -> Any:
+    """Predict by the codes of categories, as a model does that was trained on codes."""
+    return (frame["a"] * frame["size"].cat.codes + (frame["size"] > "low")).to_numpy(dtype=float)
+
+
+def sizes(rows: int = 30) -> pd.DataFrame:
+    sizes = ["low", "mid", "high", "giant"]
+    frame = table().loc[: rows - 1, ["a"]]
+    return frame.assign(size=pd.Categorical([sizes[row % 3] for row in range(rows)], sizes, ordered=True))
+
+
+@pytest.mark.usefixtures("odd")
+def test_categories_keep_their_order() -> None:
+    frame = sizes()
+    frame[:20].to_parquet("rows/1.parquet", row_group_size=7)
+    frame[20:].to_parquet("rows/2.parquet")
+    odd_job(model=add_codes, background="mode")
+    np.testing.assert_allclose(values()["prediction"], add_codes(frame))
+
+
+def add_texts(frame: pd.DataFrame) -> Any:
+    return (frame["a"] * (frame["size"].astype(object) == "low")).to_numpy(dtype=float)
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_column_of_categories_in_one_file_and_of_text_in_another() -> None:
+    frame = sizes()
+    frame[:20].to_parquet("rows/1.parquet")
+    frame[20:].astype({"size": str}).to_parquet("rows/2.parquet")
+    odd_job(model=add_texts, background="mode")
+    np.testing.assert_allclose(values()["prediction"], add_texts(frame))
+    assert values()["data.size"].tolist() == frame["size"].tolist()

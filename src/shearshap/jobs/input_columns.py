@@ -6,7 +6,7 @@ for all files, and the background, before the first shard is explained.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shearshap.errors import InputError
@@ -69,9 +69,12 @@ class InputColumns:
     #: columns of truth values in which some are missing, which pandas has no type for
     objects: tuple[str, ...] = ()
     categories: Mapping[str, Sequence[Any]] | None = None
+    ordered: tuple[str, ...] = ()  #: columns whose categories are ordered, as in low < high
 
     @classmethod
-    def of(cls, chosen: "pa.Table", background: "pa.Table | None") -> "InputColumns":
+    def of(
+        cls, chosen: "pa.Table", background: "pa.Table | None", ordered: Sequence[str] = ()
+    ) -> "InputColumns":
         """Return the columns of an empty table `chosen`, in types that fit the background too."""
         import pyarrow as pa
         from pyarrow import types
@@ -82,7 +85,10 @@ class InputColumns:
             if background is not None:
                 kind = _with_background(field, background[field.name])
             fields.append((field.name, pa.float64() if types.is_null(kind) else kind))
-        return cls(pa.schema(fields))
+        if background is not None:
+            kinds = dict(zip(background.schema.names, background.schema.types, strict=True))
+            ordered = [name for name in ordered if types.is_dictionary(kinds.get(name, pa.null()))]
+        return cls(pa.schema(fields), ordered=tuple(ordered))
 
     def settled(self, survey: "Survey") -> "InputColumns":
         """Return the columns with what a survey of all rows has found."""
@@ -125,7 +131,7 @@ class InputColumns:
         for name in self.objects:
             frame[name] = frame[name].astype(object)
         for name, kinds in (self.categories or {}).items():
-            frame[name] = _categorical(frame[name], kinds, name)
+            frame[name] = _categorical(frame[name], kinds, name, ordered=name in self.ordered)
         return frame
 
 
@@ -157,10 +163,10 @@ def _in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray
     return _decoded(column).cast(kind, safe=not types.is_floating(kind))
 
 
-def _categorical(column: Any, kinds: Sequence[Any], name: str) -> Any:
+def _categorical(column: Any, kinds: Sequence[Any], name: str, *, ordered: bool) -> Any:
     import pandas as pd
 
-    categorical = pd.Categorical(column, categories=list(kinds))
+    categorical = pd.Categorical(column, categories=list(kinds), ordered=ordered)
     if categorical.isna().sum() > column.isna().sum():
         raise InputError(
             f"data: column {name!r} holds categories that were not there when the job began"
@@ -186,6 +192,19 @@ def category_columns(files: Sequence[InputFile], columns: InputColumns, *, text:
     return [name for name in columns.schema.names if name in names]
 
 
+def ordered_columns(files: Sequence[InputFile]) -> list[str]:
+    """Return the columns whose categories are ordered in every file."""
+    from pyarrow import types
+
+    schemas = [input_schema(file.path) for file in files]
+    return [
+        name
+        for name in schemas[0].names
+        if all(types.is_dictionary(schema.field(name).type) for schema in schemas)
+        and all(schema.field(name).type.ordered for schema in schemas)
+    ]
+
+
 def _is_text(kind: "pa.DataType") -> bool:
     from pyarrow import types
 
@@ -207,7 +226,7 @@ class Survey:
     """What the cells of all rows are, as far as a column's type depends on it."""
 
     gaps: tuple[str, ...]  #: columns of whole numbers or truth values, of which one is missing
-    categories: dict[str, list[Any]]  #: of columns, in the order of their names
+    categories: dict[str, list[Any]]  #: of columns
 
     @classmethod
     def of(
@@ -219,13 +238,13 @@ class Survey:
     ) -> "Survey":
         """Look at the columns in which a value may be missing, and at categories, by name.
 
+        Categories have the order that they have in the files, since a model may have been trained
+        on their codes. Those of a column that is text in some file have the order of their names.
         A shard that cannot be read is left out: who explains it says what is wrong with it.
         """
         doubtful = [field.name for field in columns.schema if _is_without_gaps(field.type)]
         gaps: set[str] = set()
-        categories: dict[str, set[Any]] = {name: set() for name in names}
-        if background is not None:
-            _look(background, doubtful, gaps, categories)
+        categories = {name: _Categories() for name in names}
         read = list(dict.fromkeys([*doubtful, *names]))
         for shard in shards if read else ():
             try:
@@ -233,18 +252,46 @@ class Survey:
                     _look(table, doubtful, gaps, categories)
             except UnreadableError:
                 continue
-        found = {name: sorted(kinds) for name, kinds in categories.items()}
+        if background is not None:
+            _look(background, doubtful, gaps, categories)
+        found = {name: kinds.listed() for name, kinds in categories.items()}
         return cls(tuple(name for name in doubtful if name in gaps), found)
 
 
+@dataclass
+class _Categories:
+    """The categories of a column, as far as its cells were looked at."""
+
+    kinds: dict[Any, None] = field(default_factory=dict)  #: in the order in which they came
+    has_order: bool = True  #: whether they are categories in all files, which have an order
+
+    def look(self, column: "pa.ChunkedArray") -> None:
+        """Take in more cells."""
+        from pyarrow import types
+
+        if types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                self.kinds.update(dict.fromkeys(chunk.dictionary.drop_null().to_pylist()))
+            return
+        self.has_order = False
+        self.kinds.update(dict.fromkeys(column.unique().drop_null().to_pylist()))
+
+    def listed(self) -> list[Any]:
+        """Return the categories in their order."""
+        return list(self.kinds) if self.has_order else sorted(self.kinds)
+
+
 def _look(
-    table: "pa.Table", doubtful: Sequence[str], gaps: set[str], categories: dict[str, set[Any]]
+    table: "pa.Table",
+    doubtful: Sequence[str],
+    gaps: set[str],
+    categories: Mapping[str, _Categories],
 ) -> None:
     """Take in more rows."""
     gaps.update(name for name in doubtful if table[name].null_count)
-    for name, kinds in categories.items():
-        kinds.update(_decoded(table[name]).unique().drop_null().to_pylist())
-        if len(kinds) > MOST_CATEGORIES:
+    for name, known in categories.items():
+        known.look(table[name])
+        if len(known.kinds) > MOST_CATEGORIES:
             raise InputError(
                 f"data: column {name!r} has more than {MOST_CATEGORIES:,} different texts, which "
                 "are too many to be categories; leave it out with --drop, or encode it"

@@ -22,7 +22,13 @@ from shearshap.jobs.background_option import (
     background_without_file,
 )
 from shearshap.jobs.csv_stream import convert, find_types
-from shearshap.jobs.input_columns import InputColumns, Survey, category_columns, common_schema
+from shearshap.jobs.input_columns import (
+    InputColumns,
+    Survey,
+    category_columns,
+    common_schema,
+    ordered_columns,
+)
 from shearshap.jobs.job import (
     chosen_output,
     errors_with_files,
@@ -188,7 +194,7 @@ class _Planning:
             files,
             cut(files, job.shard_rows),
             schema,
-            InputColumns.of(chosen, background_table),
+            InputColumns.of(chosen, background_table, ordered_columns(files)),
             background_table,
             _described_background(job, model),
             notes,

@@ -226,6 +226,17 @@ def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> 
     for table in batches(shard, columns, read_at_once(len(columns))):
         inside = [at - start for at in positions if start <= at < start + len(table)]
         # typed, since a list without numbers has no type
-        pieces.append(table.take(pa.array(inside, pa.int64())))
+        pieces.append(_decoded(table.take(pa.array(inside, pa.int64()))))
         start += len(table)
     return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _decoded(table: "pa.Table") -> "pa.Table":
+    """Return a table with texts for categories, which may be texts in another file."""
+    from pyarrow import types
+
+    for place, field in enumerate(table.schema):
+        if types.is_dictionary(field.type):
+            values = table[field.name].cast(field.type.value_type)
+            table = table.set_column(place, field.name, values)
+    return table
