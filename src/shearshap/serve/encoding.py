@@ -52,6 +52,9 @@ class ColumnEncoding:
 
     def __call__(self, rows: Rows) -> torch.Tensor:
         """Return rows as the inputs (r, d) of the model's network."""
+        if any(len(known) > MOST_CELLS for known in self._known):
+            # before this block and not within it, whose cells are all needed
+            self._known = [{} for _ in self.places]
         self._learn([row for row in rows if not self._is_known(row)])
         encoded = np.empty((len(rows), sum(map(len, self.places))), dtype=np.float32)
         for own, row in zip(encoded, rows, strict=True):
@@ -68,7 +71,5 @@ class ColumnEncoding:
             return
         encoded = self.encode(self.frames(rows))
         for number, (places, known) in enumerate(zip(self.places, self._known, strict=True)):
-            if len(known) > MOST_CELLS:
-                known.clear()
             for row, own in zip(rows, encoded, strict=True):
                 known[row[number]] = own[places]
