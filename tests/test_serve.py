@@ -32,9 +32,10 @@ from shearshap.errors import InputError, ModelError
 from shearshap.jobs import Job
 from shearshap.paper import data as paper_data
 from shearshap.paper import networks
-from shearshap.serve import Limits, Service
+from shearshap.serve import Limits, Service, encoding
 from shearshap.serve.app import make_app
 from shearshap.serve.batching import Batcher
+from shearshap.serve.encoding import ColumnEncoding, FrameEncoding
 from shearshap.serve.features import cells_of, checked_rows, features_of, frame_of, plain_rows
 from shearshap.serve.guard import LOOPBACK
 from shearshap.serve.limits import Refusal
@@ -670,6 +671,28 @@ def test_cells_of_every_kind() -> None:
         with pytest.raises(Refusal, match=re.escape(f"rows[0].{name}: ")) as caught:
             checked_rows(features, [row | {name: cell}])
         assert words in str(caught.value)
+
+
+def test_a_time_has_a_zone_only_where_rows_loaded_have_one() -> None:
+    frame = pd.DataFrame({"when": pd.to_datetime(["2026-01-31", "2026-02-01"])})
+    for cell in ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00+05:00"):
+        with pytest.raises(Refusal, match="wanted a time such as '2026-01-31T12:00:00', got"):
+            checked_rows(features_of(frame), [{"when": cell}])
+
+    zoned = frame.assign(when=frame["when"].dt.tz_localize("UTC"))
+    features = features_of(zoned)
+    cells = checked_rows(features, [{"when": "2026-01-31T05:00:00+05:00"}])
+    pd.testing.assert_frame_equal(frame_of(features, cells, dict(zoned.dtypes)), zoned[:1])
+
+
+def test_encodings_that_are_forgotten_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]})
+    frames = FrameEncoding(features_of(frame), dict(frame.dtypes))
+    encode = ColumnEncoding(frames, lambda rows: rows.to_numpy(dtype=np.float32), {"a": [0]})
+    monkeypatch.setattr(encoding, "MOST_CELLS", 2)
+    encode([(0.0,), (1.0,), (2.0,)])
+    # 2 is known, 3 is not, and there are too many to keep
+    assert encode([(2.0,), (3.0,)]).tolist() == [[2.0], [3.0]]
 
 
 def test_columns_that_no_request_could_hold_are_refused_at_the_start() -> None:

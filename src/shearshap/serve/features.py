@@ -151,13 +151,15 @@ def _category(feature: Feature, value: Any) -> Cell:
     return None
 
 
-def _time(_feature: Feature, value: Any) -> Any:
+def _time(feature: Feature, value: Any) -> Any:
     if not isinstance(value, str):
         return None
     try:
         parsed = datetime.fromisoformat(value)
     except ValueError:
         return None
+    if parsed.tzinfo is not None and getattr(feature.dtype, "tz", None) is None:
+        return None  # the same hour is another one in another zone
     # pandas counts nanoseconds, which end in 2262
     return parsed if 1678 <= parsed.year <= 2261 else None
 
