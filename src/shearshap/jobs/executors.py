@@ -26,6 +26,7 @@ from typing import Protocol
 import torch
 from tqdm import tqdm
 
+from shearshap.errors import InputError
 from shearshap.jobs.shards import Shard
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -125,6 +126,11 @@ class LocalProcesses:
 
     workers: int
     attempts: int = ATTEMPTS
+
+    def __post_init__(self) -> None:
+        """Refuse to wait for nobody."""
+        if self.workers < 1:
+            raise InputError(f"workers: wanted at least 1, got {self.workers}")
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
         """Yield the last report of each shard, as soon as it is there."""
