@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
+from shearshap.errors import InputError
 from shearshap.jobs.executors import Report
 
 EVERY = 10.0  #: seconds between two lines, at least
@@ -108,5 +109,12 @@ def shown_progress(
         if log == STDERR:
             file = sys.stderr
         elif log is not None:
-            file = stack.enter_context(Path(log).open("a", encoding="utf-8"))
+            file = stack.enter_context(_opened(Path(log)))
         yield JobProgress(total, before, bar, wanted and not in_terminal, file)
+
+
+def _opened(log: Path) -> IO[str]:
+    try:
+        return log.open("a", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"log: {log} cannot be written: {error.strerror or error}") from error
