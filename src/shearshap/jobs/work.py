@@ -165,18 +165,16 @@ class ShardWork:
         """Return the columns of a part."""
         import pyarrow as pa
 
+        data = [field for field in self.carried if field.name != self.id_column]
         label = pa.field("row", pa.int64())
         if self.id_column is not None:
-            name = self.id_column if self.id_column not in dict(self.part_columns) else "row"
+            taken = {*dict(self.part_columns), *(f"data.{field.name}" for field in data)}
+            name = self.id_column if self.id_column not in taken else "row"
             label = pa.field(name, self.carried.field(self.id_column).type)
         types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
         fields = [label]
         fields += [pa.field(name, types[kind]) for name, kind in self.part_columns]
-        fields += [
-            pa.field(f"data.{field.name}", field.type)
-            for field in self.carried
-            if field.name != self.id_column
-        ]
+        fields += [pa.field(f"data.{field.name}", field.type) for field in data]
         return pa.schema(fields, metadata={METADATA: json.dumps({"job": self.key}).encode()})
 
     def _table(
