@@ -868,7 +868,9 @@ def add_columns(frame: pd.DataFrame) -> Any:
 
 
 def odd_job(**options: Any) -> Any:
-    wanted = {"model": add_columns, "data": "rows", "out": "values", "budget": 30}
+    wanted: dict[str, Any] = {
+        "model": add_columns, "data": "rows", "out": "values", "budget": 30,
+    }  # fmt: skip
     return run(LargeJob(**(wanted | options)), progress=False)
 
 
@@ -888,8 +890,12 @@ def test_a_csv_file_without_a_byte_is_refused_in_a_line() -> None:
         ([" 1\t", "2"], [1, 2]),
     ],
 )
-def test_numbers_of_a_csv_file_are_those_that_pyarrow_reads(cells: list[str], wanted: list[Any]) -> None:
-    Path("rows.csv").write_text("a,b,c\n" + "".join(f"{number},1,{cell}\n" for number, cell in enumerate(cells)))
+def test_numbers_of_a_csv_file_are_those_that_pyarrow_reads(
+    cells: list[str], wanted: list[Any]
+) -> None:
+    Path("rows.csv").write_text(
+        "a,b,c\n" + "".join(f"{number},1,{cell}\n" for number, cell in enumerate(cells))
+    )
     odd_job(data="rows.csv", drop=("c",))
     assert values()["data.c"].tolist() == wanted
 
@@ -914,7 +920,9 @@ def add_codes(frame: pd.DataFrame) -> Any:
 def sizes(rows: int = 30) -> pd.DataFrame:
     sizes = ["low", "mid", "high", "giant"]
     frame = table().loc[: rows - 1, ["a"]]
-    return frame.assign(size=pd.Categorical([sizes[row % 3] for row in range(rows)], sizes, ordered=True))
+    return frame.assign(
+        size=pd.Categorical([sizes[row % 3] for row in range(rows)], sizes, ordered=True)
+    )
 
 
 @pytest.mark.usefixtures("odd")
@@ -938,3 +946,46 @@ def test_a_column_of_categories_in_one_file_and_of_text_in_another() -> None:
     odd_job(model=add_texts, background="mode")
     np.testing.assert_allclose(values()["prediction"], add_texts(frame))
     assert values()["data.size"].tolist() == frame["size"].tolist()
+
+
+@pytest.mark.usefixtures("odd")
+def test_names_of_a_part_are_different() -> None:
+    table().loc[:9, ["a", "b", "id"]].rename(columns={"id": "data.a"}).to_parquet("rows/1.parquet")
+    odd_job(id_column="data.a", keep=("a", "a"))
+    found = values()
+    assert found["row"].tolist() == table().loc[:9, "id"].tolist()
+    assert found["data.a"].tolist() == table().loc[:9, "a"].tolist()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_model_that_exits_is_no_success() -> None:
+    Path("score.py").write_text("def predict(frame):\n    raise SystemExit(0)\n")
+    result = CliRunner().invoke(
+        app,
+        [
+            "explain",
+            "--model",
+            "score.py:predict",
+            "--data",
+            "rows",
+            "--out",
+            "values",
+            "--id",
+            "id",
+        ],
+    )
+    assert result.exit_code == 2
+    assert "the code of the model score.py:predict called exit (with 0)" in result.stderr
+    assert not Path("values").exists()
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_job_that_cannot_be_done_is_refused_in_plain_words() -> None:
+    table().loc[:9, ["a", "b"]].to_parquet("rows/1.parquet")
+    with pytest.raises(InputError, match=r"data: no column of .*rows is left for the model"):
+        odd_job(drop=("a", "b"))
+    with pytest.raises(InputError, match="workers: wanted at least 1, got 0"):
+        LocalProcesses(0)
+    wanted = LargeJob(model=add_columns, data=Path("rows"), out=Path("values"))
+    with pytest.raises(InputError, match="log: nowhere/log cannot be written: No such file"):
+        run(wanted, progress=False, log="nowhere/log")

@@ -80,11 +80,11 @@ class InputColumns:
         from pyarrow import types
 
         fields = []
-        for field in chosen.schema:
-            kind = field.type
+        for column in chosen.schema:
+            kind = column.type
             if background is not None:
-                kind = _with_background(field, background[field.name])
-            fields.append((field.name, pa.float64() if types.is_null(kind) else kind))
+                kind = _with_background(column, background[column.name])
+            fields.append((column.name, pa.float64() if types.is_null(kind) else kind))
         if background is not None:
             kinds = dict(zip(background.schema.names, background.schema.types, strict=True))
             ordered = [name for name in ordered if types.is_dictionary(kinds.get(name, pa.null()))]
@@ -97,14 +97,14 @@ class InputColumns:
 
         fields = []
         objects = []
-        for field in self.schema:
-            kind = field.type
-            gap = field.name in survey.gaps
+        for column in self.schema:
+            kind = column.type
+            gap = column.name in survey.gaps
             if gap and types.is_integer(kind):
                 kind = pa.float64()  # as pandas has it
             if gap and types.is_boolean(kind):
-                objects.append(field.name)
-            fields.append((field.name, kind))
+                objects.append(column.name)
+            fields.append((column.name, kind))
         return replace(
             self,
             schema=pa.schema(fields),

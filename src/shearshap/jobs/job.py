@@ -232,13 +232,13 @@ def open_files(job: Job) -> Opened:
 
 def _explained(job: Job) -> Result:
     """Explain the rows of the job's file; only where not all can be, some are written."""
-    with exits_as_errors(job):
+    with exits_as_errors(job.model):
         opened = open_files(job)
 
     blocks: list[Explanation] = []
     with (
         _finished_rows_kept(job, blocks, opened),
-        exits_as_errors(job),
+        exits_as_errors(job.model),
         folder_kept(),
         our_warnings_as(opened.notes),
         errors_with_files(job.data, opened.background),
@@ -251,13 +251,13 @@ def _explained(job: Job) -> Result:
 
 
 @contextmanager
-def exits_as_errors(job: Job) -> Iterator[None]:
+def exits_as_errors(model: str) -> Iterator[None]:
     """Raise an error where the model's code ends the program, which would look like success."""
     try:
         yield
     except SystemExit as error:
         raise ModelError(
-            f"the code of the model {job.model} called exit (with {error.code!r}); take the call "
+            f"the code of the model {model} called exit (with {error.code!r}); take the call "
             "out, or put it under if __name__ == '__main__'"
         ) from error
 

@@ -32,6 +32,7 @@ from shearshap.jobs.input_columns import (
 from shearshap.jobs.job import (
     chosen_output,
     errors_with_files,
+    exits_as_errors,
     folder_kept,
     model_columns,
     our_warnings_as,
@@ -90,7 +91,8 @@ class Plan:
 def planned(job: LargeJob) -> Plan:
     """Read the manifest of the job, or make it, and return the plan."""
     source = ModelSource(job.model, job.trust, job.folder_openers)
-    with source.opened() as model, folder_kept():
+    name = job.model if isinstance(job.model, str) else type(job.model).__name__
+    with exits_as_errors(name), source.opened() as model, folder_kept():
         files = _input_files(job, model)
         planning = _Planning.of(job, source, model, files)
         manifest = planning.manifest()
@@ -185,6 +187,8 @@ class _Planning:
                 drop.append(job.id_column)
         _carried(job, schema)  # it raises where a column to keep is not there
         names = model_columns(model, empty, job.data, drop=drop)
+        if not names:
+            raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
         chosen = tables.chosen(empty, names, job.data)
         background_table = _background_table(job, model, names)
         return cls(

@@ -111,7 +111,7 @@ class Service:
         job = self.job
         # the port first: to prepare the model may take long
         with self._bound() as port, importing(job.model):
-            with exits_as_errors(job), folder_kept():
+            with exits_as_errors(job.model), folder_kept():
                 from shearshap.serve.prepared import prepare
 
                 prepared = prepare(job, sample=self.sample)
