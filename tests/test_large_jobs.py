@@ -412,7 +412,7 @@ def test_a_shard_that_kills_every_worker_is_named() -> None:
         run(job(data="few.parquet"), executor=LocalProcesses(2, attempts=2), progress=False)
     text = str(raised.value)
     assert "1 of 1 shard could not be explained: part-000000.parquet (rows 0 to 19 of" in text
-    assert "after 2 attempts: the worker died: signal SIGKILL; 0 parts are in" in text
+    assert "after 2 attempts: the worker died: signal SIGKILL; " in text
     assert raised.value.summary.retries == 1
 
 

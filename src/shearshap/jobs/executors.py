@@ -212,7 +212,8 @@ class _Worker:
         code = process.exitcode
         how = f"exit code {code}"
         if code is not None and code < 0:
-            how = f"signal {signal.Signals(-code).name}"
+            known = -code in set(signal.Signals)  # signals of one's own have no name
+            how = f"signal {signal.Signals(-code).name if known else -code}"
         name = f"process {process.pid}"
         self.stop()
         return died(task.shard, attempt=task.attempt, worker=name, how=how)

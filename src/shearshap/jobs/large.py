@@ -259,7 +259,7 @@ def _check_failures(summary: Summary, plan: Plan, reports: Sequence[Report]) -> 
     if any(report.halts for report in reports):
         words += ", and no more were begun"
     error = JobError(
-        f"{words}: {'; '.join(first)}; {counted(summary.parts, 'part')} are in {summary.out}, and "
+        f"{words}: {'; '.join(first)}; {summary.out} holds {counted(summary.parts, 'part')}, and "
         "the same command goes on from there"
     )
     error.summary = summary
