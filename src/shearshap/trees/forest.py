@@ -25,6 +25,15 @@ class Decisions:
         """Return how many there are."""
         return len(self.column)
 
+    def take(self, numbers: Integers) -> "Decisions":
+        """Return some of the decisions, by their numbers."""
+        return Decisions(
+            self.column[numbers],
+            self.threshold[numbers],
+            self.strict[numbers],
+            self.missing_left[numbers],
+        )
+
     def go_right(self, seen: Floats) -> NDArray[np.uint8]:
         """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
         inputs = np.ascontiguousarray(seen.T)[self.column]
