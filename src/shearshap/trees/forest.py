@@ -29,6 +29,12 @@ class CategoryDecisions:
         """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
         return np.take(self.right, self._places(inputs), axis=1)
 
+    def kept(self, place: Integers) -> "CategoryDecisions":
+        """Return those of the decisions that have a new number, place (q,); -1 if they have none."""
+        number = place[self.decision]
+        which = np.flatnonzero(number >= 0)
+        return CategoryDecisions(number[which], self.code, self.right[which])
+
     def _places(self, inputs: Floats) -> Integers:
         """Return the columns of `right` that hold the codes (r,)."""
         known = np.append(self.code.astype(np.float64), np.nan)
@@ -56,6 +62,19 @@ class Decisions:
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.column)
+
+    def take(self, numbers: Integers) -> "Decisions":
+        """Return some of the decisions, by their numbers."""
+        place = np.full(len(self), -1, dtype=np.int64)
+        place[numbers] = np.arange(len(numbers))
+        kept = (categories.kept(place) for categories in self.categories)
+        return Decisions(
+            self.column[numbers],
+            self.threshold[numbers],
+            self.strict[numbers],
+            self.missing_left[numbers],
+            tuple(categories for categories in kept if len(categories.decision)),
+        )
 
     def go_right(self, seen: Floats) -> Bytes:
         """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
