@@ -52,8 +52,8 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
 
 def ends_in_booster(model: Any) -> bool:
     """Return whether a model is a Pipeline that ends in a model of a library of boosters."""
-    steps = getattr(model, "steps", None)
-    return bool(steps) and booster_library(steps[-1][1]) is not None
+    steps = getattr(model, "steps", None) or [("", None)]
+    return booster_library(steps[-1][1]) is not None
 
 
 def booster_library(model: Any) -> str | None:

@@ -42,7 +42,7 @@ MIXES = 64
 BLOCK_BYTES = 1 << 28
 """Memory for what is found out about the rows that are worked on at once."""
 
-Advance = Callable[[int], object]
+Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)

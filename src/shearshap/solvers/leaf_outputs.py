@@ -5,8 +5,8 @@ Explained outputs (n, k) are linear in sums of leaves (n, f), or the trees are n
     explained = leaves @ matrix + constant
 
 The matrix is what the model's own way from raw numbers to outputs makes of unit vectors: it takes
-some of them, makes two classes of one score, and so on. Whether it is right is not assumed. At rows,
-background rows and mixes of both, the difference of the two sides must be constant.
+some of them, makes two classes of one score, and so on. Whether it is right is not assumed: at
+rows, background rows and mixes of both, the difference of the two sides must be constant.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def leaf_outputs(outputs: Outputs, forest: Forest, points: Points) -> LeafOutput
 
 
 def _largest_sums(forest: Forest) -> Floats:
-    """Return the sum over the trees of their largest leaves, (f,): what rounding errors scale by."""
+    """Return the sum over the trees of their largest leaves, (f,): rounding grows with it."""
     return np.asarray(np.maximum.reduceat(np.abs(forest.value), np.sort(forest.roots)).sum(axis=0))
 
 

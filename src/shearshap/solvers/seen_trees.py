@@ -51,7 +51,9 @@ def innermost(model: Any) -> Any:
 
 def has_trees(model: Any) -> bool:
     """Return whether a model is known to be made of trees, whether they can be read or not."""
-    return booster_library(innermost(model)) is not None or _is_named(model, _ESTIMATORS + _BOOSTERS)
+    return booster_library(innermost(model)) is not None or _is_named(
+        model, _ESTIMATORS + _BOOSTERS
+    )
 
 
 def is_boosted(model: Any) -> bool:
@@ -77,9 +79,7 @@ def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
     column = _input_columns(model, inputs)
     if len(trees.columns) and trees.columns.max() >= len(column):
         raise NotTrees("the trees ask for more columns than the rows have")
-    return SeenTrees(
-        trees.forest, _sight(model, trees.see), inputs.owner[column[trees.columns]]
-    )
+    return SeenTrees(trees.forest, _sight(model, trees.see), inputs.owner[column[trees.columns]])
 
 
 def _estimator(model: Any) -> Any:
