@@ -36,11 +36,16 @@ class Decisions:
 
     def go_right(self, seen: Floats) -> NDArray[np.uint8]:
         """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
-        inputs = np.ascontiguousarray(seen.T)[self.column]
-        threshold = self.threshold[:, None]
-        left = np.where(self.strict[:, None], inputs < threshold, inputs <= threshold)
-        left = np.where(np.isnan(inputs), self.missing_left[:, None], left)
-        return (~left).view(np.uint8)
+        inputs = np.ascontiguousarray(seen.T)
+        limit = np.where(self.strict, np.nextafter(self.threshold, -np.inf), self.threshold)
+        right = np.empty((len(self), len(seen)), dtype=np.bool_)
+        starts = np.flatnonzero(np.diff(self.column, prepend=-1))
+        for start, stop in zip(starts, np.append(starts[1:], len(self)), strict=True):
+            values = inputs[self.column[start]]
+            np.greater(values, limit[start:stop, None], out=right[start:stop])
+            missing = np.flatnonzero(np.isnan(values))
+            right[start:stop, missing] = ~self.missing_left[start:stop, None]
+        return right.view(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,11 +63,12 @@ def _numbered(
     child[inner] = levels[0].stop + 2 * np.arange(inner.sum()) if levels else 0
 
     asked, number = np.unique(forest.decision[nodes[inner]], return_inverse=True)
-    decisions = forest.decisions.take(asked)
+    order = np.argsort(forest.decisions.column[asked], kind="stable")  # a column is compared at once
+    decisions = forest.decisions.take(asked[order])
     decision = np.zeros(len(nodes), dtype=np.int64)
-    decision[inner] = number.ravel()
+    decision[inner] = np.argsort(order)[number.ravel()]
     player = np.full(len(nodes), -1)
-    player[inner] = owner[decisions.column][number.ravel()]
+    player[inner] = owner[decisions.column[decision[inner]]]
     return Layout(child, parent, decision, player, forest.value[nodes], tree, levels, decisions)
 
 
