@@ -1,1 +1,1 @@
-"""Exact Shapley values of tree ensembles: trees of every library as one `Forest`, and its tables."""
+"""Exact Shapley values of tree ensembles: trees of all libraries as one `Forest`, its tables."""

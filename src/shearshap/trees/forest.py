@@ -1,6 +1,8 @@
 """One form for the trees of every library: nodes, and the decisions they take."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,44 +10,141 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 BLOCK = 256  #: rows that are predicted at once
 
 
 @dataclass(frozen=True, eq=False)
+class CategoryDecisions:
+    """The decisions about a column of categories, which each send some of its codes right."""
+
+    decision: Integers  #: (n,) the numbers of these decisions
+    code: Integers  #: (m,) the codes that any of them names, in order
+
+    #: (n, m + 2) 1 where a code goes right; behind them any other code, and a missing value.
+    right: Bytes
+
+    def take(self, place: Integers) -> "CategoryDecisions":
+        """Return those that have a new number in `place` (q,), which is -1 for the others."""
+        kept = np.flatnonzero(place[self.decision] >= 0)
+        return CategoryDecisions(place[self.decision[kept]], self.code, self.right[kept])
+
+    def go_right(self, inputs: Floats) -> Bytes:
+        """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
+        return np.take(self.right, self._places(inputs), axis=1)
+
+    def _places(self, inputs: Floats) -> Integers:
+        """Return the columns of `right` that hold the codes (r,)."""
+        known = np.append(self.code.astype(np.float64), np.nan)
+        truncated = np.trunc(inputs)  # as libraries make an integer of a code
+        place = np.searchsorted(known[:-1], truncated)
+
+        other = len(self.code)
+        place = np.where(known[place] == truncated, place, other)
+        return np.where(np.isnan(inputs), other + 1, place)
+
+
+@dataclass(frozen=True, eq=False)
 class Decisions:
-    """The distinct questions that the nodes of a forest ask about one column each."""
+    """The distinct questions that the nodes of a forest ask about one column each.
+
+    Those about categories have no threshold of their own; `categories` knows them.
+    """
 
     column: Integers  #: (q,) the column each asks about, as the trees see the rows
     threshold: Floats  #: (q,) a value at most that high goes left
     strict: Bools  #: (q,) only a value below the threshold goes left
     missing_left: Bools  #: (q,) whether a missing value goes left
+    categories: tuple[CategoryDecisions, ...] = ()
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.column)
 
     def take(self, numbers: Integers) -> "Decisions":
-        """Return some of the decisions, by their numbers."""
+        """Return some of the decisions, by their numbers, each of them once."""
+        place = np.full(len(self), -1)
+        place[numbers] = np.arange(len(numbers))
+        categories = [some.take(place) for some in self.categories]
         return Decisions(
             self.column[numbers],
             self.threshold[numbers],
             self.strict[numbers],
             self.missing_left[numbers],
+            tuple(some for some in categories if len(some.decision)),
         )
 
-    def go_right(self, seen: Floats) -> NDArray[np.uint8]:
+    def go_right(self, seen: Floats) -> Bytes:
         """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
         inputs = np.ascontiguousarray(seen.T)
-        limit = np.where(self.strict, np.nextafter(self.threshold, -np.inf), self.threshold)
         right = np.empty((len(self), len(seen)), dtype=np.bool_)
-        starts = np.flatnonzero(np.diff(self.column, prepend=-1))
-        for start, stop in zip(starts, np.append(starts[1:], len(self)), strict=True):
-            values = inputs[self.column[start]]
-            np.greater(values, limit[start:stop, None], out=right[start:stop])
-            missing = np.flatnonzero(np.isnan(values))
-            right[start:stop, missing] = ~self.missing_left[start:stop, None]
-        return right.view(np.uint8)
+
+        for part in self._comparisons:
+            part.compare(inputs[part.column], right)
+
+        answers = right.view(np.uint8)
+        for categories in self.categories:
+            column = self.column[categories.decision[0]]
+            answers[categories.decision] = categories.go_right(inputs[column])
+        return answers
+
+    @cached_property
+    def _comparisons(self) -> tuple["_Comparisons", ...]:
+        numeric = np.ones(len(self), dtype=np.bool_)
+        for categories in self.categories:
+            numeric[categories.decision] = False
+        return tuple(self._by_column(np.flatnonzero(numeric)))
+
+    def _by_column(self, numbers: Integers) -> Iterator["_Comparisons"]:
+        numbers = numbers[np.argsort(self.column[numbers], kind="stable")]
+        _, starts = np.unique(self.column[numbers], return_index=True)
+        limits = highest_left(self.threshold, self.strict)
+
+        for part in np.split(numbers, starts[1:]):
+            if len(part):
+                to_right = part[~self.missing_left[part]]
+                yield _Comparisons(
+                    int(self.column[part[0]]), _slice_or(part), limits[part, None], to_right
+                )
+
+
+def highest_left(threshold: Floats, strict: Bools) -> Floats:
+    """Return the highest values that go left: x < t is the same as x <= the number before t.
+
+    There is none before minus infinity, with which no library compares strictly.
+    """
+    return np.where(strict, np.nextafter(threshold, -np.inf), threshold)
+
+
+def _slice_or(numbers: Integers) -> slice | Integers:
+    """Return consecutive numbers as a slice, which numpy reads and writes without a copy."""
+    first = int(numbers[0])
+    stop = int(numbers[-1]) + 1
+    return slice(first, stop) if stop - first == len(numbers) else numbers
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparisons:
+    """The decisions that compare one column with numbers."""
+
+    column: int
+    numbers: slice | Integers  #: (n,) of the decisions
+    limit: Floats  #: (n, 1) the highest value that goes left
+    missing_right: Integers  #: the numbers of those that send a missing value right
+
+    def compare(self, inputs: Floats, right: Bools) -> None:
+        """Write into `right` (q, r) which values (r,) go right."""
+        if isinstance(self.numbers, slice):
+            np.greater(inputs, self.limit, out=right[self.numbers])
+        else:
+            right[self.numbers] = inputs > self.limit
+
+        # a comparison with a missing value is false: it went left
+        if len(self.missing_right):
+            missing = np.flatnonzero(np.isnan(inputs))
+            if len(missing):
+                right[self.missing_right[:, None], missing] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +161,7 @@ class Forest:
     @property
     def outputs(self) -> int:
         """The number of outputs k."""
-        return self.value.shape[1]
+        return int(self.value.shape[1])
 
     def predict(self, seen: Floats) -> Floats:
         """Return the sums of leaves (r, k) for rows as the trees see them."""
