@@ -114,6 +114,12 @@ def assert_is(model: TreeModel, answer: Any, rows: Any, tolerance: float) -> Non
     answer = np.asarray(answer, dtype=np.float64).reshape(len(sums), -1)
     assert answer.shape == sums.shape
 
+    decisions = model.forest.decisions
+    number = np.repeat(np.arange(len(decisions)), len(rows))
+    row = np.tile(np.arange(len(rows)), len(decisions))
+    each = decisions.go_right_each(number, seen, row).reshape(len(decisions), -1)
+    np.testing.assert_array_equal(decisions.go_right(seen), each)
+
     rest = answer - sums
     scale = np.abs(sums).max() + 1
     assert sums.std(axis=0).max() > 1e-3, "the model says nothing"
@@ -764,6 +770,13 @@ def words_of_catboost() -> Any:
     )
 
 
+def text_of_catboost() -> Any:
+    texts = [" ".join(WORDS[[kind, other]]) for kind, other in zip(KINDS, KINDS[::-1], strict=True)]
+    frame = pd.DataFrame({"a": X[:, 0], "text": texts})
+    model = quiet_catboost(catboost.CatBoostClassifier(depth=3, text_features=["text"]))
+    return model.fit(frame, KINDS == 2)
+
+
 def started_from_an_estimator() -> Any:
     return GradientBoostingRegressor(n_estimators=2, init=LinearRegression()).fit(X, Y)
 
@@ -775,6 +788,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "linear leaves": (linear_leaves, "linear_tree=True: its leaves are linear models"),
     "words of catboost": (words_of_catboost, "CatBoost's own encodings of categories"),
+    "text of catboost": (text_of_catboost, "it has features of text or embeddings"),
     "init": (started_from_an_estimator, "init=LinearRegression: boosting starts from an estimator"),
     "isolation": (lambda: IsolationForest(n_estimators=2).fit(X), "IsolationForest: .* mean depth"),
     "ada": (lambda: AdaBoostRegressor(n_estimators=2).fit(X, Y), "AdaBoostRegressor: .*median"),

@@ -36,6 +36,8 @@ def numbers(rows: Any, encode: Encoder = own_codes) -> Floats:
     if not nw.dependencies.is_into_dataframe(rows):
         return np.asarray(rows, dtype=np.float64)
     frame = nw.from_native(rows, eager_only=True)
+    if all(dtype.is_numeric() for dtype in frame.schema.values()):
+        return np.asarray(frame.to_numpy(), dtype=np.float64)
     made = np.empty(frame.shape, dtype=np.float64)
 
     categorical: dict[int, Any] = {}
