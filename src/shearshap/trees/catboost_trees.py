@@ -19,7 +19,7 @@ import numpy as np
 
 from shearshap.trees.forest import Floats, Integers
 from shearshap.trees.growing import Tree, grow
-from shearshap.trees.seen_rows import narrow_numbers
+from shearshap.trees.seen_rows import narrowed, numbers
 from shearshap.trees.tree_model import NotTrees, TreeModel
 
 
@@ -133,4 +133,4 @@ def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
 
 def _see(rows: Any, *, columns: Integers) -> Floats:
     """Return the numeric columns of rows as the trees see them (r, d')."""
-    return narrow_numbers(rows)[:, columns]
+    return narrowed(numbers(rows)[:, columns])
