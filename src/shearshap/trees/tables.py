@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from shearshap.trees.forest import Floats, Integers
+from shearshap.trees.layout import Layout, paths_of
 from shearshap.trees.leaf_tables import leaf_interactions, leaf_values
-from shearshap.trees.units import Patterns, Units
+from shearshap.trees.units import Patterns, Units, cut
 
+BITS = 7  #: of the patterns of units that have several leaves
 CACHED = 1 << 15  #: numbers of the tables in one product
 SCRATCH = 1 << 18  #: numbers of 8 bytes that an intermediate result may have
 ROWS = 512  #: rows that are looked up together
@@ -31,14 +33,13 @@ COLUMNS = 64  #: of the tables in one product, where the units' cells allow
 class Cells:
     """What tables have columns for: the players of a unit, or its pairs of players."""
 
-    count: int  #: of all
     tables: Callable[[Floats, int], Floats]  #: W (l, 2^m) -> (l, 2^m, cells of m players)
     of_players: Callable[[Integers], Integers]  #: (g, m) -> (g, cells)
 
 
-def player_cells(players: int) -> Cells:
+def player_cells() -> Cells:
     """Return cells for each player."""
-    return Cells(players, leaf_values, lambda of_units: of_units)
+    return Cells(leaf_values, lambda of_units: of_units)
 
 
 def pair_cells(players: int) -> Cells:
@@ -52,7 +53,7 @@ def pair_cells(players: int) -> Cells:
         first, second = np.triu_indices(of_units.shape[1], 1)
         return of_units[:, first] * players + of_units[:, second]
 
-    return Cells(players * players, tables, of_players)
+    return Cells(tables, of_players)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +65,18 @@ class Product:
     cells: Integers  #: (c,) what the columns are
     table: Floats  #: (lines, c * k)
 
-    def look_up(self, patterns: Patterns, space: Floats) -> Floats:
-        """Return the sums (r, c * k) for the units' patterns (g, r), with the help of some space."""
+    def add(self, patterns: Patterns, space: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) what the units' patterns (g, r) stand for."""
         lines = patterns[self.unit] + self.start[:, None]
         shape = (*lines.shape, self.table.shape[1])
         found = space[: lines.size * shape[2]].reshape(shape)
         np.take(self.table, lines, axis=0, out=found, mode="clip")  # that mode writes directly
-        return np.asarray(found.sum(axis=0))
+
+        total = found.sum(axis=0).reshape(len(sums), len(self.cells), -1)
+        if len(self.cells) == sums.shape[1]:
+            sums += total
+        else:
+            sums[:, self.cells] += total
 
     def space(self, rows: int) -> int:
         """Return how many numbers looking up takes."""
@@ -80,19 +86,24 @@ class Product:
 class Tables:
     """The tables of some trees and one background."""
 
-    def __init__(self, units: Units, background: Floats, weights: Floats, cells: Cells) -> None:
-        self.units = units
-        self.cells = cells
-        lines = _pattern_weights(units, background, weights)
-        self.products = list(_products(units, list(_unit_tables(units, lines, cells))))
-
-    @property
-    def size(self) -> int:
-        """The numbers in all tables."""
-        return sum(product.table.size for product in self.products)
+    def __init__(
+        self,
+        layout: Layout,
+        players: int,
+        background: Floats,
+        weights: Floats,
+        *,
+        pairs: bool = False,
+        bits: int = BITS,
+    ) -> None:
+        self.units = cut(layout, paths_of(layout), bits)
+        cells = pair_cells(players) if pairs else player_cells()
+        lines = _pattern_weights(self.units, background, weights)
+        parts = list(_unit_tables(self.units, lines, cells))
+        self.products = list(_products(parts))
 
     def add(self, seen: Floats, sums: Floats) -> None:
-        """Add the cells' sums to `sums` (r, cells, k), for rows as the trees see them."""
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
         # one space for all: fresh memory costs more than what is written into it
         space = np.empty(max((product.space(ROWS) for product in self.products), default=0))
         for start in range(0, len(seen), ROWS):
@@ -100,13 +111,7 @@ class Tables:
             right = self.units.layout.decisions.go_right(seen[rows])
             patterns = self.units.patterns(right)
             for product in self.products:
-                found = product.look_up(patterns, space).reshape(
-                    len(right[0]), len(product.cells), -1
-                )
-                if len(product.cells) == sums.shape[1]:
-                    sums[rows] += found
-                else:
-                    sums[rows, product.cells] += found
+                product.add(patterns, space, sums[rows])
 
 
 def _pattern_weights(units: Units, background: Floats, weights: Floats) -> Floats:
@@ -143,10 +148,11 @@ def _unit_tables(units: Units, lines: Floats, cells: Cells) -> Iterator[Part]:
     leaves = Leaves(units)
     slots = units.slots
     for bits, count in np.unique(np.stack((units.bits, slots), axis=1), axis=0).tolist():
-        if count == 0:
-            continue  # a tree that is a single leaf: nobody plays
+        of_unit = cells.of_players(np.zeros((1, count), dtype=np.int64)).size
+        if of_unit == 0:
+            continue  # a single leaf that nobody plays for, or a single player where pairs count
         same = np.flatnonzero((units.bits == bits) & (slots == count))
-        width = max(count, len(cells.of_players(np.zeros((1, count), dtype=np.int64))[0]))
+        width = max(count, of_unit)
         for some in _batches(same, leaves.count, (1 << bits) * width):
             weights = lines[starts[some][:, None] + np.arange(1 << bits)]
             table = leaves.unit_tables(some, weights, cells.tables)
@@ -258,7 +264,7 @@ def _conditions(units: Units) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
 # Products
 
 
-def _products(units: Units, parts: list[Part]) -> Iterator[Product]:
+def _products(parts: list[Part]) -> Iterator[Product]:
     """Yield the tables of all units, in products whose tables stay in the processor's cache."""
     for part in parts:
         places = np.arange(len(part.unit))
