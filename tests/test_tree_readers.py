@@ -33,6 +33,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import (
@@ -113,6 +114,13 @@ def assert_is(model: TreeModel, answer: Any, rows: Any, tolerance: float) -> Non
     sums = model.forest.predict(seen)
     answer = np.asarray(answer, dtype=np.float64).reshape(len(sums), -1)
     assert answer.shape == sums.shape
+
+    decisions = model.forest.decisions
+    some = seen[::5]
+    number = np.repeat(np.arange(len(decisions)), len(some))
+    row = np.tile(np.arange(len(some)), len(decisions))
+    each = decisions.go_right_each(number, some, row).reshape(len(decisions), -1)
+    np.testing.assert_array_equal(decisions.go_right(some), each)
 
     rest = answer - sums
     scale = np.abs(sums).max() + 1
@@ -238,6 +246,63 @@ def test_decisions_about_categories_may_stand_between_others() -> None:
     )
     seen = np.array([[0.0, 4.0], [1.0, 5.0], [np.nan, np.nan]])
     assert decisions.go_right(seen).tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
+
+
+def drawn_tree(generator: np.random.Generator, depth: int) -> Tree:
+    """A tree of a depth that asks about numbers (columns 0, 1) and categories (2, 3)."""
+    inner = 2**depth - 1
+    nodes = 2 * inner + 1
+    number = np.arange(nodes)
+    is_leaf = number >= inner
+    column = generator.integers(0, 4, nodes)
+    sets = {
+        int(node): CategorySet(
+            frozenset(generator.integers(0, 3, 2).tolist()),
+            frozenset(generator.integers(3, 6, 2).tolist()),
+            *generator.integers(0, 2, 2).astype(bool).tolist(),
+        )
+        for node in np.flatnonzero(~is_leaf & (column > 1))
+    }
+    return Tree(
+        left=np.where(is_leaf, -1, 2 * number + 1),
+        right=np.where(is_leaf, -1, 2 * number + 2),
+        column=column,
+        threshold=generator.integers(-1, 2, nodes).astype(float),
+        missing_left=generator.random(nodes) < 0.5,
+        value=generator.normal(size=(nodes, 2)),
+        categories=sets,
+    )
+
+
+def walked(tree: Tree, row: Any, node: int = 0) -> Any:
+    """The leaf of one row, by the definition of a tree."""
+    if tree.left[node] < 0:
+        return tree.value[node]
+    x = row[tree.column[node]]
+    left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
+    if node in tree.categories:
+        categories = tree.categories[node]
+        named = True if x in categories.left else False if x in categories.right else None
+        left = categories.other_left if named is None else named
+        left = categories.missing_left if np.isnan(x) else left
+    return walked(tree, row, int((tree.left if left else tree.right)[node]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 4), min_size=1, max_size=4))
+def test_a_forest_is_the_sum_of_its_trees(seed: int, depths: list[int]) -> None:
+    generator = np.random.default_rng(seed)
+    trees = [drawn_tree(generator, depth) for depth in depths]
+    rows = generator.integers(-2, 8, (20, 4)).astype(float)
+    rows[generator.random(rows.shape) < 0.2] = np.nan
+    expected = [sum(walked(tree, row) for tree in trees) for row in rows]
+    np.testing.assert_allclose(grow(trees).predict(rows), expected, rtol=0, atol=1e-12)
+
+
+def test_a_model_that_says_the_same_of_all_rows_has_no_decisions() -> None:
+    model = read(DecisionTreeRegressor().fit(X, np.full(COUNT, 3.0)))
+    assert model.forest.decisions.go_right(model.see(X)).shape == (0, COUNT)
+    assert model.forest.predict(model.see(X)).tolist() == [[3.0]] * COUNT
 
 
 def test_bits_are_numbered_from_the_lowest_of_the_first_word() -> None:
@@ -736,6 +801,31 @@ def test_hist_gradient_boosting_with_categories_of_frames(library: str) -> None:
         assert_is(model, fitted.predict(known), frame, CLOSE)
 
 
+def test_hist_gradient_boosting_with_categories_not_seen_in_training() -> None:
+    trained = frame_of_kinds("pandas", np.minimum(KINDS, 4), SIZES, X)
+    fitted = HistGradientBoostingRegressor(max_iter=8, categorical_features="from_dtype").fit(
+        trained, Y_KINDS
+    )
+    frame = frame_of_kinds("pandas", KINDS, np.where(SIZES == 10, 15, SIZES), X)
+    assert_is(read(fitted), fitted.predict(frame), frame, CLOSE)
+
+
+@pytest.mark.parametrize(
+    "estimator", [DecisionTreeRegressor(max_depth=5), HistGradientBoostingRegressor(max_iter=4)]
+)
+def test_sklearn_takes_categories_that_are_numbers_for_those(estimator: Any) -> None:
+    if isinstance(estimator, HistGradientBoostingRegressor):
+        estimator.set_params(categorical_features=None)
+    frame = pd.DataFrame({"x": X[:, 0], "size": pd.Categorical(SIZES), "z": X[:, 3] > 1})
+    fitted = estimator.fit(frame, Y_KINDS + SIZES)
+    assert_is(read(fitted), fitted.predict(frame), frame, CLOSE)
+
+
+def test_a_search_is_read_as_what_it_found() -> None:
+    search = GridSearchCV(DecisionTreeRegressor(), {"max_depth": [2, 3]}, cv=2).fit(X, Y)
+    agrees(search, search.predict, X, missing=False)
+
+
 def test_hist_gradient_boosting_with_categories_of_an_array() -> None:
     rows = np.column_stack((X[:, 0], KINDS, HOLES[:, 1], SIZES))
     fitted = HistGradientBoostingClassifier(max_iter=8, categorical_features=[1, 3]).fit(
@@ -764,6 +854,13 @@ def words_of_catboost() -> Any:
     )
 
 
+def text_of_catboost() -> Any:
+    texts = [" ".join(WORDS[[kind, other]]) for kind, other in zip(KINDS, KINDS[::-1], strict=True)]
+    frame = pd.DataFrame({"a": X[:, 0], "text": texts})
+    model = quiet_catboost(catboost.CatBoostClassifier(depth=3, text_features=["text"]))
+    return model.fit(frame, KINDS == 2)
+
+
 def started_from_an_estimator() -> Any:
     return GradientBoostingRegressor(n_estimators=2, init=LinearRegression()).fit(X, Y)
 
@@ -775,6 +872,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "linear leaves": (linear_leaves, "linear_tree=True: its leaves are linear models"),
     "words of catboost": (words_of_catboost, "CatBoost's own encodings of categories"),
+    "text of catboost": (text_of_catboost, "it has features of text or embeddings"),
     "init": (started_from_an_estimator, "init=LinearRegression: boosting starts from an estimator"),
     "isolation": (lambda: IsolationForest(n_estimators=2).fit(X), "IsolationForest: .* mean depth"),
     "ada": (lambda: AdaBoostRegressor(n_estimators=2).fit(X, Y), "AdaBoostRegressor: .*median"),

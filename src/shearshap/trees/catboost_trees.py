@@ -19,7 +19,7 @@ import numpy as np
 
 from shearshap.trees.forest import Floats, Integers
 from shearshap.trees.growing import Tree, grow
-from shearshap.trees.seen_rows import narrow_numbers
+from shearshap.trees.seen_rows import narrowed, numbers
 from shearshap.trees.tree_model import NotTrees, TreeModel
 
 
@@ -44,6 +44,10 @@ def read_catboost(model: Any) -> TreeModel:
 
 
 def _saved(model: Any) -> dict[str, Any]:
+    if model.get_text_feature_indices() or model.get_embedding_feature_indices():
+        raise NotTrees(
+            "it has features of text or embeddings, which CatBoost makes into numbers of its own"
+        )
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")
@@ -63,8 +67,8 @@ def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kind = split.get("split_type", "FloatFeature")
         if kind != "FloatFeature":
             raise NotTrees(
-                f"its trees ask about CatBoost's own encodings of categories, text or embeddings "
-                f"({kind}), of which only CatBoost knows the numbers"
+                f"its trees ask about CatBoost's own encodings of categories ({kind}), whose "
+                "numbers only CatBoost knows"
             )
     return splits
 
@@ -129,4 +133,4 @@ def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
 
 def _see(rows: Any, *, columns: Integers) -> Floats:
     """Return the numeric columns of rows as the trees see them (r, d')."""
-    return narrow_numbers(rows)[:, columns]
+    return narrowed(numbers(rows)[:, columns])

@@ -1,12 +1,44 @@
 """Exact Shapley values of a forest, with groups of columns as players."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
+from shearshap.trees.choosing import Choice, choose
 from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.layout import lay_out
+from shearshap.trees.lanes import CompiledWalk
+from shearshap.trees.layout import Layout, lay_out
+from shearshap.trees.tables import Tables
 from shearshap.trees.walk import Walk
+
+NODES = 1 << 16  #: that are prepared together
+KEPT = 1 << 28  #: bytes of tables that are kept; what goes beyond is made again at each call
+
+
+class Solver(Protocol):
+    """Adds the sums of some trees to those of rows."""
+
+    def add(self, seen: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
+
+
+SOLVERS: dict[str, Callable[..., Solver]] = {
+    "tables": Tables,
+    "compiled walk": CompiledWalk,
+    "walk": Walk,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Trees that are solved together."""
+
+    trees: Integers
+    outputs: Integers  #: those that the trees have values for
+    way: str  #: a key of `SOLVERS`
+    kept: dict[bool, Solver]  #: by whether it is for pairs
 
 
 class ExactTrees:
@@ -29,7 +61,7 @@ class ExactTrees:
     interactions
         Whether interactions will be asked for.
     advance
-        Called with the number of trees that are ready, for a progress bar.
+        Called with the number of trees that got ready, for a progress bar.
     """
 
     def __init__(
@@ -45,13 +77,25 @@ class ExactTrees:
         advance: Callable[[int], None] | None = None,
     ) -> None:
         self.forest = forest
+        self.owner = owner
         self.players = players
         self.background = background
         self.weights = np.full(len(background), 1 / len(background)) if weights is None else weights
-        trees = np.arange(len(forest.roots))
-        self._walk = Walk(lay_out(forest, owner, trees), players, background, self.weights)
-        if advance is not None:
-            advance(len(trees))
+        self._parts: list[Part] = []
+
+        room = float(KEPT)
+        columns = players * players if interactions else players
+        for trees in _chunks(forest):
+            layout = lay_out(forest, owner, trees)
+            choice = choose(layout, len(forest.roots), rows, len(background))
+            for part, size in _split(layout, trees, choice, columns):
+                self._parts.append(part)
+                room -= size
+                if room >= 0:
+                    for pairs in {False, interactions}:
+                        part.kept[pairs] = self._solver(part, pairs, layout)
+            if advance is not None:
+                advance(len(trees))
 
     @property
     def expected(self) -> Floats:
@@ -60,8 +104,70 @@ class ExactTrees:
 
     def values(self, seen: Floats) -> Floats:
         """Return the players' Shapley values (r, p, k) for rows as the trees see them."""
-        return self._walk.values(seen)
+        return self._sums(seen, self.players, pairs=False)
 
     def interactions(self, seen: Floats) -> Floats:
         """Return the pairs' Shapley interactions (r, p, p, k): symmetric, 0 on the diagonal."""
-        return self._walk.interactions(seen)
+        sums = self._sums(seen, self.players * self.players, pairs=True)
+        halves = sums.reshape(len(seen), self.players, self.players, -1)
+        return halves + halves.transpose(0, 2, 1, 3)
+
+    def _sums(self, seen: Floats, cells: int, *, pairs: bool) -> Floats:
+        sums = np.zeros((len(seen), cells, self.forest.outputs))
+        if not len(seen):
+            return sums
+        for part in self._parts:
+            solver = part.kept.get(pairs) or self._solver(part, pairs)
+            if len(part.outputs) == self.forest.outputs:
+                solver.add(seen, sums)
+                continue
+            some = np.zeros((len(seen), cells, len(part.outputs)))
+            solver.add(seen, some)
+            sums[:, :, part.outputs] += some
+        return sums
+
+    def _solver(self, part: Part, pairs: bool, layout: Layout | None = None) -> Solver:
+        """Return the solver of a part; `layout` may be that of its trees and others."""
+        if layout is None or len(part.trees) < layout.levels[0].stop:
+            layout = lay_out(self.forest, self.owner, part.trees)
+        layout = replace(layout, value=np.ascontiguousarray(layout.value[:, part.outputs]))
+        solver = SOLVERS[part.way]
+        return solver(layout, self.players, self.background, self.weights, pairs=pairs)
+
+
+def _chunks(forest: Forest) -> Iterator[Integers]:
+    """Yield numbers of trees, so many at a time that memory has room for what is made of them."""
+    trees = len(forest.roots)
+    if trees:
+        step = max(1, NODES * trees // len(forest.left))
+        for start in range(0, trees, step):
+            yield np.arange(start, min(start + step, trees))
+
+
+def _split(
+    layout: Layout, trees: Integers, choice: Choice, columns: int
+) -> Iterator[tuple[Part, float]]:
+    """Yield the trees of a layout by the way they are solved and the outputs they have.
+
+    With each part come the bytes that it takes.
+    """
+    kinds, kind = np.unique(_outputs(layout), axis=0, return_inverse=True)
+    ways = np.array(choice.way)
+    for number, has in enumerate(kinds):
+        outputs = np.flatnonzero(has)
+        if not len(outputs):
+            continue  # nobody plays, or all leaves are 0
+        for way in SOLVERS:
+            chosen = np.flatnonzero((kind.ravel() == number) & (ways == way))
+            for places in choice.batches(chosen, way, columns * len(outputs)):
+                size = choice.size(places, way, columns * len(outputs)).sum()
+                yield Part(trees[places], outputs, way, {}), size
+
+
+def _outputs(layout: Layout) -> Integers:
+    """Return whether players share out each output of each tree, (t, k)."""
+    trees = layout.levels[0].stop
+    has = np.zeros((trees, layout.value.shape[1]), dtype=bool)
+    node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
+    has[layout.tree[node], output] = True
+    return has

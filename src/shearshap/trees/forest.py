@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,16 @@ class CategoryDecisions:
     #: (n, m + 2) 1 where a code goes right; behind them any other code, and a missing value.
     right: Bytes
 
+    def take(self, place: Integers) -> "CategoryDecisions":
+        """Return those that have a new number in `place` (q,), which is -1 for the others."""
+        kept = np.flatnonzero(place[self.decision] >= 0)
+        return CategoryDecisions(place[self.decision[kept]], self.code, self.right[kept])
+
     def go_right(self, inputs: Floats) -> Bytes:
         """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
-        return np.take(self.right, self._places(inputs), axis=1)
+        return np.take(self.right, self.places(inputs), axis=1)
 
-    def kept(self, place: Integers) -> "CategoryDecisions":
-        """Return those of the decisions that have a new number, place (q,); -1 if they have none."""
-        number = place[self.decision]
-        which = np.flatnonzero(number >= 0)
-        return CategoryDecisions(number[which], self.code, self.right[which])
-
-    def _places(self, inputs: Floats) -> Integers:
+    def places(self, inputs: Floats) -> Integers:
         """Return the columns of `right` that hold the codes (r,)."""
         known = np.append(self.code.astype(np.float64), np.nan)
         truncated = np.trunc(inputs)  # as libraries make an integer of a code
@@ -64,16 +64,16 @@ class Decisions:
         return len(self.column)
 
     def take(self, numbers: Integers) -> "Decisions":
-        """Return some of the decisions, by their numbers."""
-        place = np.full(len(self), -1, dtype=np.int64)
+        """Return some of the decisions, by their numbers, each of them once."""
+        place = np.full(len(self), -1)
         place[numbers] = np.arange(len(numbers))
-        kept = (categories.kept(place) for categories in self.categories)
+        categories = [some.take(place) for some in self.categories]
         return Decisions(
             self.column[numbers],
             self.threshold[numbers],
             self.strict[numbers],
             self.missing_left[numbers],
-            tuple(categories for categories in kept if len(categories.decision)),
+            tuple(some for some in categories if len(some.decision)),
         )
 
     def go_right(self, seen: Floats) -> Bytes:
@@ -90,6 +90,25 @@ class Decisions:
             answers[categories.decision] = categories.go_right(inputs[column])
         return answers
 
+    def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
+        """Return where (n,) a row each, of those seen (r, d), goes right at a decision each."""
+        inputs = seen[row, self.column[decision]]
+        right = inputs > self._limit[decision]
+        missing = np.flatnonzero(np.isnan(inputs))
+        right[missing] = ~self.missing_left[decision[missing]]
+
+        for categories in self.categories:
+            place = np.full(len(self), -1)
+            place[categories.decision] = np.arange(len(categories.decision))
+            asked = np.flatnonzero(place[decision] >= 0)
+            codes = categories.places(inputs[asked])
+            right[asked] = categories.right[place[decision[asked]], codes]
+        return right
+
+    @cached_property
+    def _limit(self) -> Floats:
+        return highest_left(self.threshold, self.strict)
+
     @cached_property
     def _comparisons(self) -> tuple["_Comparisons", ...]:
         numeric = np.ones(len(self), dtype=np.bool_)
@@ -100,13 +119,16 @@ class Decisions:
     def _by_column(self, numbers: Integers) -> Iterator["_Comparisons"]:
         numbers = numbers[np.argsort(self.column[numbers], kind="stable")]
         _, starts = np.unique(self.column[numbers], return_index=True)
-        limits = highest_left(self.threshold, self.strict)
-
         for part in np.split(numbers, starts[1:]):
             if len(part):
-                to_right = part[~self.missing_left[part]]
+                limits, place = np.unique(self._limit[part], return_inverse=True)
+                small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
                 yield _Comparisons(
-                    int(self.column[part[0]]), _slice_or(part), limits[part, None], to_right
+                    column=int(self.column[part[0]]),
+                    numbers=_slice_or(part),
+                    limits=limits,
+                    place=place.astype(small)[:, None],
+                    missing_left=part[self.missing_left[part]],
                 )
 
 
@@ -127,25 +149,34 @@ def _slice_or(numbers: Integers) -> slice | Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Comparisons:
-    """The decisions that compare one column with numbers."""
+    """The decisions that compare one column with numbers.
+
+    A value is placed among all numbers once; small integers then compare faster than floats:
+
+        limits               0.5    1.5    4.0
+        place                0      1      2
+        rank of x      0      |  1   |  2   |  3         x > limit: rank > place
+    """
 
     column: int
     numbers: slice | Integers  #: (n,) of the decisions
-    limit: Floats  #: (n, 1) the highest value that goes left
-    missing_right: Integers  #: the numbers of those that send a missing value right
+    limits: Floats  #: (m,) the highest values that go left, in order
+    place: Any  #: (n, 1) of each decision's limit among them
+    missing_left: Integers  #: the numbers of those that send a missing value left
 
     def compare(self, inputs: Floats, right: Bools) -> None:
         """Write into `right` (q, r) which values (r,) go right."""
+        rank = np.searchsorted(self.limits, inputs).astype(self.place.dtype)
         if isinstance(self.numbers, slice):
-            np.greater(inputs, self.limit, out=right[self.numbers])
+            np.greater(rank, self.place, out=right[self.numbers])
         else:
-            right[self.numbers] = inputs > self.limit
+            right[self.numbers] = rank > self.place
 
-        # a comparison with a missing value is false: it went left
-        if len(self.missing_right):
+        # a missing value is placed behind all limits: it went right
+        if len(self.missing_left):
             missing = np.flatnonzero(np.isnan(inputs))
             if len(missing):
-                right[self.missing_right[:, None], missing] = True
+                right[self.missing_left[:, None], missing] = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +201,19 @@ class Forest:
         return np.concatenate(blocks) if blocks else np.zeros((0, self.outputs))
 
     def _sums(self, seen: Floats) -> Floats:
-        right = self.decisions.go_right(seen)
-        rows = np.arange(len(seen))
-        at = np.repeat(self.roots[:, None], len(seen), axis=1)
-        inner = self.left[at] >= 0
-        while inner.any():
-            goes_right = right[self.decision[at], rows] == 1
-            child = np.where(goes_right, self.right[at], self.left[at])
-            at = np.where(inner, child, at)
-            inner = self.left[at] >= 0
-        return np.asarray(self.value[at].sum(axis=0))
+        at = np.repeat(self.roots, len(seen))
+        row = np.tile(np.arange(len(seen)), len(self.roots))
+        walking = np.flatnonzero(self.left[at] >= 0)
+        node = at[walking]
+
+        # of a deep forest a row meets few decisions: they are taken on the way
+        while len(walking):
+            decision = self.decision[node]
+            right = self.decisions.go_right_each(decision, seen, row[walking])
+            node = np.where(right, self.right[node], self.left[node])
+            at[walking] = node
+
+            goes_on = self.left[node] >= 0
+            walking = walking[goes_on]
+            node = node[goes_on]
+        return np.asarray(self.value[at.reshape(-1, len(seen))].sum(axis=0))

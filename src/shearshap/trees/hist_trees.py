@@ -16,7 +16,7 @@ import numpy as np
 
 from shearshap.trees.forest import Floats, Integers
 from shearshap.trees.growing import CategorySet, Tree, bits, grow
-from shearshap.trees.seen_rows import numbers
+from shearshap.trees.seen_rows import numbers, own_values
 from shearshap.trees.tree_model import TreeModel
 
 Sets = dict[int, frozenset[int]]
@@ -34,7 +34,8 @@ def read_hist(model: Any) -> TreeModel:
 
     encoder = getattr(model, "_preprocessor", None)
     if encoder is None:
-        return TreeModel(grow(trees), numbers, np.arange(model.n_features_in_))
+        see = partial(numbers, encode=own_values)
+        return TreeModel(grow(trees), see, np.arange(model.n_features_in_))
     return TreeModel(grow(trees), partial(_encoded, encoder=encoder), _columns(encoder))
 
 

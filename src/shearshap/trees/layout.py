@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shearshap.trees.forest import Decisions, Floats, Forest, Integers
 
@@ -63,11 +64,14 @@ def _numbered(
     child[inner] = levels[0].stop + 2 * np.arange(inner.sum()) if levels else 0
 
     asked, number = np.unique(forest.decision[nodes[inner]], return_inverse=True)
-    decisions = forest.decisions.take(asked)
+    order = np.argsort(
+        forest.decisions.column[asked], kind="stable"
+    )  # a column is compared at once
+    decisions = forest.decisions.take(asked[order])
     decision = np.zeros(len(nodes), dtype=np.int64)
-    decision[inner] = number.ravel()
+    decision[inner] = np.argsort(order)[number.ravel()]
     player = np.full(len(nodes), -1)
-    player[inner] = owner[decisions.column][number.ravel()]
+    player[inner] = owner[decisions.column[decision[inner]]]
     return Layout(child, parent, decision, player, forest.value[nodes], tree, levels, decisions)
 
 
@@ -75,7 +79,7 @@ def _numbered(
 class Paths:
     """The players that are asked on the way to each node, in the order of their first questions."""
 
-    players: Integers  #: (n, m) -1 where there are fewer
+    players: NDArray[np.int32]  #: (n, m) -1 where there are fewer
     count: Integers  #: (n,) how many
     slot: Integers  #: (n,) the place of the node's own player among those of its children
 
@@ -83,7 +87,7 @@ class Paths:
 def paths_of(layout: Layout) -> Paths:
     """Return the paths of all nodes."""
     nodes = len(layout.child)
-    players = np.full((nodes, 0), -1, dtype=np.int64)
+    players = np.full((nodes, 0), -1, dtype=np.int32)
     count = np.zeros(nodes, dtype=np.int64)
     slot = np.zeros(nodes, dtype=np.int64)
     for level in layout.levels:

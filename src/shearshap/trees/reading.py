@@ -17,6 +17,8 @@ READERS = {
 
 def read(model: Any) -> TreeModel:
     """Return the trees of a fitted model; raise `NotTrees` with the reason if that cannot be."""
+    if hasattr(model, "best_estimator_"):  # of a search, which predicts by it
+        return read(model.best_estimator_)
     for ancestor in type(model).__mro__:
         library = ancestor.__module__.partition(".")[0]
         if library in READERS:

@@ -20,6 +20,14 @@ def own_codes(categorical: dict[int, Any]) -> dict[int, Floats]:
     }
 
 
+def own_values(categorical: dict[int, Any]) -> dict[int, Floats]:
+    """Return categories that are numbers as those, which is what scikit-learn makes of them."""
+    return {
+        position: np.asarray(series.astype(object), dtype=np.float64)
+        for position, series in categorical.items()
+    }
+
+
 def codes_among(
     series: Any, keys: Iterable[Any], codes: Mapping[Any, float], unknown: float
 ) -> Floats:
@@ -36,6 +44,8 @@ def numbers(rows: Any, encode: Encoder = own_codes) -> Floats:
     if not nw.dependencies.is_into_dataframe(rows):
         return np.asarray(rows, dtype=np.float64)
     frame = nw.from_native(rows, eager_only=True)
+    if all(dtype.is_numeric() for dtype in frame.schema.values()):
+        return np.asarray(frame.to_numpy(), dtype=np.float64)
     made = np.empty(frame.shape, dtype=np.float64)
 
     categorical: dict[int, Any] = {}
@@ -79,5 +89,5 @@ def narrowed(seen: Floats) -> Floats:
 
 
 def narrow_numbers(rows: Any) -> Floats:
-    """Return rows as numbers rounded to float32."""
-    return narrowed(numbers(rows))
+    """Return rows as numbers rounded to float32; a category is taken for the number it is."""
+    return narrowed(numbers(rows, own_values))

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-#: The numpy type behind the letter of each type of numbers.
+#: How one number is packed, by the letter of its type, in the words of `struct`.
 NUMBERS = {
-    "i": ">i1",
-    "U": ">u1",
-    "I": ">i2",
-    "l": ">i4",
-    "L": ">i8",
-    "d": ">f4",
-    "D": ">f8",
+    "i": struct.Struct(">b"),
+    "U": struct.Struct(">B"),
+    "I": struct.Struct(">h"),
+    "l": struct.Struct(">i"),
+    "L": struct.Struct(">q"),
+    "d": struct.Struct(">f"),
+    "D": struct.Struct(">d"),
 }
 
 CONSTANTS = {"T": True, "F": False, "Z": None}
@@ -51,7 +51,9 @@ class _Reader:
             return self._letter()
         if letter in CONSTANTS:
             return CONSTANTS[letter]
-        return self._numbers(letter, 1)[0].item()
+        if letter in NUMBERS:
+            return self._number(NUMBERS[letter])
+        raise ValueError(f"no type of UBJSON has the letter {letter!r}")
 
     def _object(self) -> dict[str, Any]:
         members = {}
@@ -64,7 +66,7 @@ class _Reader:
         if self._skips("$"):
             letter = self._letter()
             self._letter()  # the # before the length
-            return self._numbers(letter, self.value())
+            return self._numbers(NUMBERS[letter].format, self.value())
         if self._skips("#"):
             return [self.value() for _ in range(self.value())]
 
@@ -73,18 +75,21 @@ class _Reader:
             values.append(self.value())
         return values
 
-    def _numbers(self, letter: str, count: int) -> Any:
-        if letter not in NUMBERS:
-            raise ValueError(f"no type of UBJSON has the letter {letter!r}")
-        numbers = np.frombuffer(self.data, NUMBERS[letter], count, self.place)
+    def _number(self, packed: struct.Struct) -> float:
+        (number,) = packed.unpack_from(self.data, self.place)
+        self.place += packed.size
+        return number  # type: ignore[no-any-return]
+
+    def _numbers(self, kind: str, count: int) -> Any:
+        numbers = np.frombuffer(self.data, kind, count, self.place)
         self.place += numbers.nbytes
         return numbers
 
     def _text(self) -> str:
         length = self.value()
-        (text,) = struct.unpack_from(f"{length}s", self.data, self.place)
+        start = self.place
         self.place += length
-        return str(text, "utf-8")
+        return str(self.data[start : self.place], "utf-8")
 
     def _letter(self) -> str:
         self.place += 1

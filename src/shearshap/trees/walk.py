@@ -21,6 +21,7 @@ from shearshap.trees.layout import Layout, paths_of
 
 Masks = NDArray[np.uint64]
 
+CELLS = 1 << 16  #: sums that are kept while pairs of rows are added to them
 STATES = 1 << 17  #: that are walked on together: about 100 bytes each
 WORD = 64  #: bits of a mask's word
 
@@ -63,43 +64,45 @@ def join(first: States, second: States) -> States:
 
 
 class Walk:
-    """Values of rows against a background, for trees of any depth, without any preparation."""
+    """Sums of rows against a background, for trees of any depth, without tables."""
 
-    def __init__(self, layout: Layout, players: int, background: Floats, weights: Floats) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        players: int,
+        background: Floats,
+        weights: Floats,
+        *,
+        pairs: bool = False,
+    ) -> None:
         self.layout = layout
         self.players = players
         self.background = background
         self.weights = weights
+        self.pairs = pairs
         self.paths = paths_of(layout)
         self.most = self.paths.players.shape[1]
         self.factors = coefficients(self.most)
         self.marks = _marks(self.paths.slot, words=max(1, -(-self.most // WORD)))
 
-    def values(self, seen: Floats) -> Floats:
-        """Return the players' values (r, p, k) for rows as the trees see them."""
-        sums = np.zeros((self.layout.value.shape[1], self.players * len(seen)))
-        for leaves in self._arrivals(seen):
-            self._add_values(leaves, sums, rows=len(seen))
-        shape = (-1, self.players, len(seen))
-        return np.ascontiguousarray(sums.reshape(shape).transpose(2, 1, 0))
-
-    def interactions(self, seen: Floats) -> Floats:
-        """Return the pairs' interactions (r, p, p, k)."""
-        pairs = self.players * self.players
-        sums = np.zeros((self.layout.value.shape[1], pairs * len(seen)))
-        for leaves in self._arrivals(seen):
-            self._add_interactions(leaves, sums, rows=len(seen))
-        shape = (-1, self.players, self.players, len(seen))
-        halves = sums.reshape(shape).transpose(3, 1, 2, 0)
-        return np.ascontiguousarray(halves + halves.transpose(0, 2, 1, 3))
+    def add(self, seen: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
+        cells = sums.shape[1]
+        step = max(1, CELLS // cells)
+        for start in range(0, len(seen), step):
+            rows = seen[start : start + step]
+            found = np.zeros((sums.shape[2], cells * len(rows)))
+            for leaves in self._arrivals(rows):
+                if self.pairs:
+                    self._add_interactions(leaves, found, rows=len(rows))
+                else:
+                    self._add_values(leaves, found, rows=len(rows))
+            sums[start : start + step] += found.reshape(-1, cells, len(rows)).transpose(2, 1, 0)
 
     # The walk
 
     def _arrivals(self, seen: Floats) -> Iterator[States]:
         """Yield the pairs of rows that count at each leaf, some at a time."""
-        decisions = self.layout.decisions
-        right = decisions.go_right(seen)
-        other_right = decisions.go_right(self.background)
         pending = list(self._starts(len(seen)))
         while pending:
             states = pending.pop()
@@ -107,7 +110,7 @@ class Walk:
             yield states.take(np.flatnonzero(at_leaf))
             states = states.take(np.flatnonzero(~at_leaf))
             if len(states):
-                pending += _halves(self._step(states, right, other_right))
+                pending += _halves(self._step(states, seen))
 
     def _starts(self, rows: int) -> Iterator[States]:
         """Yield the states at the roots, in blocks: every tree, row and background row."""
@@ -121,14 +124,13 @@ class Walk:
             none = np.zeros((len(number), self.marks.shape[1]), dtype=np.uint64)
             yield States(node, row, other, none, none)
 
-    def _step(
-        self, states: States, right: NDArray[np.uint8], other_right: NDArray[np.uint8]
-    ) -> States:
+    def _step(self, states: States, seen: Floats) -> States:
         """Return the states one level deeper."""
         decision = self.layout.decision[states.node]
         child = self.layout.child[states.node]
-        side = right[decision, states.row]
-        other_side = other_right[decision, states.other]
+        go_right = self.layout.decisions.go_right_each
+        side = go_right(decision, seen, states.row)
+        other_side = go_right(decision, self.background, states.other)
         mark = self.marks[states.node]
 
         agree = side == other_side
