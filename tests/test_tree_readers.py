@@ -475,15 +475,16 @@ def test_xgboost_with_a_category_not_seen_in_training_cannot_predict() -> None:
 
 def test_xgboost_with_codes_of_categories_in_an_array() -> None:
     rows = np.column_stack((X[:, 0], KINDS, HOLES[:, 1]))
+    target = Y_KINDS - 9 * (KINDS == 0)
     fitted = xgboost.XGBRegressor(
         n_estimators=8,
         enable_categorical=True,
         feature_types=["q", "c", "q"],
         max_cat_to_onehot=2,
         n_jobs=1,
-    ).fit(rows, Y_KINDS)
-    strange = np.tile(rows[:9], (1, 1))
-    strange[:, 1] = [7, 40, 6.7, np.nan, 1e6, 2, 3.2, 5, 0.5]
+    ).fit(rows, target)
+    strange = rows[:11].copy()
+    strange[:, 1] = [7, 40, 6.7, np.nan, 1e6, 2, 3.2, 5, 0.5, -1, -0.5]
     model = read(fitted)
     for some in (rows, strange):
         assert_is(model, fitted.predict(some), some, CLOSE_32)
