@@ -36,7 +36,7 @@ class SecondDifferences:
         if weights is None:
             weights = np.full(len(background), 1 / len(background))
         layout = lay_out(forest, owner, np.arange(len(forest.roots)))
-        self._walk = Walk(layout, players, background, weights)
+        self._walk = Walk(layout, players, background, weights, pairs=True)
         failed = np.broadcast_to(
             np.arange(self._walk.most + 1), self._walk.factors.mixed.shape
         )  # the players of u, by columns
@@ -49,7 +49,12 @@ class SecondDifferences:
 
     def __call__(self, seen: Floats) -> Floats:
         """Return second differences (r, p, p, f), 0 on the diagonal, of rows as trees see them."""
-        return self._walk.interactions(seen)
+        players = self._walk.players
+        outputs = self._walk.layout.value.shape[1]
+        sums = np.zeros((len(seen), players * players, outputs))
+        self._walk.add(seen, sums)
+        halves = sums.reshape(len(seen), players, players, outputs)
+        return halves + halves.transpose(0, 2, 1, 3)
 
 
 def order_two(index: Floats, values: Floats) -> Floats:
