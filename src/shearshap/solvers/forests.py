@@ -108,7 +108,10 @@ def _sampled(
     named: NamedGame, run: Run, clock: Clock, meter: _Meter, done: int, note: str
 ) -> Iterator[Explanation]:
     """Yield the explanations of the rows from `done` on by the method; the first has the note."""
-    game = named.game.take(slice(done, None)) if done else named.game
+    game = named.game
+    if done:
+        # the model was checked by the first rows, which are not among these
+        game = replace(game.take(slice(done, None)), untouched=None)
     try:
         settled = run.on(game)
     except BudgetError as error:
