@@ -16,9 +16,9 @@ from random_forests import (
     random_forest,
     random_rows,
 )
-from shearshap.trees import choosing, exact, lanes, leaf_tables, tables, walk
+from shearshap.trees import choosing, exact_trees, lanes, leaf_tables, unit_tables, walk
 from shearshap.trees.coefficients import coefficients
-from shearshap.trees.exact import ExactTrees
+from shearshap.trees.exact_trees import ExactTrees
 from shearshap.trees.forest import Floats, Forest, Integers
 from shearshap.trees.layout import lay_out
 
@@ -40,7 +40,7 @@ def force(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
         choice = choosing.choose(layout, *numbers)  # type: ignore[arg-type]
         return replace(choice, way=[way] * len(choice.way))
 
-    monkeypatch.setattr(exact, "choose", choose)
+    monkeypatch.setattr(exact_trees, "choose", choose)
 
 
 def even(background: Floats) -> Floats:
@@ -152,13 +152,13 @@ def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) 
         return prepared.values(seen), prepared.interactions(seen[:9])
 
     roomy = values()
-    monkeypatch.setattr(exact, "NODES", 100)
-    monkeypatch.setattr(exact, "KEPT", 0)
+    monkeypatch.setattr(exact_trees, "NODES", 100)
+    monkeypatch.setattr(exact_trees, "KEPT", 0)
     monkeypatch.setattr(choosing, "TOGETHER", 1000)
     monkeypatch.setattr(lanes, "ANSWERS", 1000)
-    monkeypatch.setattr(tables, "SCRATCH", 1000)
-    monkeypatch.setattr(tables, "CACHED", 1000)
-    monkeypatch.setattr(tables, "ROWS", 16)
+    monkeypatch.setattr(unit_tables, "SCRATCH", 1000)
+    monkeypatch.setattr(unit_tables, "CACHED", 1000)
+    monkeypatch.setattr(unit_tables, "ROWS", 16)
     monkeypatch.setattr(walk, "STATES", 1000)
     monkeypatch.setattr(walk, "CELLS", 1000)
     for found, expected in zip(values(), roomy, strict=True):
@@ -216,7 +216,7 @@ def test_wide_forests_have_tables_of_few_columns() -> None:
     owner = np.arange(columns)
     background = random_rows(4, columns, seed=20)
     layout = lay_out(forest, owner, np.arange(12))
-    made = tables.Tables(layout, columns, background, even(background))
+    made = unit_tables.Tables(layout, columns, background, even(background))
     seen = random_rows(30, columns, seed=21)
     sums = np.zeros((30, columns, 1))
     made.add(seen, sums)
@@ -279,5 +279,5 @@ def test_an_oblivious_tree_is_one_unit() -> None:
     grower.roots = [grower.oblivious(6), grower.oblivious(7)]
     layout = lay_out(grower.forest(), np.arange(COLUMNS), np.arange(2))
     background = random_rows(3, COLUMNS, seed=28)
-    made = tables.Tables(layout, COLUMNS, background, even(background))
+    made = unit_tables.Tables(layout, COLUMNS, background, even(background))
     assert made.units.bits.tolist() == [6, 7]

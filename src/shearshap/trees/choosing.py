@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shearshap.trees.forest import Floats, Integers
+from shearshap.trees.forest import Integers
 from shearshap.trees.layout import Layout, paths_of
 
 MOST = 12  #: players on a path, up to which it may have a table of 2^players lines
@@ -28,10 +29,10 @@ class Choice:
     """How each of some trees is solved."""
 
     way: list[str]  #: (t,) "tables", "compiled walk" or "walk"
-    lines: Floats  #: (t,) of the trees' tables
+    lines: NDArray[np.floating]  #: (t,) of the trees' tables
     nodes: Integers  #: (t,)
 
-    def size(self, places: Integers, way: str, columns: int) -> Floats:
+    def size(self, places: Integers, way: str, columns: int) -> NDArray[np.floating]:
         """Return the bytes that each of some trees takes, with tables of so many columns."""
         if way == "tables":
             return self.lines[places] * (8 * columns)
@@ -74,6 +75,6 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
     ways = list(costs)
     best = np.argmin(list(costs.values()), axis=0)
 
-    size = np.bincount(tree, 2.0 ** np.minimum(players, MOST), trees)
+    size = np.bincount(tree, 2.0 ** np.minimum(players, MOST), trees).astype(np.float64)
     nodes = np.bincount(layout.tree, minlength=trees)
     return Choice([ways[number] for number in best], size, nodes)

@@ -66,7 +66,7 @@ class Way(NamedTuple):
     """What a walk knows on its way."""
 
     failed: Words  #: (p,) the rows that failed each player
-    count: Integers  #: (64,) how many players each row failed
+    failures: Integers  #: (64,) how many players each row failed
     entered: Integers  #: the players that rows failed, one after the other,
     entered_rows: Words  #: and which rows
     is_other: Bools  #: (p,) whether z failed each player
@@ -74,15 +74,15 @@ class Way(NamedTuple):
     sizes: Integers  #: (2,) how many are in `entered` and `others`
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def lowest(_context: Any, _word: Any) -> Any:
-    """Return the number of the lowest bit of a word that is not 0."""
-
+def _lowest(_context: Any, _word: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         zero_is_undefined = ir.Constant(ir.IntType(1), 1)
         return builder.cttz(arguments[0], zero_is_undefined)
 
     return types.int64(types.uint64), generate
+
+
+lowest: Any = intrinsic(_lowest)  #: the number of the lowest bit of a word that is not 0
 
 
 # Both walks
@@ -178,16 +178,16 @@ def walk_pairs(
                             row = lowest(rows)
                             absent = _failed_by(way, rows & (~rows + ONE), members)
                             present = way.sizes[1]
-                            for output in range(len(value)):
-                                cells = sums[block, row, :, output]
-                                amount = value[output]
-                                first = amount * both_present[present, absent]
-                                second = amount * both_absent[present, absent]
-                                _add_pairs(cells, players, way.others[:present], first)
-                                _add_pairs(cells, players, members[:absent], second)
-                                for i in way.others[:present]:
-                                    for j in members[:absent]:
-                                        cells[i * players + j] -= amount * mixed[present, absent]
+                            _add_pairs(
+                                sums[block, row],
+                                players,
+                                value,
+                                way.others[:present],
+                                members[:absent],
+                                both_present[present, absent],
+                                both_absent[present, absent],
+                                -mixed[present, absent],
+                            )
                             rows &= rows - ONE
 
 
@@ -270,7 +270,7 @@ def _enter_rows(way: Way, player: int, rows: Any) -> None:
     way.entered_rows[way.sizes[0]] = rows
     way.sizes[0] += 1
     while rows != ZERO:
-        way.count[lowest(rows)] += 1
+        way.failures[lowest(rows)] += 1
         rows &= rows - ONE
 
 
@@ -279,7 +279,7 @@ def _leave_rows(way: Way, player: int, rows: Any) -> None:
     way.failed[player] &= ~rows
     way.sizes[0] -= 1
     while rows != ZERO:
-        way.count[lowest(rows)] -= 1
+        way.failures[lowest(rows)] -= 1
         rows &= rows - ONE
 
 
@@ -313,8 +313,8 @@ def _arrive(
     while rows != ZERO:
         row = lowest(rows)
         rows &= rows - ONE
-        of_present = weight * present[way.sizes[1], way.count[row]]
-        of_absent = weight * absent[way.sizes[1], way.count[row]]
+        of_present = weight * present[way.sizes[1], way.failures[row]]
+        of_absent = weight * absent[way.sizes[1], way.failures[row]]
         for output in range(len(value)):
             gain[row, output] += value[output] * of_present
             loss[row, output] += value[output] * of_absent
@@ -342,7 +342,28 @@ def _failed_by(way: Way, row: Any, members: Integers) -> int:
 
 
 @compiled
-def _add_pairs(cells: Floats, players: int, members: Integers, amount: float) -> None:
+def _add_pairs(
+    cells: Floats,
+    players: int,
+    value: Floats,
+    present: Integers,
+    absent: Integers,
+    both_present: float,
+    both_absent: float,
+    mixed: float,
+) -> None:
+    """Add a leaf's value to the pairs (p * p, k) of the players that z and the row failed."""
+    for output in range(len(value)):
+        of_output = cells[:, output]
+        _add_within(of_output, players, present, value[output] * both_present)
+        _add_within(of_output, players, absent, value[output] * both_absent)
+        for i in present:
+            for j in absent:
+                of_output[i * players + j] += value[output] * mixed
+
+
+@compiled
+def _add_within(cells: Floats, players: int, members: Integers, amount: float) -> None:
     for i in range(len(members)):
         for j in range(i):
             cells[members[i] * players + members[j]] += amount

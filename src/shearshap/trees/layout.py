@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.trees.forest import Decisions, Floats, Forest, Integers
+from shearshap.trees.forest import Bools, Decisions, Floats, Forest, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +25,9 @@ class Layout:
     decisions: Decisions  #: those that these trees take
 
     @property
-    def is_leaf(self) -> Integers:
+    def is_leaf(self) -> Bools:
         """(n,) whether each node is a leaf."""
         return self.child < 0
-
-    def is_right(self, level: slice) -> Integers:
-        """Return 1 for nodes of a level that lie right of their parent, 0 for the others."""
-        return np.arange(level.stop - level.start) & 1
 
 
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
@@ -110,6 +106,6 @@ def paths_of(layout: Layout) -> Paths:
     return Paths(players, count, slot)
 
 
-def _first(marked: Integers) -> Integers:
+def _first(marked: Bools) -> Integers:
     """Return the place of the first mark in each row (0 where there is none)."""
     return marked.argmax(axis=1) if marked.shape[1] else np.zeros(len(marked), dtype=np.int64)

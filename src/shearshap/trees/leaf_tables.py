@@ -126,7 +126,7 @@ def _factors(players: int, sums: Sums) -> list[Floats]:
 def _ranked(weights: Floats, players: int) -> Floats:
     """Return W apart by |q|: (l, m + 1, 2^m), 0 where the size is another."""
     sizes = np.arange(players + 1)[:, None] == _sizes(players)
-    return weights[:, None, :] * sizes
+    return np.asarray(weights[:, None, :] * sizes)
 
 
 def _zeta(ranked: Floats, players: int) -> Floats:

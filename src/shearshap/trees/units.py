@@ -1,13 +1,13 @@
-"""Trees cut into units: subtrees that take so few decisions that a table can hold every case.
+r"""Trees cut into units: subtrees that take so few decisions that a table can hold every case.
 
 A unit is a node with all that is below it. Its pattern for a row has one bit for each player that
 is asked above the node (has the row failed it?) and one for each decision below (does the row go
 right?):
 
             x0             the unit at x3, player 0 above:   bit 0   the row fails player 0
-           /  \\                                             bit 1   it goes right at x3
+           /  \                                              bit 1   it goes right at x3
           .    x3                                            bit 2   it goes right at x1
-              /  \\
+              /  \
              .    x1       a tree whose levels take one decision each is one unit of a bit a level
 
 All nodes of all trees are treated side by side, level by level.
@@ -49,7 +49,8 @@ class Units:
         most = self.players.max(initial=0) + 1
         owner = np.repeat(np.arange(len(self.root)), self.slots)
         keys = owner * most + self.players
-        return np.searchsorted(keys, unit * most + player) - self.slot_starts[unit]
+        place = np.searchsorted(keys, unit * most + player)
+        return np.asarray(place - self.slot_starts[unit])
 
     def patterns(self, right: NDArray[np.uint8]) -> Patterns:
         """Return the units' patterns (g, r) for the decisions (q, r) of rows."""
@@ -114,7 +115,7 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The way from the nodes of one level to those of the next, above all units or at their tops."""
+    """The way from the nodes of one level to those of the next, down to the tops of units."""
 
     parent: Integers  #: (n,) its place in the level before
     decision: Integers  #: (n,) that it takes

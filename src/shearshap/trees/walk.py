@@ -181,10 +181,10 @@ class Walk:
 
     def _value(self, leaves: States) -> Floats:
         """Return what each leaf is worth to its pair (s, k)."""
-        return self.layout.value[leaves.node] * self.weights[leaves.other, None]
+        return np.asarray(self.layout.value[leaves.node] * self.weights[leaves.other, None])
 
     def _player(self, leaves: States, slot: int) -> Integers:
-        return self.paths.players[leaves.node, slot]
+        return np.asarray(self.paths.players[leaves.node, slot], dtype=np.int64)
 
 
 def _marks(slot: Integers, words: int) -> Masks:
@@ -207,7 +207,7 @@ def _halves(states: States) -> list[States]:
 def _members(masks: Masks, slot: int) -> NDArray[np.bool_]:
     """Return whether each mask has the player of a slot."""
     bit = np.uint64(1) << np.uint64(slot % WORD)
-    return (masks[:, slot // WORD] & bit) != 0
+    return np.asarray((masks[:, slot // WORD] & bit) != 0)
 
 
 def _popcount(masks: Masks) -> Integers:

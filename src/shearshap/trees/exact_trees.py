@@ -10,7 +10,7 @@ from shearshap.trees.choosing import Choice, choose
 from shearshap.trees.forest import Floats, Forest, Integers
 from shearshap.trees.lanes import CompiledWalk
 from shearshap.trees.layout import Layout, lay_out
-from shearshap.trees.tables import Tables
+from shearshap.trees.unit_tables import Tables
 from shearshap.trees.walk import Walk
 
 NODES = 1 << 16  #: that are prepared together

@@ -80,7 +80,7 @@ class Product:
 
     def space(self, rows: int) -> int:
         """Return how many numbers looking up takes."""
-        return len(self.unit) * self.table.shape[1] * rows
+        return len(self.unit) * int(self.table.shape[1]) * rows
 
 
 class Tables:
@@ -196,7 +196,7 @@ class Leaves:
         line = (np.arange(len(leaf)) << players)[:, None] + failed
         by_players = np.bincount(
             line.ravel(), weights=weights[owner].ravel(), minlength=len(leaf) << players
-        )
+        ).astype(np.float64)
         of_leaves = tables(by_players.reshape(len(leaf), -1), players)
         of_leaves = of_leaves.reshape(len(leaf) << players, -1)
 
@@ -237,14 +237,14 @@ def _places(starts: Integers, owner: Integers, bits: int) -> Integers:
 
 
 def _conditions(units: Units) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
-    """Return the players failed on the way to each node, (n, bits), if a bit is 1 and if it is 0."""
+    """Return the players failed on the way to each node, (n, bits), if a bit is 1, and if 0."""
     layout = units.layout
     shape = (len(layout.child), int(units.bits.max(initial=0)))
     fails_right = np.zeros(shape, dtype=np.uint16)
     fails_left = np.zeros(shape, dtype=np.uint16)
 
     unit, place = np.nonzero(np.arange(shape[1]) < units.above[:, None])
-    player = units.paths.players[units.root[unit], place]
+    player = units.paths.players[units.root[unit], place].astype(np.int64)
     fails_right[units.root[unit], place] = 1 << units.slot_of(unit, player)
 
     for level in layout.levels:
@@ -268,12 +268,18 @@ def _products(parts: list[Part]) -> Iterator[Product]:
     """Yield the tables of all units, in products whose tables stay in the processor's cache."""
     for part in parts:
         places = np.arange(len(part.unit))
-        lines = part.table.shape[1]
-        outputs = part.table.shape[3]
-        columns = len(np.unique(part.cells)) * outputs
-        step = max(1, CACHED // (lines * columns))
+        step = _together(part)
         for start in range(0, len(places), step):
             yield _product(part, places[start : start + step])
+
+
+def _together(part: Part) -> int:
+    """Return how many units share a table: its columns are the cells that any of them has."""
+    lines, own, outputs = part.table.shape[1:]
+    most = len(np.unique(part.cells))
+    units = np.arange(1, len(part.unit) + 1)
+    size = units * lines * np.minimum(units * own, most) * outputs
+    return max(1, int(np.searchsorted(size, CACHED, side="right")))
 
 
 def _product(part: Part, places: Integers) -> Product:
