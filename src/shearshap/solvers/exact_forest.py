@@ -2,7 +2,7 @@
 
 read        the trees, and what they see of the rows                          seen_trees.py
 compare     model and leaves, at rows, background rows and mixes of both      leaf_outputs.py
-prepare     the leaves for the background                                     trees/exact.py
+prepare     the leaves for the background                                     trees/exact_trees.py
 explain     rows, block by block; each block's predictions are compared too
 """
 
@@ -27,7 +27,7 @@ from shearshap.solvers.leaf_outputs import LeafOutputs, Points, leaf_outputs, ro
 from shearshap.solvers.sampling import NamedGame
 from shearshap.solvers.seen_trees import SeenTrees, seen_trees
 from shearshap.solvers.tree_pairs import SecondDifferences, order_two
-from shearshap.trees.exact import ExactTrees
+from shearshap.trees.exact_trees import ExactTrees
 from shearshap.trees.forest import Floats
 from shearshap.trees.reading import NotTrees
 
