@@ -10,7 +10,10 @@ Times include everything but the fit: reading the model, preparing its tables, a
 other within one process, and each ratio is of two times next to each other. Times are processor
 time: medians of 3, or the only one where a run takes more than 20 seconds. Where shap would take
 minutes, it explains fewer rows, and its time is scaled. "Difference" is the largest one from
-shap's values, "sum" by how much the values miss the prediction less the base value.
+shap's values, and "sum" by how much the values miss the prediction less the base value.
+
+woodelf (`pip install woodelf_explainer`) is timed once where it is installed. shapiq is left out:
+its tree explainer has no interventional values.
 """
 
 import argparse
@@ -158,6 +161,8 @@ def woodelf_cell(model: Any, rows: Floats, background: Floats, of: float) -> str
     """Return woodelf's speed, "-" where it is not installed or takes no such model."""
     try:
         found = timed(lambda: of_woodelf(model, rows, background), 1)
+    except ImportError:
+        return "-"
     except Exception as error:  # noqa: BLE001  (another library, which may refuse in any way)
         return f"- ({type(error).__name__})"
     return f"{of / found.processor:.1f}"
