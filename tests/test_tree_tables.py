@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from random_forests import (
     random_forest,
     random_rows,
 )
-from shearshap.trees import choosing, exact_trees, lanes, leaf_tables, unit_tables, walk
+from shearshap.trees import choosing, exact_trees, gpu_tables, lanes, leaf_tables, unit_tables, walk
 from shearshap.trees.coefficients import coefficients
 from shearshap.trees.exact_trees import ExactTrees
 from shearshap.trees.forest import Floats, Forest, Integers
@@ -281,3 +282,38 @@ def test_an_oblivious_tree_is_one_unit() -> None:
     background = random_rows(3, COLUMNS, seed=28)
     made = unit_tables.Tables(layout, COLUMNS, background, even(background))
     assert made.units.bits.tolist() == [6, 7]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu",
+        pytest.param(
+            "cuda",
+            marks=[
+                pytest.mark.cuda,
+                pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"),
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("shape", ["mixed", "oblivious"])
+def test_look_ups_by_torch_are_those_of_numpy(
+    shape: str, pairs: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_tables, "ROWS", 8)  # several blocks
+    owner = OWNERS["groups"]
+    forest = random_forest(shape, COLUMNS, seed=4)
+    layout = lay_out(forest, owner, np.arange(len(forest.roots)))
+    background = random_rows(6, COLUMNS, seed=5)
+    tables = unit_tables.Tables(layout, 4, background, even(background), pairs=pairs)
+
+    seen = random_rows(20, COLUMNS, seed=6)
+    cells = 16 if pairs else 4
+    by_numpy = np.zeros((len(seen), cells, forest.outputs))
+    tables.add(seen, by_numpy)
+    by_torch = np.zeros_like(by_numpy)
+    gpu_tables.GpuTables(tables, torch.device(device)).add(seen, by_torch)
+    np.testing.assert_allclose(by_torch, by_numpy, atol=1e-13)
+    assert np.abs(by_numpy).max() > 0

@@ -94,6 +94,7 @@ class ExactForest:
             rows=game.rows if rows is None else rows,
             interactions=run.interactions,
             advance=advance,
+            device=game.device,
         )
         second = None
         if run.interactions:

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from shearshap.trees.choosing import Choice, choose
 from shearshap.trees.forest import Floats, Forest, Integers
+from shearshap.trees.gpu_tables import GpuTables
 from shearshap.trees.lanes import CompiledWalk
 from shearshap.trees.layout import Layout, lay_out
 from shearshap.trees.unit_tables import Tables
@@ -62,6 +64,9 @@ class ExactTrees:
         Whether interactions will be asked for.
     advance
         Called with the number of trees that got ready, for a progress bar.
+    device
+        Where tables are looked up: a GPU, or None for the processor. Trees are walked on the
+        processor.
     """
 
     def __init__(
@@ -75,12 +80,14 @@ class ExactTrees:
         rows: int,
         interactions: bool = False,
         advance: Callable[[int], None] | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self.forest = forest
         self.owner = owner
         self.players = players
         self.background = background
         self.weights = np.full(len(background), 1 / len(background)) if weights is None else weights
+        self.device = device
         self._parts: list[Part] = []
 
         room = float(KEPT)
@@ -131,8 +138,11 @@ class ExactTrees:
         if layout is None or len(part.trees) < layout.levels[0].stop:
             layout = lay_out(self.forest, self.owner, part.trees)
         layout = replace(layout, value=np.ascontiguousarray(layout.value[:, part.outputs]))
-        solver = SOLVERS[part.way]
-        return solver(layout, self.players, self.background, self.weights, pairs=pairs)
+        solver = SOLVERS[part.way](layout, self.players, self.background, self.weights, pairs=pairs)
+        on_gpu = self.device is not None and self.device.type == "cuda"
+        if on_gpu and isinstance(solver, Tables):
+            return GpuTables(solver, self.device)
+        return solver
 
 
 def _chunks(forest: Forest) -> Iterator[Integers]:

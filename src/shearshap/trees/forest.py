@@ -93,7 +93,7 @@ class Decisions:
     def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
         """Return where (n,) a row each, of those seen (r, d), goes right at a decision each."""
         inputs = seen[row, self.column[decision]]
-        right = inputs > self._limit[decision]
+        right = inputs > self.limit[decision]
         missing = np.flatnonzero(np.isnan(inputs))
         right[missing] = ~self.missing_left[decision[missing]]
 
@@ -106,7 +106,8 @@ class Decisions:
         return right
 
     @cached_property
-    def _limit(self) -> Floats:
+    def limit(self) -> Floats:
+        """(q,) the highest values that go left."""
         return highest_left(self.threshold, self.strict)
 
     @cached_property
@@ -121,7 +122,7 @@ class Decisions:
         _, starts = np.unique(self.column[numbers], return_index=True)
         for part in np.split(numbers, starts[1:]):
             if len(part):
-                limits, place = np.unique(self._limit[part], return_inverse=True)
+                limits, place = np.unique(self.limit[part], return_inverse=True)
                 small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
                 yield _Comparisons(
                     column=int(self.column[part[0]]),

@@ -57,7 +57,7 @@ class Units:
         wide = self.bits.max(initial=0) > 8
         bits = right.astype(np.uint16) if wide else right
         patterns = self._failed_above(bits)
-        for unit, decision, bit in self._turns:
+        for unit, decision, bit in self.turns:
             taken = bits[decision]
             taken <<= bits.dtype.type(bit)
             patterns[unit] |= taken
@@ -68,7 +68,7 @@ class Units:
         layout = self.layout
         patterns = np.zeros((len(self.root), right.shape[1]), dtype=right.dtype)
         failed = np.zeros((layout.levels[0].stop, right.shape[1]), dtype=right.dtype)
-        for step in self._descent:
+        for step in self.descent:
             failed = failed[step.parent]
             missed = right[step.decision]
             missed ^= step.on_right[:, None].astype(right.dtype)
@@ -78,7 +78,7 @@ class Units:
         return patterns
 
     @cached_property
-    def _descent(self) -> list["Step"]:
+    def descent(self) -> list["Step"]:
         """The ways from the roots to the units, level by level."""
         layout = self.layout
         place = np.arange(len(layout.child))  # of each node among those of its level above units
@@ -102,7 +102,7 @@ class Units:
         return steps
 
     @cached_property
-    def _turns(self) -> list[tuple[Integers, Integers, int]]:
+    def turns(self) -> list[tuple[Integers, Integers, int]]:
         """The units that have a decision at each bit, these decisions, and the bit."""
         inner = np.flatnonzero((self.unit >= 0) & (self.layout.child >= 0))
         turns = []
