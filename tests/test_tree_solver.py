@@ -39,6 +39,7 @@ from explain_command import done
 from games import Floats, all_coalitions, exact_shares
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
 from shearshap.adapters import adapt
+from shearshap.engine.clock import Clock
 from shearshap.interactions.pairwise import estimated_second_differences, interactions
 from shearshap.jobs import InProcess, Job, LargeJob, run
 from shearshap.jobs.models import open_model
@@ -66,9 +67,11 @@ CAT = {
 }
 HIST = {"max_iter": 8, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
 
+GAP = RNG.random(120) < 0.1
+CITY = RNG.choice(["Bern", "Oslo", "Rome"], 120)
 TABLE = pd.DataFrame(
     {
-        "city": np.where(RNG.random(120) < 0.1, None, RNG.choice(["Bern", "Oslo", "Rome"], 120)),
+        "city": [None if gap else city for gap, city in zip(GAP, CITY, strict=True)],
         "age": GAPS[:, 0],
         "sex": RNG.choice(["f", "m"], 120),
         "pay": ROWS[:, 1],
@@ -422,7 +425,7 @@ def test_other_methods_are_used_as_they_are() -> None:
     assert answer.notes == ()
 
 
-class Shifted(RandomForestRegressor):
+class Shifted(RandomForestRegressor):  # type: ignore[misc]
     """A model of trees that is not their sum where a column is large."""
 
     def predict(self, rows: Any) -> Any:
@@ -449,7 +452,7 @@ def test_rows_where_the_model_is_not_its_leaves_are_sampled(
 
 def test_a_model_that_fails_is_reported_as_always() -> None:
 
-    class Failing(RandomForestRegressor):
+    class Failing(RandomForestRegressor):  # type: ignore[misc]
         def predict(self, _rows: Any) -> Any:
             raise RuntimeError("no")
 
@@ -461,7 +464,7 @@ def test_a_model_that_fails_is_reported_as_always() -> None:
 # Budgets, streams and deadlines
 
 
-class Counting(RandomForestRegressor):
+class Counting(RandomForestRegressor):  # type: ignore[misc]
     """Counts the rows that it is asked for."""
 
     asked = 0
@@ -541,6 +544,10 @@ def test_streams_are_the_whole(monkeypatch: pytest.MonkeyPatch, *, interactions:
         np.testing.assert_allclose(answer.values, whole.values, atol=1e-12)
         np.testing.assert_array_equal(answer.predictions, whole.predictions)
         if interactions:
+            assert answer.interactions is not None
+            assert whole.interactions is not None
+            assert answer.cross_contribution is not None
+            assert whole.cross_contribution is not None
             np.testing.assert_allclose(answer.interactions, whole.interactions, atol=1e-12)
             np.testing.assert_allclose(
                 answer.cross_contribution, whole.cross_contribution, atol=1e-12
@@ -549,7 +556,7 @@ def test_streams_are_the_whole(monkeypatch: pytest.MonkeyPatch, *, interactions:
 
 def test_a_deadline_ends_it_after_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows, _ = made("forest")
-    monkeypatch.setattr(exact_forest.Clock, "allowed", lambda *_: 0)
+    monkeypatch.setattr(Clock, "allowed", lambda *_: 0)
     with pytest.warns(ShearWarning, match="came after 16 of 120 rows"):
         answer = Explainer(model, rows[:4])(rows, deadline=1.0)
     assert len(answer) == 16

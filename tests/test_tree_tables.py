@@ -249,6 +249,18 @@ def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways(rows=100, shape="chains", background=10) <= {"walk", "tables"}
 
 
+def test_a_few_deep_trees_do_not_start_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    grower = Grower(30, outputs=1, seed=29, questions=30)
+    grower.decisions = replace(grower.decisions, column=np.arange(30))
+    grower.roots = [grower.node(3, chance=1) for _ in range(50)]
+    grower.roots.append(grower.chain(list(range(20))))  # too many players for a table
+    layout = lay_out(grower.forest(), np.arange(30), np.arange(51))
+    for start, compiled in ((0.0, True), (1e9, False)):
+        monkeypatch.setattr(choosing, "start_of_numba", lambda start=start: start)
+        way = choosing.choose(layout, 51, 30_000, 1).way
+        assert ("compiled walk" in way) == compiled
+
+
 def test_every_tree_is_counted_once() -> None:
     forest = random_forest("mixed", COLUMNS, seed=24)
     ready: list[int] = []

@@ -66,15 +66,22 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
     reached = np.bincount(tree, ALIVE**players, trees) * rows * background
     costs = {
         "tables": LEAF * leaves + ENTRY * entries + LOOK_UP * leaves * rows,
-        "compiled walk": start_of_numba() / all_trees
-        + DECISION * leaves * rows
-        + COMPILED * reached,
+        "compiled walk": DECISION * leaves * rows + COMPILED * reached,
         "walk": NUMPY * reached,
     }
     costs["tables"][np.bincount(tree, players > MOST, trees) > 0] = np.inf
+    if not _pays(costs, start_of_numba() * trees / all_trees):
+        del costs["compiled walk"]
     ways = list(costs)
     best = np.argmin(list(costs.values()), axis=0)
 
     size = np.bincount(tree, 2.0 ** np.minimum(players, MOST), trees).astype(np.float64)
     nodes = np.bincount(layout.tree, minlength=trees)
     return Choice([ways[number] for number in best], size, nodes)
+
+
+def _pays(costs: dict[str, NDArray[np.floating]], start: float) -> bool:
+    """Return whether compiled walks save more, over all trees, than they take to start."""
+    others = np.minimum(costs["tables"], costs["walk"])
+    saved = others - np.minimum(others, costs["compiled walk"])
+    return bool(saved.sum() > start)
