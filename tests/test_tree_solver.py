@@ -31,6 +31,7 @@ from sklearn.ensemble import (
 )
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -131,6 +132,15 @@ FAMILIES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     ),
     "bound method": lambda: (
         RandomForestClassifier(**FEW).fit(ROWS, TWO).predict_proba, ROWS, {},
+    ),
+    "search": lambda: (
+        GridSearchCV(
+            make_pipeline(StandardScaler(), RandomForestRegressor(**FEW)),
+            {"randomforestregressor__max_depth": [3, 4]},
+            cv=2,
+        ).fit(ROWS, REAL),
+        ROWS,
+        {},
     ),
     "linear function of outputs": lambda: (
         RandomForestClassifier(**FEW).fit(ROWS, THREE),

@@ -23,7 +23,7 @@ from shearshap.engine.run import Run
 from shearshap.errors import BudgetError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
 from shearshap.game import Ends, ModelGame
-from shearshap.solvers.leaf_outputs import LeafOutputs, Points, leaf_outputs, rounding_of
+from shearshap.solvers.leaf_outputs import LeafOutputs, Points, leaf_outputs, precision_of
 from shearshap.solvers.sampling import NamedGame
 from shearshap.solvers.seen_trees import SeenTrees, seen_trees
 from shearshap.solvers.tree_pairs import SecondDifferences, order_two
@@ -267,7 +267,7 @@ class _Comparison:
         count = len(leaves)
         raw = game.predict.adapted.call(inputs)
         explained = game.predict.outputs(raw, count).double().cpu()
-        points = Points(leaves, explained.reshape(count, -1).numpy(), rounding_of(raw))
+        points = Points(leaves, explained.reshape(count, -1).numpy(), precision_of(raw))
         return cls(points, explained.ndim == 1, count)
 
 

@@ -20,11 +20,8 @@ from shearshap.adapters import Outputs
 from shearshap.trees.forest import Floats, Forest
 from shearshap.trees.reading import NotTrees
 
-SINGLE_ROUNDING = 1e-5
-"""By which part of what a model adds up in single precision its outputs may be off."""
-
-DOUBLE_ROUNDING = 1e-10
-"""The same in double precision, where files round leaves."""
+ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+"""By which part of the leaves that a model adds up its outputs may be off, by their type."""
 
 POINTS_A_COLUMN = 4
 """Points for each number of a matrix that is fitted to them."""
@@ -48,7 +45,17 @@ class Points:
 
     leaves: Floats  #: (n, f) sums of leaves
     explained: Floats  #: (n, k) what is explained of the model's answer
-    rounding: float  #: of the model, as a part of what it adds up
+    dtype: np.dtype[Any]  #: in which the model adds up
+
+    def rounding(self, terms: Floats, trees: int) -> Floats:
+        """Return by how much rounding may change an output (k,), whose leaves add up to `terms`.
+
+        A model may begin with a large constant. Then every tree rounds to the digits of that.
+        """
+        spread = np.ptp(self.explained, axis=0)
+        of_constant = (4 + np.sqrt(trees)) * np.finfo(self.dtype).eps
+        size = np.abs(self.explained).max(axis=0)
+        return np.asarray(ROUNDING[self.dtype] * (spread + terms) + of_constant * size)
 
     def differences(self, function: LeafOutputs) -> Floats:
         """Return what is left of the explained outputs, less its mean, (n, k)."""
@@ -61,8 +68,8 @@ def leaf_outputs(outputs: Outputs, forest: Forest, points: Points) -> LeafOutput
     terms = _largest_sums(forest)
     excess = np.inf
     for matrix in _matrices(outputs, points):
-        size = np.abs(points.explained).max(axis=0) + terms @ np.abs(matrix)
-        function = LeafOutputs(matrix, points.rounding * size)
+        allowed = points.rounding(terms @ np.abs(matrix), len(forest.roots))
+        function = LeafOutputs(matrix, allowed)
         differences = np.abs(points.differences(function)).max(axis=0)
         if (differences <= function.allowed).all():
             return function
@@ -107,7 +114,7 @@ def _fitted(points: Points) -> Floats:
     return np.asarray(np.linalg.lstsq(leaves, explained, rcond=None)[0])
 
 
-def rounding_of(raw: Any) -> float:
-    """Return by which part of what it adds up a model's answer may be off."""
-    is_single = getattr(raw, "dtype", None) == np.float32
-    return SINGLE_ROUNDING if is_single else DOUBLE_ROUNDING
+def precision_of(raw: Any) -> np.dtype[Any]:
+    """Return the type in which a model adds up, by its answer."""
+    dtype = getattr(raw, "dtype", None)
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)

@@ -3,6 +3,7 @@
 A model is read through what is around its trees:
 
     model.predict_proba            the bound method of an estimator
+    GridSearchCV                   predicts by the best estimator that it has found
     Pipeline                       its transformers make the columns that the trees see
     XGBClassifier, ...             the trees
 
@@ -83,9 +84,10 @@ def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
 
 
 def _estimator(model: Any) -> Any:
-    """Return the estimator whose bound method a model is, or the model itself."""
+    """Return the estimator whose bound method a model is, or that a search has found, or both."""
     owner = method_of_estimator(model)
-    return model if owner is None else owner
+    estimator = model if owner is None else owner
+    return getattr(estimator, "best_estimator_", estimator)
 
 
 def _transformers(model: Any) -> Any:
