@@ -70,11 +70,12 @@ class ExactForest:
         *,
         rows: int | None = None,
         advance: Advance | None = None,
+        device: torch.device | None = None,
     ) -> "ExactForest":
         """Read a model's trees and prepare them; raise `NotTrees` where they are not the model.
 
         `rows` is how many will come, by default those of the game. `advance` is called with the
-        number of trees that are ready.
+        number of trees that are ready. `device` is where tables are looked up.
         """
         game = _silent(named.game)
         _check_budget(run, game)
@@ -94,7 +95,7 @@ class ExactForest:
             rows=game.rows if rows is None else rows,
             interactions=run.interactions,
             advance=advance,
-            device=game.device,
+            device=device,
         )
         second = None
         if run.interactions:

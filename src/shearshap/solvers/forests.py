@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from shearshap.adapters.outputs import MARGINS
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
@@ -38,7 +40,13 @@ def wants_trees(model: Any, run: Run) -> bool:
 
 
 def exact_forest(
-    model: Any, named: NamedGame, run: Run, *, rows: int | None = None, advance: Any = None
+    model: Any,
+    named: NamedGame,
+    run: Run,
+    *,
+    rows: int | None = None,
+    advance: Any = None,
+    device: torch.device | str | None = None,
 ) -> ExactForest:
     """Return a model's trees, ready to explain; raise `NotTrees` where they are not the model."""
     outputs = named.outputs
@@ -46,7 +54,8 @@ def exact_forest(
         # known beforehand: reading the trees would take its time for nothing
         raise NotTrees("the probabilities of boosted trees are not linear in their leaves")
     try:
-        return ExactForest.of(model, named, run, rows=rows, advance=advance)
+        where = None if device is None else torch.device(device)
+        return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
     except (NotTrees, BudgetError):
         raise
     except Exception as error:  # the model itself may fail, which sampling then reports
@@ -69,7 +78,7 @@ def _explained(task: Task, run: Run, progress: bool | None) -> Iterator[Explanat
     clock = Clock(run.deadline)
     meter = _Meter(progress)
     with open_game(task, meter.advance) as named:
-        yield from labelled_blocks(named, _blocks(task.model, named, run, clock, meter))
+        yield from labelled_blocks(named, _blocks(task, named, run, clock, meter))
 
 
 @dataclass
@@ -86,19 +95,19 @@ class _Meter:
 
 
 def _blocks(
-    model: Any, named: NamedGame, run: Run, clock: Clock, meter: _Meter
+    task: Task, named: NamedGame, run: Run, clock: Clock, meter: _Meter
 ) -> Iterator[Explanation]:
     """Yield exact explanations as long as the model is the sum of its leaves, then sampled ones."""
     done = 0
     try:
         with progress_bar(meter.progress, unit=" trees") as bar:
-            forest = exact_forest(model, named, run, advance=bar.update)
+            forest = exact_forest(task.model, named, run, advance=bar.update, device=task.device)
         with progress_bar(meter.progress, total=named.game.rows, unit=" rows") as bar:
             for block in forest.blocks(named.game, run, clock, bar.update):
                 yield block
                 done += len(block)
     except NotTrees as refusal:
-        note = note_on(str(refusal), model, named)
+        note = note_on(str(refusal), task.model, named)
     else:
         return
     yield from _sampled(named, run, clock, meter, done, note)

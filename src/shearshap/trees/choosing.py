@@ -4,12 +4,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import Integers
 from shearshap.trees.layout import Layout, paths_of
+
+COMPILED_BEFORE = Path(__file__).with_name("__pycache__")  #: where numba keeps what it compiled
 
 MOST = 12  #: players on a path, up to which it may have a table of 2^players lines
 TOGETHER = 1 << 26  #: bytes of the tables of trees that are solved together
@@ -51,7 +54,10 @@ def start_of_numba() -> float:
         return 0.0
     if find_spec("numba") is None:
         return np.inf
-    return 3e8 if "numba" in sys.modules else 1.5e9
+    if not any(COMPILED_BEFORE.glob("compiled.*.nbi")):
+        return 5e9
+    # the walk is loaded once a process, in 0.5 s, which the calls to come share
+    return 3e7 if "numba" in sys.modules else 1.5e9
 
 
 def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice:

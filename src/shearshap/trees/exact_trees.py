@@ -139,8 +139,7 @@ class ExactTrees:
             layout = lay_out(self.forest, self.owner, part.trees)
         layout = replace(layout, value=np.ascontiguousarray(layout.value[:, part.outputs]))
         solver = SOLVERS[part.way](layout, self.players, self.background, self.weights, pairs=pairs)
-        on_gpu = self.device is not None and self.device.type == "cuda"
-        if on_gpu and isinstance(solver, Tables):
+        if isinstance(solver, Tables) and self.device is not None and self.device.type == "cuda":
             return GpuTables(solver, self.device)
         return solver
 
