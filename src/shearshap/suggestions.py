@@ -7,8 +7,8 @@ NEAR = 0.6  #: of difflib's ratio of equal letters: "sheer" is near "shear", "fo
 LISTED = 40  #: names that a message lists
 
 
-def no_such(what: str, name: str, known: Sequence[str]) -> str:
-    """Return a message about a name that is not known.
+def no_such(what: str, name: str, known: Sequence[str], *, where: object = None) -> str:
+    """Return a message about a name that is not known, where it was looked for.
 
     no_such("method", "sheer", METHODS) is "there is no method 'sheer'; did you mean 'shear'? There
     are: auto, exact, ...".
@@ -16,10 +16,13 @@ def no_such(what: str, name: str, known: Sequence[str]) -> str:
     names = ", ".join(known[:LISTED])
     if len(known) > LISTED:
         names += f" and {len(known) - LISTED} more"
+    missing = f"there is no {what} {name!r}"
+    if where is not None:
+        missing += f" in {where}"
     near = nearest(name, known)
     if near is None:
-        return f"there is no {what} {name!r}; there are: {names}"
-    return f"there is no {what} {name!r}; did you mean {near!r}? There are: {names}"
+        return f"{missing}; there are: {names}"
+    return f"{missing}; did you mean {near!r}? There are: {names}"
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
