@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -33,6 +33,7 @@ from shearshap.jobs.native_files import without_stack_trace
 from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 from shearshap.jobs.wording import in_terminal_words
+from shearshap.labels import label_array
 from shearshap.suggestions import no_such
 
 if TYPE_CHECKING:
@@ -228,21 +229,16 @@ class Opened:
     notes: list[str]
     id_column: str | None = None
 
-    @property
-    def labels(self) -> Any:
-        """The rows' labels, under the name of their column; None: they are numbered."""
-        if self.id_column is None:
-            return None
-        labels = self.data[self.id_column].to_pandas()
-        return labels.rename(self.id_column)
-
     def result(self, explanation: Explanation) -> Result:
-        """Return the result for all rows, or for those that are explained."""
+        """Return the result for all rows, or for those that are explained, under their ids."""
         is_whole = len(explanation) == len(self.data)
+        data = self.data if is_whole else self.data.take(explanation.index)
+        if self.id_column is not None:
+            labels = label_array(data[self.id_column].to_pandas())
+            explanation = replace(explanation, index=labels, index_name=self.id_column)
         return Result(
             explanation=explanation,
-            # rows are explained in their order
-            data=self.data if is_whole else self.data.slice(0, len(explanation)),
+            data=data,
             model=self.model.name,
             background=self.background.description,
             columns=tuple(self.columns),
@@ -298,7 +294,6 @@ def _explained(job: Job) -> Result:
             budget=job.budget,
             tol=job.tol,
             interactions=job.interactions,
-            index=opened.labels,
         )
         for block in stream:
             blocks.append(block)  # noqa: PERF402
@@ -340,8 +335,8 @@ def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened)
         if not blocks:
             raise _reworded(error, message) from error
 
-        finished = Explanation.concat(blocks)
-        kept = opened.result(finished)
+        kept = opened.result(Explanation.concat(blocks))
+        finished = kept.explanation
         known = facts(job, kept)
         known["unfinished"] = message or "interrupted"
         tables.write(finished, kept.beside_values, known, job.partial)
