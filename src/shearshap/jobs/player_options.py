@@ -47,7 +47,7 @@ def _groups_in_file(path: Path) -> dict[str, list[str]]:
     is_mapping = isinstance(content, dict) and all(map(_is_list_of_names, content.values()))
     if not is_mapping or not content:
         raise InputError(f"groups: wanted {WANTED}; {path} holds something else")
-    return content
+    return {str(name): list(columns) for name, columns in content.items()}
 
 
 def _is_list_of_names(columns: object) -> bool:

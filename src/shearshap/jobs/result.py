@@ -92,7 +92,7 @@ def summary(job: "Job", result: Result) -> str:
         *(("|value|", line) for line in _largest_values(explanation)),
         ("written to", str(job.out)),
         ("", f"{job.interactions_file}, pair by pair" if job.interactions else ""),
-        ("report", f"{job.page}, for a browser" if job.report else ""),
+        ("report", _page(job)),
     ]
     return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
 
@@ -139,6 +139,20 @@ def _largest_players(explanation: Explanation) -> str:
         if sizes[player] > nothing
     ]
     return ", ".join(parts) or "all 0"
+
+
+def _page(job: "Job") -> str:
+    """Return the report's place and size, "" where there is none."""
+    if not job.report:
+        return ""
+    return f"{job.page}, {file_size(job.page.stat().st_size)}, for a browser"
+
+
+def file_size(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    if count < 1_000_000:
+        return f"{max(1, round(count / 1000))} kB"
+    return f"{count / 1_000_000:.1f} MB"
 
 
 def counted(number: int, what: str) -> str:
