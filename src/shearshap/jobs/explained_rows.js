@@ -28,17 +28,17 @@
     return Math.max(0, 2 - Math.floor(Math.log10(largest)));
   };
   const formatted = (number, places, sign) => {
-    let text;
+    let text, rounded = number;
     if (places === null) {
       text = Number(number.toPrecision(3)).toExponential().replace(/e([+-])(\d)$/, "e$10$2");
     } else {
-      const rounded = Number(number.toFixed(places)) + 0;
-      text = (rounded === 0 ? 0 : rounded).toFixed(places).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
+      rounded = Number(number.toFixed(places)) || 0; // no -0
+      text = rounded.toFixed(places).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
     }
-    return (sign && number >= 0 ? "+" : "") + text.replace(/-/g, "−");
+    return (sign && rounded >= 0 ? "+" : "") + text.replace(/-/g, "−");
   };
   const own = (number) => formatted(number, decimals(Math.abs(number)), false);
-  const JOINT = /(?<=[_\-./:,;=+&|)\]])(?=[\p{L}\p{N}_])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=[\p{L}\p{N}_])(?=[(\[])/u;
+  const JOINT = /(?<=[_\-./:,;=+&|)\]])(?=[\p{L}\p{N}])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=[\p{L}\p{N}_])(?=[(\[])/u;
   const breakable = (text) => text.split(JOINT).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 
   /* One row of an output: its steps in the units of the prediction. */
@@ -168,7 +168,7 @@
   const after = element("button", { type: "button", ariaLabel: "Rows after", title: "Rows after" }, "→");
   const range = element("span", { className: "counter" });
 
-  const heads = [["label", index.label], ["prediction", several ? "" : "prediction"]];
+  const heads = [["label", index.label], ["prediction", "prediction"]];
   if (index.classes) heads.push(["highest", "highest class"]);
   const buttons = heads.map(([name, text]) => {
     const button = element("button", { type: "button", title: "Sort" }, text);
@@ -246,7 +246,6 @@
       cells[at].setAttribute("aria-sort", mine ? (down ? "descending" : "ascending") : "none");
       button.dataset.arrow = mine ? (down ? "↓" : "↑") : "↕";
     });
-    if (several) buttons[1].textContent = index.outputs[output];
     showPage();
   };
 

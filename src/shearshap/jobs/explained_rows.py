@@ -26,7 +26,7 @@ FEWEST = 4  #: features of a row, where there are so many rows that not all fit
 UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
 ASIDE = 6  #: columns shown beside a row that the model was not given
 LONGEST = 80  #: letters of a cell
-STEP_BYTES = 16  #: of a feature of a row, about
+STEP_BYTES = 20  #: of a feature of a row, about
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,31 @@ class RowData:
 
 def row_data(outputs: Sequence[Explanation], result: Result) -> RowData:
     """Return the rows as markup: examples for a page without a script, and data for the script."""
+    rows = len(outputs[0])
     most = _features_that_fit(outputs)
-    places = _rows_that_fit(outputs, most)
+    places = _evenly(rows, MOST_BYTES // (len(outputs) * (most + 3) * STEP_BYTES))
+    data = _data(outputs, result, places, most)
+    # cells of many letters take more room than was expected
+    while len(data.encode()) > MOST_BYTES and len(places) > 1:
+        most = max(FEWEST, most // 2)
+        fitting = 0.9 * len(places) * MOST_BYTES / len(data.encode())
+        places = _evenly(rows, int(fitting))
+        data = _data(outputs, result, places, most)
+
+    html = f'<div data-rows class="rows">{_examples(outputs)}</div>\n{data}'
+    return RowData(html, len(places), min(most, outputs[0].values.shape[1]), len(data.encode()))
+
+
+def _data(
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+) -> str:
+    """Return some of the rows as elements of data: an index of all, and block after block."""
+    index = _as_script(_index(outputs, result, places, most), "rows-index")
     blocks = [
         _as_script(_block(outputs, result, part, most), "rows-block")
         for part in np.split(places, range(BLOCK, len(places), BLOCK))
     ]
-    index = _as_script(_index(outputs, result, places, most), "rows-index")
-    data = "\n".join([index, *blocks])
-    html = f'<div data-rows class="rows">{_examples(outputs)}</div>\n{data}'
-    return RowData(html, len(places), min(most, outputs[0].values.shape[1]), len(data.encode()))
+    return "\n".join([index, *blocks])
 
 
 def script() -> str:
@@ -73,11 +88,9 @@ def _features_that_fit(outputs: Sequence[Explanation]) -> int:
     return int(np.clip(fitting, FEWEST, LOCAL))
 
 
-def _rows_that_fit(outputs: Sequence[Explanation], most: int) -> NDArray[np.int64]:
+def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
     """Return the places of the rows to show: all, or as many as fit, evenly taken."""
-    rows = len(outputs[0])
-    row_bytes = len(outputs) * (most + 3) * STEP_BYTES
-    count = min(rows, max(1, MOST_BYTES // row_bytes))
+    count = min(rows, max(1, fitting))
     return np.unique(np.linspace(0, rows - 1, count).astype(np.int64))
 
 

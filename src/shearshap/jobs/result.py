@@ -27,8 +27,8 @@ class Result:
     model: str  #: in words
     background: str  #: in words
     columns: tuple[str, ...]  #: that the model was given
-    id_column: str | None = None  #: that labels the rows
     notes: tuple[str, ...] = ()
+    id_column: str | None = None  #: that labels the rows
 
     @property
     def aside(self) -> list[str]:

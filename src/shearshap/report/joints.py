@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 #: the places after a sign that joins two words, and between a small letter and a capital
-JOINT = re.compile(r"(?<=[_\-./:,;=+&|)\]])(?=\w)|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=\w)(?=[(\[])")
+JOINT = re.compile(r"(?<=[_\-./:,;=+&|)\]])(?=[^\W_])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=\w)(?=[(\[])")
 
 
 def breakable(text: str) -> "Markup":
