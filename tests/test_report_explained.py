@@ -303,7 +303,7 @@ def test_one_feature_may_decide_and_none_may() -> None:
     )
     even = explanation(rows=500, players=14)
     even = replace(even, values=np.sign(even.values))
-    assert points([even])[0].startswith("No few features decide: the five largest, **")
+    assert points([even])[0].startswith("Many features decide together: the five largest, **")
     assert "account for 36 % of how far" in points([even])[0]
 
 

@@ -144,7 +144,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
         "which it is high."
     )
     if words:
-        caption += " Features that are words, which have no low and high, are grey."
+        caption += " Features that are no single number, such as words, are grey."
     pictures = [dots_chart(output, most) for output in outputs]
     panels = _panels(outputs, pictures)
     return Figure("Which way, row by row", panels, caption, pick=_pick(outputs))

@@ -72,7 +72,7 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
 
     shown = min(NAMED, len(names) - 1)
     return (
-        f"No few features decide: the {in_words(shown)} largest, "
+        f"Many features decide together: the {in_words(shown)} largest, "
         f"{listed([names[n] for n in order[:shown]])}, account for {percent(parts[shown - 1])} of "
         "how far the predictions move."
     )
