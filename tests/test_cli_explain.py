@@ -958,6 +958,7 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
         ("score.py:predict", ("--method", "magic"), "there is no method 'magic'; there are: auto, exact, shear"),
         ("score.py:predict", ("--method", "sheer"), "there is no method 'sheer'; did you mean 'shear'? There are: auto"),
         ("score.py:predict", ("--background", "avg:absent.csv"), "background: there is no statistic 'avg'; there are mean, median and mode: try mean:absent.csv"),
+        ("score.py:predict", ("--background", "s3://absent.csv"), "background: there is no file s3:/absent.csv"),
         ("score.py:predict", ("--id", "ID"), "id: there is no column 'ID' in rows.csv; there are: a, b, s"),
         ("score.py:predict", ("--groups", "pair"), "groups: wanted NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}; got 'pair'"),
         ("score.py:predict", ("--groups", "pair=a,,b"), "groups: wanted NAME=COLUMN,COLUMN"),

@@ -263,7 +263,7 @@ def tidy_explanation(rows: int = 200) -> Explanation:
     debt, pay = RNG.normal(size=(2, rows))
     city = np.arange(rows) % 2
     values = np.stack([0.5 * debt, -0.4 * pay, 0.1 * (city - 0.5), 0 * debt], axis=1)
-    display = np.stack([debt, pay, np.array(["Oslo", "Rome"])[city], debt], axis=1, dtype=object)  # type: ignore[call-overload]
+    display = np.stack([debt, pay, np.array(["Oslo", "Rome"])[city], debt], axis=1, dtype=object)
     return Explanation(
         values, np.full(rows, 0.427), 0.427 + values.sum(axis=1), None, 16, 0, "exact", 0,
         feature_names=["debt", "pay", "city", "noise"], output_names=["late"],

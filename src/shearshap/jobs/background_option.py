@@ -36,7 +36,8 @@ class BackgroundOption:
 
 def _check_statistic(name: str, file: str) -> None:
     """Raise where "avg:train.csv" names a file that is there, and a statistic that is not."""
-    if not file or Path(f"{name}:{file}").exists() or len(name) == 1:  # C:\train.csv
+    is_address = file.startswith("//") or len(name) == 1  # s3://train.csv, C:\train.csv
+    if not file or is_address or Path(f"{name}:{file}").exists():
         return
     if Path(file).exists() or name.isalpha():
         raise InputError(

@@ -43,11 +43,10 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     explanation = result.explanation
     outputs, note = shown_outputs(explanation)
     rows = counted(len(explanation), "row")
-    features = counted(len(explanation.feature_names), "feature")
+    count = len(explanation.feature_names)
+    features = f"each of {count:,} features" if count > 1 else "the one feature"
     of_output = named(outputs[0]) if len(outputs) == 1 else ""
-    lead = (
-        f"How much each of {features} moved the model's prediction{of_output}, for {rows}. {note}"
-    )
+    lead = f"How much {features} moved the model's prediction{of_output}, for {rows}. {note}"
     held = row_data(outputs, result)
     sections = (
         _features_section(outputs),
@@ -137,7 +136,8 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     most = dots_of_each(len(outputs))
     dots = len(drawn_rows(outputs[0], most))
     which = "each row" if dots == rows else f"each of {dots} rows, evenly taken"
-    words = any(has_words(outputs[0], int(player)) for player in drawn_players(outputs[0]))
+    drawn = outputs[0][drawn_rows(outputs[0], most)]
+    words = any(has_words(drawn, int(player)) for player in drawn_players(outputs[0]))
     caption = (
         f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
         "lowered it. Blue dots are rows in which the feature itself is low, orange dots rows in "
