@@ -494,7 +494,9 @@ def test_a_job_runs_without_the_command(here: Path) -> None:
     assert outcome.out == here / "values.parquet"
     assert outcome.report == here / "values.html"
     assert "<!DOCTYPE html>" in outcome.report.read_text()
-    assert f"report      {outcome.report}, for a browser" in outcome.summary
+    assert outcome.report is not None
+    size = round(outcome.report.stat().st_size / 1000)
+    assert f"report      {outcome.report}, {size} kB, for a browser" in outcome.summary
     assert outcome.result.background == "the row of absent.csv"
 
 
@@ -1184,7 +1186,7 @@ def test_the_program_explains_and_reports(here: Path) -> None:
         [sys.executable, "-m", "shearshap.cli", *command], capture_output=True, text=True
     )
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout.endswith("report      values.html, for a browser\n")
+    assert re.search(r"\nreport      values.html, \d+ kB, for a browser\n$", finished.stdout)
     facts = json.loads(pq.read_schema("values.parquet").metadata[places.METADATA])
     assert facts["command"] == "shear " + " ".join(command)
     assert facts["command"] in (here / "values.html").read_text().replace(
