@@ -9,6 +9,7 @@ LOWERS = "#0072B2"  #: blue: a value that lowers it
 INK = "#333333"  #: text and whiskers
 GREY = "#9E9E9E"  #: axes, sizes without a sign, and points without a number
 FAINT = "#DDDDDD"  #: the grid
+PAPER = "#F7F7F7"  #: the middle between raising and lowering, where values are 0
 
 #: from the lowest number to the highest; the middle is light, so that both ends stand out
 LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)

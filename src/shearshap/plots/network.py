@@ -12,7 +12,8 @@ from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import positive_count, row_number, single_output
-from shearshap.plots.canvas import SMALL, axes_of, shorten
+from shearshap.plots.canvas import axes_of, key_look, shorten
+from shearshap.plots.number_axes import SMALL
 from shearshap.views import Edges, Ints, Strengths
 
 WIDEST = 7.0  #: points: the width of the strongest edge
@@ -55,11 +56,14 @@ def cooperators(
         Where to draw; None: a new figure.
     """
     explanation = single_output(explanation, "cooperators")
-    if row is not None:
-        explanation = explanation[row_number(explanation, row)]
-    strengths = _strengths(explanation, edges)
+    most = positive_count("max_players", max_players)
     most_edges = positive_count("max_edges", max_edges)
-    players = _shown_players(explanation, max_players)
+    if row is not None:
+        explanation = views.of_row(explanation, row_number(explanation, row))
+    _strengths(explanation, edges)  # which tells what is missing
+    explanation = views.same_pairs(explanation, most)
+    strengths = _strengths(explanation, edges)
+    players = np.sort(views.largest(views.mean_sizes(explanation), most))
 
     ax = _whole_figure() if ax is None else ax
     place = _circle(len(players))
@@ -71,7 +75,7 @@ def cooperators(
     )
     largest = float(views.mean_sizes(explanation).max())
     marks = _legend_marks(strengths, strongest, largest)
-    ax.legend(handles=marks, loc="lower center", frameon=False, fontsize=SMALL, labelcolor=INK)
+    ax.legend(handles=marks, loc="lower center", **key_look())
     legend_height = (1 + len(marks)) * 1.5 * SMALL
     _set_limits(ax, place, texts, radii, legend_height)
     ax.axis("off")
@@ -91,12 +95,6 @@ def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
             "interactions=True"
         )
     return strengths
-
-
-def _shown_players(explanation: Explanation, max_players: int) -> Ints:
-    """Return the largest players in their own order, so that two rows' networks can be compared."""
-    most = positive_count("max_players", max_players)
-    return np.sort(views.largest(views.mean_sizes(explanation), most))
 
 
 def _whole_figure() -> Axes:
