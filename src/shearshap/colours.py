@@ -17,6 +17,9 @@ LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)
 #: categories, or the lines of a chart
 KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")
 
+#: cohorts and classes: the colours of raising and lowering, which have a meaning, come last
+COHORTS = (*KINDS[2:3], *KINDS[4:5], *KINDS[3:4], *KINDS[5:], *KINDS[:2])
+
 #: the custom properties of a page's style sheet: `ink` is var(--ink)
 PAGE = {
     "paper": "#FFFFFF",

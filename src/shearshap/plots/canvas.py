@@ -70,7 +70,7 @@ def colour_key(ax: Axes, hues: Mapping[str, str], *, marker: str = "s") -> Legen
 
 def key_below(ax: Axes, marks: Sequence[Line2D]) -> Legend:
     """Write a legend below the x-axis and its label, in one line if that has room for it."""
-    widths = [LETTER * SMALL * len(str(mark.get_label())) + 4 * SMALL for mark in marks]
+    widths = [0.9 * LETTER * SMALL * len(str(mark.get_label())) + 3 * SMALL for mark in marks]
     room = ax.bbox.width * 72 / ax.figure.dpi
     columns = len(marks) if sum(widths) <= 1.1 * room else int(room / max(widths))
     down = ScaledTranslation(0, -_points_below(ax) / 72, ax.figure.dpi_scale_trans)
@@ -134,11 +134,13 @@ def write_numbers(ax: Axes, numbers: Sequence[str]) -> None:
         )
 
 
-def player_label(name: str, cell: str) -> str:
+def player_label(
+    name: str, cell: str, letters: int = NAME_LETTERS, cell_letters: int = CELL_LETTERS
+) -> str:
     """Return "name = cell", or the name alone where the cell is not known or says the same."""
     if cell in ("", name):
-        return shorten(name)
-    return f"{shorten(name)} = {shorten(cell, CELL_LETTERS)}"
+        return shorten(name, letters)
+    return f"{shorten(name, letters)} = {shorten(cell, cell_letters)}"
 
 
 def shorten(text: str, letters: int = NAME_LETTERS) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap import views
-from shearshap.colours import GREY, INK, KINDS
+from shearshap.colours import COHORTS, GREY, INK
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import single_output
@@ -71,7 +71,7 @@ def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None)
     )
     tidy(ax, "x")
     number_axes(ax, "x")
-    marks = zip(cohorts.items(), KINDS, strict=False)
+    marks = zip(cohorts.items(), COHORTS, strict=False)
     hues = {
         f"{shorten(name, CELL_LETTERS)} ({views.rows_text(part)})": hue
         for (name, part), hue in marks
@@ -82,8 +82,8 @@ def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None)
 
 def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """Return the explanations of cohorts, of the same players and one output."""
-    if not 1 <= len(cohorts) <= len(KINDS):
-        raise InputError(f"bar: wanted 1 to {len(KINDS)} cohorts, got {len(cohorts)}")
+    if not 1 <= len(cohorts) <= len(COHORTS):
+        raise InputError(f"bar: wanted 1 to {len(COHORTS)} cohorts, got {len(cohorts)}")
     parts = {
         str(name): views.same_players(single_output(part, "bar")) for name, part in cohorts.items()
     }
@@ -111,7 +111,7 @@ def _draw_beside(ax: Axes, sizes: Floats, margins: Floats) -> None:
     """Draw the bars of cohorts, sizes (cohorts, players), below each other around each line."""
     count = len(sizes)
     height = TOGETHER / count
-    for cohort, hue in zip(range(count), KINDS, strict=False):
+    for cohort, hue in zip(range(count), COHORTS, strict=False):
         lines = np.arange(sizes.shape[1]) + (cohort - (count - 1) / 2) * height
         ax.barh(lines, sizes[cohort], height=0.9 * height, color=hue, zorder=2)
         known = margins[cohort] > 0
@@ -161,13 +161,13 @@ def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
 
 def _largest_classes(sizes: Floats, names: list[str]) -> tuple[Floats, dict[str, str]]:
     """Return sizes (k, p) and colours by name; beyond the colours, the smallest are one."""
-    if len(names) <= len(KINDS):
-        return sizes, dict(zip(names, KINDS, strict=False))
+    if len(names) <= len(COHORTS):
+        return sizes, dict(zip(names, COHORTS, strict=False))
 
-    shown = len(KINDS) - 1
+    shown = len(COHORTS) - 1
     order = views.largest(sizes.sum(axis=1))
     kept = np.sort(order[:shown])
     others = sizes[order[shown:]].sum(axis=0)
-    hues = dict(zip([names[output] for output in kept], KINDS, strict=False))
+    hues = dict(zip([names[output] for output in kept], COHORTS, strict=False))
     hues[f"{len(names) - shown} others"] = GREY
     return np.vstack((sizes[kept], others)), hues

@@ -181,7 +181,7 @@ def interactions(
     cells = _pair_cells(strengths, players)
 
     side = 0.42 * len(players)
-    ax = axes_of(ax, 2.8 + side, 1.9 + side)
+    ax = axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
     coloured = _draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, [explanation.feature_names[player] for player in players])
     if len(players) <= NUMBERED:
@@ -192,9 +192,9 @@ def interactions(
     ax.set_xlabel(axis_label(explanation, what, left_out=left_out).strip())
     _frame(ax)
     if strengths.signed:
-        _signed_bar(ax, coloured, cells, "alone (diagonal) and together")
+        _signed_bar(ax, coloured, cells, "alone and together", as_high=True)
     else:
-        draw_colour_bar(ax, coloured, strengths.kind)
+        draw_colour_bar(ax, coloured, strengths.kind, as_high=True)
     return ax
 
 
@@ -278,7 +278,13 @@ def _draw_cells(
 
 
 def _signed_bar(
-    ax: Axes, coloured: ScalarMappable, cells: Floats, label: str, pad: float = 0.02
+    ax: Axes,
+    coloured: ScalarMappable,
+    cells: Floats,
+    label: str,
+    *,
+    pad: float = 0.02,
+    as_high: bool = False,
 ) -> None:
     """Draw a bar of the colours of both signs, with words at its ends."""
     low, high = coloured.get_clim()
@@ -288,7 +294,12 @@ def _signed_bar(
     above = bool(np.nanmax(cells) > high)
     extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
     draw_colour_bar(
-        ax, coloured, f"{label}\n← lowers   raises →", extend.get((below, above), "neither"), pad
+        ax,
+        coloured,
+        f"{label}\n← lowers   raises →",
+        extend.get((below, above), "neither"),
+        pad=pad,
+        as_high=as_high,
     )
 
 

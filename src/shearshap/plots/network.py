@@ -19,7 +19,7 @@ from shearshap.views import Edges, Ints, Strengths
 WIDEST = 7.0  #: points: the width of the strongest edge
 LARGEST = 900.0  #: square points: the area of the largest node
 SMALLEST = 6.0  #: square points: the area of a node with value 0
-AROUND = 600.0  #: points around the circle that all nodes together may take
+AROUND = 420.0  #: points around the circle that all nodes together may take
 CLEAR = 4.0  #: points between a node and its name
 CROWDED = 14  #: beyond this many players, names are written along the radius
 NODE_LETTERS = 18  #: letters of a node's name, at most
@@ -65,7 +65,7 @@ def cooperators(
     strengths = _strengths(explanation, edges)
     players = np.sort(views.largest(views.mean_sizes(explanation), most))
 
-    ax = _whole_figure() if ax is None else ax
+    ax = _whole_figure(len(players)) if ax is None else ax
     place = _circle(len(players))
     strongest = _draw_edges(ax, place, strengths, players, most_edges)
     radii = _draw_nodes(ax, place, explanation, players)
@@ -97,9 +97,10 @@ def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
     return strengths
 
 
-def _whole_figure() -> Axes:
+def _whole_figure(players: int) -> Axes:
     """Return axes that fill a new figure: names and legend find their place inside them."""
-    ax = axes_of(None, 5.6, 5.2)
+    larger = 1.4 if players > CROWDED else 0.0
+    ax = axes_of(None, 5.6 + larger, 5.2 + larger)
     ax.set_position((0.02, 0.02, 0.96, 0.96))
     return ax
 

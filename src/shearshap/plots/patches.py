@@ -20,7 +20,7 @@ from shearshap.plots.points import draw_colour_bar
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
 OPACITY = 0.85  #: of the patch with the largest value
-DARKEST = 0.25  #: brightness of black in the faded picture, so that colours are seen on it
+DARKEST = 0.5  #: brightness of black in the faded picture, so that colours are seen on it
 
 Ints = NDArray[np.int64]
 
@@ -72,7 +72,7 @@ def image(
     ax.spines["bottom"].set_visible(False)
     ax.set_xlabel(axis_label(explanation, _ends(explanation, row)))
     colours = ScalarMappable(Normalize(-far, far), BY_SIGN)
-    draw_colour_bar(ax, colours, "Shapley value of a patch\n← lowers   raises →")
+    draw_colour_bar(ax, colours, "Shapley value\n← lowers   raises →", as_high=True)
     return ax
 
 
@@ -80,7 +80,7 @@ def _ends(explanation: Explanation, row: int) -> str:
     values = explanation.values[row]
     prediction = format_end(float(explanation.predictions[row]), values)
     base = format_end(float(explanation.base_values[row]), values)
-    return f"prediction {prediction}, base value {base}"
+    return f"prediction {prediction}\nbase value {base}"
 
 
 def _grey(picture: Any) -> Floats:

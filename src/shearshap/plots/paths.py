@@ -121,9 +121,10 @@ def _draw_lines(ax: Axes, paths: Paths, predictions: Floats) -> ScalarMappable:
     colours = ScalarMappable(Normalize(low, high), LOW_TO_HIGH)
 
     rows = len(predictions)
+    alike = np.ptp(predictions) == 0
     lines = LineCollection(
         list(_points(paths)),
-        colors=colours.to_rgba(predictions),
+        colors=INK if alike else colours.to_rgba(predictions),
         linewidths=1.3 if rows <= FEW else 0.9,
         alpha=0.9 if rows <= FEW else max(0.25, 0.9 * (FEW / rows) ** 0.5),
         rasterized=rows > MANY,

@@ -61,11 +61,24 @@ def dot_look(points: int) -> dict[str, Any]:
 
 
 def draw_colour_bar(
-    ax: Axes, coloured: ScalarMappable, label: str, extend: str = "neither", pad: float = 0.02
+    ax: Axes,
+    coloured: ScalarMappable,
+    label: str,
+    extend: str = "neither",
+    *,
+    pad: float = 0.02,
+    as_high: bool = False,
 ) -> Colorbar:
-    """Draw a bar of colours beside the axes, without the transparency of what is drawn in them."""
+    """Draw a bar of colours beside the axes, without the transparency of what is drawn in them.
+
+    With `as_high` it is as high as a picture whose pixels are squares, which may not fill its axes.
+    """
     opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
-    bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
+    if as_high:
+        beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
+        bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
+    else:
+        bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
     number_axis(bar.ax.yaxis, most=5)
 
     bar.outline.set_visible(False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 
 from shearshap import views
 from shearshap.colours import GREY, KINDS, LOWERS
@@ -32,6 +33,8 @@ from shearshap.plots.points import (
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
+FEW = 300  #: rows up to which dots are large
+LARGE_DOT = 5.5  #: points: the diameter of the dots of few rows
 FLAT_LETTERS = 60  #: letters of all categories together that fit on a line
 FLAT_ROOM = 70  #: letters that fit if all categories are as long as the longest
 
@@ -133,15 +136,25 @@ def _draw(
     if bounds is not None:
         lower, upper = bounds
         ax.vlines(x, lower[:, player], upper[:, player], color=GREY, linewidth=0.6, zorder=2)
+    ax.set_xlabel(_player_label(explanation.feature_names[across], x))
+    whose = "" if player == across else f" of {shorten(explanation.feature_names[player])}"
+    ax.set_ylabel(axis_label(explanation, f"Shapley value{whose}", intervals=errors, letters=28))
+
+    # after the labels, as a legend may stand below them
     if colour is None:
         ax.scatter(x, values, color=LOWERS, zorder=3, **dot_look(len(x)))
     else:
         _draw_coloured(ax, x, values, colour)
-
-    ax.set_xlabel(_player_label(explanation.feature_names[across], x))
-    whose = "" if player == across else f" of {shorten(explanation.feature_names[player])}"
-    ax.set_ylabel(axis_label(explanation, f"Shapley value{whose}", intervals=errors, letters=28))
+    if not own.categories:
+        _enlarge_dots(ax)
     return ax
+
+
+def _enlarge_dots(ax: Axes) -> None:
+    """Make the dots of few rows larger; in swarms they stand side by side, and have no room."""
+    for dots in ax.collections:
+        if isinstance(dots, PathCollection) and len(np.asarray(dots.get_offsets())) <= FEW:
+            dots.set_sizes([LARGE_DOT**2])
 
 
 def _check_data(explanation: Explanation, plot: str) -> None:

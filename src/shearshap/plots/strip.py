@@ -131,14 +131,18 @@ def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> Side:
 
     places = decimals(view.sizes)
     labels = [
-        f"{player_label(step.name, step.cell)}  {format_estimate(step.size, step.margin, places)}"
-        for step in steps
+        f"{_short_label(step)}  {format_estimate(step.size, step.margin, places)}" for step in steps
     ]
     pieces = [
         Piece(float(start), float(end), label)
         for (start, end), label in zip(pairwise(ends), labels, strict=True)
     ]
     return Side(tuple(pieces), colour, away)
+
+
+def _short_label(step: views.Step) -> str:
+    """Return a name that leaves room for the strip."""
+    return player_label(step.name, step.cell, letters=20, cell_letters=14)
 
 
 def _limits(view: views.Waterfall, *sides: Side) -> tuple[float, float]:
@@ -201,7 +205,7 @@ def _widened(
     A name of w points at x fits to the right if (high - x) / (high - low) >= w / width.
     """
     for piece in pieces:
-        part = min(0.75, piece.letters_width / width)
+        part = min(0.6, piece.letters_width / width)
         if towards > 0:
             high = max(high, (piece.middle - part * low) / (1 - part))
         else:

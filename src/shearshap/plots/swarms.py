@@ -71,8 +71,10 @@ def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
     ranks = np.column_stack([swarm.ranks for swarm in swarms])
 
     lines = np.arange(len(swarms)) + HALF_SWARM * offsets
+    if len(values) == 1:
+        ranks = np.full_like(ranks, np.nan)  # among one row there is no low and high
     present = ~np.isnan(values)
     dots = draw_numbers(ax, values[present], lines[present], ranks[present], (0, 1))
     if not np.isnan(ranks).all():
-        bar = draw_colour_bar(ax, dots, "what the player is in the row, by rank")
+        bar = draw_colour_bar(ax, dots, "data, by rank")
         bar.set_ticks([0, 1], labels=["low", "high"])
