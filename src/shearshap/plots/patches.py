@@ -19,6 +19,7 @@ from shearshap.plots.points import draw_colour_bar
 
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
+LOW = 0.4  #: height of a picture, relative to its width, beside which a bar of colours is too short
 OPACITY = 0.85  #: of the patch with the largest value
 DARKEST = 0.5  #: brightness of black in the faded picture, so that colours are seen on it
 
@@ -72,7 +73,7 @@ def image(
     ax.spines["bottom"].set_visible(False)
     ax.set_xlabel(axis_label(explanation, _ends(explanation, row)))
     colours = ScalarMappable(Normalize(-far, far), BY_SIGN)
-    draw_colour_bar(ax, colours, "Shapley value\n← lowers   raises →", as_high=True)
+    draw_colour_bar(ax, colours, "Shapley value\n← lowers   raises →", as_high=height > LOW * width)
     return ax
 
 
@@ -86,7 +87,7 @@ def _ends(explanation: Explanation, row: int) -> str:
 def _grey(picture: Any) -> Floats:
     """Return a picture as brightness from DARKEST to 1, (height, width)."""
     numbers = _plain(picture)
-    if numbers.ndim == 3:
+    if _has_channels(numbers):
         numbers = _last_channels(numbers)
         single = numbers.shape[2] == 1
         numbers = numbers[:, :, 0] if single else numbers[:, :, :3] @ LUMINANCE
@@ -109,13 +110,16 @@ def _plain(numbers: Any) -> Floats:
     return np.asarray(numbers, dtype=np.float64)
 
 
+def _has_channels(numbers: Floats) -> bool:
+    """Return whether a picture has channels, first or last."""
+    if numbers.ndim != 3:
+        return False
+    return numbers.shape[2] in CHANNELS or numbers.shape[0] in CHANNELS
+
+
 def _last_channels(numbers: Floats) -> Floats:
     """Return a picture whose channels are last; where both ends could be channels, they are."""
-    if numbers.shape[2] in CHANNELS:
-        return numbers
-    if numbers.shape[0] in CHANNELS:
-        return np.moveaxis(numbers, 0, 2)
-    return numbers[None]  # no picture: the caller says so
+    return numbers if numbers.shape[2] in CHANNELS else np.moveaxis(numbers, 0, 2)
 
 
 def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
@@ -130,7 +134,7 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
         return np.arange(players).reshape(shape)
 
     owners = _plain(mask)
-    if owners.ndim == 3:
+    if _has_channels(owners):
         owners = _last_channels(owners)[..., 0]
     if owners.shape != shape:
         raise InputError(f"mask: wanted the picture's {height} x {width}, got {owners.shape}")
