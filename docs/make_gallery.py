@@ -8,6 +8,7 @@ it they stay as they are. The picture of the service is made by make_service_ima
 """
 
 import base64
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from shearshap.paper import data, networks
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
 DPI = 110
-PALETTE = 128  #: colours of a file, which make it four times smaller
+PALETTE = 128  #: colours of a page's picture, which make it several times smaller
 
 ROWS = 500
 ROW = 6  #: shown by itself
@@ -57,14 +58,8 @@ def write_plot(name: str, ax: Axes) -> None:
     buffer = BytesIO()
     ax.get_figure(root=True).savefig(buffer, dpi=DPI)
     plt.close("all")
-    write_small(name, buffer.getvalue())
-
-
-def write_small(name: str, png: bytes) -> None:
-    """Write a picture with a palette of its own colours."""
-    picture = Image.open(BytesIO(png)).convert("RGB")
-    palette = picture.quantize(PALETTE, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    palette.save(IMAGES / f"{name}.png", optimize=True)
+    picture = Image.open(buffer).convert("RGB")
+    picture.save(IMAGES / f"{name}.png", optimize=True)
 
 
 # Census: a table with categories
@@ -166,7 +161,7 @@ def digits() -> tuple[torch.Tensor, Explanation, np.ndarray]:
 def digit() -> Axes:
     """Draw a three, and beside it what makes it a three and what an eight."""
     pictures, explanation, patches = digits()
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained")
+    _, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained")
     axes[0].imshow(pictures[3, 0], cmap="gray")
     axes[0].set(xticks=[], yticks=[], title="the picture")
     for ax, name in zip(axes[1:], ("3", "8"), strict=True):
@@ -198,8 +193,6 @@ def text_explanation() -> Explanation:
         "great acting",
     ]
     return explainer(texts, interactions=True)
-
-
 
 
 PLOTS: dict[str, Callable[[], Axes]] = {
@@ -247,23 +240,24 @@ def write_page(name: str) -> None:
             browser.command(driver, "Emulation.setEmulatedMedia", features=[scheme])
             driver.get(page.as_uri())
             shot = browser.command(driver, "Page.captureScreenshot")
-    write_small(name, base64.b64decode(shot["data"]))
+    picture = Image.open(BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+    palette = picture.quantize(PALETTE, dither=Image.Dither.NONE)
+    palette.save(IMAGES / f"{name}.png", optimize=True)
 
 
 def explained_report(folder: Path) -> Path:
     """Return the report of `shear explain` on Census."""
-    from typer.testing import CliRunner
-
-    from shearshap.cli import app
-
     networks.save(networks.train(census(), steps=1_000, seed=0), folder / "census-network")
     census().write(folder / "census.csv")
     lines = (folder / "census.csv").read_text(encoding="utf-8").splitlines()[: ROWS + 1]
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    arguments = ["explain", "--model", folder / "census-network", "--data", folder / "people.csv"]
-    arguments += ["--out", folder / "values.csv", "--budget", 64, "--report"]
-    answer = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert answer.exit_code == 0, answer.output
+
+    command = "shear explain --model census-network --data people.csv --out values.csv --budget 64"
+    run = "from shearshap.cli import app; app()"
+    arguments = [*command.split()[1:], "--report"]
+    # as a user would run it, in the folder: the page has no paths of this machine
+    start = f"import sys; sys.argv[0] = 'shear'; {run}"
+    subprocess.run([sys.executable, "-c", start, *arguments], cwd=folder, check=True)
     (page,) = folder.glob("*.html")
     return page
 

@@ -456,7 +456,7 @@ def test_convergence_wants_the_same_rows(given: Any, message: str) -> None:
 
 
 def picture_of(sample: Explanation, ax: Axes | None = None) -> Axes:
-    players = getattr(sample, "values", sample).shape[1]  # type: ignore[attr-defined]
+    players = np.asarray(getattr(sample, "values", sample)).shape[1]
     stripes = np.arange(players)[None].repeat(3, axis=0)
     return plots.image(sample, stripes, mask=stripes, ax=ax)
 

@@ -403,8 +403,9 @@ def _cell_text(content: object) -> str:
         return "missing"
     if isinstance(content, float | np.floating):
         # four digits; but a large number is not rounded to a power of ten
-        whole = 1e4 <= abs(content) < 1e10
-        return true_minus(f"{content:,.0f}" if whole else f"{content:.4g}")
+        number = float(content)
+        whole = 1e4 <= abs(number) < 1e10
+        return true_minus(f"{number:,.0f}" if whole else f"{content:.4g}")
     return str(content)
 
 

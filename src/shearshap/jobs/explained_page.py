@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shearshap import views
-from shearshap.digits import decimals, format_number, true_minus
+from shearshap.digits import decimals, format_end, format_number, true_minus
 from shearshap.explanation import Explanation
 from shearshap.jobs.explained_charts import (
     GLOBAL,
@@ -121,7 +121,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     caption = (
         f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
         "lowered it. The colour is the feature's own value, from the lowest (blue) to the highest "
-        "(orange) of these rows; categories are in the order of their names."
+        "(orange) of these rows; categories without an order are grey."
     )
     panels = tuple(Panel(_name(output), dots_chart(output)) for output in outputs)
     return Figure("Which way, row by row", panels, caption)
@@ -232,8 +232,8 @@ def _row_table(output: Explanation, *, several: bool) -> Table:
     for row in range(len(output)):
         steps = views.waterfall(output, row, LOCAL).steps[:NAMED]
         largest = ", ".join(_step_text(step, places) for step in steps)
-        base = format_number(float(output.base_values[row]), places)
-        prediction = format_number(float(output.predictions[row]), places)
+        base = format_end(float(output.base_values[row]), output.values)
+        prediction = format_end(float(output.predictions[row]), output.values)
         gap = float(output.gap[row])
         gap_text = true_minus(f"{gap:.1g}") if abs(gap) > rounding else "0"
         rows.append((f"{row}", largest, base, prediction, gap_text))

@@ -1,6 +1,6 @@
 """Plots of bars: a row from its base value to its prediction, and the sizes of values over rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
-from shearshap.plots.cohorts import draw_classes, draw_cohorts, grouped_rows
+from shearshap.plots.cohorts import Labels, draw_classes, draw_cohorts, grouped_rows
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
@@ -97,7 +97,7 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
 def bar(
     explanation: Explanation | Mapping[str, Explanation],
     *,
-    groups: Sequence[Any] | None = None,
+    groups: Labels | None = None,
     max_players: int = 15,
     ax: Axes | None = None,
 ) -> Axes:

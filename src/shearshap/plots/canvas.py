@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
@@ -23,6 +25,8 @@ BY_SIGN = LinearSegmentedColormap.from_list("by sign", (LOWERS, PAPER, RAISES))
 
 #: sizes without a sign
 BY_SIZE = LinearSegmentedColormap.from_list("by size", (PAPER, "#4D4D4D"))
+
+RGB = tuple[float, float, float]
 
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
 NAME_LETTERS = 26  #: letters of a player's name, at most
@@ -107,6 +111,19 @@ def _points_below(ax: Axes) -> float:
     label = ax.get_xlabel()
     lines = label.count("\n") + 1 if label else 0
     return ticks + 4 + 1.25 * (SMALL + 1) * lines + 1
+
+
+def colour_of(colours: ScalarMappable, number: float) -> RGB:
+    """Return the colour of a number: red, green and blue from 0 to 1."""
+    red, green, blue = colours.to_rgba(np.array([number]))[0, :3].tolist()
+    return red, green, blue
+
+
+def ink_on(colour: RGB) -> str:
+    """Return the colour of text that can be read on a colour: white on a dark one."""
+    red, green, blue = colour
+    brightness = 0.299 * red + 0.587 * green + 0.114 * blue  # as the eye sees it
+    return "white" if brightness < 0.58 else INK
 
 
 # Words

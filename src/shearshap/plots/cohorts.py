@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from shearshap import views
 from shearshap.colours import COHORTS, GREY, INK
+from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import single_output
@@ -22,11 +24,14 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
+from shearshap.text_views import has_places
+
+Labels = Sequence[Any] | NDArray[Any]
 
 TOGETHER = 0.8  #: the height of all bars of a player, relative to the distance between two players
 
 
-def grouped_rows(explanation: Explanation, groups: Sequence[Any]) -> dict[str, Explanation]:
+def grouped_rows(explanation: Explanation, groups: Labels) -> dict[str, Explanation]:
     """Return an explanation for each label of rows, in the order of labels."""
     if isinstance(groups, str) or len(groups) != len(explanation):
         got = repr(groups) if isinstance(groups, str) else f"{len(groups)}"
@@ -87,7 +92,7 @@ def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     parts = {
         str(name): views.same_players(single_output(part, "bar")) for name, part in cohorts.items()
     }
-    by_places = {views.has_places(part) for part in cohorts.values()}
+    by_places = {has_places(part) for part in cohorts.values()}
     players = {tuple(part.feature_names) for part in parts.values()}
     if len(players) > 1 and by_places != {True}:
         raise InputError("bar: wanted cohorts of the same players, got other names")
@@ -146,8 +151,8 @@ def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
 
     ax.axvline(0, color=GREY, linewidth=0.8)
     label_lines(ax, [shorten(outputs[0].feature_names[player]) for player in players])
-    places = views.decimals(totals)
-    write_numbers(ax, [views.format_number(float(totals[player]), places) for player in players])
+    places = decimals(totals)
+    write_numbers(ax, [format_number(float(totals[player]), places) for player in players])
 
     left_out = len(totals) - len(players)
     what = f"mean |Shapley value| of {views.rows_text(explanation)}, summed over outputs"

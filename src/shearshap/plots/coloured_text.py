@@ -13,7 +13,7 @@ from shearshap.colours import INK, LOWERS, RAISES
 from shearshap.digits import decimals, format_end, format_number
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import row_number, single_output
-from shearshap.plots.canvas import BY_SIGN, colour_mark, key_look, shorten
+from shearshap.plots.canvas import BY_SIGN, colour_mark, colour_of, ink_on, key_look, shorten
 from shearshap.plots.number_axes import SMALL
 
 SIZE = 12  #: points: the size of words
@@ -121,9 +121,7 @@ def _write_words(ax: Axes, placed: list[Placed], values: Floats) -> None:
     far = float(np.abs(values).max(initial=0.0)) or 1.0
     colours = ScalarMappable(Normalize(-far, far), BY_SIGN)
     for word in placed:
-        hue = colours.to_rgba(word.value)
-        red, green, blue = hue[:3]
-        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.58
+        hue = colour_of(colours, word.value)
         _write(
             ax,
             word.word,
@@ -132,7 +130,7 @@ def _write_words(ax: Axes, placed: list[Placed], values: Floats) -> None:
             size=SIZE,
             ha="center",
             va="top",
-            color="white" if is_dark else INK,
+            color=ink_on(hue),
             bbox={"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"},
         )
         if word.number:

@@ -18,6 +18,8 @@ from shearshap.plots.canvas import (
     BY_SIZE,
     axes_of,
     axis_label,
+    colour_of,
+    ink_on,
     label_lines,
     shorten,
     tidy,
@@ -219,7 +221,7 @@ def _pair_strengths(explanation: Explanation, measure: Edges | None) -> Strength
 
 def _pair_cells(strengths: Strengths, players: Ints) -> Floats:
     """Return the means over rows of players' pairs, (n, n); NaN where nothing is measured."""
-    cells = strengths.values[:, players[:, None], players].mean(axis=0)
+    cells: Floats = strengths.values[:, players[:, None], players].mean(axis=0)
     if not strengths.signed:
         np.fill_diagonal(cells, np.nan)
     return cells
@@ -241,15 +243,13 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
     for (line, place), number in np.ndenumerate(cells):
         if np.isnan(number):
             continue
-        red, green, blue, _ = coloured.to_rgba(number)
-        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.58
         ax.text(
             place,
             line,
             format_number(float(number), places),
             ha="center",
             va="center",
-            color="white" if is_dark else INK,
+            color=ink_on(colour_of(coloured, number)),
             size=SMALL - 2,
         )
 

@@ -6,9 +6,10 @@ matplotlib takes out what labels have in common, and writes it at the end of the
 
 from collections.abc import Sequence
 from math import floor, log10
+from typing import Any
 
 import numpy as np
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, YAxis
 from matplotlib.ticker import Formatter, MaxNLocator
 
 from shearshap.digits import format_number, true_minus
@@ -76,7 +77,7 @@ class RoomyLocator(MaxNLocator):
         super().__init__(most, steps=list(STEPS))
         self.most = most
 
-    def tick_values(self, vmin: float, vmax: float) -> Floats:
+    def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks between two numbers."""
         for bins in range(self.most, 0, -1):
             self.set_params(nbins=bins)
@@ -96,7 +97,7 @@ class RoomyLocator(MaxNLocator):
 
         box = axis.axes.get_window_extent()
         letter = SMALL * axis.axes.figure.dpi / 72
-        if axis.axis_name == "y":
+        if isinstance(axis, YAxis):
             length = box.height
             needed = 2 * letter
         else:

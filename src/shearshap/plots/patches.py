@@ -21,7 +21,7 @@ CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
 LOW = 0.4  #: height of a picture, relative to its width, beside which a bar of colours is too short
 OPACITY = 0.85  #: of the patch with the largest value
-DARKEST = 0.5  #: brightness of black in the faded picture, so that colours are seen on it
+DARKEST = 0.65  #: brightness of black in the faded picture, so that colours are seen on it
 
 Ints = NDArray[np.int64]
 

@@ -64,8 +64,7 @@ def decision(
     most = positive_count("max_players", max_players)
     count = views.rows_text(explanation)
     explanation = views.same_players(explanation)
-    chosen = [highlight] if np.ndim(highlight) == 0 else list(highlight)  # type: ignore[arg-type]
-    rows = [row_number(explanation, row) for row in chosen]
+    rows = [row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
     paths = _paths(explanation, most)
 
     ax = axes_of(ax, 6.8, 1.8 + 0.3 * len(paths.names))

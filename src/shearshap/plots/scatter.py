@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
+from numpy.typing import NDArray
 
 from shearshap import views
 from shearshap.colours import GREY, KINDS, LOWERS
@@ -81,7 +82,7 @@ def scatter(
     player: int | str,
     *,
     against: int | str | None = None,
-    colour: int | str | Sequence[Any] | None = None,
+    colour: int | str | Sequence[Any] | NDArray[Any] | None = None,
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
@@ -203,7 +204,7 @@ def _player_colour(explanation: Explanation, player: int) -> _Colour:
 
 
 def _chosen_colour(
-    explanation: Explanation, colour: int | str | Sequence[Any] | None
+    explanation: Explanation, colour: int | str | Sequence[Any] | NDArray[Any] | None
 ) -> _Colour | None:
     """Return what the user wants to colour by: a player, or something of each row."""
     if colour is None:
