@@ -203,7 +203,7 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     "classes": lambda: plots.bar(wine_explanation(), max_players=10),
     "beeswarm": lambda: plots.beeswarm(census_explanation()),
     "heatmap": lambda: plots.heatmap(census_explanation()[:200]),
-    "decision": lambda: plots.decision(census_explanation()[:100], highlight=ROW),
+    "decision": lambda: plots.decision(census_explanation()[:50], highlight=ROW),
     "dependence": lambda: plots.dependence(census_explanation(), "age"),
     "scatter": lambda: plots.scatter(census_explanation(), "hours-per-week", colour="sex"),
     "cooperators": lambda: plots.cooperators(
@@ -236,6 +236,7 @@ def write_page(name: str) -> None:
                 deviceScaleFactor=1,
                 mobile=False,
             )
+            browser.command(driver, "Emulation.setScrollbarsHidden", hidden=True)
             scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
             browser.command(driver, "Emulation.setEmulatedMedia", features=[scheme])
             driver.get(page.as_uri())

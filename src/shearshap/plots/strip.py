@@ -53,7 +53,7 @@ class Piece:
     @property
     def letters_width(self) -> float:
         """About how wide the name is, in points."""
-        return LETTER * SMALL * len(self.label) + 8
+        return 0.9 * LETTER * SMALL * len(self.label) + 8
 
 
 @dataclass(frozen=True)
