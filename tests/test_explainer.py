@@ -478,7 +478,7 @@ def test_a_model_that_fails_only_on_large_batches_is_told_as_it_is() -> None:
         return np.asarray(x.sum(axis=1))
 
     with pytest.raises(ModelError, match=r"inputs of shape \(12, 4\): ValueError: one at a time$"):
-        Explainer(model, ZEROS)(ROWS, budget=16)
+        Explainer(model, ZEROS, batch_size=100)(ROWS, budget=16)
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), IndexError("far")])
@@ -652,4 +652,5 @@ def test_the_progress_bar_ends_at_its_end(
         rows, budget=budget, progress=True
     )
     (bar,) = bars
-    assert bar.n == bar.total == 3 * answer.evaluations
+    assert bar.n == bar.total == 3
+    assert bar.postfix == f"{3 * answer.evaluations} evaluations"

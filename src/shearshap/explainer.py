@@ -79,7 +79,8 @@ class Explainer:
         wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
         then use them.
     batch_size
-        Model evaluations in one forward; "auto" bounds memory. Halved when memory runs out.
+        Model evaluations in one forward; "auto" bounds memory and, on a CPU, the time: a batch of a
+        slow model takes about a second. Halved when memory runs out.
     device
         Where to compute; None: where the model is.
     seed
@@ -151,8 +152,8 @@ class Explainer:
             them, which the model then does not see, or one label for each row. None: pandas' own
             index, or the rows' numbers.
         progress
-            Whether to show a progress bar; None: only in a terminal, after two seconds.
-            `silent=True` is shap's word for never.
+            Whether to show a progress bar; None: in a terminal or in a notebook, after two
+            seconds. `silent=True` is shap's word for never.
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
