@@ -236,10 +236,10 @@ def test_games_are_counted_only_where_someone_listens() -> None:
 def test_a_notebook_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not in_kernel()
     terminal = SimpleNamespace(get_ipython=lambda: SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "IPython", terminal)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", terminal)
     assert not in_kernel()
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
-    monkeypatch.setitem(sys.modules, "IPython", kernel)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
     assert in_kernel()
 
     pages: list[dict[str, str]] = []
@@ -255,7 +255,7 @@ def test_a_notebook_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         pages.append(content)
         return Handle()
 
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     monkeypatch.delitem(sys.modules, "shearshap.engine.notebook_bar", raising=False)
     with progress_bar(True, total=40, unit=" rows", mininterval=0) as bar:
         bar.update(10)

@@ -75,7 +75,7 @@ def _words(state: dict[str, Any]) -> str:
 
 
 def _seconds(state: dict[str, Any], total: float | None) -> str:
-    elapsed = tqdm.format_interval(state["elapsed"])
+    elapsed: str = tqdm.format_interval(state["elapsed"])
     done = state["n"]
     if not total or not done or done >= total:
         return elapsed
