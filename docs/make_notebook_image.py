@@ -33,7 +33,7 @@ def main() -> None:
         page = Path(folder) / "page.html"
         page.write_text(notebooks.PAGE.format(cells=shown), encoding="utf-8")
         browser.visit(driver, page, width=WIDTH)
-        height = driver.execute_script("return document.body.getBoundingClientRect().height + 32")
+        height = driver.execute_script("return document.body.getBoundingClientRect().height + 64")
         browser.visit(driver, page, width=WIDTH, height=int(height))
         picture = browser.command(driver, "Page.captureScreenshot", format="png")
     (IMAGES / "notebook.png").write_bytes(base64.b64decode(picture["data"]))

@@ -1,5 +1,6 @@
 """Importance: means over rows with honest intervals, cohorts, and how they are shown."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
@@ -128,15 +129,13 @@ def test_a_level_is_between_0_and_1(level: float) -> None:
 
 
 def test_a_mean_is_over_rows() -> None:
-    for asked in (
-        lambda: drawn().mean(1),
-        lambda: drawn().abs.mean(1),
-        lambda: drawn().by("x0").mean(1),
-    ):
+    answer = drawn()
+    means: list[Callable[[int], Any]] = [answer.mean, answer.abs.mean, answer.by("x0").mean]
+    for mean in means:
         with pytest.raises(InputError, match="mean: wanted axis 0, the mean over the rows, got 1"):
-            asked()
+            mean(1)
     with pytest.raises(InputError, match="mean: wanted at least one row"):
-        drawn()[:0].mean()
+        answer[:0].mean()
 
 
 # Cohorts
