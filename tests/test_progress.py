@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from shearshap import Explainer, Explanation, batches
-from shearshap.batches import FIRST, LEAP, LONG, SHORT, Batch, Pace
+from shearshap.batches import FIRST, LEAP, LONG, SHORT, USUAL, Batch, Pace
 from shearshap.engine import progress
 from shearshap.engine.meter import Meter
 from shearshap.engine.progress import hearing, in_kernel, progress_bar, solved_games
@@ -104,10 +105,11 @@ def test_a_batch_size_of_ones_own_is_kept(clock: Clock) -> None:
 
 
 def test_the_pace_is_learnt() -> None:
-    pace = Pace()
+    pace = Pace(FIRST)
     assert pace.most == FIRST
     pace.learn(10, 0.001)
     assert pace.most == 10 * LEAP
+    assert Pace().most == USUAL
     pace.learn(100, 0.5)  # the short one was of another size: 0.0055 s each
     assert pace.most == pytest.approx(90 / 0.499)
     pace.learn(1, 0.001)  # a small rest at the end changes nothing
@@ -117,6 +119,20 @@ def test_the_pace_is_learnt() -> None:
     assert Batch(3, pace).most == 3
     assert Batch(5000).most == 5000
     assert Batch(0).most == 1
+
+
+def test_batches_of_a_network_are_not_made_small() -> None:
+    """A network rounds otherwise in very small batches."""
+    sizes: list[int] = []
+
+    class Network(nn.Module):
+        def forward(self, rows: Tensor) -> Tensor:
+            sizes.append(len(rows))
+            return rows.sum(dim=1)
+
+    explained(Network())
+    assert sizes[0] == 80  # both ends of all rows
+    assert len(sizes) <= 4
 
 
 # The bar

@@ -38,7 +38,13 @@ SHORT = 0.02
 """Seconds of a batch that say nothing of larger ones: most of them are not spent on evaluations."""
 
 FIRST = 4
-"""Evaluations of the first batch, of which nothing is known."""
+"""Evaluations of a function's first batch: it may take any time."""
+
+USUAL = 256
+"""Evaluations that no model of a known library is asked for too slowly.
+
+Networks round otherwise in very small batches, so that theirs are not made smaller without need.
+"""
 
 LEAP = 128
 """How many times larger than a short batch the next one may be."""
@@ -55,7 +61,7 @@ class Pace:
     batches of different sizes: smaller batches would not make that any shorter.
     """
 
-    most: float = FIRST  #: evaluations in the next batch
+    most: float = USUAL  #: evaluations in the next batch
     _last: tuple[int, float] | None = None  #: size and seconds of the last batch
     _other: tuple[int, float] | None = None  #: of the last that was of a clearly different size
 

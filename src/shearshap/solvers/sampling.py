@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import isroutine
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from shearshap.adapters import (
     checked_returns,
     checked_scale,
 )
-from shearshap.batches import Batch, Pace, automatic_batch
+from shearshap.batches import FIRST, USUAL, Batch, Pace, automatic_batch
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.meter import BAR_FORMAT, Meter
@@ -212,8 +213,16 @@ def _batch(task: Task, predict: Predictor, inputs: Inputs) -> Batch:
         return Batch(whole("batch_size", task.batch_size))
     size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
     # an accelerator answers later than it is asked: there the time of a call says nothing
-    on_cpu = predict.device.type == "cpu"
-    return Batch(size, Pace() if on_cpu else None)
+    if predict.device.type != "cpu":
+        return Batch(size)
+    return Batch(size, Pace(FIRST if _is_function(task.model) else USUAL))
+
+
+def _is_function(model: object) -> bool:
+    """Return whether a model is a function of the user's own, and not one of a known library."""
+    return isroutine(model) or not (
+        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
+    )
 
 
 def _weights(inputs: Inputs) -> torch.Tensor | None:
