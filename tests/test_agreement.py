@@ -138,7 +138,7 @@ def test_a_model_that_fails_on_the_rows_themselves_is_said() -> None:
         return weighted(rows)
 
     with pytest.warns(ShearWarning, match=r"fails on the rows themselves.*four is too few"):
-        Explainer(only_large_batches, ZEROS, batch_size=100)(ROWS, budget=8)
+        Explainer(only_large_batches, ZEROS)(ROWS, budget=8)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
