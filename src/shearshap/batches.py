@@ -37,8 +37,8 @@ LONG = 1.0
 SHORT = 0.02
 """Seconds of a batch that say nothing of larger ones: most of them are not spent on evaluations."""
 
-FIRST = 4
-"""Evaluations of a function's first batch: it may take any time."""
+FIRST = 32
+"""Evaluations of a function's first batch, which may take any time: the two ends of 16 rows."""
 
 USUAL = 256
 """Evaluations that no model of a known library is asked for too slowly.
