@@ -31,7 +31,9 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "both"  # in the signature, and beside each parameter
+autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented"  # no list of parameters that only repeats types
 python_maximum_signature_line_length = 100
 default_role = "code"  # docstrings put names between single backticks
 napoleon_google_docstring = False
@@ -40,6 +42,11 @@ napoleon_attr_annotations = False
 html_theme = "furo"
 html_title = f"shearshap {__version__}"
 html_show_sphinx = False
+html_theme_options = {
+    "source_repository": "https://github.com/shearshap/shearshap/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 
 
 def formulas_as_they_stand(lines: list[str]) -> list[str]:

@@ -32,8 +32,7 @@ DOCS = ROOT / "docs"
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
-BEFORE = {
-    "README.md": """
+A_MODEL = """
 import torch
 from shearshap import explain
 
@@ -42,7 +41,8 @@ model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus()
 train, rows = torch.randn(50, 6), torch.randn(9, 6)
 exact = explain(network, rows, background=("mean", train), budget=64, output=1)
 """
-}
+
+BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
 """What a page assumes: a model, rows to explain and rows it was trained on."""
 
 ELSEWHERE = ("pip ", "sphinx-build ")
