@@ -7,11 +7,28 @@ alone.
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from shearshap import __version__
+Number = TypeVar("Number")
+
+
+class ArrayLike:
+    """Stand for numpy's alias, which signatures would spell out in six lines."""
+
+
+class NDArray(Generic[Number]):
+    """Stand for numpy's alias."""
+
+
+for alias in (ArrayLike, NDArray):  # before any annotation is evaluated
+    alias.__module__ = "numpy.typing"
+    setattr(npt, alias.__name__, alias)
+
+from shearshap import __version__  # noqa: E402
 
 project = "shearshap"
 copyright = "the shearshap developers"  # noqa: A001
