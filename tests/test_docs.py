@@ -374,6 +374,29 @@ def test_the_tests_that_pages_name_exist() -> None:
             assert exists(place), (page, place)
 
 
+STILTED = (
+    "how it is here",
+    "with | comes",
+    "is felt",
+    "misses up to",
+    "too dear",
+    "take turns with",
+    "takes turns with",
+    "who spends more",
+    "goes on where it was",
+    "for good",
+)
+"""Phrases that a native speaker stumbles over, and that were once on these pages."""
+
+
+@pytest.mark.parametrize("name", ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs"))
+def test_pages_are_in_plain_english(name: str) -> None:
+    place = ROOT / name
+    for page in place.rglob("*.md") if place.is_dir() else [place]:
+        words = " ".join(page.read_text(encoding="utf-8").split()).lower()
+        assert [phrase for phrase in STILTED if phrase in words] == [], page
+
+
 def test_every_chart_is_drawn_from_the_tables_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(DOCS)
     mpl.use("Agg")
