@@ -52,7 +52,10 @@ class Explainer:
         absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
-        budget holds all coalitions, else the method with the smallest measured error.
+        budget holds all coalitions, else the method with the smallest measured error. With "auto"
+        and "exact", tree ensembles whose explained outputs are linear in their leaves (margins of
+        boosters, predictions without a link, probabilities of scikit-learn's forests) are explained
+        exactly from these, for any number of players; `Explanation.method` is "exact (trees)".
     groups
         The players: None (every input is one), lists of input columns (numbers or names) per
         player, a mapping from a player's name to its columns (each column that it leaves out is a
@@ -134,6 +137,7 @@ class Explainer:
             is shap's name for it, and its "auto" is None. None: for each background row, 16 a
             player and two, or all coalitions where those are fewer, but what the method needs at
             least; for the method "exact" all coalitions, if they take at most 65,536 evaluations.
+            Exact values of trees take one for the prediction, and one for each background row.
             The few evaluations by which the model is checked are not part of it: see
             `Explanation.check_evaluations`.
         tol

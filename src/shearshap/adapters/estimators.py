@@ -8,6 +8,7 @@ prediction. Labels of classes and clusters are not numbers, and are not explaine
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -30,11 +31,13 @@ Method = Callable[[Any], Any]
 
 def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt an estimator: by its probabilities or scores if it has any, else by `predict`."""
+    if scale in MARGINS and ends_in_booster(model):
+        return _booster_in_pipeline(model, scale)
     method, form = _method(model, scale)
-    knows_none = _knows_none(model)
+    taken = as_taken(model)
 
     def call(rows: Any) -> Any:
-        answer = method(_with_missing_as_fitted(rows, knows_none=knows_none))
+        answer = method(taken(rows))
         return side_by_side(answer) if form == "probability" else answer
 
     adapted = AdaptedModel(
@@ -45,6 +48,35 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
         takes_missing=True,
     )
     return replace(adapted, independent=True) if is_multilabel(model) else adapted
+
+
+def ends_in_booster(model: Any) -> bool:
+    """Return whether a model is a Pipeline that ends in a model of a library of boosters."""
+    steps = getattr(model, "steps", None) or [("", None)]
+    return booster_library(steps[-1][1]) is not None
+
+
+def booster_library(model: Any) -> str | None:
+    """Return the library of a booster; None for other models."""
+    libraries = (ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__)
+    return next((name for name in libraries if name in ("xgboost", "lightgbm", "catboost")), None)
+
+
+def _booster_in_pipeline(pipeline: Any, scale: Scale | None) -> AdaptedModel:
+    """Adapt a Pipeline by its booster's own margins, for which a Pipeline has no method."""
+    from shearshap.adapters import boosters
+
+    booster = pipeline.steps[-1][1]
+    adapted: AdaptedModel = getattr(boosters, f"{booster_library(booster)}_model")(booster, scale)
+    taken = as_taken(pipeline)
+    before = pipeline[:-1]
+
+    def call(rows: Any) -> Any:
+        made = taken(rows)
+        # a Pipeline without steps before its last one has no `transform`
+        return adapted.call(before.transform(made) if len(before) else made)
+
+    return replace(adapted, call=call, feature_names=trained_names(pipeline))
 
 
 def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
@@ -147,6 +179,11 @@ def numpy_or_pandas(rows: Any, *accepted: str) -> Any:
     return rows if library in ("pandas", *accepted) else frame.to_pandas()
 
 
+def as_taken(model: Any) -> Callable[[Any], Any]:
+    """Return the function that makes of rows what an estimator takes: frames as it knows them."""
+    return partial(_with_missing_as_fitted, knows_none=_knows_none(model))
+
+
 def _with_missing_as_fitted(rows: Any, *, knows_none: bool) -> Any:
     """Return a frame whose missing strings are None or NaN, whichever the estimator knows."""
     if not nw.dependencies.is_into_dataframe(rows):
@@ -207,6 +244,12 @@ def made_columns(transformer: Any) -> dict[str, list[int]]:
     for column, source in enumerate(sources):
         players.setdefault(source, []).append(column)
     return players
+
+
+def source_positions(transformer: Any) -> list[int]:
+    """Return the position of the input column that each output column is made from."""
+    positions = [str(position) for position in range(len(_input_names(transformer)))]
+    return [int(source) for source in _sources(transformer, positions)]
 
 
 def _input_names(transformer: Any) -> list[str]:

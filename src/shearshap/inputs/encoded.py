@@ -34,6 +34,8 @@ class Inputs:
     least_batch: int = 1  #: rows for which `decode` is worth its trouble
     #: (b,) of the background rows, with the sum 1; None: they count equally
     weights: NDArray[np.float64] | None = None
+    #: (d,) the input that each column of what the model takes is; None: they are in order
+    order: NDArray[np.int64] | None = None
 
     @property
     def players(self) -> int:

@@ -64,6 +64,7 @@ def encode_frame(
         untouched=lambda wanted: layout.native(frame[:wanted]),
         evaluations=common.evaluations,
         least_batch=_least_batch(width),
+        order=np.array([frame.columns.index(name) for name in layout.order]),
     )
 
 

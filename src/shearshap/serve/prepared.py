@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.plans import Plans
 from shearshap.engine.run import Run, default_budget
@@ -27,8 +28,11 @@ from shearshap.methods import name_of
 from shearshap.methods.kriging import fewest_in_pairs
 from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
 from shearshap.serve.features import Feature, cells_of, features_of
-from shearshap.solvers.sampling import labelled_blocks, open_game
+from shearshap.solvers.exact_forest import ExactForest
+from shearshap.solvers.forests import exact_forest, note_on, wants_trees
+from shearshap.solvers.sampling import NamedGame, labelled_blocks, open_game
 from shearshap.solvers.task import Task
+from shearshap.trees.reading import NotTrees
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +41,9 @@ Floats = NDArray[np.float64]
 
 SAMPLE = 200
 """Rows loaded that are explained at the start, for the global view and the calibration."""
+
+SERVED_ROWS = 10_000
+"""Rows for which trees are prepared: as many as make it worth its time."""
 
 KEPT_PLANS = 16
 """Budgets whose designs are kept."""
@@ -112,6 +119,7 @@ class Prepared:
     overview: Explanation  #: of a sample of the rows loaded
     least_budget: int
     notes: tuple[str, ...]
+    forest: ExactForest | None = None  #: of a model of trees whose values are exact
 
     def __post_init__(self) -> None:
         """Begin without any plans."""
@@ -141,12 +149,28 @@ class Prepared:
         try:
             task = replace(self.form.task, rows=self.form.encode(rows))
             with torch.inference_mode(False), open_game(task, _unseen) as named:
-                plans = self._plans_of(named.game, run)
-                blocks = list(explained_blocks(named.game, run, plans=plans))
+                if self.forest is None:
+                    return self._sampled(named.game, run)
+                return self._by_trees(self.forest, named, run)
         except SystemExit as error:
             raise ModelError(f"the model's code called exit (with {error.code!r})") from error
+
+    def _sampled(self, game: ModelGame, run: Run) -> Explanation:
+        plans = self._plans_of(game, run)
+        blocks = list(explained_blocks(game, run, plans=plans))
         # rows with few active players may be exact; that must not show in their neighbours' answers
         return replace(Explanation.concat(blocks), method=name_of(plans.settled.method))
+
+    def _by_trees(self, forest: ExactForest, named: NamedGame, run: Run) -> Explanation:
+        try:
+            blocks = list(forest.blocks(named.game, run, Clock(None), _unseen, checked=True))
+            return Explanation.concat(blocks)
+        except NotTrees as refusal:
+            # the budget that exact values take is too small for others
+            usual = replace(run, budget=replace(run, budget=None).on(named.game).budget)
+            note = note_on(str(refusal), self.form.task.model, named)
+            sampled = self._sampled(named.game, usual)
+            return replace(sampled, notes=(*sampled.notes, note))
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget, those of an earlier block where there were any."""
@@ -168,9 +192,15 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         form = _form(explainer, opened.rows, features)
         chosen = cells_of(_evenly_spaced(opened.rows, sample))
         run = Run.of(explainer.method, job.budget, tol=job.tol, seed=job.seed)
-        overview, game = _explained_sample(form, chosen, run)
-        settled = run.on(game)
-        method = _calibrated(run, form, chosen, overview, game)
+        found = _explained_sample(form, chosen, run)
+        overview = found.overview
+        if found.forest is None:
+            settled = _settled(run, form, chosen, found)
+            overview = replace(overview, method=name_of(run.on(found.game).method))
+            least_budget = found.game.cost * run.method.minimum(found.game)
+        else:
+            least_budget = found.forest.evaluations
+            settled = replace(run, budget=run.budget or least_budget)
 
     return Prepared(
         model=opened.model.name,
@@ -178,10 +208,11 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         rows=opened.rows,
         features=features,
         form=form,
-        run=replace(run, method=method, budget=settled.budget),
-        overview=replace(overview, method=name_of(settled.method)),
-        least_budget=game.cost * run.method.minimum(game),
+        run=settled,
+        overview=overview,
+        least_budget=least_budget,
         notes=tuple(dict.fromkeys((*notes, *overview.notes))),
+        forest=found.forest,
     )
 
 
@@ -235,23 +266,46 @@ def _evenly_spaced(rows: "pd.DataFrame", count: int) -> "pd.DataFrame":
     return rows.iloc[places].reset_index(drop=True)
 
 
-def _explained_sample(form: Form, rows: Rows, run: Run) -> tuple[Explanation, ModelGame]:
-    """Return the explanation of a sample of rows, and their game."""
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """A sample of rows, explained."""
+
+    overview: Explanation
+    game: ModelGame
+    forest: ExactForest | None  #: None: the model is not explained by trees
+
+
+def _explained_sample(form: Form, rows: Rows, run: Run) -> _Sample:
+    """Explain a sample of rows."""
     task = replace(form.task, rows=form.encode(rows))
     with torch.inference_mode(False), open_game(task, _unseen) as named:
-        blocks = list(labelled_blocks(named, explained_blocks(named.game, run)))
-        return Explanation.concat(blocks), named.game
+        note = None
+        if wants_trees(task.model, run):
+            try:
+                forest = exact_forest(task.model, named, run, rows=SERVED_ROWS)
+                blocks = forest.blocks(named.game, run, Clock(None), _unseen)
+                overview = Explanation.concat(list(labelled_blocks(named, blocks)))
+                return _Sample(overview, named.game, forest)
+            except NotTrees as refusal:
+                note = note_on(str(refusal), task.model, named)
+        blocks = explained_blocks(named.game, run)
+        overview = Explanation.concat(list(labelled_blocks(named, blocks)))
+        if note is not None:
+            overview = replace(overview, notes=(*overview.notes, note))
+        return _Sample(overview, named.game, None)
 
 
-def _calibrated(run: Run, form: Form, rows: Rows, overview: Explanation, game: ModelGame) -> Any:
-    """Return the method with kriging's calibration, where it has one to be given."""
+def _settled(run: Run, form: Form, rows: Rows, found: _Sample) -> Run:
+    """Return the run with its budget, and with kriging's calibration where it has one."""
+    budget = run.on(found.game).budget
     method = run.method
     if not hasattr(method, "calibration"):
-        return method
-    calibration = overview.calibration
+        return replace(run, budget=budget)
+    calibration = found.overview.calibration
     if calibration is None:
-        calibration = _calibration_below(run, form, rows, game)
-    return replace(method, calibration=calibration)  # type: ignore[type-var]
+        calibration = _calibration_below(run, form, rows, found.game)
+    calibrated = replace(method, calibration=calibration)  # type: ignore[type-var]
+    return replace(run, method=calibrated, budget=budget)
 
 
 def _calibration_below(run: Run, form: Form, rows: Rows, game: ModelGame) -> Any:
@@ -266,5 +320,5 @@ def _calibration_below(run: Run, form: Form, rows: Rows, game: ModelGame) -> Any
     coalitions = min(usual, (1 << game.players) - 2)
     if coalitions < fewest_in_pairs(game.players):
         return None
-    explanation, _ = _explained_sample(form, rows, replace(run, budget=coalitions * game.cost))
-    return explanation.calibration
+    below = _explained_sample(form, rows, replace(run, budget=coalitions * game.cost))
+    return below.overview.calibration

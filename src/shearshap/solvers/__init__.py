@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 
 from shearshap.engine.run import Run
 from shearshap.explanation import Explanation
-from shearshap.solvers import sampling, text_by_text
+from shearshap.solvers import forests, sampling, text_by_text
 from shearshap.solvers.task import Task
 
 Solver = Callable[[Task, Run, bool | None], Iterator[Explanation] | None]
 
 SOLVERS: dict[str, Solver] = {
     "text": text_by_text.solve,
+    "trees": forests.solve,
     "sampling": sampling.solve,
 }
 

@@ -1,0 +1,214 @@
+"""What exact values of tree ensembles take: tables and walks beside shap's TreeExplainer.
+
+    python benchmarks/trees.py                          every family, b = 1, 10 and 100
+    python benchmarks/trees.py --families xgboost rf    some of them
+    python benchmarks/trees.py --without-numba          by numpy alone
+    python benchmarks/trees.py --quick                  200 rows, b = 1 and 10, each timed once
+
+Times include everything but the fit: reading the model, preparing its tables, and the values of
+2000 rows of 12 columns against b background rows. All libraries run on one thread, one after the
+other within one process, and each ratio is of two times next to each other. Times are processor
+time: medians of 3, or the only one where a run takes more than 20 seconds. Where shap would take
+minutes, it explains fewer rows, and its time is scaled. "Difference" is the largest one from
+shap's values, and "sum" by how much the values miss the prediction less the base value.
+
+woodelf (`pip install woodelf_explainer`) is timed once where it is installed. shapiq is left out:
+its tree explainer has no interventional values.
+"""
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import shap
+import xgboost
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+
+from setting import machine, table
+from shearshap.trees import choosing
+from shearshap.trees.exact_trees import ExactTrees
+from shearshap.trees.reading import read
+
+Floats = NDArray[np.float64]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+COLUMNS = 12
+ROWS = 2000
+REPEATS = 3
+LONG = 20.0  #: seconds from which on a run is timed once
+PAIRS = {"catboost": 40_000, "random forest": 40_000}  #: rows * b that shap gets at most
+
+
+# The models
+
+
+def data(rows: int = 6000) -> tuple[Floats, Floats]:
+    """Return inputs and a target with products, waves and thresholds."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, COLUMNS))
+    y = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + 0.5 * x[:, 3] * (x[:, 4] > 0)
+    return x, y + 0.2 * x[:, 5:].sum(axis=1) + 0.3 * rng.normal(size=rows)
+
+
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=150, max_depth=5, n_jobs=1),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(
+        n_estimators=150, num_leaves=31, n_jobs=1, verbose=-1
+    ),
+    "hist gradient boosting": lambda: HistGradientBoostingRegressor(
+        max_iter=100, max_leaf_nodes=31, early_stopping=False
+    ),
+    "catboost": lambda: catboost.CatBoostRegressor(
+        iterations=500, depth=6, thread_count=1, verbose=0, allow_writing_files=False
+    ),
+    "random forest": lambda: RandomForestRegressor(100, n_jobs=1, random_state=0),
+}
+
+
+# Who explains
+
+
+def ours(model: Any, rows: Floats, background: Floats) -> Floats:
+    trees = read(model)
+    exact = ExactTrees(trees.forest, trees.columns, COLUMNS, trees.see(background), rows=len(rows))
+    return exact.values(trees.see(rows))[:, :, 0]
+
+
+def of_shap(model: Any, rows: Floats, background: Floats) -> Floats:
+    explainer = shap.TreeExplainer(model, background, feature_perturbation="interventional")
+    return np.asarray(explainer.shap_values(rows, check_additivity=False))
+
+
+def of_woodelf(model: Any, rows: Floats, background: Floats) -> Floats:
+    import pandas as pd
+    from woodelf import WoodelfExplainer
+
+    names = [f"Column_{number}" for number in range(COLUMNS)]
+    explainer = WoodelfExplainer(model, pd.DataFrame(background, columns=names))
+    values = explainer.shap_values(pd.DataFrame(rows, columns=names))
+    return np.asarray(values, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The values of rows, and the seconds they took."""
+
+    values: Floats
+    processor: float
+    wall: float
+
+
+def timed(run: Callable[[], Floats], repeats: int) -> Timed:
+    """Return the values of a run, and the medians of its times."""
+    times = []
+    for _ in range(repeats):
+        wall = time.perf_counter()
+        processor = time.process_time()
+        values = run()
+        times.append((time.process_time() - processor, time.perf_counter() - wall))
+        if times[-1][0] > LONG:
+            break
+    processor, wall = np.median(times, axis=0)
+    return Timed(values, float(processor), float(wall))
+
+
+# The table
+
+HEADER = (
+    "model",
+    "b",
+    "rows/s",
+    "shap rows/s",
+    "of shap",
+    "of shap, wall time",
+    "woodelf of shap",
+    "difference",
+    "sum",
+    "shap's sum",
+)
+
+
+def line(family: str, model: Any, rows: Floats, background: Floats, repeats: int) -> list[str]:
+    b = len(background)
+    mine = timed(lambda: ours(model, rows, background), repeats)
+    fewer = rows[: max(50, PAIRS.get(family, len(rows) * b) // b)]
+    theirs = timed(lambda: of_shap(model, fewer, background), repeats)
+    scale = len(rows) / len(fewer)
+    return [
+        family,
+        str(b),
+        f"{len(rows) / mine.processor:,.0f}",
+        f"{len(fewer) / theirs.processor:,.0f}",
+        f"{theirs.processor * scale / mine.processor:.1f}",
+        f"{theirs.wall * scale / mine.wall:.1f}",
+        woodelf_cell(model, rows, background, theirs.processor * scale),
+        f"{np.abs(mine.values[: len(fewer)] - theirs.values).max():.0e}",
+        f"{missed(model, rows, background, mine.values):.0e}",
+        f"{missed(model, fewer, background, theirs.values):.0e}",
+    ]
+
+
+def woodelf_cell(model: Any, rows: Floats, background: Floats, of: float) -> str:
+    """Return woodelf's speed, "-" where it is not installed or takes no such model."""
+    try:
+        found = timed(lambda: of_woodelf(model, rows, background), 1)
+    except ImportError:
+        return "-"
+    except Exception as error:  # noqa: BLE001  (another library, which may refuse in any way)
+        return f"- ({type(error).__name__})"
+    return f"{of / found.processor:.1f}"
+
+
+def missed(model: Any, rows: Floats, background: Floats, values: Floats) -> float:
+    """Return the largest difference of the values' sum from prediction less base value."""
+    gained = model.predict(rows) - np.mean(model.predict(background))
+    return float(np.abs(values.sum(axis=1) - gained).max())
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument("--backgrounds", nargs="*", type=int, default=[1, 10, 100])
+    parser.add_argument("--without-numba", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    pinned = dict.fromkeys(THREADS, "1")
+    if not pinned.items() <= dict(os.environ).items():
+        # libraries count cores when they are imported: start again
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **pinned})
+
+    warnings.simplefilter("ignore")
+    if options.without_numba:
+        choosing.start_of_numba = lambda: float(np.inf)
+    rows = 200 if options.quick else ROWS
+    repeats = 1 if options.quick else REPEATS
+    backgrounds = options.backgrounds[:2] if options.quick else options.backgrounds
+
+    x, y = data()
+    lines = []
+    for family in options.families:
+        model = FAMILIES[family]().fit(x, y)
+        ours(model, x[:rows], x[-1:])  # imports, and what is compiled
+        of_shap(model, x[:2], x[-1:])
+        for b in backgrounds:
+            lines.append(line(family, model, x[:rows], x[-b:], repeats))
+            print(*lines[-1], flush=True)
+    print(f"\n{rows} rows; {machine()}\n")
+    print(table(HEADER, lines))
+
+
+if __name__ == "__main__":
+    main()

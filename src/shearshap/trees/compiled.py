@@ -1,0 +1,369 @@
+"""Walks of 64 rows at once through deep trees, compiled by numba.
+
+A word has a bit, a lane, for each of 64 rows. A walk goes from the root to all leaves that some
+coalition of one background row z and any of the rows reaches. On its way it knows the rows that
+are alive, for each player the rows that failed it (u), and the players that z failed (q):
+
+    at a node that asks player i, z goes one way, and rows that part from it the other way:
+      towards z      all rows stay alive; those that part fail i from now on
+      away from z    only rows that part stay, unless they failed i before; z fails i from now on
+      if z failed i before, every row just follows its own way.
+
+At a leaf, the sums `gain` and `loss` of each living row grow by what a player of q gets and what
+one of u loses. A player is in q, or in u, below one node: so its value is the growth of the sum
+between entering and leaving that part of the walk, and nothing is added player by player.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
+
+from shearshap.trees.forest import Bools, Bytes, Floats, Integers
+
+Words = Any  # arrays of uint64, and what numba makes of them
+
+WALK = 0  #: what is on the stack: a node to go on from,
+LEAVE_ROWS = 1  #: a player that rows have no longer failed,
+ENTER_OTHER = 2  #: a player that z fails from now on,
+LEAVE_OTHER = 3  #: and no longer.
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+LANES = 64
+
+compiled = njit(cache=True, error_model="numpy")
+
+
+class Trees(NamedTuple):
+    """The trees that are walked."""
+
+    roots: Integers  #: (t,)
+    child: Integers  #: (n,) the node to the left, with that to the right behind it; -1 for leaves
+    player: Integers  #: (n,)
+    value: Floats  #: (n, k)
+
+
+class Others(NamedTuple):
+    """Some background rows."""
+
+    right: Bytes  #: (b, n) whether each goes right at each node
+    weight: Floats  #: (b,)
+
+
+class Stack(NamedTuple):
+    """What is still to do, the next thing last."""
+
+    kind: Integers
+    item: Integers  #: a node or a player
+    rows: Words
+
+
+class Way(NamedTuple):
+    """What a walk knows on its way."""
+
+    failed: Words  #: (p,) the rows that failed each player
+    failures: Integers  #: (64,) how many players each row failed
+    entered: Integers  #: the players that rows failed, one after the other,
+    entered_rows: Words  #: and which rows
+    is_other: Bools  #: (p,) whether z failed each player
+    others: Integers  #: the players that z failed, one after the other
+    sizes: Integers  #: (2,) how many are in `entered` and `others`
+
+
+def _lowest(_context: Any, _word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        zero_is_undefined = ir.Constant(ir.IntType(1), 1)
+        return builder.cttz(arguments[0], zero_is_undefined)
+
+    return types.int64(types.uint64), generate
+
+
+lowest: Any = intrinsic(_lowest)  #: the number of the lowest bit of a word that is not 0
+
+
+# Both walks
+
+
+@compiled
+def walk_values(
+    trees: Trees,
+    depth: int,
+    words: Words,
+    others: Others,
+    present: Floats,
+    absent: Floats,
+    sums: Floats,
+) -> None:
+    """Add the values of rows to `sums` (blocks, 64, p, k).
+
+    Bit r of words (blocks, n) says whether row r of a block goes right at a node.
+    """
+    stack = _stack(depth)
+    way = _way(sums.shape[2], depth)
+    gain = np.zeros((LANES, trees.value.shape[1]))
+    loss = np.zeros((LANES, trees.value.shape[1]))
+    for root in trees.roots:
+        for block in range(len(words)):
+            table = sums[block]
+            for z in range(len(others.right)):
+                gain[:] = 0.0
+                loss[:] = 0.0
+                top = _push(stack, 0, WALK, root, ~ZERO)
+                while top > 0:
+                    top -= 1
+                    kind = stack.kind[top]
+                    item = stack.item[top]
+                    rows = stack.rows[top]
+                    if kind == WALK:
+                        start = way.sizes[0]
+                        top, item, rows = _descend(
+                            trees, words[block], others.right[z], stack, top, way, item, rows
+                        )
+                        for entry in range(start, way.sizes[0]):
+                            _grow(table, way.entered[entry], way.entered_rows[entry], loss, 1.0)
+                        value = trees.value[item]
+                        _arrive(value, others.weight[z], rows, way, present, absent, gain, loss)
+                    elif kind == LEAVE_ROWS:
+                        _leave_rows(way, item, rows)
+                        _grow(table, item, rows, loss, -1.0)
+                    elif kind == ENTER_OTHER:
+                        _enter_other(way, item)
+                        _grow(table, item, rows, gain, -1.0)
+                    else:
+                        _leave_other(way, item)
+                        _grow(table, item, rows, gain, 1.0)
+
+
+@compiled
+def walk_pairs(
+    trees: Trees,
+    depth: int,
+    words: Words,
+    others: Others,
+    both_present: Floats,
+    both_absent: Floats,
+    mixed: Floats,
+    players: int,
+    sums: Floats,
+) -> None:
+    """Add the interactions of rows to `sums` (blocks, 64, p * p, k), each pair once."""
+    stack = _stack(depth)
+    way = _way(players, depth)
+    members = np.empty(depth + 1, dtype=np.int64)
+    for root in trees.roots:
+        for block in range(len(words)):
+            for z in range(len(others.right)):
+                top = _push(stack, 0, WALK, root, ~ZERO)
+                while top > 0:
+                    top -= 1
+                    kind = stack.kind[top]
+                    item = stack.item[top]
+                    rows = stack.rows[top]
+                    if kind == LEAVE_ROWS:
+                        _leave_rows(way, item, rows)
+                    elif kind == ENTER_OTHER:
+                        _enter_other(way, item)
+                    elif kind == LEAVE_OTHER:
+                        _leave_other(way, item)
+                    else:
+                        top, item, rows = _descend(
+                            trees, words[block], others.right[z], stack, top, way, item, rows
+                        )
+                        value = others.weight[z] * trees.value[item]
+                        while rows != ZERO:
+                            row = lowest(rows)
+                            absent = _failed_by(way, rows & (~rows + ONE), members)
+                            present = way.sizes[1]
+                            _add_pairs(
+                                sums[block, row],
+                                players,
+                                value,
+                                way.others[:present],
+                                members[:absent],
+                                both_present[present, absent],
+                                both_absent[present, absent],
+                                -mixed[present, absent],
+                            )
+                            rows &= rows - ONE
+
+
+# On the way
+
+
+@compiled
+def _stack(depth: int) -> Stack:
+    room = 4 * depth + 8  # four things a level
+    return Stack(
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.uint64),
+    )
+
+
+@compiled
+def _way(players: int, depth: int) -> Way:
+    return Way(
+        np.zeros(players, dtype=np.uint64),
+        np.zeros(LANES, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.uint64),
+        np.zeros(players, dtype=np.bool_),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+    )
+
+
+@compiled
+def _push(stack: Stack, top: int, kind: int, item: int, rows: Any) -> int:
+    stack.kind[top] = kind
+    stack.item[top] = item
+    stack.rows[top] = rows
+    return top + 1
+
+
+@compiled
+def _descend(
+    trees: Trees,
+    words: Words,
+    right: Bytes,
+    stack: Stack,
+    top: int,
+    way: Way,
+    node: int,
+    rows: Any,
+) -> tuple[int, int, Any]:
+    """Return the leaf that z leads to, and the rows alive there; push what is to be done later."""
+    while trees.child[node] >= 0:
+        side = right[node]
+        towards = trees.child[node] + side
+        away = trees.child[node] + 1 - side
+        asks = trees.player[node]
+        parts = rows & (~words[node] if side else words[node])
+        node = towards
+        if way.is_other[asks]:
+            stay = rows & ~parts
+            if stay == ZERO:
+                node = away
+            elif parts != ZERO:
+                top = _push(stack, top, WALK, away, parts)
+                rows = stay
+        else:
+            parts &= ~way.failed[asks]
+            if parts != ZERO:
+                # read from its end: first without z's failing the player, then with it
+                top = _push(stack, top, LEAVE_OTHER, asks, parts)
+                top = _push(stack, top, WALK, away, parts)
+                top = _push(stack, top, ENTER_OTHER, asks, parts)
+                top = _push(stack, top, LEAVE_ROWS, asks, parts)
+                _enter_rows(way, asks, parts)
+    return top, node, rows
+
+
+@compiled
+def _enter_rows(way: Way, player: int, rows: Any) -> None:
+    way.failed[player] |= rows
+    way.entered[way.sizes[0]] = player
+    way.entered_rows[way.sizes[0]] = rows
+    way.sizes[0] += 1
+    while rows != ZERO:
+        way.failures[lowest(rows)] += 1
+        rows &= rows - ONE
+
+
+@compiled
+def _leave_rows(way: Way, player: int, rows: Any) -> None:
+    way.failed[player] &= ~rows
+    way.sizes[0] -= 1
+    while rows != ZERO:
+        way.failures[lowest(rows)] -= 1
+        rows &= rows - ONE
+
+
+@compiled
+def _enter_other(way: Way, player: int) -> None:
+    way.is_other[player] = True
+    way.others[way.sizes[1]] = player
+    way.sizes[1] += 1
+
+
+@compiled
+def _leave_other(way: Way, player: int) -> None:
+    way.is_other[player] = False
+    way.sizes[1] -= 1
+
+
+# At the leaves
+
+
+@compiled
+def _arrive(
+    value: Floats,
+    weight: float,
+    rows: Any,
+    way: Way,
+    present: Floats,
+    absent: Floats,
+    gain: Floats,
+    loss: Floats,
+) -> None:
+    while rows != ZERO:
+        row = lowest(rows)
+        rows &= rows - ONE
+        of_present = weight * present[way.sizes[1], way.failures[row]]
+        of_absent = weight * absent[way.sizes[1], way.failures[row]]
+        for output in range(len(value)):
+            gain[row, output] += value[output] * of_present
+            loss[row, output] += value[output] * of_absent
+
+
+@compiled
+def _grow(table: Floats, player: int, rows: Any, amounts: Floats, sign: float) -> None:
+    """Add what the rows have gained or lost so far to a player's values."""
+    while rows != ZERO:
+        row = lowest(rows)
+        rows &= rows - ONE
+        for output in range(amounts.shape[1]):
+            table[row, player, output] += sign * amounts[row, output]
+
+
+@compiled
+def _failed_by(way: Way, row: Any, members: Integers) -> int:
+    """Write the players that a row failed into `members`, and return how many they are."""
+    count = 0
+    for entry in range(way.sizes[0]):
+        if way.entered_rows[entry] & row:
+            members[count] = way.entered[entry]
+            count += 1
+    return count
+
+
+@compiled
+def _add_pairs(
+    cells: Floats,
+    players: int,
+    value: Floats,
+    present: Integers,
+    absent: Integers,
+    both_present: float,
+    both_absent: float,
+    mixed: float,
+) -> None:
+    """Add a leaf's value to the pairs (p * p, k) of the players that z and the row failed."""
+    for output in range(len(value)):
+        of_output = cells[:, output]
+        _add_within(of_output, players, present, value[output] * both_present)
+        _add_within(of_output, players, absent, value[output] * both_absent)
+        for i in present:
+            for j in absent:
+                of_output[i * players + j] += value[output] * mixed
+
+
+@compiled
+def _add_within(cells: Floats, players: int, members: Integers, amount: float) -> None:
+    for i in range(len(members)):
+        for j in range(i):
+            cells[members[i] * players + members[j]] += amount

@@ -1,0 +1,147 @@
+"""A leaf's values by the players that a row fails, for a whole background at once.
+
+With W[q] the weight of the background rows that fail exactly the players q, sums over all q that
+are disjoint of u are a matrix product, or zeta transforms where the matrix would be large:
+
+    F(u) = sum over q within the complement of u of W[q] w(|q|, |u| - d),   d = 0, 1, 2.
+
+The q that contain a player i are all q less those without it, and so a player's value is
+
+    i in u:      -F(u)          w(a, b) = a! (b-1)! / (a+b)!
+    i not in u:   F(u) - F'(u + i)      w(a, b) = (a-1)! b! / (a+b)!,   d = 1 in F'.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from shearshap.trees.coefficients import coefficients
+from shearshap.trees.forest import Floats, Integers
+
+SMALL = 7  #: players up to which sums are products with matrices of 4^m entries or m times that
+INNER = 16  #: sets of the first players, whose subsets are summed by a product
+CACHED = 1 << 15  #: numbers that are transformed together
+
+#: The sums behind values: the field of `Coefficients`, and d.
+VALUES = (("absent", 0), ("present", 0), ("present", 1))
+#: The sums behind interactions.
+INTERACTIONS = (
+    ("both_absent", 0),
+    ("both_present", 0),
+    ("both_present", 1),
+    ("both_present", 2),
+    ("mixed", 0),
+    ("mixed", 1),
+)
+Sums = tuple[tuple[str, int], ...]
+
+
+def leaf_values(weights: Floats, players: int) -> Floats:
+    """Return the values (l, 2^m, m) of leaves by the row's pattern, for W (l, 2^m)."""
+    if players <= SMALL:
+        return (weights @ _values_matrix(players)).reshape(*weights.shape, players)
+    of_absent, of_all, without = _disjoint_sums(weights, players, VALUES)
+    table = np.empty((*weights.shape, players))
+    pattern = np.arange(1 << players)
+    for player in range(players):
+        has = pattern | 1 << player
+        table[:, :, player] = np.where(has == pattern, -of_absent, of_all - without[:, has])
+    return table
+
+
+@lru_cache
+def _values_matrix(players: int) -> Floats:
+    """Return the values (2^m, 2^m * m) of leaves that all background rows fail alike, by q."""
+    size = 1 << players
+    pattern = np.arange(size)
+    member = ((pattern[:, None] >> np.arange(players)) & 1).astype(np.float64)
+    absent, present, _ = np.split(_matrix(players, VALUES), len(VALUES), axis=1)
+    table = present[:, :, None] * member[:, None, :] - absent[:, :, None] * member
+    return np.ascontiguousarray(table.reshape(size, size * players))
+
+
+def leaf_interactions(weights: Floats, players: int) -> Floats:
+    """Return the interactions (l, 2^m, m, m) of leaves' players, for W (l, 2^m)."""
+    absent, both, one, none, mixed, mixed_one = _disjoint_sums(weights, players, INTERACTIONS)
+    table = np.zeros((*weights.shape, players, players))
+    pattern = np.arange(1 << players)
+    for second in range(players):
+        for first in range(second):
+            i = 1 << first
+            j = 1 << second
+            i_failed = (pattern & i) != 0
+            j_failed = (pattern & j) != 0
+
+            # q with i and j: all, less those without i, less those without j, plus without both
+            present = both - one[:, pattern | i] - one[:, pattern | j] + none[:, pattern | i | j]
+            i_present = mixed_one[:, pattern | i] - mixed
+            j_present = mixed_one[:, pattern | j] - mixed
+            values = np.where(
+                i_failed,
+                np.where(j_failed, absent, j_present),
+                np.where(j_failed, i_present, present),
+            )
+            table[:, :, first, second] = values
+            table[:, :, second, first] = values
+    return table
+
+
+def _disjoint_sums(weights: Floats, players: int, sums: Sums) -> list[Floats]:
+    """Return F (l, 2^m) for each of the sums."""
+    if players <= SMALL:
+        product = weights @ _matrix(players, sums)
+        return np.split(product, len(sums), axis=1)
+
+    factors = _factors(players, sums)
+    found = [np.empty_like(weights) for _ in sums]
+    step = max(1, CACHED // ((players + 1) << players))
+    for start in range(0, len(weights), step):
+        some = slice(start, start + step)
+        within = _zeta(_ranked(weights[some], players), players)
+        disjoint = within[:, :, ::-1]  # what is disjoint of u is within its complement
+        for factor, out in zip(factors, found, strict=True):
+            np.einsum("ac,lac->lc", factor, disjoint, out=out[some])
+    return found
+
+
+@lru_cache
+def _matrix(players: int, sums: Sums) -> Floats:
+    """Return w(|q|, |u| - d) [q and u disjoint], (2^m, sums * 2^m)."""
+    pattern = np.arange(1 << players)
+    disjoint = (pattern[:, None] & pattern) == 0
+    size = _sizes(players)
+    return np.concatenate([disjoint * factors[size] for factors in _factors(players, sums)], axis=1)
+
+
+def _factors(players: int, sums: Sums) -> list[Floats]:
+    """Return w(a, |u| - d) for each of the sums, (m + 1, 2^m): by a, then by u."""
+    size = _sizes(players)
+    found = []
+    for name, fewer in sums:
+        table: Floats = getattr(coefficients(players), name)
+        found.append(np.where(size >= fewer, table[:, np.maximum(size - fewer, 0)], 0.0))
+    return found
+
+
+def _ranked(weights: Floats, players: int) -> Floats:
+    """Return W apart by |q|: (l, m + 1, 2^m), 0 where the size is another."""
+    sizes = np.arange(players + 1)[:, None] == _sizes(players)
+    return np.asarray(weights[:, None, :] * sizes)
+
+
+def _zeta(ranked: Floats, players: int) -> Floats:
+    """Return the sums over the subsets of each set, along the last axis."""
+    # numpy is slow where the innermost loop is short: the first players are one product
+    subset = (np.arange(INNER)[:, None] & ~np.arange(INNER)) == 0
+    ranked = (ranked.reshape(-1, INNER) @ subset.astype(np.float64)).reshape(ranked.shape)
+    for player in range(INNER.bit_length() - 1, players):
+        halves = ranked.reshape(-1, 2, 1 << player)
+        halves[:, 1] += halves[:, 0]
+    return ranked
+
+
+@lru_cache
+def _sizes(players: int) -> Integers:
+    """Return the number of members of each set, (2^m,)."""
+    pattern = np.arange(1 << players)
+    return np.asarray(((pattern[:, None] >> np.arange(players)) & 1).sum(axis=1))
