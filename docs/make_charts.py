@@ -56,6 +56,7 @@ def charts() -> dict[str, Figure]:
     return {
         "leaderboard": leaderboard(tables(LEADERBOARD.read_text(encoding="utf-8"))[0]),
         "throughput": throughput(tables(section(page, "Throughput"))[0]),
+        "trees": trees(tables(section(page, "Trees"))[0]),
         "latency": latency(tables(section(page, "Latency"))[0]),
         "accuracy": accuracy(tables(section(page, "Accuracy in the fair protocol"))),
         "few-evaluations": few_evaluations(section(page, "Few evaluations")),
@@ -134,6 +135,32 @@ def throughput(table: Table) -> Figure:
     _rows(ax, names)
     ax.set_xlabel("rows a second, on 2 cores (larger is better)")
     _legend_of_origin(ax, "lower right")
+    return figure
+
+
+def trees(table: Table) -> Figure:
+    """Draw rows a second of exact values of trees, beside shap's."""
+    names = list(dict.fromkeys(line["model"] for line in table))
+    figure, axes = plt.subplots(1, 3, figsize=(8, 2.4), layout="constrained", sharey=True)
+    for ax, background in zip(axes, ("1", "10", "100"), strict=True):
+        lines = [line for line in table if line["b"] == background]
+        places = np.arange(len(names))
+        for shift, column, colour in ((-0.2, "rows/s", OURS), (0.2, "shap rows/s", PEERS)):
+            rows = [number(line[column]) for line in lines]
+            ax.barh(places + shift, rows, height=0.36, color=colour)
+        ax.set_xscale("log")
+        ax.set_xlim(5, 50_000)
+        ax.set_xticks([10, 100, 1_000, 10_000], ["10", "100", "1,000", "10,000"])
+        ax.minorticks_off()
+        ax.set_title(f"{background} background row{'' if background == '1' else 's'}")
+        ax.grid(axis="x", color=FAINT, linewidth=0.6)
+        ax.set_axisbelow(True)
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    figure.supxlabel("rows a second, exact values (larger is better)", fontsize=9)
+    bars = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in (OURS, PEERS)]
+    labels = ["shearshap", "shap.TreeExplainer"]
+    figure.legend(bars, labels, frameon=False, ncols=2, loc="outside upper center")
     return figure
 
 
