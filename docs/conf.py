@@ -7,11 +7,28 @@ alone.
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from shearshap import __version__
+Number = TypeVar("Number")
+
+
+class ArrayLike:
+    """Stand for numpy's alias, which signatures would spell out in six lines."""
+
+
+class NDArray(Generic[Number]):
+    """Stand for numpy's alias."""
+
+
+for alias in (ArrayLike, NDArray):  # before any annotation is evaluated
+    alias.__module__ = "numpy.typing"
+    setattr(npt, alias.__name__, alias)
+
+from shearshap import __version__  # noqa: E402
 
 project = "shearshap"
 copyright = "the shearshap developers"  # noqa: A001
@@ -31,7 +48,9 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "both"  # in the signature, and beside each parameter
+autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented"  # no list of parameters that only repeats types
 python_maximum_signature_line_length = 100
 default_role = "code"  # docstrings put names between single backticks
 napoleon_google_docstring = False
@@ -40,6 +59,11 @@ napoleon_attr_annotations = False
 html_theme = "furo"
 html_title = f"shearshap {__version__}"
 html_show_sphinx = False
+html_theme_options = {
+    "source_repository": "https://github.com/shearshap/shearshap/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 
 
 def formulas_as_they_stand(lines: list[str]) -> list[str]:

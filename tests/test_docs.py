@@ -32,8 +32,7 @@ DOCS = ROOT / "docs"
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
-BEFORE = {
-    "README.md": """
+A_MODEL = """
 import torch
 from shearshap import explain
 
@@ -42,7 +41,8 @@ model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus()
 train, rows = torch.randn(50, 6), torch.randn(9, 6)
 exact = explain(network, rows, background=("mean", train), budget=64, output=1)
 """
-}
+
+BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
 """What a page assumes: a model, rows to explain and rows it was trained on."""
 
 ELSEWHERE = ("pip ", "sphinx-build ")
@@ -58,6 +58,34 @@ COMPLAINTS = (
     "alibi#879",
 )  # fmt: skip
 """Issues that users of other libraries have reported; faq.md answers each of them."""
+
+ANSWERED_ELSEWHERE = {
+    "shap#441": "test_standard_errors.py::test_intervals_hold_the_exact_values",
+    "shap#2760": "test_standard_errors.py::test_intervals_hold_the_exact_values",
+    "shap#5027": "test_ray.py::test_reports_are_those_of_one_process",
+}
+"""The tests that hold answers of faq.md, where they are not in test_complaints.py."""
+
+OTHER_ANSWERS = (
+    "test_laws.py::test_the_law_is_kept",  # values add up; parts agree with the whole
+    "test_large_jobs.py::test_only_what_is_missing_is_explained_again",
+    "test_interop_captum.py::test_a_budget_is_the_evaluations_of_a_row_and_batches_are_bounded",
+    "test_interop_captum.py::test_rows_go_through_the_model_together",
+    "test_game.py::test_a_gpu_gives_the_same_values",
+    "test_frames.py::test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_column",
+    "test_adapters.py::test_boosted_classifiers",
+    "test_adapters.py::test_an_array_for_a_model_of_named_columns_gets_its_names",
+    "test_untouched.py::test_the_rows_categories_keep_their_codes",
+    "test_untouched.py::test_a_mean_is_rounded_where_the_model_tells_integers_from_floats",
+    "test_zoo_networks.py::test_scales_of_a_module_whose_ending_can_be_seen",
+    "test_zoo_networks.py::test_classes_that_sum_to_one_are_refused_until_they_are_stated",
+    "test_zoo_networks.py::test_outputs_between_0_and_1_are_doubted",
+    "test_zoo_networks.py::test_scales_of_functions",
+    "test_zoo_networks.py::test_labels_of_their_own",
+    "test_adapters.py::test_labels_that_do_not_exclude_each_other_have_chances_of_their_own",
+    "test_explainer.py::test_it_stores_options_only",
+)
+"""The tests that hold what else faq.md says."""
 
 
 @dataclass(frozen=True)
@@ -319,16 +347,76 @@ def test_every_complaint_has_an_answer() -> None:
     assert sorted(set(answered)) == sorted(COMPLAINTS)
 
 
+def test_every_answer_has_its_test() -> None:
+    """A test in test_complaints.py is named by the issues that it answers; the others are listed here."""
+    complaints = (ROOT / "tests" / "test_complaints.py").read_text(encoding="utf-8")
+    held = {
+        issue
+        for name in re.findall(r"^def test_(\w+)", complaints, flags=re.MULTILINE)
+        for issue in issues_in(name)
+    }
+    assert sorted(held | ANSWERED_ELSEWHERE.keys()) == sorted(COMPLAINTS)
+    for place in (*ANSWERED_ELSEWHERE.values(), *OTHER_ANSWERS):
+        assert exists(place), place
+
+
+def issues_in(name: str) -> list[str]:
+    """The issues in a test's name: those of ..._shap_217_835_captum_646 are shap#217, shap#835, captum#646."""
+    issues = []
+    library = ""
+    for word in name.split("_"):
+        if word in ("shap", "captum", "shapiq", "alibi"):
+            library = word
+        elif word.isdigit() and library:
+            issues.append(f"{library}#{word}")
+    return issues
+
+
+def exists(place: str) -> bool:
+    """Whether a test is there, "test_docs.py::test_every_answer_has_its_test"."""
+    file, name = place.split("::")
+    return f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8")
+
+
 def test_the_tests_that_pages_name_exist() -> None:
     for page in DOCS.rglob("*.md"):
-        for file, name in re.findall(
-            r"tests/(test_\w+\.py)::(test_\w+)", page.read_text(encoding="utf-8")
-        ):
-            assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (
-                page,
-                file,
-                name,
-            )
+        text = page.read_text(encoding="utf-8")
+        for place in re.findall(r"tests/(test_\w+\.py::test_\w+)", text):
+            assert exists(place), (page, place)
+
+
+STILTED = (
+    "how it is here",
+    "with | comes",
+    "is felt",
+    "misses up to",
+    "too dear",
+    "take turns with",
+    "takes turns with",
+    "who spends more",
+    "for good",
+)
+"""Phrases that a native speaker stumbles over, and that were once on these pages."""
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs"])
+def test_pages_are_in_plain_english(name: str) -> None:
+    place = ROOT / name
+    for page in place.rglob("*.md") if place.is_dir() else [place]:
+        words = " ".join(page.read_text(encoding="utf-8").split()).lower()
+        assert [phrase for phrase in STILTED if phrase in words] == [], page
+
+
+def test_every_chart_is_drawn_from_the_tables_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    mpl.use("Agg")
+    made = import_module("make_charts").charts()
+    plt.close("all")
+    assert sorted(f"{name}.svg" for name in made) == sorted(
+        path.name for path in (DOCS / "images" / "charts").iterdir()
+    )
+    shown = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in made if f"charts/{name}.svg" not in shown] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -77,7 +77,9 @@ def test_recorded_answers_take_part_as_if_they_were_given_now(tmp_path: Path) ->
 
     text = command.page(Results(*read_records(tmp_path)), "1.0")
     assert text.startswith("# Leaderboard\n\nOur 1 methods and 2 estimators of shapiq 1.0")
-    assert "The smallest error has `kernel`. Against the best of shapiq's, `theirs`, it has" in text
+    assert "`kernel` has the smallest error. Against the best of shapiq's, `theirs`, it has" in text
+    assert "charts/leaderboard.svg" in text.split("\nMade by")[0]
+    assert "<summary>All numbers</summary>\n\n| estimator | N = " in text
 
 
 def test_an_answer_that_is_missing_stops_the_run(tmp_path: Path) -> None:

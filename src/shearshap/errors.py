@@ -7,7 +7,7 @@ ShearError
 ├── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
 └── JobError      a large job of which some shards could not be explained
 
-ShearWarning      a result that holds, but with less information behind it than was wanted
+ShearWarning      a valid result that needs attention; the message says why
 """
 
 import sys
@@ -28,9 +28,9 @@ class MethodError(ShearError, ValueError):
 
 
 class BudgetError(ShearError, ValueError):
-    """The budget is not a positive integer, too small for the method, or too large to hold.
+    """The budget is not a positive integer, too small for the method, or too large for the memory.
 
-    Where it is too small or too large, `nearest` is the nearest budget that is not.
+    If it is too small or too large, `nearest` is the nearest budget that works.
     """
 
     nearest: int | None = None
@@ -40,8 +40,8 @@ class ModelError(ShearError, RuntimeError):
     """The model failed, or returned a wrong shape, NaN or infinity.
 
     `row` and `coalition` are what it failed on first, and `inputs` is what it was called with
-    there. Where it failed in the middle of many rows, `finished` is the `Explanation` of those that
-    were done.
+    there. If it failed in the middle of many rows, `finished` is the `Explanation` of those that
+    were finished.
     """
 
     row: int | None = None  #: its number among the rows to explain
@@ -58,7 +58,7 @@ class JobError(ShearError, RuntimeError):
 
 
 class ShearWarning(UserWarning):
-    """The result holds, but with less information behind it than was wanted."""
+    """The result is valid, but something about it needs attention; the message says what."""
 
 
 def level_of_caller() -> int:

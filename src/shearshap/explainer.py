@@ -39,17 +39,17 @@ class Explainer:
     Parameters
     ----------
     model
-        A `torch.nn.Module` (in eval mode while it is explained, afterwards as it was), a
-        scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX
-        Runtime session, a Hugging Face text classifier with its tokenizer (a pipeline, or both as a
-        pair), or any function to an array (n,) or (n, k). A function gets what the rows are: a
-        numpy array (n, *shape), a tensor, or a frame.
+        A `torch.nn.Module` (put into eval mode during the call), a scikit-learn estimator or
+        Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX Runtime session, a Hugging Face
+        text classifier with its tokenizer (a pipeline, or both as a pair), or any function that
+        returns an array (n,) or (n, k). A function is called with the same kind of object as the
+        rows: a numpy array (n, *shape), a tensor, or a frame.
     background
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
         evaluations a coalition; one number for all inputs, such as 0; ("mean", rows), or "median"
-        or "mode"; the bare name, for the statistic of the rows explained; or what shap makes of
-        rows, `shap.kmeans` or a tabular masker. Rows keep their types: where the model tells
-        integers from floats, a mean of integers is rounded. For texts: the token that stands for an
+        or "mode"; the bare name, for the statistic of the rows explained; or the result of
+        `shap.kmeans` or a tabular masker of shap. Rows keep their types: if the model distinguishes
+        integers from floats, a mean of integers is rounded. For texts: the token that replaces an
         absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
@@ -67,17 +67,17 @@ class Explainer:
         What of the model's output to explain: a class's index or name, several, or a function of
         the output; None: all of them, at no extra evaluations.
     scale
-        "probability", "log-odds", "margin" or "logit" (the same: scores before they are made
-        probabilities); None: what the model returns, and of a classifier with `predict_proba` the
-        probabilities.
+        "probability", "log-odds", "margin" or "logit" (the same: scores before they become
+        probabilities); None: what the model returns, and for a classifier with `predict_proba`
+        the probabilities.
     returns
-        What the model's outputs are, "probability" or "margin", where that is not known: of a
-        function, and of a network or an ONNX model, whose outputs are otherwise taken for margins
-        unless its last layer is a sigmoid or softmax. It is needed only with `scale`.
+        What the model's outputs are, "probability" or "margin", if that is not known: for a
+        function, and for a network or an ONNX model, whose outputs are otherwise assumed to be
+        margins unless its last layer is a sigmoid or softmax. It is needed only with `scale`.
     multilabel
-        Whether each output is a label of its own, so that a row may have several, rather than
-        classes of which one is true: probabilities are then a sigmoid, and not a softmax. None: as
-        the model says, else classes.
+        Whether each output is a label of its own, so that a row may have several, rather than one
+        of several classes: probabilities are then a sigmoid instead of a softmax. None: as the
+        model says, else classes.
     feature_names, output_names
         Names of the players and of the model's outputs, where they are not known, or others are
         wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
@@ -90,9 +90,9 @@ class Explainer:
     seed
         Same seed, same answer, however rows are split over calls or batches.
     drop_null
-        Whether players whose inputs are those of every background row take no part: nothing depends
-        on them, their values are 0, and the whole budget is spent on the others. False: they are
-        asked for like others, to compare methods as they are in the literature.
+        Whether to leave out players that are the same in the row and in every background row:
+        nothing depends on them, their values are 0, and the whole budget is spent on the others.
+        False: they are treated like others, to compare methods as in the literature.
     """
 
     model: Any
@@ -126,8 +126,8 @@ class Explainer:
     ) -> Explanation:
         """Explain rows by Shapley values, all at once.
 
-        Where the model fails in the middle, the error's `finished` is the explanation of the rows
-        that were done before.
+        If the model fails in the middle, the error's `finished` is the explanation of the rows
+        that were finished before.
 
         Parameters
         ----------
@@ -149,8 +149,8 @@ class Explainer:
             Whether to report pairwise interactions and cross-contributions too, within the same
             budget.
         deadline
-            Seconds after which no further block of rows is begun. The rows that are done are
-            returned, `Explanation.index` says which, and a warning says how many are not. The first
+            Seconds after which no new block of rows is started. The finished rows are returned,
+            `Explanation.index` says which, and a warning says how many are missing. The first
             block, 16 rows, is always finished; kriging is then calibrated to those rows alone.
         index
             Labels of the rows for `Explanation.index`: the name of a frame's column that holds
@@ -300,7 +300,7 @@ def model_game(
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
-    For those who want to ask for coalitions of their own, or to measure an explanation
+    Use it to evaluate coalitions of your own, or to measure an explanation
     (`shearshap.paper.metrics`). The options are those of `explain`; `advance` is called with the
     number of evaluations of each batch.
     """

@@ -174,9 +174,9 @@ def standings_table(results: Results) -> Table:
         ("estimator", "place", "error", "wins", "ties", "losses", "answered", "ms"),
         tuple(rows),
         notes=(
-            "A cell is a kind of games at one budget. Wins, ties and losses are against all others "
-            "in all cells. Who has not answered every cell has no place. ms: the median processor "
-            f"time of an explanation at N = {timed_at(results.records)}.",
+            "A cell is a kind of game at one budget. Wins, ties and losses are against all others "
+            "in all cells. An estimator that has not answered every cell is not ranked. ms: the "
+            f"median processor time of an explanation at N = {timed_at(results.records)}.",
         ),
         emphasis=frozenset(bold) if results.ours else frozenset(),
     )
@@ -377,22 +377,22 @@ def explanation(results: Results) -> Iterator[str]:
     budgets = ", ".join(str(n) for n in sorted(set(results.records["n"].to_pylist())))
     yield (
         f"Every estimator gets N evaluations a player (N = {budgets}), a budget of N p + 2 for p "
-        f"players, for one game at a time, with {_counted(draws, 'seed')}; nothing is learnt from "
-        "one game for another. The evaluations are counted at the game, repeated ones included. "
-        "Who spends more than the budget is out of the cell."
+        f"players, for one game at a time, with {_counted(draws, 'seed')}; nothing learnt from one "
+        "game is used in another. The game counts the evaluations, repeated ones included. An "
+        "estimator that spends more than the budget has no result in that cell."
     )
     yield (
-        "`shear` and `shear-unbiased` differentiate the networks, at no evaluations. Where there "
-        "are no derivatives they spend evaluations to find cooperators, and small budgets do not "
-        "suffice for that."
+        "`shear` and `shear-unbiased` use the networks' derivatives, which do not count as "
+        "evaluations. For other games they spend evaluations to find cooperators, and small "
+        "budgets are not enough for that."
     )
     yield (
-        "Intervals are 95 % intervals of a paired bootstrap (2,000 replicates): origins of games "
-        "are drawn anew, games within them, and seeds, always for both estimators together. A win "
-        "is an interval below 1, a loss one above 1, everything else a tie; with fewer than "
-        f"{FEWEST} pairs of errors, all is a tie. Of two equal estimators, about one cell in "
-        "twenty shows a win or a loss by chance. With few origins, intervals are too narrow to say "
-        "much about other origins."
+        "Intervals are 95 % intervals of a paired bootstrap (2,000 replicates): origins of games, "
+        "games within them, and seeds are resampled, always for both estimators together. A win is "
+        "an interval below 1, a loss one above 1, everything else a tie; with fewer than "
+        f"{FEWEST} pairs of errors, everything is a tie. If two estimators are equally good, about "
+        "one cell in twenty shows a win or a loss by chance. With few origins, intervals are too "
+        "narrow to say much about other origins."
     )
     yield f"Relative errors below {ROUNDING:g} count as {ROUNDING:g}."
 

@@ -80,7 +80,7 @@ class StagedCalibration:
     """The calibrations of a run with several stages, each of more complement pairs.
 
     A run with a tolerance fits a calibration at each of its stages. With all of them, another run
-    has the same answer for a row, at whatever stage the row stops.
+    gives the same answer for a row, whatever stage the row stops at.
     """
 
     #: the number of pairs m of a stage, not counting the full and the empty coalition, and the

@@ -50,7 +50,7 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     forward_func
         A module or a function of tensors, with an output for every row: (n,), (n, k), or more axes
         for `target` to choose from; or with one number for all rows together. As always in captum,
-        a module is evaluated in the mode it is in: call `model.eval()` first.
+        a module is evaluated in its current mode: call `model.eval()` first.
     method
         A name in `shearshap.METHODS`, an instance such as `shearshap.Kriging()`, or "auto".
     seed
@@ -98,16 +98,16 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             several axes, or a tensor or list with one for every row.
         additional_forward_args
             Further arguments of the forward function, after the inputs. A tensor with an entry for
-            every row goes with its rows; anything else is passed as it is.
+            every row is repeated with the rows; anything else is passed as it is.
         feature_mask
             The players: whole numbers in the inputs' shape, for one row or for r rows. Inputs with
             the same number, also in different tensors, are one player; numbers may be left out.
             None: every input is a player.
         n_samples
-            Model evaluations for one row, all of them but one more for each of the first four rows,
-            which checks the model. Where the method needs more, another one takes its place, with a
-            warning. None: 2 p + 2048, or the 2^p of all coalitions where
-            those are fewer, or what the method needs where that is more.
+            Model evaluations for one row; each of the first four rows takes one more, which checks
+            the model. If the method needs more, it is replaced with another one, with a warning.
+            None: 2 p + 2048, or the 2^p of all coalitions if those are fewer, or what the method
+            needs if that is more.
         perturbations_per_eval
             Perturbations of every row in one forward, which then takes r times as many rows; None:
             as memory allows. Always one where the forward function returns one number.

@@ -45,7 +45,7 @@ class Shapley(Approximator):  # type: ignore[misc]
         The same number gives the same values, also in a second call. None: new draws in every
         call.
     max_order, index
-        1 and "SV", for those who pass them to every approximator.
+        1 and "SV", in case your code passes them to every approximator.
     """
 
     valid_indices = ("SV",)

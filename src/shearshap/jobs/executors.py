@@ -70,7 +70,7 @@ class Executor(Protocol):
     """Runs work on shards.
 
     A shard whose worker dies, or whose report has an error and says `again`, is tried again, until
-    it has had its attempts. After a report that `halts`, no further shard is begun.
+    it has had its attempts. After a report that `halts`, no new shard is started.
     """
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:

@@ -92,9 +92,9 @@ def run(
     job
         What to explain, and where to write.
     executor
-        Who explains: `InProcess()`, `LocalProcesses(workers=2)`; None: this process.
+        What runs the work: `InProcess()`, `LocalProcesses(workers=2)`; None: this process.
     progress
-        Whether to show how the job gets on; None: a bar in a terminal, else lines on stderr.
+        Whether to show the progress; None: a bar in a terminal, else lines on stderr.
     log
         Where to add a line of JSON for each shard: a file, or "-" for stderr; None: _log.jsonl in
         the folder of the parts.
@@ -102,7 +102,7 @@ def run(
     Raises
     ------
     JobError
-        Where some shards could not be explained, after all others were: it names them.
+        If some shards could not be explained, after all others were: it names them.
     """
     started = time.perf_counter()
     check_libraries()

@@ -37,8 +37,8 @@ class LargeJob:
         A folder of Parquet files, which are taken in the order of their names; or one file, Parquet
         or CSV.
     out
-        The folder of the parts; it is made where it is missing. It is empty, or holds the same job,
-        which then goes on.
+        The folder of the parts, which is created if it is missing. It must be empty, or hold the
+        same job, which is then continued.
     background
         As in `Job`: a file of rows, "mean" or another statistic, or of a file, "mean:FILE". A bare
         statistic is that of a sample of up to 8,192 of the rows explained. Anything else is taken
@@ -54,8 +54,8 @@ class LargeJob:
     trust
         Whether to open pickles, which run whatever code is in them.
     device
-        Devices that the workers take turns with: "cuda:0,cuda:1", or "auto" for all GPUs; None:
-        where the model is.
+        Devices that the workers are distributed over: "cuda:0,cuda:1", or "auto" for all GPUs;
+        None: where the model is.
     shard_rows
         Rows of a shard at most: what is done again where a worker dies.
     folder_openers

@@ -33,22 +33,21 @@ Where the budget leaves fewer, rows do not go on from kriging to leverage.
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """The best method for the players and the budget at hand.
+    """The best method for the number of players and the budget.
 
-    Exact where the budget holds all coalitions; else the smallest error measured in the fair
-    protocol (`benchmarks/accuracy.py`): kriging, but leverage beyond MOST_PLAYERS, where kriging
-    gains little, and beyond MOST_KRIGED coalitions, where its equations become large. Sizes alone
-    decide: the same call has the same answer, however fast the machine.
+    Exact if the budget allows all coalitions; otherwise the method with the smallest measured error
+    (`benchmarks/accuracy.py`): kriging, but leverage beyond MOST_PLAYERS, where kriging gains
+    little, and beyond MOST_KRIGED coalitions, where its equations become large. The choice depends
+    on sizes alone, so the same call has the same answer on every machine.
 
-    Where rows may stop early (`tol`), kriging is taken at larger budgets too, since most rows need
-    only a part of them. Rows that need more go on to all coalitions, or to leverage.
+    If rows may stop early (`tol`), kriging is used at larger budgets too, since most rows need only
+    a part of them. Rows that need more go on to all coalitions, or to leverage.
 
     Parameters
     ----------
     calibration
-        What kriging fitted in an earlier run, from `Explanation.calibration`. With it, rows have
-        the same values in whichever run they are explained. None: it is fitted to the first rows
-        explained.
+        What kriging fitted in an earlier run, from `Explanation.calibration`. With it, a row has
+        the same values in every run. None: it is fitted to the first rows explained.
     """
 
     calibration: Any = field(default=None, repr=False)

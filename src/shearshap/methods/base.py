@@ -46,7 +46,7 @@ class Estimate:
 
 
 class Design(ABC):
-    """Coalitions to ask for, and how their values add up to Shapley values."""
+    """Coalitions to evaluate, and how their values add up to Shapley values."""
 
     #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
     coalitions: Tensor
@@ -97,7 +97,7 @@ class Look:
 
 
 class Method(ABC):
-    """A way to estimate Shapley values; an instance holds options only."""
+    """A way to estimate Shapley values; an instance only stores options."""
 
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
     #: whether it lists all coalitions where the budget holds them

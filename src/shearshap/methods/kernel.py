@@ -72,8 +72,8 @@ class Kernel(Method):
     """Kernel SHAP (Lundberg & Lee 2017; pairs: Covert & Lee 2021).
 
     One regression on the whole budget. Coalitions are drawn without replacement, sizes in
-    proportion to their kernel mass. Small and large sizes are therefore enumerated as soon as their
-    part of the budget holds them.
+    proportion to their kernel weight. Small and large sizes are therefore enumerated as soon as
+    their part of the budget suffices.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ class Welford(Method):
 
     One regression on the whole budget. Coalitions are drawn independently from the Shapley kernel.
     A_n and b_n are the running means of 1_S 1_S' and 1_S (v(S) - v(0)), and the values solve
-    A phi = b under efficiency. The running mean of all draws is their mean, so it is taken at once.
-    The paper runs this method on the whole budget too, so it needs no protocol of its own there.
+    A phi = b under efficiency. The running mean of all draws is their mean, so it is computed at
+    once. The paper, too, runs this method on the whole budget.
     """
 
     enumerates: ClassVar[bool] = False
@@ -146,11 +146,11 @@ class Welford(Method):
 
 @dataclass(frozen=True)
 class Leverage(Method):
-    """Leverage SHAP (Musco & Witter 2025): pairs of all sizes alike, without replacement.
+    """Leverage SHAP (Musco & Witter 2025): pairs of all sizes equally often, without replacement.
 
     The leverage score of a coalition in the Shapley regression is proportional to 1 / C(p, s), so
-    every size gets the same part of the budget. Weights are the kernel's, divided by the chance of
-    being drawn.
+    every size gets the same part of the budget. Weights are the kernel's, divided by the
+    probability of being drawn.
     """
 
     enumerates: ClassVar[bool] = False

@@ -34,17 +34,17 @@ from shearshap.methods.pair_selection import selected_pairs
 class Kriging(Method):
     """Kriging of the game's odd part, with standard errors.
 
-    Complement pairs show the odd part of the game, on which alone Shapley values depend, and its
+    Complement pairs show the odd part of the game, which determines the Shapley values, and its
     even part, which shows how strongly players interact. A Gaussian process whose variances follow
     those strengths is conditioned on the odd part. Its posterior mean gives the Shapley values, its
     posterior variance their standard errors. Rows share the coalitions, which are chosen to lower
-    that variance most. Where there are many, they share matrices too: a row starts from the answer
-    of a similar pilot row's equations, and refines it to that of its own. Games that jump, such as
-    votes with a threshold, are not what the process expects: its standard errors then count how
-    badly each pair is predicted from all others.
+    that variance most. If there are many rows, they share matrices too: each starts from the answer
+    of a similar pilot row's equations, and refines it to its own. Games that jump, such as votes
+    with a threshold, are not what the process expects: standard errors then include how badly each
+    pair is predicted from all others.
 
-    With fewer than two evaluations a player and two, coalitions come without complements, and there
-    are no standard errors.
+    With fewer than two evaluations a player plus two, coalitions come without complements, and
+    there are no standard errors.
 
     Parameters
     ----------

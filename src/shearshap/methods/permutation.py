@@ -28,8 +28,8 @@ from shearshap.methods.spread import FEWEST, moderated_errors
 class Permutation(Method):
     """Permutation sampling (Castro et al. 2009; antithetic: Mitchell et al. 2022).
 
-    Whole permutations, each prefix evaluated once and used for two players. With a budget for all
-    coalitions, all coalitions.
+    Whole permutations, each prefix evaluated once and used for two players. If the budget allows
+    all coalitions, all are evaluated.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ LONGEST = 80  #: characters of a request that a refusal repeats
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a service takes at most.
+    """The limits of a service.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Limits:
     budget
         Model evaluations for one row; None: ten times the default budget.
     requests
-        Requests that are answered or wait at the same time; others are told to come back.
+        Requests that are answered or wait at the same time; others are told to try again later.
     seconds
         How long a request may take, waiting included.
     """

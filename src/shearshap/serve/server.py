@@ -40,11 +40,11 @@ class Service:
     host, port
         Where to listen. Another host than loopback needs a token.
     token
-        What requests must bring, in the header "Authorization: Bearer TOKEN".
+        What requests must contain, in the header "Authorization: Bearer TOKEN".
     limits
-        What a request may ask for at most.
+        The limits of a request.
     sample
-        How many of the rows loaded are explained at the start.
+        How many of the loaded rows are explained at the start.
     """
 
     job: Job

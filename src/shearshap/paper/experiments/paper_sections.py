@@ -80,11 +80,12 @@ def place_of(every: Sequence[Networks]) -> str:
 
 
 THRESHOLDS = (
-    "a-b-c: in a cases the claim holds, b are left open, c fail; most cases are N x baselines, "
-    "over all data sets. SHEAR **wins** where the whole 95 % interval of the ratio of errors is "
-    f"below 1 and the ratio at most {1 - RATIO_MARGIN:g}, **loses** likewise above, else it is a "
-    f"**tie**; scores by their difference, at least {SCORE_MARGIN:g}. Intervals: paired bootstrap "
-    "over networks, then rows and rounds, and never narrower than Student's over networks. "
+    "a-b-c: the claim holds in a cases, is undecided in b and fails in c; most cases are a budget "
+    "and a baseline, over all data sets. SHEAR **wins** if the whole 95 % interval of the ratio of "
+    f"errors is below 1 and the ratio at most {1 - RATIO_MARGIN:g}, **loses** if the reverse is "
+    "true, else it is a **tie**; scores are compared by their difference, at least "
+    f"{SCORE_MARGIN:g}. Intervals: paired bootstrap over networks, then rows and rounds, and never "
+    "narrower than Student's over networks. "
     "Readings: the appendix's PS and APS by prefixes of permutations or by fair coins; as the "
     "authors ran them; fair, each method at its best."
 )
