@@ -39,7 +39,7 @@ def main() -> None:
     explainer = Explainer(network, ("mean", train), output=0, feature_names=wine.feature_names)
     explanation = explainer(test, budget=208)
     exact = explainer(test, budget=1 << 13)
-    print(explanation)
+    print(repr(explanation))
     error = np.abs(explanation.values - exact.values).mean() / np.abs(exact.values).mean()
     print(f"against all 8192 coalitions, the mean error is {error:.2%} of the mean |value|\n")
     show(explanation[0])

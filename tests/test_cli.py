@@ -75,6 +75,19 @@ def test_the_command_starts_without_the_papers_modules() -> None:
     assert finished.stdout.split() == ["shearshap.paper", "shearshap.paper.commands"]
 
 
+def test_help_loads_no_heavy_library() -> None:
+    """So that `shear --help` takes less than half a second."""
+    heavy = ("torch", "numpy", "scipy", "pandas", "pyarrow", "jinja2", "matplotlib", "rich")
+    script = (
+        "import sys; from shearshap.cli import app; app(['--help'], standalone_mode=False); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_names_every_activation() -> None:
     assert f"One of {', '.join(ACTIVATIONS)}." in " ".join(done("train", "--help").split())
 
@@ -206,6 +219,9 @@ def test_an_estimate_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
     assert failed("data", "cencus").startswith(
         "error: there is no data set 'cencus'; did you mean 'census'?"
+    )
+    assert failed("data", "iris") == (
+        f"error: there is no data set 'iris'; there are: {', '.join(NAMES)}\n"
     )
     assert failed("data", "criteo").startswith(
         "error: criteo: no file was given. Criteo's data cannot be shipped:"

@@ -46,6 +46,17 @@ def hollow(frame):
 def stopped(frame):
     raise KeyboardInterrupt
 
+def pairs(frame):
+    return 2 * frame["a"] + np.where(frame["s"] == "x", 1.0, 0.0) * (frame["b"] - 1)
+
+def deep(frame):
+    return np.zeros((len(frame), 2, 2))
+
+def sized(frame):
+    with open("sizes", "a") as file:
+        print(len(frame), file=file)
+    return frame["a"]
+
 word = "no model"
 """
 ROWS = "a,b,s\n1,4,x\n2,5,y\n3,6,x\n"
@@ -141,7 +152,7 @@ def test_the_file_says_how_it_was_made() -> None:
         "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "returns": None,
         "multilabel": None, "evaluations": 8,
         "derivative_passes": 0, "degrees_of_freedom": None, "rows": 3, "players": ["a", "b", "s"],
-        "outputs": ["output"],
+        "outputs": ["output"], "id": None, "groups": None, "interactions": False,
     }  # fmt: skip
 
 
@@ -223,6 +234,133 @@ def test_names_that_would_clash_give_way_to_numbers() -> None:
     assert [name for name in made.column_names if name.startswith("value")] == [
         "value.a.0", "value.a.b.0", "value.a.1", "value.a.b.1",
     ]  # fmt: skip
+
+
+# Ids, groups, names of outputs, interactions
+
+
+def test_rows_are_labelled_by_a_column(here: Path) -> None:
+    (here / "named.csv").write_text("id,a,b,s\n007,1,4,x\n008,2,5,y\n010,3,6,x\n")
+    text = done("score.py:predict", "named.csv", "--background", "absent.csv", "--id", "id")
+    assert "rows by     id\n" in text
+    assert "not used" not in text
+    found = written()
+    assert found.columns[0] == "id"
+    assert found["id"].tolist() == ["007", "008", "010"]  # as written, to be joined with
+    assert "data.id" not in found
+    np.testing.assert_allclose(found["value.a"], [2, 4, 6])
+    # a file that a run with ids wrote may be replaced by the next
+    done("score.py:predict", "named.csv", "--id", "id", out="named_values.csv")
+    assert Path("named_values.csv").read_text().startswith('"id","base_value","prediction"')
+    done("score.py:predict", "named.csv", "--id", "id", out="named_values.csv")
+
+
+@pytest.mark.usefixtures("here")
+def test_an_id_may_be_dropped_too() -> None:
+    done("score.py:both", "rows.csv", "--id", "s", "--drop", "s")
+    assert written()["s"].tolist() == ["x", "y", "x"]
+
+
+def test_rows_done_before_a_failure_keep_their_ids(here: Path) -> None:
+    rows = "".join(f"n{n},{n / 100},1,x\n" for n in range(200, 400))
+    (here / "many.csv").write_text("id,a,b,s\n" + rows.replace("3.0,", "3,"))
+    told = refusal(
+        "score.py:failing", "many.csv", "--id", "id", "--background", "mode", out="values.csv"
+    )
+    assert "cannot score this" in told
+    partial = pd.read_csv("values.partial.csv")
+    assert partial["id"].tolist() == [f"n{n}" for n in range(200, 200 + len(partial))]
+    assert partial["data.a"].tolist() == [n / 100 for n in range(200, 200 + len(partial))]
+
+
+def test_columns_are_grouped(here: Path) -> None:
+    words = ("--background", "absent.csv", "--groups", "b and s=b, s")
+    text = done("score.py:predict", "rows.csv", *words)
+    assert "2 features each" in text
+    found = written()
+    assert [name for name in found if name.startswith("value.")] == ["value.b and s", "value.a"]
+    np.testing.assert_allclose(found["value.b and s"], [4, 0, 6])
+    assert json.loads(pq.read_schema("values.parquet").metadata[b"shearshap"])["groups"] == {
+        "b and s": ["b", "s"]
+    }
+    (here / "groups.json").write_text('{"b and s": ["b", "s"]}')
+    done("score.py:predict", "rows.csv", *words[:2], "--groups", "groups.json", out="same.parquet")
+    pd.testing.assert_frame_equal(written("same.parquet"), found)
+
+
+@pytest.mark.usefixtures("here")
+def test_outputs_are_named() -> None:
+    text = done(
+        "score.py:both",
+        "rows.csv",
+        "--output-names",
+        "first, second",
+        "--output",
+        "second",
+        "--drop",
+        "s",
+    )
+    assert "outputs     second\n" in text
+    np.testing.assert_allclose(written()["prediction"], [-4, -5, -6])
+    done(
+        "score.py:both",
+        "rows.csv",
+        "--drop",
+        "s",
+        "--output-names",
+        "one, two",
+        "--output-names",
+        "other",
+    )
+    assert {"prediction.one, two", "prediction.other"} <= set(written().columns)
+
+
+@pytest.mark.usefixtures("here")
+def test_interactions_go_to_a_file_of_their_own() -> None:
+    """Only b and s interact: where s is x they add b together, half of it each."""
+    words = ("--background", "absent.csv", "--interactions")
+    text = done("score.py:pairs", "rows.csv", *words)
+    assert (
+        "written to  values.parquet\n            values.interactions.parquet, pair by pair\n"
+        in text
+    )
+    found = pd.read_parquet("values.interactions.parquet")
+    assert list(found.columns) == ["row", "output", "player", "other", "value"]
+    pair = found[(found.player == "b") & (found.other == "s")]
+    np.testing.assert_allclose(pair.value, [3, 0, 5], atol=1e-9)
+    done("score.py:pairs", "rows.csv", *words, out="values.csv")
+    done("score.py:pairs", "rows.csv", *words, out="values.csv")  # its own files are replaced
+    Path("other.interactions.csv").write_text("mine")
+    told = failed("score.py:pairs", "rows.csv", "--interactions", out="other.csv")
+    assert told.startswith("interactions: other.interactions.csv is there already")
+
+
+@pytest.mark.usefixtures("here")
+def test_large_jobs_take_groups_and_names_and_refuse_interactions() -> None:
+    words = ("--drop", "s", "--groups", "all=a,b", "--output-names", "one,two")
+    assert explain("score.py:both", "rows.csv", *words, out="folder").exit_code == 0
+    part = pd.concat(map(pd.read_parquet, Path("folder").glob("part-*.parquet")))
+    assert [name for name in part if name.startswith("value.")] == [
+        "value.all.one",
+        "value.all.two",
+    ]
+    told = refusal("score.py:both", "rows.csv", "--interactions", out="folder2")
+    assert told == "--interactions is an option of one file; leave it out"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_models_shape_is_explained_in_the_words_of_the_terminal() -> None:
+    told = failed("score.py:deep", "rows.csv")
+    assert "output=" not in told
+    assert told.endswith(
+        "Wrap it in a function that gives such a shape: --model path/to/file.py:function"
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_a_batch_size_is_passed_on() -> None:
+    done("score.py:sized", "rows.csv", "--batch-size", 2)
+    assert max(map(int, Path("sizes").read_text().split())) == 2
 
 
 # Networks of ours
@@ -356,7 +494,9 @@ def test_a_job_runs_without_the_command(here: Path) -> None:
     assert outcome.out == here / "values.parquet"
     assert outcome.report == here / "values.html"
     assert "<!DOCTYPE html>" in outcome.report.read_text()
-    assert f"report      {outcome.report}, for a browser" in outcome.summary
+    assert outcome.report is not None
+    size = round(outcome.report.stat().st_size / 1000)
+    assert f"report      {outcome.report}, {size} kB, for a browser" in outcome.summary
     assert outcome.result.background == "the row of absent.csv"
 
 
@@ -810,14 +950,27 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
         ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, both, failing, hollow"),
         ("score.py:word", (), "model: wanted a torch.nn.Module, "),
         (".", (), "model: . is a folder without a model; wanted a folder made by 'shear train', .onnx"),
-        ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; it has a, b, s"),
+        ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; there are: a, b, s"),
         ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (6, 2): KeyError: 'a' (first on row 0 with"),
         ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
         ("score.py:predict", ("--background", ""), "background: wanted mean, median or mode, a file, or mean:FILE; got ''"),
         ("score.py:predict", ("--background", "mean:"), "background: wanted mean, median or mode, a file, or mean:FILE; got 'mean:'"),
-        ("score.py:predict", ("--method", "magic"), "there is no method 'magic'"),
+        ("score.py:predict", ("--method", "magic"), "there is no method 'magic'; there are: auto, exact, shear"),
+        ("score.py:predict", ("--method", "sheer"), "there is no method 'sheer'; did you mean 'shear'? There are: auto"),
+        ("score.py:predict", ("--background", "avg:absent.csv"), "background: there is no statistic 'avg'; there are mean, median and mode: try mean:absent.csv"),
+        ("score.py:predict", ("--background", "s3://absent.csv"), "background: there is no file s3:/absent.csv"),
+        ("score.py:predict", ("--id", "ID"), "id: there is no column 'ID' in rows.csv; there are: a, b, s"),
+        ("score.py:predict", ("--groups", "pair"), "groups: wanted NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}; got 'pair'"),
+        ("score.py:predict", ("--groups", "pair=a,,b"), "groups: wanted NAME=COLUMN,COLUMN"),
+        ("score.py:predict", ("--groups", "pair=a,d"), "groups: there is no column 'd'; there are: a, b, s"),
+        ("score.py:predict", ("--groups", "one=a,b", "--groups", "two=b,s"), "groups: column 'b' is in 'one' and in 'two'; a column belongs to one group"),
+        ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: the group 'one' is given twice"),
+        ("score.py:predict", ("--groups", "no.json"), "groups: there is no file no.json"),
+        ("score.py:both", ("--output-names", "yes"), "output-names: wanted 2, one for each output, got 1"),
+        ("score.py:both", ("--output-names", "yes,yes"), "output-names: 'yes' stands twice; give each output its own name"),
+        ("score.py:both", ("--output-names", "yes,"), "output-names: wanted names with commas between them; got 'yes,'"),
         ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes', as the model's outputs have no"),
         ("score.py:predict", ("--scale", "odd"), "scale: wanted one of probability, log-odds, margin, logit, or none"),
         ("score.py:predict", ("--budget", "1", "--method", "leverage"), "leverage needs at least 6 evaluations a row"),
@@ -1033,7 +1186,7 @@ def test_the_program_explains_and_reports(here: Path) -> None:
         [sys.executable, "-m", "shearshap.cli", *command], capture_output=True, text=True
     )
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout.endswith("report      values.html, for a browser\n")
+    assert re.search(r"\nreport      values.html, \d+ kB, for a browser\n$", finished.stdout)
     facts = json.loads(pq.read_schema("values.parquet").metadata[places.METADATA])
     assert facts["command"] == "shear " + " ".join(command)
     assert facts["command"] in (here / "values.html").read_text().replace(

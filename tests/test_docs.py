@@ -24,7 +24,7 @@ from shearshap import plots
 from shearshap.cli import app
 from shearshap.jobs import explained_charts as charts
 from shearshap.jobs import explained_page as document
-from shearshap.jobs import job
+from shearshap.jobs import explained_rows as rows
 from test_architecture import TREES, imported, when_imported
 
 ROOT = Path(__file__).parents[1]
@@ -322,11 +322,22 @@ def test_the_page_says_how_much_the_report_shows() -> None:
     for sentence in (
         f"the {charts.GLOBAL} largest features",
         f"up to {charts.DOTS} rows",
-        f"the first {document.ROWS} rows",
+        f"at most {rows.MOST_BYTES // 1_000_000} MB",
         f"its {charts.LOCAL} largest features",
-        f"the first {job.OUTPUTS} outputs",
+        f"the first {document.SHOWN_OUTPUTS} outputs",
     ):
         assert sentence in page
+
+
+def test_the_reference_of_commands_is_that_of_the_program() -> None:
+    sys.path.insert(0, str(DOCS))
+    try:
+        reference = import_module("make_cli_reference")
+    finally:
+        sys.path.remove(str(DOCS))
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.reference(), (
+        "run python docs/make_cli_reference.py"
+    )
 
 
 def test_every_complaint_has_an_answer() -> None:

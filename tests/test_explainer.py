@@ -153,7 +153,7 @@ def test_rows_and_outputs_of_an_explanation() -> None:
         whole[whole.predictions[:, 0] > 0].values, whole.values[whole.predictions[:, 0] > 0]
     )
     with pytest.raises(InputError, match="an explanation is indexed by rows"):
-        whole[:, 1]  # type: ignore[index]
+        whole[:, 1]
 
 
 def test_an_output_by_a_numpy_number_and_a_row_by_its_own_cost() -> None:
@@ -478,7 +478,7 @@ def test_a_model_that_fails_only_on_large_batches_is_told_as_it_is() -> None:
         return np.asarray(x.sum(axis=1))
 
     with pytest.raises(ModelError, match=r"inputs of shape \(12, 4\): ValueError: one at a time$"):
-        Explainer(model, ZEROS)(ROWS, budget=16)
+        Explainer(model, ZEROS, batch_size=100)(ROWS, budget=16)
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), IndexError("far")])
@@ -652,4 +652,31 @@ def test_the_progress_bar_ends_at_its_end(
         rows, budget=budget, progress=True
     )
     (bar,) = bars
-    assert bar.n == bar.total == 3 * answer.evaluations
+    assert bar.n == bar.total == 3
+    assert bar.postfix == f"{3 * answer.evaluations} evaluations"
+
+
+# How it prints
+
+
+def test_an_explainer_prints_its_options_and_not_its_background() -> None:
+    background = np.zeros((200, 6))
+    assert repr(Explainer(np.tanh, background)) == (
+        "Explainer(<ufunc>, <ndarray of shape (200, 6)>)"
+    )
+
+    def model(x: Floats) -> Floats:
+        return x
+
+    network = nn.Sequential(nn.Linear(6, 500), nn.Linear(500, 1))
+    assert repr(Explainer(model, ("mean", background), output="yes", seed=3)) == (
+        "Explainer(<function model>, ('mean', <ndarray of shape (200, 6)>), output='yes', seed=3)"
+    )
+    printed = repr(
+        Explainer(network, 0, groups={"a": [0, 1]}, method=Shear(unbiased=True), device="cpu")
+    )
+    assert printed.startswith("Explainer(<Sequential>, 0, method=Shear(")
+    assert printed.endswith("groups=<dict of 1>, device='cpu')")
+    assert repr(Explainer(network, background=[[0.0] * 6] * 9)) == (
+        "Explainer(<Sequential>, <list of 9>)"
+    )

@@ -24,6 +24,7 @@ from shearshap import axes as axes_module
 from shearshap.archive import decoded, encoded
 from shearshap.axes import axes, declared
 from shearshap.explanation import Floats
+from shearshap.first_rows import first_rows
 from shearshap.gaussian import Calibration
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
@@ -167,9 +168,77 @@ def test_rows_are_taken_of_every_array(rows: Any, outputs: int | None) -> None:
     assert some.notes == whole.notes
 
 
-def test_a_row_and_an_output_are_no_index() -> None:
-    with pytest.raises(InputError, match="an explanation is indexed by rows"):
-        full()[0, 1]  # type: ignore[index]
+def test_players_stay_together() -> None:
+    for key in ((0, 1), (slice(None), "x0"), (slice(None), [0, 1], 0)):
+        with pytest.raises(InputError, match="an explanation is indexed by rows, and keeps all"):
+            full()[key]
+    with pytest.raises(InputError, match="three axes: rows, players and outputs"):
+        full()[0, :, 0, 0]
+
+
+def test_rows_and_outputs_are_taken_as_shap_takes_them() -> None:
+    whole = replace(full(outputs=3), output_names=["a", "b", "c"])
+    assert whole.shape == whole.values.shape == (3, 4, 3)
+    check_same(whole[:, :, 1], whole.output(1))
+    check_same(whole[..., "c"], whole.output("c"))
+    check_same(whole[1:, :, -1], whole[1:].output(2))
+    check_same(whole[0, :], whole[0])
+    check_same(whole[[2, 0], ...], whole[[2, 0]])
+    some = whole[:, :, ["c", 0]]
+    assert some.output_names == ["c", "a"]
+    assert same(some.values, whole.values[..., [2, 0]])
+    assert same(some.interactions, whole.interactions[..., [2, 0]])  # type: ignore[index]
+    assert whole[:, :, 1:].output_names == ["b", "c"]
+    with pytest.raises(InputError, match=r"there is no output 3; there are a, b, c \(0 to 2\)"):
+        whole[:, :, 3]
+    check_same(full()[:, :, 0], full())
+    with pytest.raises(InputError, match="has one output, without an axis"):
+        full()[:, :, [0]]
+
+
+def test_rows_are_found_by_their_labels() -> None:
+    whole = full()
+    check_same(whole.row("id-1"), whole[1])
+    check_same(whole.row(["id-2", "id-0"]), whole[[2, 0]])
+    with pytest.raises(InputError, match="there is no row 'id-3'; did you mean 'id-2'"):
+        whole.row("id-3")
+    numbered = replace(whole, index=np.array([512, 457, 512]))
+    check_same(numbered.row(512), numbered[[0, 2]])
+    check_same(numbered.row(np.int64(457)), numbered[1])
+    with pytest.raises(InputError, match=r"no row 'x'; labels are of type int, such as 512, 457"):
+        numbered.row("x")
+    with pytest.raises(InputError, match="there are no rows"):
+        whole[:0].row("x")
+    pairs: Any = [("a", 1), ("a", 2), ("b", 1)]
+    check_same(replace(whole, index=pairs).row(("a", 2)), replace(whole, index=pairs)[1])
+    days = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], dtype="datetime64[ns]")
+    check_same(
+        replace(whole, index=days).row(np.datetime64("2024-01-02")), replace(whole, index=days)[1]
+    )
+
+
+def test_the_names_of_shap_can_be_read() -> None:
+    whole = replace(full(), seconds=2.5)
+    assert whole.shap_values is whole.values
+    assert whole.compute_time == 2.5
+    assert whole.lower_bounds is not None
+    assert whole.upper_bounds is not None
+    assert same(whole.lower_bounds, whole.interval()[0])
+    assert same(whole.upper_bounds, whole.interval()[1])
+    assert replace(whole, standard_errors=None).lower_bounds is None
+    assert replace(whole, standard_errors=None).upper_bounds is None
+    for name in ("shap_values", "expected_value", "shape", "compute_time"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(whole, name, 1)
+    with pytest.raises(InputError, match="the rows differ in it; take base_values"):
+        _ = whole.expected_value
+    with pytest.raises(InputError, match="there are no rows"):
+        _ = whole[:0].expected_value
+    alike = replace(whole, base_values=np.full(3, 0.25))
+    assert alike.expected_value == 0.25
+    several = full(outputs=2)
+    several = replace(several, base_values=np.tile([0.25, 0.75], (3, 1)))
+    assert several.expected_value.tolist() == [0.25, 0.75]
 
 
 def test_an_output_is_chosen_in_every_array_that_has_outputs() -> None:
@@ -750,3 +819,87 @@ def test_parts_of_one_array_are_joined_without_a_copy() -> None:
         copied = axes_module._concatenated(parts)
         np.testing.assert_array_equal(copied, np.concatenate(parts))
         assert not np.shares_memory(copied, whole)
+
+
+# Tables that people read
+
+
+def test_print_shows_the_first_rows_and_repr_stays_one_line() -> None:
+    values = np.array([[0.5, -0.25, 0.125], [0.0, 1.0, -0.5]])
+    base = np.array([10.0, 10.0])
+    answer = Explanation(
+        values, base, base + values.sum(axis=1), np.full((2, 3), 0.004), 8, 0, "exact", 0,
+        feature_names=["age", "hours", "capital"], index=np.array(["ann", "bob"]),
+    )  # fmt: skip
+    assert repr(answer) == "Explanation(2 rows, 3 players, method='exact', 8 evaluations a row)"
+    assert str(answer).splitlines() == [
+        repr(answer),
+        "",
+        "row  base value  hours  capital    age  prediction",
+        "ann        10.0  −0.25    +0.12  +0.50        10.4",
+        "bob        10.0  +1.00    −0.50  +0.00        10.5",
+        "standard errors of these values: at most 0.004",
+    ]
+
+
+def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
+    many = replace(
+        explanation(40, 30), feature_names=[f"a rather long name of player {n}" for n in range(30)]
+    )
+    lines = str(many).splitlines()
+    assert max(map(len, lines[2:])) <= 80
+    assert "others" in lines[2]
+    assert "gap" in lines[2]  # its values do not add up
+    assert "... and 35 more rows" in lines
+    several = str(explanation(9, 4, outputs=6)).splitlines()
+    assert several[2].split()[:4] == ["row", "output", "base", "value"]
+    assert "... and 7 more rows and 2 more outputs" in several
+    assert str(explanation(0)).splitlines()[2].startswith("row")
+    assert "1 more row" in str(explanation(6))
+    assert str(explanation(1, 1))
+
+
+def test_numbers_of_a_table_add_up() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(5, 12))
+    base = np.full(5, 100.0)
+    answer = Explanation(values, base, base + values.sum(axis=1), None, 8, 0, "exact", 0)
+    view = first_rows(answer, players=3)
+    assert view.names[-1] == "9 others"
+    assert len(view.names) == 4
+    for line, total in zip(view.lines, values.sum(axis=1), strict=True):
+        assert sum(cell.number for cell in line.cells) == pytest.approx(total)
+    assert view.largest_error is None
+
+
+def test_a_notebook_shows_a_table_with_bars() -> None:
+    whole = replace(
+        full(7, 9, outputs=2), feature_names=["<b>", *(f"long_name/{n}" for n in range(8))]
+    )
+    page = whole._repr_html_()
+    assert page.count("<tr>") == 1 + 8
+    assert "<b></div>" not in page
+    assert "long_<wbr>name/<wbr>" in page
+    assert "var(--raises)" in page
+    assert "var(--lowers)" in page
+    assert "7 rows · 9 players · 2 outputs" in page
+    assert "… and 3 more rows" in page
+    assert "Note: Few coalitions." in page
+    assert "standard error" in page
+    for dark in ("prefers-color-scheme:dark", 'data-jp-theme-light="false"', ".vscode-dark"):
+        assert dark in page
+    assert len(full(2000, 300)._repr_html_()) < 20_000
+    assert "0 rows" in full(0)._repr_html_()
+
+
+def test_a_terminal_of_ipython_shows_the_table() -> None:
+    shown: list[str] = []
+
+    class Printer:
+        def text(self, text: str) -> None:
+            shown.append(text)
+
+    explanation()._repr_pretty_(Printer(), False)
+    explanation().mean()._repr_pretty_(Printer(), False)
+    assert "base value" in shown[0]
+    assert "mean value" in shown[1]

@@ -351,7 +351,7 @@ def test_whole_numbers_without_holes_fit_a_background_with_holes() -> None:
     """pandas makes floating numbers of a column as soon as one is missing."""
     rows, background = people().assign(height=180)[:3], people()
     model = Recorder()
-    Explainer(model, background)(rows, budget=60 * 32)
+    Explainer(model, background, batch_size=10_000)(rows, budget=60 * 32)
     tried, as_floats, ends, untouched, *mixes = model.given
     assert tried["height"].dtype == np.int64
     assert untouched["height"].dtype == np.int64

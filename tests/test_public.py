@@ -1,7 +1,12 @@
 """The public names, pinned."""
 
+import ast
 import inspect
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,3 +91,68 @@ def test_every_method_is_documented_and_frozen() -> None:
     for method in (*shearshap.METHODS.values(), *BASELINES.values()):
         assert type(method).__doc__
         assert type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+# Names come when they are used
+
+
+def _printed(script: str) -> str:
+    """What a fresh interpreter prints."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return finished.stdout.strip()
+
+
+HEAVY = ("torch", "numpy", "scipy", "pandas", "pyarrow", "narwhals")
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    script = f"import sys, shearshap; print([name for name in {HEAVY} if name in sys.modules])"
+    assert _printed(script) == "[]"
+
+
+def test_every_public_name_comes_when_it_is_used() -> None:
+    script = "import shearshap as s; print(all(getattr(s, name) is not None for name in s.__all__))"
+    assert _printed(script) == "True"
+    assert _printed("from shearshap import *; print(explain.__module__)") == "shearshap.explainer"
+    assert _printed("from shearshap import explain; print(explain.__name__)") == "explain"
+
+
+def test_dir_lists_names_before_they_are_imported() -> None:
+    script = "import shearshap as s; print(set(s.__all__) <= set(dir(s)), '__version__' in dir(s))"
+    assert _printed(script) == "True True"
+
+
+def test_modules_are_attributes_without_an_import() -> None:
+    script = "import shearshap; print(shearshap.methods.__name__, shearshap.plots.__name__)"
+    assert _printed(script) == "shearshap.methods shearshap.plots"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'shearshap' has no attribute 'explian'"):
+        shearshap.explian  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(shearshap, "__wrapped__")
+    with pytest.raises(ImportError, match="cannot import name 'explian'"):
+        exec("from shearshap import explian")
+
+
+def test_pickles_find_their_classes_in_a_fresh_interpreter() -> None:
+    explanation = shearshap.explain_game(lambda z: z.sum(axis=1), players=3)
+    explainer = shearshap.Explainer(max, method=shearshap.Shear(unbiased=True))
+    pickled = pickle.dumps((explanation, explainer))
+    script = (
+        f"import pickle; explanation, explainer = pickle.loads({pickled!r}); "
+        "print(explanation.values.round(6).tolist(), explainer.method.unbiased)"
+    )
+    assert _printed(script) == "[[1.0, 1.0, 1.0]] True"
+
+
+def test_a_type_checker_knows_every_name() -> None:
+    """They are imported for it, and no name that is not public is."""
+    tree = ast.parse(Path(shearshap.__file__).read_text())
+    branches = [node for node in tree.body if isinstance(node, ast.If)]
+    (typed,) = [node for node in branches if ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for node in [*tree.body, *typed.body] if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in imports for alias in node.names}
+    assert set(shearshap.__all__) == names - {"import_module", "TYPE_CHECKING"}

@@ -1,4 +1,11 @@
-"""Shapley explanations of any model: fast, batched, with error bars and honest budgets."""
+"""Shapley explanations of any model: fast, batched, with error bars and honest budgets.
+
+Names come from their modules when they are first used: torch takes seconds to import, and
+`shear --help` needs none of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from shearshap.errors import (
     BudgetError,
@@ -8,19 +15,21 @@ from shearshap.errors import (
     ShearError,
     ShearWarning,
 )
-from shearshap.explainer import Explainer, explain, explain_game, model_game
-from shearshap.explanation import Explanation
-from shearshap.methods import (
-    METHODS,
-    Auto,
-    Exact,
-    Kernel,
-    Kriging,
-    Leverage,
-    Permutation,
-    Shear,
-    Welford,
-)
+
+if TYPE_CHECKING:
+    from shearshap.explainer import Explainer, explain, explain_game, model_game
+    from shearshap.explanation import Explanation
+    from shearshap.methods import (
+        METHODS,
+        Auto,
+        Exact,
+        Kernel,
+        Kriging,
+        Leverage,
+        Permutation,
+        Shear,
+        Welford,
+    )
 
 __version__ = "0.1.0"
 
@@ -46,3 +55,46 @@ __all__ = [
     "explain_game",
     "model_game",
 ]
+
+_HOMES = {
+    "explainer": ("Explainer", "explain", "explain_game", "model_game"),
+    "explanation": ("Explanation",),
+    "methods": (
+        "METHODS",
+        "Auto",
+        "Exact",
+        "Kernel",
+        "Kriging",
+        "Leverage",
+        "Permutation",
+        "Shear",
+        "Welford",
+    ),
+}
+"""The public names by the modules that they come from."""
+
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # else a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Return a public name, or a module of the package, and import it first."""
+        if name in _MODULES:
+            found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+            globals()[name] = found  # so that this function is asked only once
+            return found
+        missing = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):
+            raise missing
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":  # a library that our module needs
+                raise
+            raise missing from None
+
+
+def __dir__() -> list[str]:
+    """Return all names, also those that are not imported yet."""
+    return sorted({*globals(), *__all__})

@@ -10,9 +10,13 @@ for one forward pass is cut in half along its first axis that can be cut, again 
         row  0   x coalitions 0-5    6: a batch
         row  1   x coalitions 0-5    6: a batch
         ...
+
+A batch is too large where its inputs would not fit memory, or where a slow function would be silent
+for much longer than a second: until it returns, no progress can be shown, and nothing stopped.
 """
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
@@ -27,11 +31,83 @@ BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
 """Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
 
 
+LONG = 1.0
+"""Seconds that a batch may take."""
+
+SHORT = 0.02
+"""Seconds of a batch that say nothing of larger ones: most of them are not spent on evaluations."""
+
+FIRST = 32
+"""Evaluations of a function's first batch, which may take any time: the two ends of 16 rows."""
+
+USUAL = 256
+"""Evaluations that no model of a known library is asked for too slowly.
+
+Networks round otherwise in very small batches, so that theirs are not made smaller without need.
+"""
+
+LEAP = 128
+"""How many times larger than a short batch the next one may be."""
+
+STEP = 4
+"""How many times larger than any other batch the next one may be, at least."""
+
+
+@dataclass
+class Pace:
+    """How many evaluations take about a second, learnt from the batches so far.
+
+    What a batch takes beyond its evaluations, such as the way to a server, is told from them by two
+    batches of different sizes: smaller batches would not make that any shorter.
+    """
+
+    most: float = USUAL  #: evaluations in the next batch
+    _last: tuple[int, float] | None = None  #: size and seconds of the last batch
+    _other: tuple[int, float] | None = None  #: of the last that was of a clearly different size
+
+    def learn(self, size: int, seconds: float) -> None:
+        """Take in what a batch took."""
+        if seconds < SHORT:
+            # a small batch, such as the last of many, is no reason to make large ones smaller
+            self.most = max(self.most, LEAP * size)
+        else:
+            farthest = max(self.most, size * max(STEP, LONG / seconds))
+            self.most = max(1.0, min(LONG / self._seconds_each(size, seconds), farthest))
+            if seconds <= LONG / STEP:
+                self.most = max(self.most, STEP * size)
+        self._remember(size, seconds)
+
+    def _seconds_each(self, size: int, seconds: float) -> float:
+        """Return what one evaluation more takes, by two batches where they differ in size."""
+        for other in (self._last, self._other):
+            if other is not None and _differ(size, other[0]):
+                each = (seconds - other[1]) / (size - other[0])
+                return max(each, 1e-9)  # a larger batch may have been faster, by chance
+        return seconds / size
+
+    def _remember(self, size: int, seconds: float) -> None:
+        if self._last is not None and _differ(size, self._last[0]):
+            self._other = self._last
+        self._last = (size, seconds)
+
+
+def _differ(size: int, other: int) -> bool:
+    """Return whether sizes differ enough to tell evaluations from what comes on top."""
+    return 2 * max(size, other) >= 3 * min(size, other)
+
+
 @dataclass
 class Batch:
     """How many model evaluations go into one batch; halved for good whenever memory runs out."""
 
     size: int
+    pace: Pace | None = None  #: bounds the time of a batch; None: nothing does
+
+    @property
+    def most(self) -> float:
+        """The most evaluations of the next batch."""
+        most = self.size if self.pace is None else min(self.size, self.pace.most)
+        return max(1, most)
 
     def halve(self, tried: int) -> None:
         """Go on with batches of half the size that was tried."""
@@ -106,7 +182,7 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
     waiting = [whole]
     while waiting:
         box = waiting.pop()
-        if box.size > max(1, batch.size):
+        if box.size > batch.most:
             first, second = box.halves()
             waiting += [second, first]
             continue
@@ -132,8 +208,12 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
 
 def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
     """Return the outputs in a box; None where memory ran out, after the batch is halved."""
+    started = time.perf_counter()
     try:
-        return forward(box)
+        outputs = forward(box)
+        if batch.pace is not None:
+            batch.pace.learn(box.size, time.perf_counter() - started)
+        return outputs
     except Exception as error:
         if isinstance(error, ShearError):
             raise

@@ -32,7 +32,11 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except (ShearError, OSError) as error:
-            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            # not at the top: it takes torch, and `shear --help` has no errors
+            from shearshap.jobs.wording import in_terminal_words
+
+            message = in_terminal_words(" ".join(str(error).split()))
+            typer.echo(f"error: {message}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
             typer.echo(
@@ -155,11 +159,42 @@ def explain(
             help="With --scale: each output is a label of its own, so that a row may have several.",
         ),
     ] = False,
+    output_names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output-names",
+            help="Names for all outputs of the model, with commas: no,maybe,yes.",
+            show_default="the model's own",
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns that count as one feature: NAME=COLUMN,COLUMN; may be repeated. Or a "
+            ".json file of names and lists of columns.",
+            show_default="each column is a feature",
+        ),
+    ] = None,
+    interactions: Annotated[
+        bool,
+        typer.Option(
+            "--interactions",
+            help="Also write what pairs of features add only together, to a file beside --out.",
+        ),
+    ] = False,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="The column that labels the rows, which the model does not see.",
+            show_default="their numbers",
+        ),
+    ] = None,
     drop: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column that is no input of the model, such as an id; may be repeated. A model "
-            "that knows its columns needs none.",
+            help="A column that is no input of the model; may be repeated. A model that knows its "
+            "columns needs none.",
             show_default=False,
         ),
     ] = None,
@@ -182,12 +217,13 @@ def explain(
     trust: Annotated[
         bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
     ] = False,
-    id_column: Annotated[
-        str | None,
+    batch_size: Annotated[
+        int | None,
         typer.Option(
-            "--id",
-            help="Large jobs: the column that labels the rows, which the model does not see.",
-            show_default="their numbers",
+            "--batch-size",
+            min=1,
+            help="Rows that the model is asked about at once.",
+            show_default="as memory allows",
         ),
     ] = None,
     keep: Annotated[
@@ -247,19 +283,25 @@ def explain(
         shear explain --model model.onnx --data rows.csv --out values.parquet
         shear explain --model model.json --data rows.csv --background mean:train.csv \\
             --out values.parquet --report
-        shear explain --model model.joblib --trust --data rows.parquet --drop id --output yes \\
-            --out values.csv
+        shear explain --model model.joblib --trust --data rows.parquet --id customer \\
+            --output yes --out values.csv
+        shear explain --model model.onnx --data rows.csv --groups address=street,city,zip \\
+            --output-names no,maybe,yes --interactions --out values.parquet --report
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
         shear explain --model out/census-softplus-seed0 --data census.csv --out values.parquet
         shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
     from shearshap.jobs import Job, LargeJob, is_large, run
     from shearshap.jobs.engines import executor_for
+    from shearshap.jobs.player_options import parse_groups, parse_names
     from shearshap.jobs.shards import SHARD_ROWS
 
     open_network = partial(_open_network, data=path)
     if is_large(data, out):
-        _refuse_options("of one file", {"--report": report, "--overwrite": overwrite})
+        of_one_file = {
+            "--report": report, "--overwrite": overwrite, "--interactions": interactions,
+        }  # fmt: skip
+        _refuse_options("of one file", of_one_file)
         large = LargeJob(
             model=model,
             data=data,
@@ -271,8 +313,11 @@ def explain(
             scale=scale,
             returns=returns,
             multilabel=multilabel or None,
+            output_names=parse_names(output_names or ()),
+            groups=parse_groups(groups or ()),
             drop=tuple(drop or ()),
             id_column=id_column,
+            batch_size=batch_size,
             keep=None if keep is None else tuple(keep),
             seed=seed,
             tol=tol,
@@ -286,7 +331,7 @@ def explain(
         return
 
     others = {
-        "--id": id_column, "--keep": keep, "--workers": workers, "--engine": engine != "local",
+        "--keep": keep, "--workers": workers, "--engine": engine != "local",
         "--address": address, "--gpus": gpus, "--device": device, "--shard-rows": shard_rows,
         "--log": log,
     }  # fmt: skip
@@ -302,9 +347,14 @@ def explain(
         scale=scale,
         returns=returns,
         multilabel=multilabel or None,
+        output_names=parse_names(output_names or ()),
+        groups=parse_groups(groups or ()),
+        interactions=interactions,
+        id_column=id_column,
         drop=tuple(drop or ()),
         seed=seed,
         tol=tol,
+        batch_size=batch_size,
         trust=trust,
         report=report,
         overwrite=overwrite,

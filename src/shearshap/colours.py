@@ -9,12 +9,16 @@ LOWERS = "#0072B2"  #: blue: a value that lowers it
 INK = "#333333"  #: text and whiskers
 GREY = "#9E9E9E"  #: axes, sizes without a sign, and points without a number
 FAINT = "#DDDDDD"  #: the grid
+PAPER = "#F7F7F7"  #: the middle between raising and lowering, where values are 0
 
 #: from the lowest number to the highest; the middle is light, so that both ends stand out
 LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)
 
 #: categories, or the lines of a chart
 KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")
+
+#: cohorts and classes: the colours of raising and lowering, which have a meaning, come last
+COHORTS = (*KINDS[2:3], *KINDS[4:5], *KINDS[3:4], *KINDS[5:], *KINDS[:2])
 
 #: the custom properties of a page's style sheet: `ink` is var(--ink)
 PAGE = {

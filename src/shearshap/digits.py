@@ -4,6 +4,7 @@ decimals([0.012, 4.57])                  2
 format_number(4.5678, 2)                 4.57
 format_number(-0.01234, 2, sign=True)    −0.01
 format_estimate(4.5678, 0.25, 2)         +4.57 ± 0.25
+format_end(0.4274, [120.0, -31.0])       0.427
 """
 
 from math import floor, log10
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MINUS = "\N{MINUS SIGN}"
+MOST_DIGITS = 9  #: of a base value or prediction, before and after the point
 
 
 def decimals(numbers: ArrayLike) -> int | None:
@@ -36,6 +38,30 @@ def format_number(number: float, places: int | None, *, sign: bool = False) -> s
         rounded = round(number, places) + 0.0  # adding 0.0 turns -0.0 into 0.0
         text = f"{rounded:{plus},.{places}f}"
     return true_minus(text)
+
+
+def format_end(number: float, values: ArrayLike) -> str:
+    """Return a base value or prediction as text: three digits of its own, or more.
+
+    It has as many decimals as the values that lead from one to the other if those are more, so that
+    small steps from a large number can be followed.
+    """
+    return format_number(number, end_decimals(number, values))
+
+
+def end_decimals(number: float, values: ArrayLike) -> int | None:
+    """Return the decimals of a base value or prediction beside the values of its row."""
+    own = decimals(number)
+    steps = decimals(values)
+    if steps is None:
+        return own
+    if own is None:
+        is_large = 1 <= abs(number) < 10**MOST_DIGITS
+        return 0 if is_large else None
+
+    before_point = floor(log10(abs(number))) + 1 if number else 1
+    room = MOST_DIGITS - max(1, before_point)
+    return max(own, min(steps, room))
 
 
 def format_estimate(number: float, margin: float, places: int | None) -> str:

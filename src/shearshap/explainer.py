@@ -8,9 +8,10 @@ model_game(model, rows, background=...)      the game itself, to ask for coaliti
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from inspect import isbuiltin, isfunction
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ from shearshap.solvers import Task, solve
 from shearshap.solvers.sampling import open_game
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explainer:
     """A model and how to explain it; called with rows, it explains them.
 
@@ -82,7 +83,8 @@ class Explainer:
         wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
         then use them.
     batch_size
-        Model evaluations in one forward; "auto" bounds memory. Halved when memory runs out.
+        Model evaluations in one forward; "auto" bounds memory and, on a CPU, the time: a batch of a
+        slow model takes about a second. Halved when memory runs out.
     device
         Where to compute; None: where the model is.
     seed
@@ -155,8 +157,8 @@ class Explainer:
             them, which the model then does not see, or one label for each row. None: pandas' own
             index, or the rows' numbers.
         progress
-            Whether to show a progress bar; None: only in a terminal, after two seconds.
-            `silent=True` is shap's word for never.
+            Whether to show a progress bar; None: in a terminal or in a notebook, after two
+            seconds. `silent=True` is shap's word for never.
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
@@ -199,6 +201,16 @@ class Explainer:
         )
         blocks = solve(self._task(rows, index), run, progress)
         return _outside_inference_mode(blocks)
+
+    def __repr__(self) -> str:
+        """Return the kind of model and background, and the options that were set, in one line."""
+        options = [
+            f"{each.name}={_brief(getattr(self, each.name))}"
+            for each in fields(self)
+            if each.name not in ("model", "background")
+            and getattr(self, each.name) is not each.default
+        ]
+        return f"Explainer({', '.join([_brief(self.model), _brief(self.background), *options])})"
 
     def _task(self, rows: Any, index: Any) -> Task:
         return Task(
@@ -337,6 +349,23 @@ def _all_at_once(task: Task, run: Run, progress: bool | None) -> Explanation:
     """Return the explanation of all rows of a task."""
     blocks = solve(task, replace(run, at_once=True), progress)
     return _concatenated(_outside_inference_mode(blocks))
+
+
+def _brief(content: Any) -> str:
+    """Return what an option is in a few words: never the numbers of an array, or a network."""
+    if content is None or isinstance(content, str | int | float):
+        return repr(content)
+    if isinstance(content, tuple):
+        return f"({', '.join(map(_brief, content))})"
+    kind = type(content).__name__
+    shape = getattr(content, "shape", None)
+    if isinstance(shape, tuple):
+        return f"<{kind} of shape {tuple(shape)}>"
+    if isfunction(content) or isbuiltin(content):
+        return f"<function {content.__name__}>"
+    if isinstance(content, Mapping | Sequence):
+        return f"<{kind} of {len(content)}>"
+    return repr(content) if isinstance(content, Method | torch.device) else f"<{kind}>"
 
 
 def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanation]:

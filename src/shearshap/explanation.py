@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from math import inf, nan
 from os import PathLike
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from shearshap import axes as declared
 from shearshap.axes import axes, joined
 from shearshap.errors import InputError
+from shearshap.importance import Cohorts, Importance, Magnitudes, cohorts, importance
 from shearshap.labels import label_array
 
 Floats = NDArray[np.float64]
@@ -70,9 +72,12 @@ class Explanation:
 
     An explanation is indexed by rows: `explanation[3]`, `explanation[10:20]` and
     `explanation[explanation.predictions > 0.5]` are explanations themselves, and
-    `Explanation.concat` joins them again. `output` chooses one of several outputs. `save` writes an
-    explanation to a file, and `Explanation.load` reads it. `to_frame`, `to_shap` and `to_shapiq`
-    convert it for other libraries. The labels of the rows are in `index`.
+    `Explanation.concat` joins them again. `row` finds rows by their labels, which are in `index`.
+    `output` chooses one of several outputs, as `explanation[:, :, 1]` does. `mean`, `abs` and `by`
+    make tables of importance. `save` writes an explanation to a file, and `Explanation.load` reads
+    it. `to_frame`, `to_shap` and `to_shapiq` convert it for other libraries.
+
+    A notebook shows the first rows as a table with bars, and `print` as text.
 
     A subclass may add fields. An array field declares its axes in its metadata, as those below do;
     then it is taken, joined, saved and loaded with the others.
@@ -198,21 +203,70 @@ class Explanation:
         """Return the number of rows."""
         return len(self.values)
 
-    def __getitem__(self, rows: int | slice | NDArray[Any] | list[int]) -> Self:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of `values`, (r, p) or (r, p, k)."""
+        return self.values.shape
+
+    def __getitem__(self, rows: Any) -> Self:
         """Return the explanation of some of the rows, by their places.
 
-        A single row keeps the axis of rows.
+        A single row keeps the axis of rows. `explanation[rows, :, output]` chooses an output too,
+        by its number or name, or several of them. Players stay together, since their values add up
+        to the prediction.
         """
         if isinstance(rows, tuple):
-            raise InputError(
-                "an explanation is indexed by rows; for one of its outputs take "
-                "explanation.output(name)"
-            )
+            return self._of_axes(rows)
         places = np.arange(len(self))[rows].reshape(-1)
         evaluations = self.evaluations
         if self.row_evaluations is not None and len(places):
             evaluations = int(self.row_evaluations[places].max())
         return replace(self, **declared.taken(self, places), evaluations=evaluations, seconds=None)
+
+    def _of_axes(self, key: tuple[Any, ...]) -> Self:
+        """Return the part of an explanation by rows, players (which must be all) and output."""
+        rows, players, outputs = _three_axes(key)
+        if not (isinstance(players, slice) and players == slice(None)):
+            raise InputError(
+                "an explanation is indexed by rows, and keeps all its players: take "
+                "explanation[rows], explanation[rows, :, output], or of its arrays "
+                "explanation.values[:, player]"
+            )
+        some = self[rows]
+        if isinstance(outputs, slice) and outputs == slice(None):
+            return some
+        return some._of_outputs(outputs)
+
+    def _of_outputs(self, which: Any) -> Self:
+        """Return the explanation of one output, or of several, which keep their axis."""
+        if isinstance(which, str | int | np.integer):
+            return self.output(which)
+        if self.values.ndim == 2:
+            raise InputError("the explanation has one output, without an axis of outputs")
+        every = range(len(self.output_names))
+        chosen = every[which] if isinstance(which, slice) else which
+        numbers = [self._output_number(each) for each in chosen]
+        arrays = declared.of_output(self, numbers)
+        return replace(self, **arrays, output_names=[self.output_names[each] for each in numbers])
+
+    def row(self, label: Any) -> Self:
+        """Return the explanation of the rows with a label, such as an id; see `index`.
+
+        A list of labels gives all their rows, in the order of the list. `explanation[3]` takes rows
+        by their places instead.
+        """
+        labels = label if isinstance(label, list) else [label]
+        places = [place for each in labels for place in self._places_of(each)]
+        return self[np.array(places, dtype=np.int64)]
+
+    def _places_of(self, label: Any) -> list[int]:
+        """Return the places of the rows with a label, or raise."""
+        places = [place for place, each in enumerate(self.index.tolist()) if each == label]
+        if not places and isinstance(label, np.datetime64 | np.generic):
+            places = np.flatnonzero(self.index == label).tolist()
+        if not places:
+            raise InputError(f"there is no row {label!r}{_nearest_label(label, self.index)}")
+        return places
 
     def output(self, which: int | np.integer[Any] | str) -> Self:
         """Return the explanation of one of several outputs, by its name or number."""
@@ -232,6 +286,89 @@ class Explanation:
             f"there is no output {which!r}; there are {', '.join(self.output_names)} (0 to "
             f"{count - 1})"
         )
+
+    # Importance
+
+    def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
+        """Return each player's mean value over the rows, a table with intervals.
+
+        `explanation.abs().mean()` is the mean |value|, the usual measure of importance.
+
+        Parameters
+        ----------
+        axis
+            0, the axis of rows, as shap's users write it.
+        level
+            Of the intervals. They cover two things: that other rows would have had another mean,
+            where the rows are a random sample of those you want to know about, and that values are
+            estimates with standard errors, even if all rows err together. They do not cover that
+            the model might be another one.
+        """
+        if axis != 0:
+            raise InputError(
+                f"mean: wanted axis 0, the mean over the rows, got {axis!r}; for other means take "
+                "explanation.values"
+            )
+        return importance(self, sizes=False, level=level)
+
+    @property
+    def abs(self) -> Magnitudes:
+        """The sizes of the values: `explanation.abs().mean()` is each player's mean |value|.
+
+        `explanation.abs.mean(0)`, as shap's users write it, is the same.
+        """
+        return Magnitudes(self)
+
+    def by(self, groups: Any, *, bins: int = 4) -> Cohorts:
+        """Return the rows in cohorts, a mapping from names to explanations.
+
+        `explanation.by(groups).abs().mean()` is a table of importance for each cohort.
+
+        Parameters
+        ----------
+        groups
+            A label for each row (a list, an array, a column); the name of a player, whose contents
+            are then the labels; or a mapping from names to arrays of bool, which may overlap.
+        bins
+            Where a player has many different numbers, they are cut into so many cohorts of about
+            equally many rows.
+        """
+        return cohorts(self, groups, bins)
+
+    # Other libraries' names, to read
+
+    @property
+    def shap_values(self) -> Floats:
+        """What shap calls `values`."""
+        return self.values
+
+    @property
+    def expected_value(self) -> Any:
+        """What shap calls the base value where all rows have the same: a number, or one each (k,).
+
+        Texts have base values of their own each; there it raises.
+        """
+        if not len(self):
+            raise InputError("expected_value: there are no rows; see base_values")
+        first = self.base_values[0]
+        if not np.allclose(self.base_values, first, rtol=1e-6, atol=1e-9):
+            raise InputError("expected_value: the rows differ in it; take base_values, one a row")
+        return float(first) if self.values.ndim == 2 else first
+
+    @property
+    def compute_time(self) -> float | None:
+        """What shap calls `seconds`."""
+        return self.seconds
+
+    @property
+    def lower_bounds(self) -> Floats | None:
+        """The lower ends of the 95 % intervals; None where there are no standard errors."""
+        return None if self.standard_errors is None else self.interval()[0]
+
+    @property
+    def upper_bounds(self) -> Floats | None:
+        """The upper ends of the 95 % intervals; None where there are no standard errors."""
+        return None if self.standard_errors is None else self.interval()[1]
 
     @classmethod
     def concat(cls, parts: Iterable[Self]) -> Self:
@@ -348,6 +485,51 @@ class Explanation:
             f"Explanation({rows} rows, {players} players{several}, method={self.method!r}, "
             f"{self.evaluations} evaluations{passes} a row)"
         )
+
+    def __str__(self) -> str:
+        """Return the line of `repr`, and the first rows as a table."""
+        from shearshap.text_tables import explanation_text
+
+        return explanation_text(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Show the table in IPython's terminal."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, as a table with bars."""
+        from shearshap.html_tables import explanation_html
+
+        return explanation_html(self)
+
+
+def _three_axes(key: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Return an index of three axes, where `...` stands for those that are not named."""
+    everything = slice(None)
+    parts = list(key)
+    dots = [place for place, part in enumerate(parts) if part is Ellipsis]
+    if len(parts) - len(dots) > 3 or len(dots) > 1:
+        raise InputError("an explanation has three axes: rows, players and outputs")
+    filler = [everything] * (3 - (len(parts) - len(dots)))
+    if dots:
+        parts[dots[0] : dots[0] + 1] = filler
+    else:
+        parts += filler
+    rows, players, outputs = parts
+    return rows, players, outputs
+
+
+def _nearest_label(label: Any, index: NDArray[Any]) -> str:
+    """Return which label may have been meant, or what labels look like."""
+    texts = [str(each) for each in index[:10_000].tolist()]
+    near = get_close_matches(str(label), texts, n=1, cutoff=0.75)
+    if near and near[0] != str(label):
+        return f"; did you mean {near[0]!r}?"
+    if not texts:
+        return "; there are no rows"
+    kind = type(index[:1].tolist()[0]).__name__
+    some = ", ".join(map(repr, index[:3].tolist()))
+    return f"; labels are of type {kind}, such as {some}. explanation[3] takes rows by place"
 
 
 def _checked_labels(index: Any) -> NDArray[Any]:

@@ -23,12 +23,14 @@ from scipy.stats import rankdata
 from shearshap.colours import GREY, sign_colour
 from shearshap.digits import (
     decimals,
+    format_end,
     format_estimate,
     format_number,
     smallest_shown,
     true_minus,
 )
 from shearshap.explanation import Explanation, Floats
+from shearshap.text_views import by_word, has_places, padding, text_of_row
 
 Ints = NDArray[np.int64]
 Interval = tuple[float, float]
@@ -36,6 +38,7 @@ Edges = Literal["cross-contribution", "interactions"]
 
 LEVEL = 0.95  #: of all intervals
 GAP = "gap (not shared out)"
+SLICE = 15  #: rows that are alike in a player, to find out what else moves its values
 ROUNDING = 1e-9  #: intervals that are shorter than this, relative to the largest value, are 0
 
 
@@ -82,8 +85,8 @@ class Waterfall:
         """The texts of all lines: the base value, the steps with their margins, the prediction."""
         places = decimals(self.sizes)
         steps = [format_estimate(step.size, step.margin, places) for step in self.steps]
-        base = format_number(self.base, places)
-        prediction = format_number(self.prediction, places)
+        base = format_end(self.base, self.sizes)
+        prediction = format_end(self.prediction, self.sizes)
         return [base, *steps, prediction]
 
 
@@ -91,8 +94,9 @@ def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     """Return the waterfall of a row: its largest players, the others as one step, and the gap.
 
     At most `most` players have a step of their own. A single player beyond them has its own, too:
-    "1 others" would take the same room, and say less.
+    "1 others" would take the same room, and say less. The steps of a text are its words.
     """
+    explanation, row = _worded(explanation, row)
     values = explanation.values[row]
     order = largest(values)
     shown = order if len(order) == most + 1 else order[:most]
@@ -110,6 +114,18 @@ def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     base = float(explanation.base_values[row])
     prediction = float(explanation.predictions[row])
     return Waterfall(base, prediction, tuple(steps))
+
+
+def of_row(explanation: Explanation, row: int) -> Explanation:
+    """Return the explanation of one row; of a text, by its words alone."""
+    return text_of_row(explanation, row) if has_places(explanation) else explanation[row]
+
+
+def _worded(explanation: Explanation, row: int) -> tuple[Explanation, int]:
+    """Return an explanation and the number of a row in it: of a text, by its words alone."""
+    if has_places(explanation):
+        return text_of_row(explanation, row), 0
+    return explanation, row
 
 
 def _player_steps(explanation: Explanation, row: int, players: Ints) -> list[Step]:
@@ -155,8 +171,14 @@ def bars(explanation: Explanation, row: int | None = None) -> list[Bar]:
     """Return a bar for every player, the largest first: its value in a row, or its mean |value|.
 
     The interval of a mean is the mean of the rows' intervals. That holds even if all rows err
-    together, as rows with the same coalitions may.
+    together, as rows with the same coalitions may. Several texts have a bar for every word, not for
+    every place.
     """
+    if row is not None:
+        explanation, row = _worded(explanation, row)
+    else:
+        explanation = same_players(explanation)
+
     if row is None:
         sizes = mean_sizes(explanation)
         margin = margins(explanation).mean(axis=0)
@@ -196,6 +218,28 @@ def _interval(middle: float, margin: float, lowest: float = -np.inf) -> Interval
     if not margin > 0:
         return None
     return max(lowest, middle - margin), middle + margin
+
+
+def rows_text(explanation: Explanation) -> str:
+    """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
+    if has_places(explanation):
+        return f"{len(explanation):,} texts, by word"
+    rows = len(explanation)
+    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+
+
+def same_players(explanation: Explanation) -> Explanation:
+    """Return an explanation whose players are the same thing in all rows: texts, by word."""
+    if has_places(explanation):
+        return by_word(explanation)
+    return explanation
+
+
+def same_pairs(explanation: Explanation, most: int) -> Explanation:
+    """Return the same with pairs of players; of texts only the `most` largest words."""
+    if has_places(explanation):
+        return by_word(explanation, most, pairs=True)
+    return explanation
 
 
 def mean_sizes(explanation: Explanation) -> Floats:
@@ -238,9 +282,9 @@ class Swarm:
 
     player: int
     name: str
-    values: Floats  #: (r,)
+    values: Floats  #: (r,) NaN where a row does not have the player, as a text lacks a word
     offsets: Floats  #: (r,) from -1 to 1: how far off the line
-    ranks: Floats  #: (r,) of the player's data, from 0 (low) to 1 (high); NaN without a number
+    ranks: Floats  #: (r,) of the player's data, from 0 (low) to 1 (high); NaN without an order
 
 
 def swarms(
@@ -249,21 +293,18 @@ def swarms(
     """Return the swarms of some players; for `bins` and `across` see `swarm_offsets`."""
     values = explanation.values[:, players]
     span = float(values.min()), float(values.max())
+    return [_swarm(explanation, int(player), span, bins, across) for player in players]
 
-    data = explanation.data
-    if data is None:
-        data = np.full_like(explanation.values, np.nan)
 
-    return [
-        Swarm(
-            int(player),
-            explanation.feature_names[player],
-            explanation.values[:, player],
-            swarm_offsets(explanation.values[:, player], span, bins=bins, across=across),
-            data_ranks(data[:, player]),
-        )
-        for player in players
-    ]
+def _swarm(
+    explanation: Explanation, player: int, span: Interval, bins: int, across: float
+) -> Swarm:
+    present = ~padding(explanation)[:, player]
+    values = np.where(present, explanation.values[:, player], np.nan)
+    offsets = np.zeros_like(values)
+    offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
+    ranks = data_ranks(ordered_numbers(explanation, player))
+    return Swarm(player, explanation.feature_names[player], values, offsets, ranks)
 
 
 def swarm_offsets(values: Floats, span: Interval, *, bins: int, across: float) -> Floats:
@@ -315,6 +356,32 @@ def data_ranks(data: Floats) -> Floats:
     return ranks
 
 
+def ordered_numbers(explanation: Explanation, player: int) -> Floats:
+    """Return the numbers to colour a player's rows by, (r,); NaN where they would mean nothing.
+
+    That is where texts have no order but that of their alphabet. Texts whose `data` are in another
+    order keep their colours: somebody has put them in that order.
+    """
+    unknown = np.full(len(explanation), np.nan)
+    if explanation.data is None:
+        return unknown
+
+    data = explanation.data[:, player]
+    if explanation.display_data is None:
+        return data
+    cells = explanation.display_data[:, player]
+    is_text = np.array([isinstance(content, str) for content in cells], dtype=bool)
+    if not is_text.any():
+        return data
+    numbers = _numbers(cells)
+    if numbers is not None:
+        return numbers
+
+    _, alphabet = np.unique(cells[is_text].astype(str), return_inverse=True)
+    _, order = np.unique(data[is_text], return_inverse=True)
+    return unknown if np.array_equal(alphabet, order) else data
+
+
 # Contents of cells
 
 
@@ -335,7 +402,10 @@ def _cell_text(content: object) -> str:
     if is_missing(content):
         return "missing"
     if isinstance(content, float | np.floating):
-        return true_minus(f"{content:.4g}")
+        # four digits; but a large number is not rounded to a power of ten
+        number = float(content)
+        whole = 1e4 <= abs(number) < 1e10
+        return true_minus(f"{number:,.0f}" if whole else f"{content:.4g}")
     return str(content)
 
 
@@ -367,13 +437,25 @@ def column(explanation: Explanation, player: int, most: int) -> Column:
     assert table is not None, "a column needs data or display_data"
     cells = table[:, player]
 
-    try:
-        numbers = np.array([np.nan if is_missing(content) else float(content) for content in cells])
-    except (TypeError, ValueError):
+    data = None if explanation.data is None else explanation.data[:, player]
+    return column_of(cells, most, data)
+
+
+def column_of(cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | None = None) -> Column:
+    """Return cells (r,) as a column; categories are in the order of their mean `data`."""
+    numbers = _numbers(cells)
+    if numbers is None:
         texts = np.array(["missing" if is_missing(content) else str(content) for content in cells])
-        data = None if explanation.data is None else explanation.data[:, player]
         return _categories(texts, data, most)
     return Column(np.where(np.isfinite(numbers), numbers, np.nan))
+
+
+def _numbers(cells: Sequence[Any] | NDArray[Any]) -> Floats | None:
+    """Return cells (r,) as numbers, NaN where they are missing; None if some are no numbers."""
+    try:
+        return np.array([np.nan if is_missing(content) else float(content) for content in cells])
+    except (TypeError, ValueError):
+        return None
 
 
 def _categories(texts: NDArray[np.str_], data: Floats | None, most: int) -> Column:
@@ -422,3 +504,37 @@ def strengths(explanation: Explanation, edges: Edges | None = None) -> Strengths
     if pairs is not None and edges != "cross-contribution":
         return Strengths("interaction", pairs, signed=True)
     return None
+
+
+def likely_cooperator(explanation: Explanation, player: int) -> int | None:
+    """Return the player whose data go best with what another player's values differ by.
+
+    Rows are sorted by the player's own data and cut into slices. Within a slice the player itself
+    is about the same, so that what its values differ by is owed to others. The answer is the player
+    with the largest |correlation| with the values, on average over the slices; None without data,
+    or where nothing goes with the values.
+    """
+    if explanation.data is None:
+        return None
+    values = explanation.values[:, player]
+    order = np.argsort(explanation.data[:, player], kind="stable")
+    slices = np.array_split(order, max(1, len(order) // SLICE))
+    scores = [
+        -1.0 if other == player else _goes_with(values, explanation.data[:, other], slices)
+        for other in range(explanation.values.shape[1])
+    ]
+    best = int(np.argmax(scores))
+    return best if scores[best] > 0 else None
+
+
+def _goes_with(values: Floats, data: Floats, slices: list[Ints]) -> float:
+    """Return the mean |correlation| of values and the ranks of data over slices of rows."""
+    ranks = data_ranks(data)
+    total = 0.0
+    for rows in slices:
+        known = rows[np.isfinite(ranks[rows])]
+        if len(known) < 3 or np.ptp(values[known]) == 0 or np.ptp(ranks[known]) == 0:
+            continue
+        correlation = float(np.corrcoef(values[known], ranks[known])[0, 1])
+        total += abs(correlation) * len(known)
+    return total / sum(len(rows) for rows in slices)

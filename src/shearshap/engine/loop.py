@@ -25,6 +25,7 @@ from shearshap.active import ActiveGame
 from shearshap.engine.clock import Clock
 from shearshap.engine.finished import FinishedRows
 from shearshap.engine.memory import FIRST_BLOCK
+from shearshap.engine.meter import Meter
 from shearshap.engine.part import Part
 from shearshap.engine.plans import Plans, pilot_rows
 from shearshap.engine.room import Room
@@ -36,7 +37,11 @@ from shearshap.methods import name_of
 
 
 def explained_blocks(
-    game: Game, run: Run, clock: Clock | None = None, plans: Plans | None = None
+    game: Game,
+    run: Run,
+    clock: Clock | None = None,
+    plans: Plans | None = None,
+    meter: Meter | None = None,
 ) -> Iterator[Explanation]:
     """Yield the explanations of a game's rows, block by block, in their order.
 
@@ -45,18 +50,22 @@ def explained_blocks(
     are finished come before the error.
 
     `clock` has counted the time since the run began, where that was earlier than now. `plans` are
-    those of an earlier call with such a game and run, whose model has been checked.
+    those of an earlier call with such a game and run, whose model has been checked. `meter` counts
+    the rows as they are asked, solved and finished.
     """
     plans = plans or Plans(game, run)
     clock = clock or Clock(run.deadline)
+    meter = meter or Meter()
     room = Room(game.rows if run.at_once and run.deadline is None else None)
     try:
-        yield from _blocks_in(room, game, plans, clock)
+        yield from _blocks_in(room, game, plans, clock, meter)
     finally:
         room.wait()  # where a caller has stopped before the last block, for those that it has
 
 
-def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[Explanation]:
+def _blocks_in(
+    room: Room, game: Game, plans: Plans, clock: Clock, meter: Meter
+) -> Iterator[Explanation]:
     """Yield the explanations of the blocks, with their arrays in a room.
 
     The numbers of all blocks are there when the last one is.
@@ -66,7 +75,7 @@ def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[E
     done = 0
     while done < game.rows and size:
         rows = slice(done, done + size)
-        block = _Block.begun(game.take(rows), plans, first_row=done)
+        block = _Block.begun(game.take(rows), plans, meter, first_row=done)
         if not plans.checked:
             block.check()
             plans.checked = True
@@ -81,6 +90,7 @@ def _blocks_in(room: Room, game: Game, plans: Plans, clock: Clock) -> Iterator[E
         explanation = block.explanation(room)
 
         done += len(explanation)
+        meter.finished(len(explanation))
         if done >= game.rows:
             room.wait()
         most = block.rows_at_once()
@@ -108,13 +118,16 @@ class _Block:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def begun(cls, game: Game, plans: Plans, *, first_row: int) -> "_Block":
+    def begun(cls, game: Game, plans: Plans, meter: Meter, *, first_row: int) -> "_Block":
         """Part the rows, ask for the two ends of each, and return the block."""
         parted = _parted(game, plans)
         # plans are made first: where that fails, nothing has been spent yet
         planned = [(own, plans.of(own), members) for own, members in parted]
-        ends = game.ends()
-        parts = [Part.begun(own, plan, ends.values, members) for own, plan, members in planned]
+        with meter.asking():
+            ends = game.ends()
+        parts = [
+            Part.begun(own, plan, meter, ends.values, members) for own, plan, members in planned
+        ]
         return cls(game, plans, first_row, ends, parts)
 
     def check(self) -> None:

@@ -27,6 +27,7 @@ from torch import Tensor
 from shearshap.engine.finished import EVERYONE, Answer, FinishedRows
 from shearshap.engine.looks import answer_after_look, most_looked_coalitions
 from shearshap.engine.memory import most_rows
+from shearshap.engine.meter import Meter
 from shearshap.engine.plans import Plan
 from shearshap.engine.stages import ScheduledStage
 from shearshap.errors import ModelError
@@ -56,6 +57,7 @@ class Part:
 
     game: Game
     plan: Plan
+    meter: Meter
     pilot: int  #: how many of the first rows a calibration is fitted to
     ends: Tensor  #: (r, 2, k) the values of the empty and the full coalition
     finished: FinishedRows
@@ -63,11 +65,13 @@ class Part:
     look_passes: int = 0  #: passes for derivatives that looks spent on each row
 
     @classmethod
-    def begun(cls, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> "Part":
+    def begun(
+        cls, game: Game, plan: Plan, meter: Meter, ends: Tensor, members: Tensor | None
+    ) -> "Part":
         """Return the part of a block's members, by the two ends of all rows of the block."""
         finished = FinishedRows.of(game, interactions=plan.run.interactions)
         own = ends if members is None else ends[members]
-        return cls(game, plan, plan.next_pilot(), own, finished, members)
+        return cls(game, plan, meter, plan.next_pilot(), own, finished, members)
 
     @property
     def derivative_passes(self) -> int:
@@ -144,7 +148,8 @@ class Part:
             return group.values[:, :0]
         everyone = len(group.rows) == self.game.rows
         game = self.game.take(slice(None) if everyone else group.rows)
-        return game(stage.design.coalitions[:, fresh])
+        with self.meter.asking():
+            return game(stage.design.coalitions[:, fresh])
 
     def _answer(self, stage: ScheduledStage, group: _Group, fresh: Tensor) -> Answer:
         """Return a stage's answer, by the values known before and the fresh ones (r, f, k)."""
@@ -152,7 +157,8 @@ class Part:
         design = self.plan.schedule.settled(group.stage, values[group.rows < self.pilot])
         spent = group.evaluations + len(stage.sources.fresh) * self.game.cost
         evaluations = torch.full_like(group.rows, spent)
-        return Answer.of(group.rows, design, values, evaluations, group.before)
+        with self.meter.solving(len(values), outputs=values.shape[2]):
+            return Answer.of(group.rows, design, values, evaluations, group.before)
 
     def _finish(self, answer: Answer) -> None:
         """Finish all rows of an answer, whether they have converged or not."""
@@ -176,6 +182,7 @@ class Part:
         answer = answer_after_look(game, self.plan.run, look, group.rows, group.values)
         # each group spends the same on each of its rows
         self.look_passes = max(self.look_passes, game.usage.derivative_passes)
+        self.meter.solved(len(group.rows))
         self._finish(answer)
 
     def _look_at_rows_before(self, error: ModelError, group: _Group, look: Look) -> None:

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shearshap.engine.progress import solved_games
 from shearshap.gaussian.kernels import chunk_entries, shapley_of_white
 from shearshap.gaussian.left_out import LeftOut, white_weights
 from shearshap.gaussian.odd_even import inner_pairs
@@ -102,7 +103,10 @@ class Refinement:
         entries = len(self.variances) + (4 + steps) * odd.shape[1]
         chunk_rows = max(1, 4 * chunk_entries(odd) // entries)
         chunks = zip(odd.split(chunk_rows), variances.split(chunk_rows), strict=True)
-        solved = [self._solve(o, v, steps) for o, v in chunks]
+        solved = []
+        for some_odd, some_variances in chunks:
+            solved.append(self._solve(some_odd, some_variances, steps))
+            solved_games(len(some_odd))
         return Refined(*(torch.cat(fields) for fields in zip(*solved, strict=True)))
 
     def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shearshap.engine.progress import solved_games
 from shearshap.gaussian.left_out import LeaveOneOut, LeftOut
 from shearshap.gaussian.posterior import Factors, condition, factorised, rows_at_once
 from shearshap.gaussian.quiet import Prior
@@ -41,6 +42,7 @@ def exactly_kriged(u: Tensor, odd: Tensor, prior: Prior, nugget: float) -> Krige
     for some_odd, relevance, precision in chunks:
         factors = factorised(u, relevance, nugget, precision)
         answers.append(kriged(factors, LeaveOneOut.of(u, factors), some_odd))
+        solved_games(some_odd.shape[0] * some_odd.shape[1])
     return joined(answers)
 
 

@@ -36,7 +36,7 @@ def tidy(explanation: "Explanation", backend: str) -> Any:
         "prediction": _spread_field(explanation, "predictions"),
     }
     columns["row"] = _labels(explanation)[columns["row"]]
-    return _table({name: column for name, column in columns.items() if column is not None}, backend)
+    return table({name: column for name, column in columns.items() if column is not None}, backend)
 
 
 def pairs(explanation: "Explanation", backend: str) -> Any:
@@ -68,7 +68,7 @@ def pairs(explanation: "Explanation", backend: str) -> Any:
         "other": names[second[pair]],
         "value": interactions[:, first, second].reshape(-1),
     }
-    return _table(columns, backend)
+    return table(columns, backend)
 
 
 def _spread_field(explanation: "Explanation", name: str) -> NDArray[Any]:
@@ -99,12 +99,12 @@ def wide(explanation: "Explanation", backend: str) -> Any:
     """Return one line for each row; pandas has the labels as its index, others as first column."""
     columns = _wide_columns(explanation)
     if backend == "pandas":
-        return _table(columns, backend).set_axis(_pandas_index(explanation), axis="index")
+        return table(columns, backend).set_axis(_pandas_index(explanation), axis="index")
 
     name = explanation.index_name
     if not isinstance(name, str) or name in columns:
         name = "row"
-    return _table({name: _labels(explanation)} | columns, backend)
+    return table({name: _labels(explanation)} | columns, backend)
 
 
 def _wide_columns(explanation: "Explanation") -> Columns:
@@ -170,7 +170,7 @@ def _endings(explanation: "Explanation") -> list[str]:
 # Columns
 
 
-def _table(columns: Columns, backend: str) -> Any:
+def table(columns: Columns, backend: str) -> Any:
     """Return columns as a table of a library."""
     import narwhals as nw
 
@@ -181,11 +181,11 @@ def _table(columns: Columns, backend: str) -> Any:
     listed = {name: _listed(column) for name, column in columns.items()}
     floats = [name for name, column in columns.items() if column.dtype == float]
     try:
-        table = nw.from_dict(listed, backend=backend)  # type: ignore[arg-type]
+        made = nw.from_dict(listed, backend=backend)  # type: ignore[arg-type]
     except ImportError as error:
         raise _not_installed(backend) from error
     # NaN is a number to polars; a missing one is null
-    return table.with_columns(nw.col(*floats).fill_nan(None)).to_native()
+    return made.with_columns(nw.col(*floats).fill_nan(None)).to_native()
 
 
 def _pyarrow_table(columns: Columns) -> Any:

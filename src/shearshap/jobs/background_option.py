@@ -23,6 +23,7 @@ class BackgroundOption:
             return cls()
         name, colon, file = text.partition(":")
         if name not in STATISTICS and text:
+            _check_statistic(name, file)
             return cls(file=Path(text))  # a colon in it is the file's own
         if name in STATISTICS and not colon:
             return cls(statistic=name)
@@ -30,6 +31,18 @@ class BackgroundOption:
             return cls(statistic=name, file=Path(file))
         raise InputError(
             f"background: wanted mean, median or mode, a file, or mean:FILE; got {text!r}"
+        )
+
+
+def _check_statistic(name: str, file: str) -> None:
+    """Raise where "avg:train.csv" names a file that is there, and a statistic that is not."""
+    is_address = file.startswith("//") or len(name) == 1  # s3://train.csv, C:\train.csv
+    if not file or is_address or Path(f"{name}:{file}").exists():
+        return
+    if Path(file).exists() or name.isalpha():
+        raise InputError(
+            f"background: there is no statistic {name!r}; there are mean, median and mode: try "
+            f"mean:{file}"
         )
 
 

@@ -1,4 +1,8 @@
-"""The report of an explained file: a page made of its `Result` and of nothing else."""
+"""The report of an explained file: a page made of its `Result` and of nothing else.
+
+It is to be sent to somebody who was not there: first a summary in words, then pictures, then how it
+was made, folded away.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,23 +11,26 @@ from typing import Any
 import numpy as np
 
 from shearshap import views
-from shearshap.digits import decimals, format_number, true_minus
+from shearshap.digits import decimals, format_number
 from shearshap.explanation import Explanation
 from shearshap.jobs.explained_charts import (
-    GLOBAL,
     LOCAL,
-    cell_detail,
+    PAIRS,
     dots_chart,
+    dots_of_each,
+    drawn_players,
     drawn_rows,
-    row_chart,
+    has_words,
+    pairs_chart,
     sizes_chart,
 )
-from shearshap.jobs.job import OUTPUTS, Job, Result, counted
+from shearshap.jobs.explained_rows import RowData, row_data, script, style
+from shearshap.jobs.explained_summary import certainty, named, plain, points, sum_of_sizes
+from shearshap.jobs.job import Job, Result, counted
+from shearshap.jobs.result import ROUNDING, file_size
 from shearshap.report import Figure, Page, Panel, Section, Table, write
 
-ROWS = 100  #: shown one by one, from the first on
-NAMED = 3  #: the largest values of a row that the table of rows names
-ASIDE = 6  #: columns shown beside a row that the model was not given
+SHOWN_OUTPUTS = 12  #: outputs of which the page has pictures; the file has all
 
 
 def report(job: Job, result: Result, facts: Mapping[str, Any]) -> Path:
@@ -36,20 +43,28 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     explanation = result.explanation
     outputs, note = shown_outputs(explanation)
     rows = counted(len(explanation), "row")
-    features = counted(len(explanation.feature_names), "feature")
-    lead = (
-        f"What the model made of {rows} by {features}: how much each feature moved each "
-        f"prediction. {note}"
-    )
-    notes = [f"**Note.** {plain(note)}." for note in result.notes]
+    count = len(explanation.feature_names)
+    features = f"each of {count:,} features" if count > 1 else "the one feature"
+    of_output = named(outputs[0]) if len(outputs) == 1 else ""
+    lead = f"How much {features} moved the model's prediction{of_output}, for {rows}. {note}"
+    held = row_data(outputs, result)
     sections = (
         _features_section(outputs),
-        _rows_section(outputs, result),
+        _rows_section(outputs, held),
         _reading_section(outputs, result),
-        _making_section(explanation),
+        _making_section(explanation, result, facts),
     )
-    title = f"{Path(facts['data']).name}, explained"
-    return Page(title, (lead.strip(), *notes), _facts(result, facts), sections)
+    return Page(
+        title=f"What drives the predictions for {Path(facts['data']).name}",
+        lead=(lead.strip(),),
+        facts=(),
+        sections=sections,
+        letter=True,
+        points=tuple(points(outputs)),
+        warnings=tuple(f"**Note.** {plain(note)}." for note in result.notes),
+        style=style(),
+        script=script(),
+    )
 
 
 def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
@@ -63,28 +78,27 @@ def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
     if len(outputs) == 2:
         first, second = outputs
         if np.allclose(first.values, -second.values, rtol=1e-6, atol=1e-9):
-            note = f"All is shown for “{names[1]}”; what raises it lowers “{names[0]}” by as much."
-            return [second], note
-    if len(outputs) > OUTPUTS:
-        note = f"The first {OUTPUTS} of {len(outputs)} outputs are shown; all are in the file."
-        return outputs[:OUTPUTS], note
+            return [second], f"What raises it lowers “{plain(names[0])}” by as much."
+    if len(outputs) > SHOWN_OUTPUTS:
+        note = (
+            f"The first {SHOWN_OUTPUTS} of {len(outputs)} outputs are shown; all are in the file."
+        )
+        return outputs[:SHOWN_OUTPUTS], note
     return outputs, ""
-
-
-def plain(text: str) -> str:
-    """Return a text in which a page marks up nothing."""
-    text = text.replace("`", "\N{ACUTE ACCENT}")
-    text = text.replace("**", "*\N{WORD JOINER}*")
-    return text.replace("](", "]\N{WORD JOINER}(")
 
 
 def _name(output: Explanation) -> str:
     return output.output_names[0]
 
 
-def _with_output(caption: str, output: Explanation, *, several: bool) -> str:
-    """Return a table's caption, with the name of its output where there are several."""
-    return f"{caption}, {plain(_name(output))}" if several else caption
+def _panels(outputs: Sequence[Explanation], pictures: Sequence[str]) -> tuple[Panel, ...]:
+    """Return a picture for each output; a single one needs no title."""
+    titles = [_name(output) for output in outputs] if len(outputs) > 1 else [""]
+    return tuple(Panel(title, made) for title, made in zip(titles, pictures, strict=True))
+
+
+def _pick(outputs: Sequence[Explanation]) -> str:
+    return "Show" if len(outputs) > 1 else ""
 
 
 # All rows
@@ -94,40 +108,78 @@ def _features_section(outputs: Sequence[Explanation]) -> Section:
     figures = [_sizes_figure(outputs)]
     if len(outputs[0]) > 1:
         figures.append(_dots_figure(outputs))
-    several = len(outputs) > 1
-    tables = [_feature_table(output, several=several) for output in outputs]
-    return Section("features", "Which features matter", (), tuple(figures), tuple(tables))
+    if outputs[0].interactions is not None and len(outputs[0].feature_names) > 1:
+        figures.append(_pairs_figure(outputs))
+    table = _feature_table(outputs[0]) if len(outputs) == 1 else _output_table(outputs)
+    return Section("features", "Which features matter", (), tuple(figures), (table,))
 
 
 def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
-    caption = "The mean size of a feature's values over all rows, whichever way they point."
+    caption = "How far a feature moves a prediction, up or down, on average over all rows."
     if _any_intervals(outputs):
         caption += (
             " The thin lines are 95 % intervals of the estimate for these rows, not for others."
         )
-    else:
-        caption += f" {_sureness(outputs)}"
-    if len(outputs[0].feature_names) > GLOBAL:
-        caption += f" The {GLOBAL} largest are drawn; the table has all."
-
-    panels = tuple(Panel(_name(output), sizes_chart(output)) for output in outputs)
-    return Figure("How much each feature moves the predictions", panels, caption)
+    if max(len(drawn_players(output)) for output in outputs) < len(outputs[0].feature_names):
+        caption += " The largest are drawn; the table has all."
+    pictures = [sizes_chart(output) for output in outputs]
+    return Figure(
+        "How much each feature moves the predictions",
+        _panels(outputs, pictures),
+        caption,
+        pick=_pick(outputs),
+    )
 
 
 def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     rows = len(outputs[0])
-    dots = len(drawn_rows(outputs[0]))
+    most = dots_of_each(len(outputs))
+    dots = len(drawn_rows(outputs[0], most))
     which = "each row" if dots == rows else f"each of {dots} rows, evenly taken"
+    drawn = outputs[0][drawn_rows(outputs[0], most)]
+    words = any(has_words(drawn, int(player)) for player in drawn_players(outputs[0]))
     caption = (
         f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
-        "lowered it. The colour is the feature's own value, from the lowest (blue) to the highest "
-        "(orange) of these rows; categories are in the order of their names."
+        "lowered it. Blue dots are rows in which the feature itself is low, orange dots rows in "
+        "which it is high."
     )
-    panels = tuple(Panel(_name(output), dots_chart(output)) for output in outputs)
-    return Figure("Which way, row by row", panels, caption)
+    if words:
+        caption += " Features that are no single number, such as words, are grey."
+    pictures = [dots_chart(output, most) for output in outputs]
+    panels = _panels(outputs, pictures)
+    return Figure("Which way, row by row", panels, caption, pick=_pick(outputs))
 
 
-def _feature_table(output: Explanation, *, several: bool) -> Table:
+def _pairs_figure(outputs: Sequence[Explanation]) -> Figure:
+    caption = (
+        f"What two features add only together, up or down, on average over all rows: the {PAIRS} "
+        "largest pairs. The interactions of all rows are in the file beside the values."
+    )
+    panels = _panels(outputs, [pairs_chart(output) for output in outputs])
+    return Figure("Which features act together", panels, caption, pick=_pick(outputs))
+
+
+def _output_table(outputs: Sequence[Explanation]) -> Table:
+    """Return the table of all features by outputs, the largest feature first."""
+    sizes = np.stack([views.mean_sizes(output) for output in outputs], axis=1)
+    places = decimals(sizes)
+    rows = [
+        (
+            plain(outputs[0].feature_names[player]),
+            *(format_number(float(size), places) for size in sizes[player]),
+        )
+        for player in views.largest(sum_of_sizes(outputs)).tolist()
+    ]
+    names = [plain(_name(output)) for output in outputs]
+    return Table(
+        "All features, as a table: how far each moves each output on average",
+        ("feature", *names),
+        tuple(rows),
+        open=False,
+    )
+
+
+def _feature_table(output: Explanation) -> Table:
     """Return the table of all features, the largest mean |value| first."""
     intervals = views.has_intervals(output)
     places = decimals(views.mean_sizes(output))
@@ -141,10 +193,10 @@ def _feature_table(output: Explanation, *, several: bool) -> Table:
 
     margin_column = ["± (95 %)"] if intervals else []
     return Table(
-        _with_output("All features", output, several=several),
-        ("feature", "mean |value|", *margin_column, "mean value", "lowest", "highest"),
+        "All features, as a table",
+        ("feature", "moves by", *margin_column, "mean", "lowest", "highest"),
         tuple(rows),
-        open=len(rows) <= GLOBAL and not several,
+        open=False,
     )
 
 
@@ -156,101 +208,28 @@ def _any_intervals(outputs: Sequence[Explanation]) -> bool:
     return any(views.has_intervals(output) for output in outputs)
 
 
-def _sureness(outputs: Sequence[Explanation]) -> str:
-    """Return a sentence about the errors of values that have no intervals to draw."""
-    method = outputs[0].method
-    if method == "exact":
-        return "The values are exact, up to rounding."
-    errors = [output.standard_errors for output in outputs]
-    if any(error is not None and np.isfinite(error).any() for error in errors):
-        return "The standard errors are 0, up to rounding."
-    return f"`{method}` has no standard errors here."
-
-
 # One row at a time
 
 
-def _rows_section(outputs: Sequence[Explanation], result: Result) -> Section:
+def _rows_section(outputs: Sequence[Explanation], held: RowData) -> Section:
     rows = len(outputs[0])
-    count = min(ROWS, rows)
-    which = "All rows" if count == rows else f"The first {count} of {rows:,} rows"
-    text = f"{which} are here, counted from 0 as in the file's column `row`."
-
-    outputs = [output[:count] for output in outputs]
-    several = len(outputs) > 1
-    tables = tuple(_row_table(output, several=several) for output in outputs)
-    return Section("rows", "Row by row", (text,), (_rows_figure(outputs, result),), tables)
-
-
-def _rows_figure(outputs: Sequence[Explanation], result: Result) -> Figure:
-    """Return the charts of single rows, to pick from."""
-    panels = tuple(
-        Panel(_row_title(outputs, row), _row_panel(outputs, row, result))
-        for row in range(len(outputs[0]))
-    )
     sentences = [
         "Each bar starts where the one above it ends: orange raises the prediction, blue lowers it."
     ]
     if _any_intervals(outputs):
         sentences.append("Thin lines and ± are 95 % intervals of the single values.")
-    sentences.append("What the values miss of the prediction, if anything, is the gap.")
-    caption = " ".join(sentences)
-    return Figure("From the base value to the prediction", panels, caption, pick="Show")
-
-
-def _row_title(outputs: Sequence[Explanation], row: int) -> str:
-    predictions = []
-    for output in outputs:
-        number = format_number(float(output.predictions[row]), decimals(output.predictions))
-        predictions.append(f"{_name(output)} {number}" if len(outputs) > 1 else number)
-    return f"Row {row}: {', '.join(predictions)}"
-
-
-def _row_panel(outputs: Sequence[Explanation], row: int, result: Result) -> str:
-    """Return the charts of a row, one for each output, and the cells not given to the model."""
-    from markupsafe import Markup
-
-    parts = []
-    for output in outputs:
-        if len(outputs) > 1:
-            parts.append(str(Markup("<h5>{}</h5>").format(_name(output))))
-        parts.append(row_chart(output, row))
-
-    columns = result.aside[:ASIDE]
-    if columns:
-        cells = [f"{name} = {result.data[name][row].as_py()}" for name in columns]
-        note = Markup('<p class="note">Not given to the model: {}</p>')
-        parts.append(str(note.format(", ".join(cells))))
-    return "".join(parts)
-
-
-def _row_table(output: Explanation, *, several: bool) -> Table:
-    """Return the table of rows: their largest values, base value, prediction and gap."""
-    places = decimals(output.values)
-    rounding = 1e-9 * np.abs(output.values).max()
-    rows = []
-    for row in range(len(output)):
-        steps = views.waterfall(output, row, LOCAL).steps[:NAMED]
-        largest = ", ".join(_step_text(step, places) for step in steps)
-        base = format_number(float(output.base_values[row]), places)
-        prediction = format_number(float(output.predictions[row]), places)
-        gap = float(output.gap[row])
-        gap_text = true_minus(f"{gap:.1g}") if abs(gap) > rounding else "0"
-        rows.append((f"{row}", largest, base, prediction, gap_text))
-
-    return Table(
-        _with_output(f"Rows 0 to {len(output) - 1}", output, several=several),
-        ("row", "largest values", "base value", "prediction", "gap"),
-        tuple(rows),
-        left=2,
-        open=False,
-    )
-
-
-def _step_text(step: views.Step, places: int | None) -> str:
-    number = format_number(step.size, places, sign=True)
-    words = [step.name, cell_detail(step.cell), number]
-    return plain(" ".join(word for word in words if word))
+    size = file_size(held.bytes)
+    if held.rows == rows:
+        which = "All rows are" if rows > 1 else "The row is"
+        sentences.append(f"{which} in this page ({size}).")
+    else:
+        sentences.append(
+            f"{held.rows:,} of the {rows:,} rows, evenly taken, are in this page ({size}), to keep "
+            "it small enough to send; the file of values has all."
+        )
+    if held.features < min(outputs[0].values.shape[1], LOCAL):
+        sentences.append(f"Of each row, the {held.features} largest features are kept.")
+    return Section("rows", "Row by row", (" ".join(sentences),), html=held.html)
 
 
 # What the numbers mean, and how they were made
@@ -262,23 +241,23 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
         f"the background: {result.background}.",
         "**Value.** A feature's Shapley value is its part of the way from the base value to the "
         "row's prediction, in the units of the prediction: what it adds when it comes in, averaged "
-        "over all orders in which the features can come in. A row's values add up to prediction "
-        "less base value; the gap is what they miss.",
+        "over all orders in which the features can come in. A row's values add up to the "
+        "prediction less the base value.",
         _interval_text(outputs),
         "**Background.** Another background gives other values. A feature that is as in the "
         "background has little to explain, however much the model makes of it elsewhere.",
         "**Mixed rows.** The model is asked about rows that are part row, part background. Where "
-        "features go together, some of these are rows that never occur, and the values tell what "
-        "the model makes of them, too.",
+        "features go together, some of these are rows that never occur, and the values also say "
+        "what the model makes of them.",
         "**No causes.** The values say what the model did with its inputs, not what would happen "
         "in the world if a feature were changed.",
     )
-    return Section("reading", "What the numbers mean", text)
+    return Section("reading", "What the numbers mean", text, open=False)
 
 
 def _interval_text(outputs: Sequence[Explanation]) -> str:
     if not _any_intervals(outputs):
-        return f"**Sureness.** {_sureness(outputs)}"
+        return f"**Certainty.** {certainty(outputs)}"
     return (
         "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are "
         "smooth enough, the exact Shapley value, of this model, row and background, lies within "
@@ -287,17 +266,16 @@ def _interval_text(outputs: Sequence[Explanation]) -> str:
     )
 
 
-def _making_section(explanation: Explanation) -> Section:
+def _making_section(explanation: Explanation, result: Result, facts: Mapping[str, Any]) -> Section:
     spent = f"{explanation.evaluations:,} model evaluations"
     if explanation.row_evaluations is not None:
         mean = explanation.row_evaluations.mean()
         spent = f"{mean:,.0f} model evaluations on average, {explanation.evaluations:,} at most,"
-    gap = np.abs(explanation.gap).max()
     text = [
-        f"`{explanation.method}` spent {spent} on each row, base value and prediction included. "
-        f"The largest gap of a row is {gap:.2g}.",
+        f"`{explanation.method}` spent {spent} on each row, base value and prediction included."
+        + _gap_text(explanation),
         "The same command gives the same values: the seed decides every random choice. All "
-        "numbers, with standard errors, are in the file beside this page, and the facts above in "
+        "numbers, with standard errors, are in the file beside this page, and the facts below in "
         "its metadata where it is Parquet.",
     ]
     if explanation.converged is not None and not explanation.converged.all():
@@ -306,20 +284,33 @@ def _making_section(explanation: Explanation) -> Section:
             f"{missed} of {len(explanation):,} rows did not come below the standard error asked "
             "for within their budget."
         )
-    return Section("making", "How it was made", tuple(text))
+    return Section(
+        "making", "How it was made", tuple(text), open=False, facts=_facts(result, facts)
+    )
+
+
+def _gap_text(explanation: Explanation) -> str:
+    """Return a sentence about what the values miss of the predictions, if it is not rounding."""
+    gap = float(np.abs(explanation.gap).max())
+    if gap <= ROUNDING * np.abs(explanation.values).max(initial=0.0):
+        return " The values of every row add up to its prediction."
+    return f" The values miss at most {gap:.2g} of a row's prediction: the gap."
 
 
 def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the lines at the top of the page, without those that would be empty."""
+    """Return the facts of how it was made, without those that would be empty."""
     outputs = ", ".join(facts["outputs"])
     scale = facts["scale"] or "what the model returns"
     cost = f"{facts['evaluations']:,} evaluations a row at most"
+    groups = facts.get("groups") or {}
     lines = {
         "Command": f"`{facts['command']}`",
         "Model": plain(result.model),
         "Rows": plain(f"{facts['rows']:,} of {facts['data']}"),
+        "Rows by": plain(result.id_column or ""),
         "Background": plain(result.background),
         "Outputs": plain(f"{outputs}; scale: {scale}"),
+        "Groups": plain("; ".join(f"{name}: {', '.join(of)}" for name, of in groups.items())),
         "Not used": plain(", ".join(result.aside)),
         "Method": f"{facts['method']}, {cost}, seed {facts['seed']}",
         "Version": f"shearshap {facts['version']}",

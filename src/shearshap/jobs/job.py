@@ -1,19 +1,18 @@
 """A job of `shear explain`: from the files of a model and a table to a file of Shapley values.
 
 model ──┐
-        ├── explain ── Result ──┬── --out      values.parquet
-data  ──┤                       ├── --report   values.html
-        │                       └── summary
-background
+        ├── explain ── Result ──┬── --out            values.parquet
+data  ──┤                       ├── --interactions   values.interactions.parquet
+        │                       ├── --report         values.html
+background                      └── summary
 """
 
 import os
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -31,7 +30,11 @@ from shearshap.jobs.background_option import (
 )
 from shearshap.jobs.models import FolderOpener, LoadedModel, importing, open_model
 from shearshap.jobs.native_files import without_stack_trace
+from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
+from shearshap.jobs.wording import in_terminal_words
+from shearshap.labels import label_array
+from shearshap.suggestions import no_such
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +42,6 @@ if TYPE_CHECKING:
 Raised = TypeVar("Raised", bound=BaseException)
 
 __all__ = ["OUTPUTS", "Job", "Outcome", "Result", "counted"]
-
-PAIR = re.compile(r"\('(mean|median|mode)', \w+\)")
-"""A background as it is written in Python, ('mean', rows); on the command line it is mean:FILE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,14 @@ class Job:
         None: the background row that the model brings along, else the mean of the rows explained.
     outputs
         Names or numbers of the outputs to explain; none: all.
+    output_names
+        Names of all outputs of the model, where it does not bring them along.
+    groups
+        Columns that are one player, by the player's name; other columns are players of their own.
+    interactions
+        Whether to write the interactions of pairs of players, too: to `interactions_file`.
+    id_column
+        The column that labels the rows, and that the model does not see; None: they are numbered.
     drop
         Columns that are no input of the model.
     trust
@@ -101,12 +109,17 @@ class Job:
     budget: int | None = None
     method: str = "auto"
     outputs: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    interactions: bool = False
+    id_column: str | None = None
     scale: str | None = None
     returns: str | None = None
     multilabel: bool | None = None
     drop: tuple[str, ...] = ()
     seed: int = 0
     tol: float | None = None
+    batch_size: int | None = None
     trust: bool = False
     report: bool = False
     overwrite: bool = False
@@ -125,9 +138,14 @@ class Job:
         return self.out.with_suffix(".html")
 
     @property
+    def interactions_file(self) -> Path:
+        """The file of the interactions."""
+        return places.beside(self.out, "interactions")
+
+    @property
     def partial(self) -> Path:
         """The file of the rows that were done, where not all could be."""
-        return places.partial_place(self.out)
+        return places.beside(self.out, "partial")
 
     @property
     def background_option(self) -> BackgroundOption:
@@ -146,7 +164,9 @@ class Job:
             result = _explained(self)
 
         known = facts(self, result)
-        tables.write(result.explanation, result.data, known, self.out)
+        tables.write(result.explanation, result.beside_values, known, self.out)
+        if self.interactions:
+            tables.write_pairs(result.explanation, known, self.interactions_file)
         page = _page(self, result, known) if self.report else None
         return Outcome(result, self.out, page, summary(self, result))
 
@@ -159,6 +179,10 @@ def _check(job: Job) -> None:
     check_libraries(report=job.report)
     files_read = _files_read(job)
     places.check_out(job.out, files_read, overwrite=job.overwrite)
+    if job.interactions:
+        places.check_place(
+            job.interactions_file, "interactions", files_read, overwrite=job.overwrite
+        )
     if job.report:
         places.check_place(job.page, "report", files_read, overwrite=job.overwrite)
 
@@ -203,16 +227,22 @@ class Opened:
     rows: Any  #: those columns, as a frame of pandas
     background: Background
     notes: list[str]
+    id_column: str | None = None
 
     def result(self, explanation: Explanation) -> Result:
-        """Return the result for all rows, or for those that are explained."""
+        """Return the result for all rows, or for those that are explained, under their ids."""
         is_whole = len(explanation) == len(self.data)
+        data = self.data if is_whole else self.data.take(explanation.index)
+        if self.id_column is not None:
+            labels = label_array(data[self.id_column].to_pandas())
+            explanation = replace(explanation, index=labels, index_name=self.id_column)
         return Result(
             explanation=explanation,
-            data=self.data if is_whole else self.data.take(explanation.index),
+            data=data,
             model=self.model.name,
             background=self.background.description,
             columns=tuple(self.columns),
+            id_column=self.id_column,
             notes=tuple(self.notes),
         )
 
@@ -224,10 +254,24 @@ def open_files(job: Job) -> Opened:
     table = tables.read(job.data, "data", text=model.text_columns)
     data, notes = tables.named_columns(table, job.data)
     tables.check_columns(data, job.out)
-    columns = model_columns(model, data, job.data, drop=job.drop)
+    drop = [*job.drop, *_id_to_drop(job, model, data)]
+    columns = model_columns(model, data, job.data, drop=drop)
+    check_groups(job.groups, columns)
     data = tables.with_ids_as_written(data, columns, job.data)
     rows, background, more_notes = _rows_and_background(job, model, data, columns)
-    return Opened(model, data, columns, rows, background, [*notes, *more_notes, *model.notes(rows)])
+    every_note = [*notes, *more_notes, *model.notes(rows)]
+    return Opened(model, data, columns, rows, background, every_note, job.id_column)
+
+
+def _id_to_drop(job: Job, model: LoadedModel, data: "pa.Table") -> list[str]:
+    """Return the column of ids, unless there is none or the model takes it; raise if it is not."""
+    if job.id_column is None:
+        return []
+    if job.id_column not in data.column_names:
+        message = no_such("column", job.id_column, data.column_names, where=job.data)
+        raise InputError(f"id: {message}")
+    taken = job.id_column in model.columns or job.id_column in job.drop
+    return [] if taken else [job.id_column]
 
 
 def _explained(job: Job) -> Result:
@@ -245,7 +289,13 @@ def _explained(job: Job) -> Result:
     ):
         explainer = explainer_of(job, opened.model, opened.background)
         # one by one, so that those that are done outlive whatever stops the next
-        for block in explainer.stream(opened.rows, budget=job.budget, tol=job.tol):
+        stream = explainer.stream(
+            opened.rows,
+            budget=job.budget,
+            tol=job.tol,
+            interactions=job.interactions,
+        )
+        for block in stream:
             blocks.append(block)  # noqa: PERF402
     return opened.result(Explanation.concat(blocks))
 
@@ -281,15 +331,15 @@ def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened)
     try:
         yield
     except (ShearError, KeyboardInterrupt) as error:
-        message = without_stack_trace(str(error))
+        message = in_terminal_words(without_stack_trace(str(error)))
         if not blocks:
             raise _reworded(error, message) from error
 
-        finished = Explanation.concat(blocks)
-        kept = opened.result(finished)
+        kept = opened.result(Explanation.concat(blocks))
+        finished = kept.explanation
         known = facts(job, kept)
         known["unfinished"] = message or "interrupted"
-        tables.write(finished, kept.data, known, job.partial)
+        tables.write(finished, kept.beside_values, known, job.partial)
         place = f"what was done before, {counted(len(finished), 'row')}, is in {job.partial}"
         again = _reworded(error, f"{message}; {place}" if message else place)
         if isinstance(again, ModelError):
@@ -321,9 +371,7 @@ def model_columns(
     names = data.column_names
     for name in drop:
         if name not in names:
-            raise InputError(
-                f"drop: there is no column {name!r} in {path}; it has {', '.join(names)}"
-            )
+            raise InputError(f"drop: {no_such('column', name, names, where=path)}")
         if name in model.columns:
             raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
     if model.columns:
@@ -372,7 +420,10 @@ def explainer_of(job: Job, model: LoadedModel, background: Background) -> Explai
         model.model,
         background.value,
         method=job.method,
-        output=chosen_output(job.outputs, model.outputs),
+        groups=dict(job.groups) or None,
+        output=chosen_output(job.outputs, job.output_names or model.outputs),
+        output_names=job.output_names or None,
+        batch_size=job.batch_size or "auto",
         scale=cast(Scale | None, job.scale),  # the explainer checks it
         returns=cast(Form | None, job.returns),  # and this
         multilabel=job.multilabel,
@@ -406,7 +457,7 @@ def our_warnings_as(notes: list[str]) -> Iterator[None]:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
             continue
-        note = " ".join(str(warning.message).split())
+        note = in_terminal_words(" ".join(str(warning.message).split()))
         if note not in notes:
             notes.append(note)
 
@@ -417,7 +468,7 @@ def errors_with_files(data: Path, background: Background) -> Iterator[None]:
     try:
         yield
     except (InputError, BudgetError) as error:
-        message = PAIR.sub(r"\1:FILE", str(error))
+        message = str(error)
         about_background = (
             message.startswith(("background", "reference")) or "background rows" in message
         )

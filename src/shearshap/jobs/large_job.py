@@ -2,8 +2,8 @@
 
 import hashlib
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,8 @@ class LargeJob:
         As in `Job`: a file of rows, "mean" or another statistic, or of a file, "mean:FILE". A bare
         statistic is that of a sample of up to 8,192 of the rows explained. Anything else is taken
         as an `Explainer` takes it.
+    output_names, groups
+        As in `Job`.
     drop
         Columns that are no input of the model.
     id_column
@@ -68,6 +70,8 @@ class LargeJob:
     budget: int | None = None
     method: str | Method = "auto"
     outputs: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scale: str | None = None
     returns: str | None = None
     multilabel: bool | None = None
@@ -76,6 +80,7 @@ class LargeJob:
     keep: tuple[str, ...] | None = None
     seed: int = 0
     tol: float | None = None
+    batch_size: int | None = None
     trust: bool = False
     device: str | None = None
     shard_rows: int = SHARD_ROWS
@@ -108,7 +113,10 @@ def devices_of(text: str | None) -> tuple[str, ...]:
 
 def identity_of(job: LargeJob, files: Sequence[InputFile], schema: "pa.Schema") -> dict[str, Any]:
     """Return all that the values depend on, as JSON can hold it."""
+    named = {"output_names": list(job.output_names), "groups": job.groups}
     return {
+        # only those that were given, so that folders of jobs without them stay the same
+        **{name: option for name, option in named.items() if option},
         "version": __version__,
         "model": _model_hash(job.model),
         "background": _background_hash(job.background),

@@ -28,12 +28,12 @@ def check_out(path: Path, inputs: Mapping[str, Path], *, overwrite: bool = False
     if path.suffix.lower() not in WRITTEN:
         raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
     check_place(path, "out", inputs, overwrite=overwrite)
-    check_place(partial_place(path), "out", inputs, overwrite=overwrite)
+    check_place(beside(path, "partial"), "out", inputs, overwrite=overwrite)
 
 
-def partial_place(out: Path) -> Path:
-    """Return the file beside `out` for the rows that were done, where not all could be."""
-    ending = f".partial{out.suffix}"
+def beside(out: Path, what: str) -> Path:
+    """Return a file beside `out`: values.partial.parquet, with the rows that were done."""
+    ending = f".{what}{out.suffix}"
     return out.with_name(shortened(out.stem, LONGEST_NAME - len(ending)) + ending)
 
 
@@ -132,11 +132,15 @@ def _is_our_parquet(path: Path) -> bool:
 
 
 def _is_our_csv(path: Path) -> bool:
-    """Return whether the header is row, base_value, ..., evaluations, ..., value.<player>, ..."""
+    """Return whether the header is that of values, or that of interactions.
+
+    label, base_value, ..., evaluations, ..., value.<player>, ...; or row, output, player, other.
+    """
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         try:
             names = next(csv.reader(file), [])
         except csv.Error:
             return False
     starts = [name.partition(".")[0] for name in names]
-    return starts[:2] == ["row", "base_value"] and {"evaluations", "value"} <= set(starts)
+    of_values = starts[1:2] == ["base_value"] and {"evaluations", "value"} <= set(starts)
+    return of_values or names == ["row", "output", "player", "other", "value"]

@@ -41,11 +41,13 @@ from shearshap.jobs.large_job import LargeJob, devices_of, identity_of
 from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
 from shearshap.jobs.models import LoadedModel
 from shearshap.jobs.places import METADATA
+from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import counted
 from shearshap.jobs.shards import InputFile, Shard, cut, sample
 from shearshap.jobs.work import ModelSource, ShardWork, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
+from shearshap.suggestions import no_such
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,6 +191,7 @@ class _Planning:
         names = model_columns(model, empty, job.data, drop=drop)
         if not names:
             raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
+        check_groups(job.groups, names)
         chosen = tables.chosen(empty, names, job.data)
         background_table = _background_table(job, model, names)
         return cls(
@@ -276,7 +279,10 @@ class _Planning:
         return {
             "background": self.background.value,
             "method": _calibrated(job.method, calibration),
-            "output": chosen_output(job.outputs, self.model.outputs),
+            "groups": dict(job.groups) or None,
+            "output": chosen_output(job.outputs, job.output_names or self.model.outputs),
+            "output_names": job.output_names or None,
+            "batch_size": job.batch_size or "auto",
             "scale": job.scale,
             "returns": job.returns,
             "multilabel": job.multilabel,
@@ -357,6 +363,4 @@ def _carried(job: LargeJob, schema: "pa.Schema") -> "pa.Schema":
 
 def _check_there(option: str, name: str, schema: "pa.Schema", data: Path) -> None:
     if name not in schema.names:
-        raise InputError(
-            f"{option}: there is no column {name!r} in {data}; it has {', '.join(schema.names)}"
-        )
+        raise InputError(f"{option}: {no_such('column', name, schema.names, where=data)}")

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from shearshap.jobs.job import Job
 
-OUTPUTS = 4  #: shown in summary and report; the file has all
+OUTPUTS = 4  #: shown in the summary; the file has all
+ROUNDING = 1e-6  #: relative to the largest value: a smaller gap is none
 LARGEST = 5  #: features named in the summary
 
 
@@ -27,12 +28,20 @@ class Result:
     background: str  #: in words
     columns: tuple[str, ...]  #: that the model was given
     notes: tuple[str, ...] = ()
+    id_column: str | None = None  #: that labels the rows
 
     @property
     def aside(self) -> list[str]:
-        """The columns of the file that the model was not given."""
-        given = set(self.columns)
-        return [name for name in self.data.column_names if name not in given]
+        """The columns of the file that the model was not given, and that do not label the rows."""
+        known = {*self.columns, self.id_column}
+        return [name for name in self.data.column_names if name not in known]
+
+    @property
+    def beside_values(self) -> "pa.Table":
+        """The columns to write beside the values: all but those that label the rows."""
+        if self.id_column is None or self.id_column in self.columns:
+            return self.data
+        return self.data.drop_columns([self.id_column])
 
 
 def facts(job: "Job", result: Result) -> dict[str, Any]:
@@ -58,6 +67,9 @@ def facts(job: "Job", result: Result) -> dict[str, Any]:
         "rows": len(explanation),
         "players": explanation.feature_names,
         "outputs": explanation.output_names,
+        "id": job.id_column,
+        "groups": {name: list(columns) for name, columns in job.groups.items()} or None,
+        "interactions": job.interactions,
     }
 
 
@@ -67,21 +79,30 @@ def summary(job: "Job", result: Result) -> str:
     features = counted(len(explanation.feature_names), "feature")
     outputs = ", ".join(explanation.output_names) if job.outputs else ""
     cost = f"{_spent(explanation)} evaluations a row, seed {explanation.seed}"
-    gap = np.abs(explanation.gap).max()
     lines = [
         ("rows", f"{len(explanation):,} of {job.data}, {features} each"),
         ("model", result.model),
         ("background", result.background),
+        ("rows by", job.id_column or ""),
         ("outputs", outputs),
         ("not used", ", ".join(result.aside)),
         *(("note", note) for note in result.notes),
         ("method", f"{explanation.method}, {cost}"),
-        ("gap", f"at most {gap:.3g} of a row's prediction is not shared out"),
+        ("gap", _gap(explanation)),
         *(("|value|", line) for line in _largest_values(explanation)),
         ("written to", str(job.out)),
-        ("report", f"{job.page}, for a browser" if job.report else ""),
+        ("", f"{job.interactions_file}, pair by pair" if job.interactions else ""),
+        ("report", _page(job)),
     ]
     return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
+
+
+def _gap(explanation: Explanation) -> str:
+    """Return how much of the predictions the values miss, "" where that is rounding."""
+    gap = np.abs(explanation.gap).max()
+    if gap <= ROUNDING * np.abs(explanation.values).max(initial=0.0):
+        return ""
+    return f"at most {gap:.3g} of a row's prediction is not shared out"
 
 
 def _spent(explanation: Explanation) -> str:
@@ -118,6 +139,20 @@ def _largest_players(explanation: Explanation) -> str:
         if sizes[player] > nothing
     ]
     return ", ".join(parts) or "all 0"
+
+
+def _page(job: "Job") -> str:
+    """Return the report's place and size, "" where there is none."""
+    if not job.report:
+        return ""
+    return f"{job.page}, {file_size(job.page.stat().st_size)}, for a browser"
+
+
+def file_size(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    if count < 1_000_000:
+        return f"{max(1, round(count / 1000))} kB"
+    return f"{count / 1_000_000:.1f} MB"
 
 
 def counted(number: int, what: str) -> str:

@@ -263,6 +263,15 @@ def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], 
     names = [*values.column_names, *(f"data.{name}" for name in data.column_names)]
     # all at once: each column that is appended copies the list of all
     table = type(values).from_arrays([*values.columns, *data.columns], names=names)
+    _write_whole(table, facts, path)
+
+
+def write_pairs(explanation: Explanation, facts: Mapping[str, Any], path: Path) -> None:
+    """Write the interactions: a line for each row, output and pair of players."""
+    _write_whole(explanation.to_frame("pyarrow", interactions=True), facts, path)
+
+
+def _write_whole(table: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
     table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
     try:
         with written_whole(path) as partial:

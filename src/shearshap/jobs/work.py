@@ -35,6 +35,7 @@ from shearshap.jobs.models import (
 from shearshap.jobs.native_files import without_stack_trace
 from shearshap.jobs.places import METADATA
 from shearshap.jobs.shards import Shard, batches, read_at_once
+from shearshap.jobs.wording import in_terminal_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -267,7 +268,7 @@ def _in_words(error: BaseException, shard: Shard) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(without_stack_trace(str(error)).split())
+    return in_terminal_words(" ".join(without_stack_trace(str(error)).split()))
 
 
 # The process

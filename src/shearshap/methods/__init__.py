@@ -1,7 +1,5 @@
 """Every method by name, and the way from a name to a method and back."""
 
-from difflib import get_close_matches
-
 from shearshap.errors import MethodError
 from shearshap.gaussian import Calibration
 from shearshap.methods.auto import Auto
@@ -11,6 +9,7 @@ from shearshap.methods.kernel import Kernel, Leverage, Welford
 from shearshap.methods.kriging import Kriging
 from shearshap.methods.permutation import Permutation
 from shearshap.methods.shear import Shear
+from shearshap.suggestions import no_such
 
 METHODS: dict[str, Method] = {
     "auto": Auto(),
@@ -40,11 +39,7 @@ def resolve(method: str | Method) -> Method:
             )
         return method
     if method not in METHODS:
-        near = get_close_matches(method, METHODS, n=1, cutoff=0)
-        raise MethodError(
-            f"there is no method {method!r}; did you mean {near[0]!r}? There are: "
-            f"{', '.join(METHODS)}"
-        )
+        raise MethodError(no_such("method", method, list(METHODS)))
     return METHODS[method]
 
 

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from shearshap.errors import InputError
@@ -86,6 +85,8 @@ def _catalogue() -> str:
 
 def _facts(dataset: "Dataset") -> str:
     """Return what is in a data set, a line for each fact and each feature."""
+    import numpy as np
+
     fractions = np.bincount(dataset.labels) / len(dataset.labels)
     classes = [
         f"{name} ({fraction:.1%})"
@@ -233,6 +234,8 @@ def truth(
 
 def _truth_summary(known: "Truth", dataset: "Dataset", seconds: float, folder: Path) -> str:
     """Return what ground truth came to, how far to trust it, and where it is."""
+    import numpy as np
+
     kind = "exact"
     if not known.exact:
         kind = f"estimated, expected error {known.error:.3%} of mean |value|"

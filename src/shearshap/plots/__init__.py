@@ -13,8 +13,27 @@ except ImportError as error:
 
 from shearshap.plots.bars import bar, waterfall
 from shearshap.plots.budgets import convergence
+from shearshap.plots.coloured_text import text
+from shearshap.plots.grids import heatmap, interactions
 from shearshap.plots.network import cooperators
-from shearshap.plots.scatter import dependence
+from shearshap.plots.patches import image
+from shearshap.plots.paths import decision
+from shearshap.plots.scatter import dependence, scatter
+from shearshap.plots.strip import force
 from shearshap.plots.swarms import beeswarm
 
-__all__ = ["bar", "beeswarm", "convergence", "cooperators", "dependence", "waterfall"]
+__all__ = [
+    "bar",
+    "beeswarm",
+    "convergence",
+    "cooperators",
+    "decision",
+    "dependence",
+    "force",
+    "heatmap",
+    "image",
+    "interactions",
+    "scatter",
+    "text",
+    "waterfall",
+]

@@ -11,10 +11,7 @@ NAMED = 4  #: outputs that an error message lists
 
 def single_output(explanation: Explanation, plot: str) -> Explanation:
     """Return the explanation without an axis of outputs; raise if it has several, or no rows."""
-    if not isinstance(explanation, Explanation):
-        kind = type(explanation).__name__
-        raise InputError(f"{plot}: wanted a shearshap.Explanation, got {kind}")
-
+    check_explanation(explanation, plot)
     names = explanation.output_names
     if explanation.values.ndim == 3 and len(names) > 1:
         listed = [shorten(name) for name in names[:NAMED]]
@@ -25,9 +22,16 @@ def single_output(explanation: Explanation, plot: str) -> Explanation:
             f"({', '.join(listed)}); take explanation.output({names[0]!r})"
         )
 
+    return explanation.output(0)
+
+
+def check_explanation(explanation: object, plot: str) -> None:
+    """Raise if something is not an explanation, or has no rows."""
+    if not isinstance(explanation, Explanation):
+        kind = type(explanation).__name__
+        raise InputError(f"{plot}: wanted a shearshap.Explanation, got {kind}")
     if not len(explanation):
         raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
-    return explanation.output(0)
 
 
 def row_number(explanation: Explanation, row: int) -> int:

@@ -1,5 +1,6 @@
 """Plots of bars: a row from its base value to its prediction, and the sizes of values over rows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,15 +9,24 @@ from matplotlib.axes import Axes
 from shearshap import views
 from shearshap.colours import GREY, INK
 from shearshap.explanation import Explanation
-from shearshap.plots.arguments import positive_count, row_number, single_output
+from shearshap.plots.arguments import (
+    check_explanation,
+    positive_count,
+    row_number,
+    single_output,
+)
 from shearshap.plots.canvas import (
+    SIGNS,
     axes_of,
     axis_label,
+    colour_key,
     label_lines,
+    number_axes,
     player_label,
     tidy,
     write_numbers,
 )
+from shearshap.plots.cohorts import Labels, draw_classes, draw_cohorts, grouped_rows
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
@@ -60,6 +70,8 @@ def waterfall(
     label = axis_label(explanation, "from base value to prediction", intervals=intervals)
     ax.set_xlabel(label)
     tidy(ax, "x")
+    number_axes(ax, "x")
+    colour_key(ax, SIGNS)
     return ax
 
 
@@ -82,24 +94,46 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
     ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
 
 
-def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
+def bar(
+    explanation: Explanation | Mapping[str, Explanation],
+    *,
+    groups: Labels | None = None,
+    max_players: int = 15,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the mean size of every player's value over the rows; for a single row, the values.
 
     The largest come first. Whiskers are 95 % intervals of the estimate for these rows. For a mean
     they are the mean of the rows' intervals: what holds even if all rows err together, as rows
     with the same coalitions may. They do not say how the mean would differ for other rows.
 
+    Cohorts have bars below each other. The bars of several outputs, such as classes, follow each
+    other on one line, without whiskers. Several texts have a bar for each word.
+
     Parameters
     ----------
     explanation
-        Of one output; of several take `explanation.output(name)`.
+        Of one or several outputs, or a mapping from the names of cohorts to their explanations.
+    groups
+        A label for each row: rows with the same label are a cohort.
     max_players
         How many players to show; the others are left out, and counted below.
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "bar")
     most = positive_count("max_players", max_players)
+    if isinstance(explanation, Mapping):
+        return draw_cohorts(explanation, most, ax)
+    check_explanation(explanation, "bar")
+    if groups is not None:
+        return draw_cohorts(grouped_rows(explanation, groups), most, ax)
+    if explanation.values.ndim == 3 and explanation.values.shape[2] > 1:
+        return draw_classes(explanation, most, ax)
+    return _bar_of_output(single_output(explanation, "bar"), most, ax)
+
+
+def _bar_of_output(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
+    """Draw the bars of one output."""
     single = len(explanation) == 1
     bars = views.bars(explanation, row=0 if single else None)
     left_out = len(bars[most:])
@@ -112,10 +146,13 @@ def bar(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = No
     label_lines(ax, [player_label(bar.name, bar.cell) for bar in bars])
     write_numbers(ax, [bar.number for bar in bars])
 
-    what = "Shapley value" if single else f"mean |Shapley value| of {len(explanation):,} rows"
+    what = "Shapley value" if single else f"mean |Shapley value| of {views.rows_text(explanation)}"
     intervals = views.has_intervals(explanation)
     ax.set_xlabel(axis_label(explanation, what, left_out=left_out, intervals=intervals))
     tidy(ax, "x")
+    number_axes(ax, "x")
+    if single:
+        colour_key(ax, SIGNS)
     return ax
 
 

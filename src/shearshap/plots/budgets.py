@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shearshap import views
-from shearshap.colours import GREY, INK, KINDS
+from shearshap.colours import GREY, KINDS
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import positive_count, row_number, single_output
-from shearshap.plots.canvas import SMALL, axes_of, axis_label, shorten, tidy
+from shearshap.plots.canvas import axes_of, axis_label, key_look, number_axes, shorten, tidy
 
 MARKERS = "osD^vP<>"  #: one for each of the colours in KINDS
 WANTED = "convergence: wanted two or more explanations of the same rows, made with growing budgets"
@@ -55,9 +55,8 @@ def convergence(
     intervals = views.has_intervals(parts[0])
     ax.set_ylabel(axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
     tidy(ax, "both")
-    ax.legend(
-        loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=SMALL, labelcolor=INK
-    )
+    number_axes(ax, "y")
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), **key_look())
     return ax
 
 
@@ -119,7 +118,7 @@ def _same_rows(wholes: list[Explanation], row: int) -> list[Explanation]:
         listed = ", ".join(str(shape) for shape in sorted(shapes))
         raise InputError(f"{WANTED}; got values of shapes {listed}")
 
-    parts = [whole[row_number(whole, row)] for whole in wholes]
+    parts = [views.of_row(whole, row_number(whole, row)) for whole in wholes]
     ends = np.array([(part.base_values[0], part.predictions[0]) for part in parts])
     if not np.allclose(ends, ends[:1], rtol=1e-3, atol=1e-3 * np.ptp(ends)):
         different = np.unique(ends.round(6), axis=0).tolist()

@@ -12,13 +12,14 @@ from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import positive_count, row_number, single_output
-from shearshap.plots.canvas import SMALL, axes_of, shorten
+from shearshap.plots.canvas import axes_of, key_look, shorten
+from shearshap.plots.number_axes import SMALL
 from shearshap.views import Edges, Ints, Strengths
 
 WIDEST = 7.0  #: points: the width of the strongest edge
 LARGEST = 900.0  #: square points: the area of the largest node
 SMALLEST = 6.0  #: square points: the area of a node with value 0
-AROUND = 600.0  #: points around the circle that all nodes together may take
+AROUND = 420.0  #: points around the circle that all nodes together may take
 CLEAR = 4.0  #: points between a node and its name
 CROWDED = 14  #: beyond this many players, names are written along the radius
 NODE_LETTERS = 18  #: letters of a node's name, at most
@@ -55,13 +56,16 @@ def cooperators(
         Where to draw; None: a new figure.
     """
     explanation = single_output(explanation, "cooperators")
-    if row is not None:
-        explanation = explanation[row_number(explanation, row)]
-    strengths = _strengths(explanation, edges)
+    most = positive_count("max_players", max_players)
     most_edges = positive_count("max_edges", max_edges)
-    players = _shown_players(explanation, max_players)
+    if row is not None:
+        explanation = views.of_row(explanation, row_number(explanation, row))
+    _strengths(explanation, edges)  # which tells what is missing
+    explanation = views.same_pairs(explanation, most)
+    strengths = _strengths(explanation, edges)
+    players = np.sort(views.largest(views.mean_sizes(explanation), most))
 
-    ax = _whole_figure() if ax is None else ax
+    ax = _whole_figure(len(players)) if ax is None else ax
     place = _circle(len(players))
     strongest = _draw_edges(ax, place, strengths, players, most_edges)
     radii = _draw_nodes(ax, place, explanation, players)
@@ -71,7 +75,7 @@ def cooperators(
     )
     largest = float(views.mean_sizes(explanation).max())
     marks = _legend_marks(strengths, strongest, largest)
-    ax.legend(handles=marks, loc="lower center", frameon=False, fontsize=SMALL, labelcolor=INK)
+    ax.legend(handles=marks, loc="lower center", **key_look())
     legend_height = (1 + len(marks)) * 1.5 * SMALL
     _set_limits(ax, place, texts, radii, legend_height)
     ax.axis("off")
@@ -93,15 +97,10 @@ def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
     return strengths
 
 
-def _shown_players(explanation: Explanation, max_players: int) -> Ints:
-    """Return the largest players in their own order, so that two rows' networks can be compared."""
-    most = positive_count("max_players", max_players)
-    return np.sort(views.largest(views.mean_sizes(explanation), most))
-
-
-def _whole_figure() -> Axes:
+def _whole_figure(players: int) -> Axes:
     """Return axes that fill a new figure: names and legend find their place inside them."""
-    ax = axes_of(None, 5.6, 5.2)
+    larger = 1.4 if players > CROWDED else 0.0
+    ax = axes_of(None, 5.6 + larger, 5.2 + larger)
     ax.set_position((0.02, 0.02, 0.96, 0.96))
     return ax
 

@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colorbar import Colorbar
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from shearshap.colours import GREY, INK
 from shearshap.explanation import Floats
-from shearshap.plots.canvas import CELL_LETTERS, LOW_TO_HIGH, SMALL, shorten
+from shearshap.plots.canvas import CELL_LETTERS, LOW_TO_HIGH, colour_mark, key_look, shorten
+from shearshap.plots.number_axes import SMALL, number_axis
 
 DOT = 4.0  #: points: the diameter
 MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
@@ -62,12 +61,25 @@ def dot_look(points: int) -> dict[str, Any]:
 
 
 def draw_colour_bar(
-    ax: Axes, dots: PathCollection, label: str, extend: str = "neither"
+    ax: Axes,
+    coloured: ScalarMappable,
+    label: str,
+    extend: str = "neither",
+    *,
+    pad: float = 0.02,
+    as_high: bool = False,
 ) -> Colorbar:
-    """Draw a bar of the points' colours beside the axes, without their transparency."""
-    opaque = ScalarMappable(norm=dots.norm, cmap=dots.cmap)
-    ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-    bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=0.02, extend=extend, ticks=ticks)
+    """Draw a bar of colours beside the axes, without the transparency of what is drawn in them.
+
+    With `as_high` it is as high as a picture whose pixels are squares, which may not fill its axes.
+    """
+    opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
+    if as_high:
+        beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
+        bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
+    else:
+        bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
+    number_axis(bar.ax.yaxis, most=5)
 
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)
@@ -77,20 +89,16 @@ def draw_colour_bar(
 
 def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
     """Write beside the axes which category has which colour."""
-    marks = [_mark(shorten(category, CELL_LETTERS), hue) for category, hue in hues.items()]
-    ax.legend(
+    marks = [
+        colour_mark(shorten(category, CELL_LETTERS), hue, "o") for category, hue in hues.items()
+    ]
+    legend = ax.legend(
         handles=marks,
         title=title,
         loc="upper left",
         bbox_to_anchor=(1, 1),
-        frameon=False,
-        fontsize=SMALL,
         title_fontproperties={"size": SMALL},
-        labelcolor=INK,
         alignment="left",
-        handletextpad=0.2,
+        **key_look(),
     )
-
-
-def _mark(label: str, hue: str) -> Line2D:
-    return Line2D([], [], marker="o", linestyle="", color=hue, markersize=5, label=label)
+    legend.get_title().set_color(INK)

@@ -1,14 +1,28 @@
-"""The plot of a player's values against its content in every row."""
+"""Plots of a player's values against the content of a player in every row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from numpy.typing import NDArray
 
 from shearshap import views
-from shearshap.colours import GREY, KINDS
+from shearshap.colours import GREY, KINDS, LOWERS
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import player_number, single_output
-from shearshap.plots.canvas import CELL_LETTERS, axes_of, axis_label, shorten, tidy
+from shearshap.plots.canvas import (
+    CELL_LETTERS,
+    axes_of,
+    axis_label,
+    colour_key,
+    number_axes,
+    shorten,
+    tidy,
+)
 from shearshap.plots.points import (
     HALF_SWARM,
     dot_look,
@@ -20,6 +34,8 @@ from shearshap.plots.points import (
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
+FEW = 300  #: rows up to which dots are large
+LARGE_DOT = 5.5  #: points: the diameter of the dots of few rows
 FLAT_LETTERS = 60  #: letters of all categories together that fit on a line
 FLAT_ROOM = 70  #: letters that fit if all categories are as long as the longest
 
@@ -34,7 +50,9 @@ def dependence(
 ) -> Axes:
     """Draw a player's values against what it is in each row.
 
-    Points are coloured by the player that it acts with most.
+    Points are coloured by the player that it acts with most. Where the explanation does not say
+    which that is, it is guessed: the player that goes best with what the values differ by among
+    rows that are alike in the player itself.
 
     Parameters
     ----------
@@ -45,7 +63,7 @@ def dependence(
         rarest as "others".
     cooperator
         The player to colour by; None: the one with the largest mean cross-contribution, or where
-        there is none the largest mean |interaction|.
+        there is none the largest mean |interaction|, or else the best guess.
     errors
         Whether to draw the 95 % intervals.
     ax
@@ -53,53 +71,98 @@ def dependence(
     """
     explanation = single_output(explanation, "dependence")
     number = player_number(explanation, player, "player")
+    _check_data(explanation, "dependence")
     other = _cooperator_number(explanation, number, cooperator)
-    own, colour = _columns(explanation, number, other)
-    bounds = explanation.interval(views.LEVEL) if errors else None
+    colour = None if other is None else _player_colour(explanation, other)
+    return _draw(explanation, number, number, colour, errors=errors, ax=ax)
 
-    values = explanation.values[:, number]
+
+def scatter(
+    explanation: Explanation,
+    player: int | str,
+    *,
+    against: int | str | None = None,
+    colour: int | str | Sequence[Any] | NDArray[Any] | None = None,
+    errors: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a player's values against what any player is in each row, in colours of your choice.
+
+    `dependence` draws the same, and chooses the colours itself.
+
+    Parameters
+    ----------
+    explanation
+        Of one output, with `data` or `display_data`.
+    player
+        Whose values to draw: its name or number.
+    against
+        The player on the x-axis; None: the same.
+    colour
+        The player to colour by, or a number or label for each row; None: one colour.
+    errors
+        Whether to draw the 95 % intervals.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = single_output(explanation, "scatter")
+    number = player_number(explanation, player, "player")
+    across = number if against is None else player_number(explanation, against, "against")
+    _check_data(explanation, "scatter")
+    return _draw(
+        explanation, number, across, _chosen_colour(explanation, colour), errors=errors, ax=ax
+    )
+
+
+def _draw(
+    explanation: Explanation,
+    player: int,
+    across: int,
+    colour: "_Colour | None",
+    *,
+    errors: bool,
+    ax: Axes | None,
+) -> Axes:
+    """Draw a player's values against the cells of a player."""
+    own = views.column(explanation, across, AXIS_CATEGORIES)
+    bounds = explanation.interval(views.LEVEL) if errors else None
+    values = explanation.values[:, player]
+
     ax = axes_of(ax, 6.4, 4.2)
     x = _category_axis(ax, own, values) if own.categories else own.numbers
     ax.axhline(0, color=GREY, linewidth=0.8, zorder=1)
     tidy(ax, "y" if own.categories else "both")
+    number_axes(ax, "y" if own.categories else "both")
 
     if bounds is not None:
         lower, upper = bounds
-        ax.vlines(x, lower[:, number], upper[:, number], color=GREY, linewidth=0.6, zorder=2)
-    _draw_coloured(ax, x, values, colour, shorten(explanation.feature_names[other]))
+        ax.vlines(x, lower[:, player], upper[:, player], color=GREY, linewidth=0.6, zorder=2)
+    ax.set_xlabel(_player_label(explanation.feature_names[across], x))
+    whose = "" if player == across else f" of {shorten(explanation.feature_names[player])}"
+    ax.set_ylabel(axis_label(explanation, f"Shapley value{whose}", intervals=errors, letters=28))
 
-    ax.set_xlabel(_player_label(explanation.feature_names[number], x))
-    ax.set_ylabel(axis_label(explanation, "Shapley value", intervals=errors, letters=28))
+    # after the labels, as a legend may stand below them
+    if colour is None:
+        ax.scatter(x, values, color=LOWERS, zorder=3, **dot_look(len(x)))
+    else:
+        _draw_coloured(ax, x, values, colour)
+    if not own.categories:
+        _enlarge_dots(ax)
     return ax
 
 
-def _cooperator_number(explanation: Explanation, player: int, cooperator: int | str | None) -> int:
-    """Return the number of the player to colour by."""
-    if cooperator is not None:
-        return player_number(explanation, cooperator, "cooperator")
-
-    strengths = views.strengths(explanation)
-    if strengths is None:
-        raise InputError(
-            "dependence: this explanation does not say which players act together; "
-            "explain with interactions=True, or choose one to colour by: cooperator="
-        )
-    together = np.abs(strengths.values).mean(axis=0)[player]
-    together[player] = -1  # so that a player is its own cooperator only if there is no other
-    return int(together.argmax())
+def _enlarge_dots(ax: Axes) -> None:
+    """Make the dots of few rows larger; in swarms they stand side by side, and have no room."""
+    for dots in ax.collections:
+        if isinstance(dots, PathCollection) and len(np.asarray(dots.get_offsets())) <= FEW:
+            dots.set_sizes([LARGE_DOT**2])
 
 
-def _columns(
-    explanation: Explanation, player: int, other: int
-) -> tuple[views.Column, views.Column]:
-    """Return the cells of the player and of the player to colour by."""
+def _check_data(explanation: Explanation, plot: str) -> None:
     if explanation.display_data is None and explanation.data is None:
         raise InputError(
-            "dependence needs the rows' data, this explanation has neither data nor display_data"
+            f"{plot} needs the rows' data, this explanation has neither data nor display_data"
         )
-    own = views.column(explanation, player, AXIS_CATEGORIES)
-    colour = views.column(explanation, other, COLOUR_CATEGORIES)
-    return own, colour
 
 
 def _player_label(name: str, x: Floats) -> str:
@@ -107,6 +170,56 @@ def _player_label(name: str, x: Floats) -> str:
     empty = int(np.isnan(x).sum())
     note = f" ({empty} rows without a number)" if empty else ""
     return shorten(name) + note
+
+
+# The player to colour by
+
+
+def _cooperator_number(
+    explanation: Explanation, player: int, cooperator: int | str | None
+) -> int | None:
+    """Return the number of the player to colour by; None if none can be told."""
+    if cooperator is not None:
+        return player_number(explanation, cooperator, "cooperator")
+
+    strengths = views.strengths(explanation)
+    if strengths is None:
+        return views.likely_cooperator(explanation, player)
+    together = np.abs(strengths.values).mean(axis=0)[player]
+    together[player] = -1  # so that a player is its own cooperator only if there is no other
+    return int(together.argmax())
+
+
+@dataclass(frozen=True, eq=False)
+class _Colour:
+    """What points are coloured by."""
+
+    name: str
+    column: views.Column
+
+
+def _player_colour(explanation: Explanation, player: int) -> _Colour:
+    name = shorten(explanation.feature_names[player])
+    return _Colour(name, views.column(explanation, player, COLOUR_CATEGORIES))
+
+
+def _chosen_colour(
+    explanation: Explanation, colour: int | str | Sequence[Any] | NDArray[Any] | None
+) -> _Colour | None:
+    """Return what the user wants to colour by: a player, or something of each row."""
+    if colour is None:
+        return None
+    if isinstance(colour, str) or np.ndim(colour) == 0:
+        return _player_colour(explanation, player_number(explanation, colour, "colour"))  # type: ignore[arg-type]
+
+    contents = list(colour)  # type: ignore[arg-type]
+    if len(contents) != len(explanation):
+        raise InputError(
+            f"colour: wanted a player, or a number or label for each of {len(explanation)} rows, "
+            f"got {len(contents)}"
+        )
+    name = shorten(str(getattr(colour, "name", None) or ""))
+    return _Colour(name, views.column_of(contents, COLOUR_CATEGORIES))
 
 
 # Categories
@@ -140,17 +253,20 @@ def _need_slant(names: list[str]) -> bool:
 # Colours
 
 
-def _draw_coloured(ax: Axes, x: Floats, y: Floats, colour: views.Column, name: str) -> None:
-    """Draw points in a cooperator's colours, and beside them what the colours mean."""
-    if colour.categories:
-        _draw_categories(ax, x, y, colour, name)
+def _draw_coloured(ax: Axes, x: Floats, y: Floats, by: _Colour) -> None:
+    """Draw points in colours, and beside them what the colours mean."""
+    if by.column.categories:
+        _draw_categories(ax, x, y, by.column, by.name)
         return
 
-    known = colour.numbers[~np.isnan(colour.numbers)]
+    numbers = by.column.numbers
+    known = numbers[~np.isnan(numbers)]
     limits = _limits(known)
-    dots = draw_numbers(ax, x, y, colour.numbers, limits)
+    dots = draw_numbers(ax, x, y, numbers, limits)
     if known.size:
-        draw_colour_bar(ax, dots, name, _beyond(known, limits))
+        draw_colour_bar(ax, dots, by.name, _beyond(known, limits))
+    if known.size < numbers.size:
+        colour_key(ax, {"no number": GREY}, marker="o")
 
 
 def _draw_categories(ax: Axes, x: Floats, y: Floats, colour: views.Column, name: str) -> None:

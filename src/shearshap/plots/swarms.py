@@ -7,15 +7,24 @@ from shearshap import views
 from shearshap.colours import GREY
 from shearshap.explanation import Explanation
 from shearshap.plots.arguments import positive_count, single_output
-from shearshap.plots.canvas import axes_of, axis_label, label_lines, shorten, tidy
+from shearshap.plots.canvas import (
+    axes_of,
+    axis_label,
+    colour_key,
+    label_lines,
+    number_axes,
+    shorten,
+    tidy,
+)
 from shearshap.plots.points import HALF_SWARM, draw_colour_bar, draw_numbers, room
 
 
 def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
     """Draw every row's values, a swarm of points for each player, the largest mean size first.
 
-    A point's colour is the rank of the player's `data` among the rows, from blue (low) to red
-    (high); it is grey where there is no number.
+    A point's colour is the rank of the player's `data` among the rows, from blue (low) to orange
+    (high). It is grey where there is no number, and where categories have no order. Several texts
+    have a swarm for each word.
 
     Parameters
     ----------
@@ -28,6 +37,7 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     """
     explanation = single_output(explanation, "beeswarm")
     most = positive_count("max_players", max_players)
+    explanation = views.same_players(explanation)
     sizes = views.mean_sizes(explanation)
     players = views.largest(sizes, most)
 
@@ -37,11 +47,21 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     tidy(ax, "both")
 
     bins, across = room(ax, len(players), horizontal=True)
-    _draw_swarms(ax, views.swarms(explanation, players, bins=bins, across=across))
+    swarms = views.swarms(explanation, players, bins=bins, across=across)
+    _draw_swarms(ax, swarms)
 
     left_out = len(sizes) - len(players)
     ax.set_xlabel(axis_label(explanation, "Shapley value", left_out=left_out))
+    number_axes(ax, "x")
+    if _has_colours_and_grey(swarms):
+        colour_key(ax, {"no number, or categories without an order": GREY}, marker="o")
     return ax
+
+
+def _has_colours_and_grey(swarms: list[views.Swarm]) -> bool:
+    """Return whether some points have a colour and others are grey, which asks for an answer."""
+    known = np.concatenate([~np.isnan(swarm.ranks) for swarm in swarms])
+    return bool(known.any() and not known.all())
 
 
 def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
@@ -51,7 +71,10 @@ def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
     ranks = np.column_stack([swarm.ranks for swarm in swarms])
 
     lines = np.arange(len(swarms)) + HALF_SWARM * offsets
-    dots = draw_numbers(ax, values.reshape(-1), lines.reshape(-1), ranks.reshape(-1), (0, 1))
+    if len(values) == 1:
+        ranks = np.full_like(ranks, np.nan)  # among one row there is no low and high
+    present = ~np.isnan(values)
+    dots = draw_numbers(ax, values[present], lines[present], ranks[present], (0, 1))
     if not np.isnan(ranks).all():
-        bar = draw_colour_bar(ax, dots, "the player's value, by rank")
+        bar = draw_colour_bar(ax, dots, "data, by rank")
         bar.set_ticks([0, 1], labels=["low", "high"])

@@ -13,18 +13,24 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from shearshap.colours import GREY
+from shearshap.colours import GREY, LOWERS, RAISES
 from shearshap.digits import true_minus
+from shearshap.report.joints import breakable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 Interval = tuple[float, float]
 
+#: colours that are others on a dark page, by the names of their custom properties
+MEANINGS = {RAISES: "raises", LOWERS: "lowers", GREY: "sizes"}
+
 MARGIN = 0.04  #: of the scale's length, left free at either end
 LINE_HEIGHT = 18  #: CSS pixels
 SWARM_HEIGHT = 32  #: CSS pixels, of a line with dots
 RADIUS = 2.4  #: of a dot, in CSS pixels
+FEW_DOTS = 40  #: in a line, which are drawn larger
+ACROSS = 1000  #: steps along a line that dots without a title stand on
 STEPS = (1, 2, 2.5, 5, 10)  #: distances between round numbers, times a power of ten
 
 
@@ -35,7 +41,7 @@ class Dot:
     at: float
     offset: float  #: from -1 to 1: how far off the line's middle
     colour: str
-    title: str  #: its tooltip
+    title: str = ""  #: its tooltip; without one, many dots take little room in the file
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,10 @@ def _line(line: Line, scale: Scale, rule: float | None) -> "Markup":
         '<svg class="track" height="{}" aria-hidden="true">{}</svg>'
         '<span class="amount">{}</span></div>'
     )
-    detail = Markup(" <small>{}</small>").format(line.detail) if line.detail else ""
+    detail = Markup(" <small>{}</small>").format(breakable(line.detail)) if line.detail else ""
     height = SWARM_HEIGHT if line.dots else LINE_HEIGHT
     marks = Markup("".join(_marks(line, scale, rule, height)))
-    return frame.format(line.label, detail, height, marks, line.number)
+    return frame.format(breakable(line.label), detail, height, marks, line.number)
 
 
 def _tick_line(scale: Scale) -> "Markup":
@@ -162,7 +168,10 @@ def _marks(line: Line, scale: Scale, rule: float | None, height: int) -> list[st
     if line.point is not None:
         place = scale.place(line.point)
         marks.append(f'<circle class="point" cx="{place}" cy="{height // 2}" r="4"/>')
-    return marks + [_dot(dot, scale, height // 2) for dot in line.dots]
+    bare = [dot for dot in line.dots if not dot.title]
+    if bare:
+        marks.append(_bare_dots(bare, scale, height))
+    return marks + [_dot(dot, scale, height // 2) for dot in line.dots if dot.title]
 
 
 def _upright(kind: str, x: str, top: int, bottom: int) -> str:
@@ -173,7 +182,13 @@ def _bar(bar: Interval, colour: str, scale: Scale, height: int) -> str:
     left, right = sorted(bar)
     x = scale.place(left)
     width = scale.percent(right - left)
-    return f'<rect x="{x}" width="{width}" y="2" height="{height - 4}" fill="{colour}"/>'
+    return f'<rect x="{x}" width="{width}" y="2" height="{height - 4}" rx="1.5" {_fill(colour)}/>'
+
+
+def _fill(colour: str) -> str:
+    """Return a fill, by its meaning where it has one: a dark page has other colours for it."""
+    name = MEANINGS.get(colour)
+    return f'fill="{colour}"' if name is None else f'class="{name}" fill="{colour}"'
 
 
 def _whisker(interval: Interval, scale: Scale, middle: int) -> list[str]:
@@ -185,6 +200,25 @@ def _whisker(interval: Interval, scale: Scale, middle: int) -> list[str]:
         _upright("whisker", low, middle - 3, middle + 3),
         _upright("whisker", high, middle - 3, middle + 3),
     ]
+
+
+def _bare_dots(dots: Sequence[Dot], scale: Scale, height: int) -> str:
+    """Return dots as one path for each colour: strokes of no length with round ends.
+
+    They stand on `ACROSS` steps along the line, whatever its width, and stay round.
+    """
+    middle = height // 2
+    by_colour: dict[str, list[str]] = {}
+    for dot in dots:
+        x = round(ACROSS * (dot.at - scale.low) / (scale.high - scale.low))
+        y = middle + dot.offset * (middle - 3)
+        by_colour.setdefault(dot.colour, []).append(f"M{x} {y:.3g}h0")
+    paths = [
+        f'<path stroke="{colour}" d="{"".join(places)}"/>' for colour, places in by_colour.items()
+    ]
+    kind = "dots few" if len(dots) <= FEW_DOTS else "dots"
+    box = f'viewBox="0 0 {ACROSS} {height}" preserveAspectRatio="none"'
+    return f'<svg class="{kind}" {box} width="100%" height="{height}">{"".join(paths)}</svg>'
 
 
 def _dot(dot: Dot, scale: Scale, middle: int) -> str:

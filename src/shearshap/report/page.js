@@ -44,9 +44,17 @@
       before.disabled = number === 0;
       after.disabled = number === panels.length - 1;
     };
-    list.addEventListener("change", () => show(list.selectedIndex));
-    before.addEventListener("click", () => show(list.selectedIndex - 1));
-    after.addEventListener("click", () => show(list.selectedIndex + 1));
+    // lists of the same label, such as those of outputs, show the same
+    const pick = (number) => {
+      const detail = { label: grid.dataset.pick, count: panels.length, number };
+      document.dispatchEvent(new CustomEvent("pick", { detail }));
+    };
+    document.addEventListener("pick", ({ detail }) => {
+      if (detail.label === grid.dataset.pick && detail.count === panels.length) show(detail.number);
+    });
+    list.addEventListener("change", () => pick(list.selectedIndex));
+    before.addEventListener("click", () => pick(list.selectedIndex - 1));
+    after.addEventListener("click", () => pick(list.selectedIndex + 1));
     const label = element("label", {}, grid.dataset.pick + " ", list);
     grid.before(element("div", { className: "picker" }, label, before, after));
     show(0);

@@ -8,7 +8,9 @@ import base64
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from html import unescape
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from shearshap import colours
 from shearshap.engine.store import written_whole
+from shearshap.report.joints import breakable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -110,6 +113,8 @@ class Section:
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
     open: bool = True
+    facts: tuple[tuple[str, str], ...] = ()  #: name and value
+    html: str = ""  #: trusted markup, after the figures
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,13 @@ class Page:
     series: tuple[Series, ...] = ()
     contents: bool = True  #: whether the sections are listed at the top
     foot: tuple[tuple[str, str], ...] = ()  #: more facts, below the last section
+    letter: bool = False
+    """Whether it is to be sent to somebody: text as wide as the charts, no contents, and dark for
+    readers who prefer that. All its pictures must be made by `chart`."""
+    points: tuple[str, ...] = ()  #: what matters most, as a list below the lead
+    warnings: tuple[str, ...] = ()  #: what to mind, below the points
+    style: str = ""  #: a style sheet of its own, after that of all pages
+    script: str = ""  #: a script of its own
 
 
 def write(page: Page, path: Path) -> Path:
@@ -136,12 +148,15 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
     _check(page)
-    script = _resource("page.js")
+    script = "\n".join(filter(None, (_resource("page.js"), page.script)))
+    style = [_resource("page.css")]
+    if page.letter:
+        style.append(_resource("letter.css"))
     html = _template().render(
         page=page,
         generator=GENERATOR,
-        colours=colours.PAGE,
-        style=_resource("page.css"),
+        colours=_colours(page),
+        style="\n".join(filter(None, (*style, page.style))),
         script=script,
         digest=_digest(script),
     )
@@ -163,6 +178,7 @@ def _template() -> "Template":
     )
     environment.filters |= {
         "across": across,
+        "breakable": breakable,
         "key_entries": key_entries,
         "marked": marked,
         "widest": widest,
@@ -215,8 +231,34 @@ def _tagged(match: re.Match[str]) -> str:
         code = OPTION.sub(r'<span class="option">\g<0></span>', match["code"])
         return f"<code>{code}</code>"
     if match["bold"]:
-        return f"<strong>{match['bold']}</strong>"
+        return f"<strong>{breakable(unescape(match['bold']))}</strong>"
     return f'<a href="{match["to"]}">{match["words"]}</a>'
+
+
+def _colours(page: Page) -> "Markup":
+    """Return the rules that define the page's colours, those of dark pages included."""
+    from markupsafe import Markup
+
+    light = colours.PAGE | {
+        "raises": colours.RAISES,
+        "lowers": colours.LOWERS,
+        "sizes": colours.PAGE["faint"],
+    }
+    if not page.letter:
+        return Markup(_root(light))
+    dark = colours.DARK_PAGE | {
+        "raises": colours.DARK_RAISES,
+        "lowers": colours.DARK_LOWERS,
+        "sizes": colours.DARK_PAGE["faint"],
+    }
+    return Markup(
+        f"{_root(light)}\n@media screen and (prefers-color-scheme: dark) {{ {_root(dark)} }}"
+    )
+
+
+def _root(properties: Mapping[str, str]) -> str:
+    listed = " ".join(f"--{name}: {colour};" for name, colour in properties.items())
+    return f":root {{ {listed} }}"
 
 
 def _resource(name: str) -> str:

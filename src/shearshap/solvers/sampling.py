@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import isroutine
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from shearshap.adapters import (
     checked_returns,
     checked_scale,
 )
-from shearshap.batches import Batch, automatic_batch
+from shearshap.batches import FIRST, USUAL, Batch, Pace, automatic_batch
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
+from shearshap.engine.meter import BAR_FORMAT, Meter
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run, whole
 from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
@@ -41,15 +43,26 @@ def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
     lease = Lease(task.model, task.device)
     try:
         check_task(task)
-        with progress_bar(progress, unit=" evaluations", unit_scale=True) as bar, lease:
-            named = named_game(task, lease, bar.update)
-            settled = run.on(named.game)
-            bar.total = named.game.rows * settled.most_evaluations(named.game)
-            yield from labelled_blocks(named, explained_blocks(named.game, run, clock))
-            bar.total = bar.n  # rows may have needed less
+        meter = Meter()
+        with lease:
+            named = named_game(task, lease, meter.asked)
+            game = named.game
+            meter.expect(run.on(game).most_evaluations(game))
+            with rows_bar(progress, game.rows, "rows") as bar:
+                meter.show(bar)
+                blocks = explained_blocks(game, run, clock, meter=meter)
+                yield from labelled_blocks(named, blocks)
     except BaseException:
         lease.give_back()  # an interrupt may have come while the model was being given back
         raise
+
+
+def rows_bar(progress: bool | None, rows: int, unit: str) -> Any:
+    """Return a bar over rows that a meter moves."""
+    # by time alone: how far it is between two batches may change at any time
+    return progress_bar(
+        progress, total=rows, unit=f" {unit}", bar_format=BAR_FORMAT, miniters=0, mininterval=0.2
+    )
 
 
 def labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
@@ -178,10 +191,6 @@ def named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> Na
 def _game(
     task: Task, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
 ) -> ModelGame:
-    if task.batch_size == "auto":
-        size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
-    else:
-        size = whole("batch_size", task.batch_size)
     return ModelGame(
         predict,
         inputs.rows,
@@ -189,12 +198,30 @@ def _game(
         torch.as_tensor(inputs.owner, device=predict.device),
         inputs.shape,
         inputs.players,
-        Batch(size),
+        _batch(task, predict, inputs),
         advance,
         finite=_finite(predict, inputs),
         untouched=inputs.untouched,
         weights=_weights(inputs),
         one_each=every_input_plays(inputs.owner),
+    )
+
+
+def _batch(task: Task, predict: Predictor, inputs: Inputs) -> Batch:
+    """Return the size of batches; what the user has set is not bounded by time."""
+    if task.batch_size != "auto":
+        return Batch(whole("batch_size", task.batch_size))
+    size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
+    # an accelerator answers later than it is asked: there the time of a call says nothing
+    if predict.device.type != "cpu":
+        return Batch(size)
+    return Batch(size, Pace(FIRST if _is_function(task.model) else USUAL))
+
+
+def _is_function(model: object) -> bool:
+    """Return whether a model is a function of the user's own, and not one of a known library."""
+    return isroutine(model) or not (
+        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
     )
 
 

@@ -20,11 +20,11 @@ from shearshap.adapters.text import (
 )
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
-from shearshap.engine.progress import progress_bar
+from shearshap.engine.meter import Meter
 from shearshap.engine.run import Run
 from shearshap.explanation import Explanation
 from shearshap.inputs.index import row_labels
-from shearshap.solvers.sampling import NamedGame, labelled_blocks, open_game
+from shearshap.solvers.sampling import NamedGame, labelled_blocks, open_game, rows_bar
 from shearshap.solvers.task import Task
 
 
@@ -57,13 +57,16 @@ def _explained(
     clock = Clock(run.deadline)
     lease = Lease(classifier.model, task.device)
     try:
-        with progress_bar(progress, total=len(texts), unit=" texts") as bar, lease:
+        meter = Meter()
+        with rows_bar(progress, len(texts), "texts") as bar, lease:
+            meter.show(bar)
             for number, text in enumerate(texts):
-                with open_game(_text_task(task, classifier, text, absent), _unseen) as game:
+                with open_game(_text_task(task, classifier, text, absent), meter.asked) as game:
                     named = _named_text(game, text, number, index[[number]])
-                    blocks = explained_blocks(named.game, replace(run, deadline=None))
+                    without_deadline = replace(run, deadline=None)
+                    meter.expect(without_deadline.on(named.game).most_evaluations(named.game))
+                    blocks = explained_blocks(named.game, without_deadline, meter=meter)
                     (explanation,) = labelled_blocks(named, blocks)
-                bar.update()
                 names = list(text.names) if len(texts) == 1 else _places(text, kind)
                 explanation = replace(
                     explanation,
@@ -115,10 +118,6 @@ def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) 
         game = replace(game, untouched=None)
     inputs = replace(named.inputs, index=label)
     return replace(named, game=game, inputs=inputs, feature_names=text.names)
-
-
-def _unseen(_evaluations: int) -> None:
-    """Take no notice of evaluations: progress is counted in texts."""
 
 
 def _places(text: Text, kind: Kind) -> list[str]:

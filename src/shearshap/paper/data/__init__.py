@@ -1,6 +1,5 @@
 """The paper's data sets, ready to train on and to explain."""
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from shearshap.errors import InputError
@@ -8,6 +7,7 @@ from shearshap.paper.data import criteo, uci
 from shearshap.paper.data.dataset import Dataset
 from shearshap.paper.data.encoder import Encoder
 from shearshap.paper.data.preparation import OURS, Preparation
+from shearshap.suggestions import no_such
 
 NAMES = (*uci.SOURCES, "criteo", "criteo-synthetic")
 
@@ -43,9 +43,7 @@ def load(
     if name == "criteo-synthetic":
         return criteo.synthetic(seed)
 
-    (nearest,) = get_close_matches(str(name), NAMES, n=1, cutoff=0)
-    names = ", ".join(NAMES)
-    raise InputError(f"there is no data set {name!r}; did you mean {nearest!r}? There are: {names}")
+    raise InputError(no_such("data set", str(name), NAMES))
 
 
 __all__ = ["NAMES", "Dataset", "Encoder", "Preparation", "load"]

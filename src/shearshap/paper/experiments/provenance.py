@@ -31,6 +31,7 @@ SHOWING = (
     "paper/experiments",
     "plots",
     "report",
+    "text_views.py",
     "views.py",
 )
 """The code that records do not depend on."""

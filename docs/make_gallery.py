@@ -1,0 +1,285 @@
+"""Make the pictures of the documentation, docs/images/*.png: every plot, and the two reports.
+
+PYTHONPATH=tests python docs/make_gallery.py            all of them
+PYTHONPATH=tests python docs/make_gallery.py force text  only these
+
+The pictures of the reports need Chromium, which is taken from the tests' own `browser`. Without
+it they stay as they are. The picture of the service is made by make_service_image.py.
+"""
+
+import base64
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from PIL import Image
+from torch import nn
+
+from shearshap import Explainer, Explanation, plots
+from shearshap.paper import data, networks
+
+DOCS = Path(__file__).parent
+IMAGES = DOCS / "images"
+DPI = 110
+PALETTE = 128  #: colours of a page's picture, which make it several times smaller
+
+ROWS = 500
+ROW = 6  #: shown by itself
+OUTPUTS = ["P(at most 50K a year)", "P(more than 50K a year)"]
+
+
+def main() -> None:
+    """Write the pictures that are named on the command line, or all."""
+    mpl.use("Agg")
+    torch.set_num_threads(1)  # the same weights on any number of cores
+    IMAGES.mkdir(exist_ok=True)
+    wanted = sys.argv[1:] or [*PLOTS, *PAGES]
+    for name in wanted:
+        print(name)
+        if name in PLOTS:
+            write_plot(name, PLOTS[name]())
+        else:
+            write_page(name)
+
+
+def write_plot(name: str, ax: Axes) -> None:
+    """Write a plot to a small file."""
+    buffer = BytesIO()
+    ax.get_figure(root=True).savefig(buffer, dpi=DPI)
+    plt.close("all")
+    picture = Image.open(buffer).convert("RGB")
+    picture.save(IMAGES / f"{name}.png", optimize=True)
+
+
+# Census: a table with categories
+
+
+@cache
+def census() -> data.Dataset:
+    """Return the data."""
+    return data.load("census")
+
+
+@cache
+def census_explainer() -> Explainer:
+    """Return an explainer of a quickly trained network."""
+    network = networks.train(census(), steps=1_000, seed=0).network
+    return Explainer(
+        network,
+        census().background,
+        groups=census().groups,
+        output=1,
+        scale="probability",
+        output_names=OUTPUTS,
+    )
+
+
+@cache
+def census_explanation(budget: int = 64, rows: int = ROWS) -> Explanation:
+    """Return an explanation of test rows, with cells as people read them."""
+    places = census().test[:rows]
+    explanation = census_explainer()(census().inputs[places], budget=budget, interactions=True)
+
+    # the network's inputs are encoded; people read the cells, and colours go by their numbers
+    cells = census().display[places]
+    numbers = np.full(cells.shape, np.nan)
+    for player, name in enumerate(census().feature_names):
+        if name in census().encoder.numeric:
+            numbers[:, player] = cells[:, player].astype(np.float64)
+    return replace(explanation, data=numbers, display_data=cells)
+
+
+def cohorts() -> Axes:
+    """Draw the bars of two cohorts."""
+    explanation = census_explanation()
+    sex = explanation.display_data[:, explanation.feature_names.index("sex")]
+    return plots.bar(explanation, groups=sex, max_players=8)
+
+
+def growing() -> Axes:
+    """Draw a row's values as the budget grows."""
+    budgets = (32, 64, 128, 256, 512)
+    parts = [census_explanation(budget, ROW + 1) for budget in budgets]
+    return plots.convergence(parts, row=ROW)
+
+
+# Wine: three classes
+
+
+@cache
+def wine_explanation() -> Explanation:
+    """Return an explanation of all three classes."""
+    from sklearn.datasets import load_wine
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    wine, cultivar = load_wine(return_X_y=True, as_frame=True)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(wine, cultivar)
+    names = ["Barolo", "Grignolino", "Barbera"]
+    return Explainer(model, ("mean", wine), output_names=names)(wine)
+
+
+# Digits: pictures
+
+
+@cache
+def digits() -> tuple[torch.Tensor, Explanation, np.ndarray]:
+    """Return pictures, an explanation of ten classes by patches, and the patches."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    pictures = torch.tensor(loaded.images, dtype=torch.float32)[:, None] / 16
+    labels = torch.tensor(loaded.target)
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
+    )
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(40):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(network(pictures[200:]), labels[200:]).backward()
+        optimiser.step()
+
+    patches = np.arange(16).reshape(4, 4).repeat(2, axis=0).repeat(2, axis=1)
+    names = [str(digit) for digit in range(10)]
+    explainer = Explainer(network, 0, groups=patches, scale="probability", output_names=names)
+    return pictures, explainer(pictures[:10]), patches
+
+
+def digit() -> Axes:
+    """Draw a three, and beside it what makes it a three and what an eight."""
+    pictures, explanation, patches = digits()
+    _, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained")
+    axes[0].imshow(pictures[3, 0], cmap="gray")
+    axes[0].set(xticks=[], yticks=[], title="the picture")
+    for ax, name in zip(axes[1:], ("3", "8"), strict=True):
+        plots.image(explanation.output(name), pictures[3], mask=patches, row=3, ax=ax)
+    return axes[0]
+
+
+# Text
+
+
+@cache
+def text_explanation() -> Explanation:
+    """Return an explanation of sentences by their words, from a tiny BERT."""
+    page = (DOCS / "howto" / "text.md").read_text(encoding="utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    names: dict = {}
+    exec(compile(code, "text.md", "exec"), names)
+    explainer = Explainer(
+        (names["model"], names["tokenizer"]),
+        groups="words",
+        output="positive",
+        scale="probability",
+    )
+    texts = [
+        "the acting was great a lovely story so bad was the film",
+        "a lovely film",
+        "the story was so dull",
+        "so bad a film",
+        "great acting",
+    ]
+    return explainer(texts, interactions=True)
+
+
+PLOTS: dict[str, Callable[[], Axes]] = {
+    "waterfall": lambda: plots.waterfall(census_explanation(), row=ROW),
+    "force": lambda: plots.force(census_explanation(), row=ROW),
+    "bar": lambda: plots.bar(census_explanation()),
+    "cohorts": cohorts,
+    "classes": lambda: plots.bar(wine_explanation(), max_players=10),
+    "beeswarm": lambda: plots.beeswarm(census_explanation()),
+    "heatmap": lambda: plots.heatmap(census_explanation()[:200]),
+    "decision": lambda: plots.decision(census_explanation()[:50], highlight=ROW),
+    "dependence": lambda: plots.dependence(census_explanation(), "age"),
+    "scatter": lambda: plots.scatter(census_explanation(), "hours-per-week", colour="sex"),
+    "cooperators": lambda: plots.cooperators(
+        census_explanation(), row=ROW, edges="cross-contribution"
+    ),
+    "interactions": lambda: plots.interactions(census_explanation(), row=ROW, max_players=8),
+    "convergence": growing,
+    "image": digit,
+    "text": lambda: plots.text(text_explanation()),
+    "words": lambda: plots.bar(text_explanation()),
+}
+
+
+# Pages for a browser
+
+
+def write_page(name: str) -> None:
+    """Write what a browser shows of the top of a report."""
+    import browser
+
+    width, height, dark = SHOTS[name]
+    with TemporaryDirectory() as folder:
+        page = PAGES[name](Path(folder))
+        with browser.chromium() as driver:
+            browser.command(
+                driver,
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=height,
+                deviceScaleFactor=1,
+                mobile=False,
+            )
+            browser.command(driver, "Emulation.setScrollbarsHidden", hidden=True)
+            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            browser.command(driver, "Emulation.setEmulatedMedia", features=[scheme])
+            driver.get(page.as_uri())
+            shot = browser.command(driver, "Page.captureScreenshot")
+    picture = Image.open(BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+    palette = picture.quantize(PALETTE, dither=Image.Dither.NONE)
+    palette.save(IMAGES / f"{name}.png", optimize=True)
+
+
+def explained_report(folder: Path) -> Path:
+    """Return the report of `shear explain` on Census."""
+    networks.save(networks.train(census(), steps=1_000, seed=0), folder / "census-network")
+    census().write(folder / "census.csv")
+    lines = (folder / "census.csv").read_text(encoding="utf-8").splitlines()[: ROWS + 1]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    command = "shear explain --model census-network --data people.csv --out values.csv --budget 64"
+    run = "from shearshap.cli import app; app()"
+    arguments = [*command.split()[1:], "--report"]
+    # as a user would run it, in the folder: the page has no paths of this machine
+    start = f"import sys; sys.argv[0] = 'shear'; {run}"
+    subprocess.run([sys.executable, "-c", start, *arguments], cwd=folder, check=True)
+    (page,) = folder.glob("*.html")
+    return page
+
+
+def reproduction_report(_: Path) -> Path:
+    """Return the report of `shear reproduce`, which is part of the documentation."""
+    return DOCS / "reproduction" / "report.html"
+
+
+PAGES: dict[str, Callable[[Path], Path]] = {
+    "report": explained_report,
+    "report-phone": explained_report,
+    "reproduction-report": reproduction_report,
+}
+SHOTS = {
+    "report": (1280, 1400, False),
+    "report-phone": (390, 1400, True),
+    "reproduction-report": (1280, 1400, False),
+}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

@@ -1,0 +1,43 @@
+"""Run the notebook of the examples, keep what it shows, and make its picture for the documentation.
+
+python docs/make_notebook_image.py
+
+It needs nbclient, ipykernel and Chromium, and takes them from the tests' own helpers.
+"""
+
+import base64
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+IMAGES = Path(__file__).parent / "images"
+WIDTH = 960
+SHOWN = (1, 3)  #: the code cells in the picture
+
+
+def main() -> None:
+    """Write examples/first_look.ipynb with its outputs, and docs/images/notebook.png."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import browser
+    import test_notebook as notebooks
+
+    notebook = notebooks.nbformat.read(notebooks.NOTEBOOK, as_version=4)
+    with TemporaryDirectory() as folder:
+        notebooks.executed(notebook, Path(folder))
+    notebooks.nbformat.write(notebook, notebooks.NOTEBOOK)
+
+    cells = notebooks.cells_of(notebook)
+    shown = "<br>".join(notebooks.html_of(cells[place]) for place in SHOWN)
+    with browser.chromium() as driver, TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        page.write_text(notebooks.PAGE.format(cells=shown), encoding="utf-8")
+        browser.visit(driver, page, width=WIDTH)
+        height = driver.execute_script("return document.body.getBoundingClientRect().height + 64")
+        browser.visit(driver, page, width=WIDTH, height=int(height))
+        picture = browser.command(driver, "Page.captureScreenshot", format="png")
+    (IMAGES / "notebook.png").write_bytes(base64.b64decode(picture["data"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The plot of a row as one strip: what raises the output meets what lowers it at the prediction.
+
+Every piece has its name on a line of its own, at the end of a thin line that leads to the piece:
+
+                  sex = Male −0.1 |   | rent −0.05       above: what lowers it
+       |████|███████████|██████████◆▒▒▒▒|▒▒▒▒|           largest beside the prediction
+          |       | hours = 60 +0.2
+          | age = 39 +0.1                                below: what raises it
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from shearshap import views
+from shearshap.colours import GREY, INK, LOWERS, RAISES
+from shearshap.digits import decimals, format_end, format_estimate
+from shearshap.explanation import Explanation
+from shearshap.plots.arguments import positive_count, row_number, single_output
+from shearshap.plots.canvas import (
+    axes_of,
+    axis_label,
+    colour_mark,
+    key_below,
+    number_axes,
+    player_label,
+    tidy,
+)
+from shearshap.plots.number_axes import LETTER, SMALL
+
+HALF = 0.8  #: half the height of the strip, in lines of text
+GAP_LINES = 1.0  #: lines of text between the strip and the first name
+LINE = 0.2  #: inches: the height of a line of text
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the strip."""
+
+    start: float  #: nearer to the prediction
+    end: float
+    label: str
+
+    @property
+    def middle(self) -> float:
+        """Where the thin line to the name begins."""
+        return (self.start + self.end) / 2
+
+    @property
+    def letters_width(self) -> float:
+        """About how wide the name is, in points."""
+        return 0.9 * LETTER * SMALL * len(self.label) + 8
+
+
+@dataclass(frozen=True)
+class Side:
+    """The pieces of one sign, the largest first, and where their names stand."""
+
+    pieces: tuple[Piece, ...]
+    colour: str
+    away: Literal[1, -1]  #: names above the strip, or below
+
+    def overflow(self, low: float, high: float, width: float, towards: int) -> float:
+        """Return how far names to the right (1) or left (-1) leave axes, in points."""
+        points = width / (high - low)
+        rooms = [
+            (high - piece.middle if towards > 0 else piece.middle - low) * points
+            for piece in self.pieces
+        ]
+        needs = [piece.letters_width for piece in self.pieces]
+        return max((need - room for need, room in zip(needs, rooms, strict=True)), default=0.0)
+
+
+def force(
+    explanation: Explanation, *, row: int = 0, max_players: int = 8, ax: Axes | None = None
+) -> Axes:
+    """Draw a row as one strip: what raises the output on the left, what lowers it on the right.
+
+    Both meet at the prediction, the largest values nearest to it. The strip begins as far below the
+    base value as all that lowers the output, so that lengths are values.
+
+    Parameters
+    ----------
+    explanation
+        Of one output; of several take `explanation.output(name)`.
+    row
+        Which of the explanation's rows.
+    max_players
+        How many players to show one by one; a single one beyond is shown too.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = single_output(explanation, "force")
+    row = row_number(explanation, row)
+    view = views.waterfall(explanation, row, positive_count("max_players", max_players))
+    below = _side(view, RAISES, -1)
+    above = _side(view, LOWERS, 1)
+
+    lines = len(below.pieces) + len(above.pieces)
+    ax = axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    low, high = _limits(view, below, above)
+    for side in (below, above):
+        _draw_pieces(ax, side)
+        low, high = _write_names(ax, side, low, high)
+
+    ax.plot([view.prediction], [0], "D", color=INK, markersize=7, markeredgecolor="white", zorder=5)
+    ax.plot([view.base], [0], "D", color="white", markersize=6, markeredgecolor=INK, zorder=4)
+    ax.set_xlim(low, high)
+    ax.set_ylim(
+        -HALF - GAP_LINES - len(below.pieces) + 0.4, HALF + GAP_LINES + len(above.pieces) - 0.4
+    )
+    ax.set_yticks([])
+    ax.set_xlabel(axis_label(explanation, "from base value to prediction"))
+    tidy(ax, "x")
+    ax.grid(visible=False)  # its lines would cross names
+    number_axes(ax, "x")
+    key_below(ax, _marks(view))
+    return ax
+
+
+def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> Side:
+    """Return the pieces that raise the output, below the strip, or lower it, above."""
+    towards = -away  # what raises is below the strip, and left of the prediction
+    steps = [step for step in view.steps if step.size * towards > 0]
+    steps.sort(key=lambda step: -abs(step.size))
+    ends = view.prediction + away * np.cumsum([0.0, *(abs(step.size) for step in steps)])
+
+    places = decimals(view.sizes)
+    labels = [
+        f"{_short_label(step)}  {format_estimate(step.size, step.margin, places)}" for step in steps
+    ]
+    pieces = [
+        Piece(float(start), float(end), label)
+        for (start, end), label in zip(pairwise(ends), labels, strict=True)
+    ]
+    return Side(tuple(pieces), colour, away)
+
+
+def _short_label(step: views.Step) -> str:
+    """Return a name that leaves room for the strip."""
+    return player_label(step.name, step.cell, letters=20, cell_letters=14)
+
+
+def _limits(view: views.Waterfall, *sides: Side) -> tuple[float, float]:
+    """Return where the x-axis begins and ends for the strip alone."""
+    marks = [view.base, view.prediction]
+    ends = [piece.end for side in sides for piece in side.pieces]
+    low = min(*marks, *ends)
+    high = max(*marks, *ends)
+    margin = 0.03 * (high - low) or max(0.1, 0.1 * abs(low))
+    return low - margin, high + margin
+
+
+def _draw_pieces(ax: Axes, side: Side) -> None:
+    """Draw the pieces of one sign, apart by white lines."""
+    starts = [min(piece.start, piece.end) for piece in side.pieces]
+    sizes = [abs(piece.end - piece.start) for piece in side.pieces]
+    ax.barh(
+        [0.0] * len(sizes),
+        sizes,
+        left=starts,
+        height=2 * HALF,
+        color=side.colour,
+        edgecolor="white",
+        linewidth=0.8,
+        zorder=2,
+    )
+
+
+def _write_names(ax: Axes, side: Side, low: float, high: float) -> tuple[float, float]:
+    """Write the names of pieces, and return limits between which all of them fit.
+
+    Names go to the side that has more room for them. They go to the right of their thin lines in
+    the order from the right, so that no line crosses a name, and the other way round.
+    """
+    width = ax.bbox.width * 72 / ax.figure.dpi
+    towards = min((1, -1), key=lambda way: side.overflow(low, high, width, way))
+    order = sorted(side.pieces, key=lambda piece: -towards * piece.middle)
+    for number, piece in enumerate(order):
+        height = side.away * (HALF + GAP_LINES + number)
+        ends = [side.away * HALF, height]
+        ax.plot([piece.middle] * 2, ends, color=GREY, linewidth=0.8, zorder=1)
+        ax.annotate(
+            piece.label,
+            xy=(piece.middle, height),
+            xytext=(4 * towards, 0),
+            textcoords="offset points",
+            ha="left" if towards > 0 else "right",
+            va="center",
+            color=INK,
+            size=SMALL,
+        )
+    return _widened(order, towards, low, high, width)
+
+
+def _widened(
+    pieces: list[Piece], towards: int, low: float, high: float, width: float
+) -> tuple[float, float]:
+    """Return limits between which names fit into axes that are `width` points wide.
+
+    A name of w points at x fits to the right if (high - x) / (high - low) >= w / width.
+    """
+    for piece in pieces:
+        part = min(0.6, piece.letters_width / width)
+        if towards > 0:
+            high = max(high, (piece.middle - part * low) / (1 - part))
+        else:
+            low = min(low, (piece.middle - part * high) / (1 - part))
+    return low, high
+
+
+def _marks(view: views.Waterfall) -> list[Line2D]:
+    """Return the legend's entries: the two ends with their numbers, and the colours."""
+    prediction = colour_mark(f"prediction {format_end(view.prediction, view.sizes)}", INK, "D")
+    base = colour_mark(f"base value {format_end(view.base, view.sizes)}", "white", "D")
+    base.set_markeredgecolor(INK)
+    raises = colour_mark("raises the output", RAISES)
+    lowers = colour_mark("lowers it", LOWERS)
+    return [base, prediction, raises, lowers]
