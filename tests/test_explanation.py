@@ -848,8 +848,8 @@ def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
     )
     lines = str(many).splitlines()
     assert max(map(len, lines[2:])) <= 80
-    assert "others" in lines[2]
-    assert "gap" in lines[2]  # its values do not add up
+    assert "others" in lines[3]
+    assert "gap" in lines[3]  # its values do not add up
     assert "... and 35 more rows" in lines
     several = str(explanation(9, 4, outputs=6)).splitlines()
     assert several[2].split()[:4] == ["row", "output", "base", "value"]

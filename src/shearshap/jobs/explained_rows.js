@@ -142,7 +142,7 @@
 
   /* What is shown: an output, an order, a search, a page of rows, and one row. */
 
-  let output = 0, key = "order", down = false, page = 0, order = [], chosen = 0;
+  let output = 0, key = "order", down = false, page = 0, order = [], chosen = -1;
 
   const highest = index.labels.map((_, row) => {
     let best = 0;
