@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import pytest
 from typer.testing import CliRunner
 
+import browser
 import shearshap
 from shearshap import plots
 from shearshap.cli import app
@@ -211,29 +212,57 @@ def test_a_page_is_run_from_top_to_bottom_and_its_output_is_compared() -> None:
         run_commands(Step("console", "$ rm file\n", 3, None), "page", namespace)
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    build = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-b",
-        "html",
-        "-d",
-        str(tmp_path / "read"),
-    ]
-    done = subprocess.run(
-        [*build, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True, check=False
-    )
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as HTML; a warning of Sphinx is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    places = ["-d", str(folder / "read"), str(DOCS), str(folder / "html")]
+    done = subprocess.run([*build, *places], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.mark.xdist_group("site")  # which is built once
+def test_the_site_builds_without_a_warning(site: Path) -> None:
     pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
-    assert [page for page in pages if not (tmp_path / "site" / page).exists()] == []
-    api = "".join(
-        page.read_text(encoding="utf-8") for page in (tmp_path / "site" / "api").glob("*.html")
-    )
+    assert [page for page in pages if not (site / page).exists()] == []
+    api = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
     assert [name for name in documented() if f'id="{name}"' not in api] == []
+
+
+BEYOND_THE_WINDOW = """
+const wide = document.documentElement.clientWidth;
+const scrolls = element => element && (
+  ["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX) || scrolls(element.parentElement));
+return [...document.querySelectorAll("article *")]
+  .filter(element => element.getBoundingClientRect().right > wide + 1 && !scrolls(element.parentElement))
+  .map(element => `${element.tagName} ${element.textContent.slice(0, 40)}`);
+"""
+
+BROKEN_IMAGES = (
+    "return [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
+)
+
+BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.xdist_group("site")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path, scheme: str) -> None:
+    pages = sorted(path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md"))
+    assert len(pages) > 25
+    with browser.chromium() as driver:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.command(driver, "Emulation.setEmulatedMedia", features=features)
+        for page in pages:
+            for width in (390, 1280):
+                browser.visit(driver, site / page, width=width)
+                assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, width)
+                assert driver.execute_script(BROKEN_IMAGES) == [], (page, width)
+        colour = driver.execute_script(BACKGROUND)
+    lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+    assert (lightness > 600) == (scheme == "light"), colour
 
 
 def documented() -> list[str]:
