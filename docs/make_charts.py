@@ -195,13 +195,8 @@ def accuracy(by_budget: list[Table]) -> Figure:
         colour = KINDS[0] if best else (KINDS[1:] * 2)[at]
         ax.plot(budgets, means, "o-", color=colour, linewidth=2.5 if best else 1.2, markersize=4)
         ends[method] = (means[-1], colour)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xticks(budgets, [str(budget) for budget in budgets])
-    _plain_y(ax, [0.05, 0.1, 0.2, 0.5, 1, 2, 5])
     _label_ends(ax, budgets[-1], ends)
-    ax.grid(axis="y", color=FAINT, linewidth=0.6)
-    ax.set_xlabel("evaluations a player")
+    _errors_by_budget(ax, budgets, [0.05, 0.1, 0.2, 0.5, 1, 2, 5])
     ax.set_ylabel("error, relative to leverage")
     return figure
 
@@ -253,13 +248,8 @@ def interactions(table: Table) -> Figure:
         width = 2.5 if method == "kriging" else 1.2
         ax.plot(budgets, means, "o-", color=KINDS[at], linewidth=width, markersize=4)
         ends[method] = (means[-1], KINDS[at])
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xticks(budgets, [str(budget) for budget in budgets])
-    _plain_y(ax, [1, 2, 5, 10, 20, 50, 100])
     _label_ends(ax, budgets[-1], ends)
-    ax.grid(axis="y", color=FAINT, linewidth=0.6)
-    ax.set_xlabel("evaluations a player")
+    _errors_by_budget(ax, budgets, [1, 2, 5, 10, 20, 50, 100])
     ax.set_ylabel("error, relative to kriging")
     return figure
 
@@ -334,6 +324,16 @@ def _rows(ax: Axes, names: list[str]) -> None:
     ax.invert_yaxis()
     ax.grid(axis="x", color=FAINT, linewidth=0.6)
     ax.set_axisbelow(True)
+
+
+def _errors_by_budget(ax: Axes, budgets: list[int], ticks: list[float]) -> None:
+    """Scale the axes of a chart of errors by budget."""
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(budgets, [str(budget) for budget in budgets])
+    _plain_y(ax, ticks)
+    ax.grid(axis="y", color=FAINT, linewidth=0.6)
+    ax.set_xlabel("evaluations a player")
 
 
 def _plain_y(ax: Axes, ticks: list[float]) -> None:

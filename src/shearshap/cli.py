@@ -97,6 +97,37 @@ def main(
     """  # noqa: D301
 
 
+# Options of `shear explain` and `shear serve`
+
+MethodName = Annotated[str, typer.Option(help="A method's name, or auto.")]
+ChosenOutputs = Annotated[
+    list[str] | None,
+    typer.Option(help="A class's name or number; may be repeated.", show_default="all"),
+]
+ScaleName = Annotated[
+    str | None,
+    typer.Option(
+        help="probability, log-odds, margin or logit.",
+        show_default="what the model returns; of a classifier probabilities",
+    ),
+]
+ReturnsName = Annotated[
+    str | None,
+    typer.Option(
+        help="With --scale: what the model's own numbers are, probability or margin, where "
+        "that is not known.",
+        show_default=False,
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(help="Stop at a row once its standard errors are below this.", show_default=False),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
+]
+
+
 @app.command()
 def explain(
     model: Annotated[
@@ -132,26 +163,10 @@ def explain(
             min=1, help="Model evaluations for one row.", show_default="16 a feature, and two"
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="A method's name, or auto.")] = "auto",
-    output: Annotated[
-        list[str] | None,
-        typer.Option(help="A class's name or number; may be repeated.", show_default="all"),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            help="probability, log-odds, margin or logit.",
-            show_default="what the model returns; of a classifier probabilities",
-        ),
-    ] = None,
-    returns: Annotated[
-        str | None,
-        typer.Option(
-            help="With --scale: what the model's own numbers are, probability or margin, where "
-            "that is not known.",
-            show_default=False,
-        ),
-    ] = None,
+    method: MethodName = "auto",
+    output: ChosenOutputs = None,
+    scale: ScaleName = None,
+    returns: ReturnsName = None,
     multilabel: Annotated[
         bool,
         typer.Option(
@@ -199,12 +214,7 @@ def explain(
         ),
     ] = None,
     seed: Seed = 0,
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop at a row once its standard errors are below this.", show_default=False
-        ),
-    ] = None,
+    tol: Tolerance = None,
     report: Annotated[
         bool, typer.Option("--report", help="Write a report beside --out, for a browser.")
     ] = False,
@@ -214,9 +224,7 @@ def explain(
             "--overwrite", help="Replace files at --out that shear explain has not written."
         ),
     ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
-    ] = False,
+    trust: Trust = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -296,70 +304,56 @@ def explain(
     from shearshap.jobs.player_options import parse_groups, parse_names
     from shearshap.jobs.shards import SHARD_ROWS
 
-    open_network = partial(_open_network, data=path)
-    if is_large(data, out):
-        of_one_file = {
-            "--report": report, "--overwrite": overwrite, "--interactions": interactions,
-        }  # fmt: skip
-        _refuse_options("of one file", of_one_file)
-        large = LargeJob(
-            model=model,
-            data=data,
-            out=out,
-            background=background,
-            budget=budget,
-            method=method,
-            outputs=tuple(output or ()),
-            scale=scale,
-            returns=returns,
-            multilabel=multilabel or None,
-            output_names=parse_names(output_names or ()),
-            groups=parse_groups(groups or ()),
-            drop=tuple(drop or ()),
-            id_column=id_column,
-            batch_size=batch_size,
-            keep=None if keep is None else tuple(keep),
-            seed=seed,
-            tol=tol,
-            trust=trust,
-            device=device,
-            shard_rows=shard_rows or SHARD_ROWS,
-            folder_openers=[open_network],
-        )
-        executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
-        typer.echo(run(large, executor=executor, log=log))
-        return
-
-    others = {
+    large = is_large(data, out)
+    of_one_file = {"--report": report, "--overwrite": overwrite, "--interactions": interactions}
+    of_large_jobs = {
         "--keep": keep, "--workers": workers, "--engine": engine != "local",
         "--address": address, "--gpus": gpus, "--device": device, "--shard-rows": shard_rows,
         "--log": log,
     }  # fmt: skip
-    _refuse_options("of large jobs, whose --out is a folder", others)
+    if large:
+        _refuse_options("of one file", of_one_file)
+    else:
+        _refuse_options("of large jobs, whose --out is a folder", of_large_jobs)
+
+    shared: dict[str, Any] = {
+        "model": model,
+        "data": data,
+        "out": out,
+        "background": background,
+        "budget": budget,
+        "method": method,
+        "outputs": tuple(output or ()),
+        "scale": scale,
+        "returns": returns,
+        "multilabel": multilabel or None,
+        "output_names": parse_names(output_names or ()),
+        "groups": parse_groups(groups or ()),
+        "id_column": id_column,
+        "drop": tuple(drop or ()),
+        "seed": seed,
+        "tol": tol,
+        "batch_size": batch_size,
+        "trust": trust,
+        "folder_openers": [partial(_open_network, data=path)],
+    }
+    if large:
+        job_of_parts = LargeJob(
+            **shared,
+            keep=None if keep is None else tuple(keep),
+            device=device,
+            shard_rows=shard_rows or SHARD_ROWS,
+        )
+        executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
+        typer.echo(run(job_of_parts, executor=executor, log=log))
+        return
+
     job = Job(
-        model=model,
-        data=data,
-        out=out,
-        background=background,
-        budget=budget,
-        method=method,
-        outputs=tuple(output or ()),
-        scale=scale,
-        returns=returns,
-        multilabel=multilabel or None,
-        output_names=parse_names(output_names or ()),
-        groups=parse_groups(groups or ()),
+        **shared,
         interactions=interactions,
-        id_column=id_column,
-        drop=tuple(drop or ()),
-        seed=seed,
-        tol=tol,
-        batch_size=batch_size,
-        trust=trust,
         report=report,
         overwrite=overwrite,
         command=shlex.join(["shear", *sys.argv[1:]]),
-        folder_openers=[open_network],
         also_read={} if path is None else {"Criteo's file": path},
     )
     try:
@@ -409,26 +403,10 @@ def serve(
             show_default="16 a feature, and two",
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="A method's name, or auto.")] = "auto",
-    output: Annotated[
-        list[str] | None,
-        typer.Option(help="A class's name or number; may be repeated.", show_default="all"),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            help="probability, log-odds, margin or logit.",
-            show_default="what the model returns; of a classifier probabilities",
-        ),
-    ] = None,
-    returns: Annotated[
-        str | None,
-        typer.Option(
-            help="With --scale: what the model's own numbers are, probability or margin, where "
-            "that is not known.",
-            show_default=False,
-        ),
-    ] = None,
+    method: MethodName = "auto",
+    output: ChosenOutputs = None,
+    scale: ScaleName = None,
+    returns: ReturnsName = None,
     multilabel: Annotated[
         bool,
         typer.Option("--multilabel", help="With --scale: each output is a label of its own."),
@@ -441,15 +419,8 @@ def serve(
         ),
     ] = None,
     seed: Seed = 0,
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop at a row once its standard errors are below this.", show_default=False
-        ),
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
-    ] = False,
+    tol: Tolerance = None,
+    trust: Trust = False,
     sample: Annotated[
         int, typer.Option(min=1, help="Rows that are explained at the start, for the global view.")
     ] = 200,

@@ -2,8 +2,11 @@
 
 import time
 import warnings
+from collections.abc import Generator
+from dataclasses import replace
 
 from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.explanation import Explanation
 
 
 class Clock:
@@ -35,3 +38,26 @@ class Clock:
         )
         warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
         return sentence
+
+
+def within_time(
+    explanation: Explanation, clock: Clock, most: int, done: int, count: int
+) -> Generator[Explanation, None, int]:
+    """Yield a block's explanation, and return how many of all `count` rows to begin next.
+
+    That is at most `most`, and 0 once the deadline has come. Where rows are left then, a warning
+    says how many, and so does a note if it is known before the block is taken.
+    """
+    late = done < count and not clock.allowed(most, done)
+    if late:
+        note = clock.warning(done, count, "rows")
+        explanation = replace(explanation, notes=(*explanation.notes, note))
+    yield explanation
+    if late:
+        return 0
+
+    # asked again, since the caller may have taken its time
+    size = clock.allowed(most, done)
+    if not size and done < count:
+        clock.warning(done, count, "rows")
+    return size

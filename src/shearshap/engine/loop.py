@@ -17,12 +17,12 @@ Most rows have no null players: then a block is one part.
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from shearshap.active import ActiveGame
-from shearshap.engine.clock import Clock
+from shearshap.engine.clock import Clock, within_time
 from shearshap.engine.finished import FinishedRows
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.meter import Meter
@@ -94,16 +94,7 @@ def _blocks_in(
         if done >= game.rows:
             room.wait()
         most = block.rows_at_once()
-        late = done < game.rows and not clock.allowed(most, done)
-        if late:
-            note = clock.warning(done, game.rows, "rows")
-            explanation = replace(explanation, notes=(*explanation.notes, note))
-        yield explanation
-
-        # asked again, since the caller may have taken its time
-        size = 0 if late else clock.allowed(most, done)
-        if not size and not late and done < game.rows:
-            clock.warning(done, game.rows, "rows")
+        size = yield from within_time(explanation, clock, most, done, game.rows)
 
 
 @dataclass

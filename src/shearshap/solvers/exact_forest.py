@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from shearshap.coalitions import EMPTY, FULL, end_coalitions
-from shearshap.engine.clock import Clock
+from shearshap.engine.clock import Clock, within_time
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.room import Room
 from shearshap.engine.run import Run
@@ -140,15 +140,7 @@ class ExactForest:
             done += len(explanation)
             advance(len(explanation))
 
-            late = done < game.rows and not clock.allowed(most, done)
-            if late:
-                note = clock.warning(done, game.rows, "rows")
-                explanation = replace(explanation, notes=(*explanation.notes, note))
-            yield explanation
-            # asked again, since the caller may have taken its time
-            size = 0 if late else clock.allowed(most, done)
-            if not size and not late and done < game.rows:
-                clock.warning(done, game.rows, "rows")
+            size = yield from within_time(explanation, clock, most, done, game.rows)
 
     def _most_rows(self, game: ModelGame, *, interactions: bool) -> int:
         """Return how many rows to work on at once, at least one."""

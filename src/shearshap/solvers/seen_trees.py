@@ -75,7 +75,6 @@ def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
     """Return the trees of a model for its encoded rows; raise `NotTrees` with the reason."""
     if len(inputs.shape) != 1:
         raise NotTrees("the rows have more axes than one")
-    _refuse_crashing(innermost(model))
     trees = read(innermost(model))
     column = _input_columns(model, inputs)
     if len(trees.columns) and trees.columns.max() >= len(column):
@@ -124,24 +123,6 @@ def _refuse_mixing(transformer: Any) -> None:
     name = type(transformer).__name__
     if name in _MIXING:
         raise NotTrees(f"{name} makes each column of several")
-
-
-def _refuse_crashing(model: Any) -> None:
-    """Raise for a model of CatBoost that ends the process when its trees are saved.
-
-    Such are those read from an ONNX file: their trees are not what their parameters say.
-    """
-    if booster_library(model) != "catboost":
-        return
-    is_oblivious = getattr(getattr(model, "_object", None), "_is_oblivious", None)
-    if is_oblivious is None or is_oblivious():
-        return
-    try:
-        policy = model.get_all_params().get("grow_policy", "SymmetricTree")
-    except Exception as error:  # a sum of models knows none
-        raise NotTrees("it does not know how its trees were grown") from error
-    if policy == "SymmetricTree":
-        raise NotTrees("CatBoost cannot save the trees of a model that was read from ONNX")
 
 
 # How trees see rows

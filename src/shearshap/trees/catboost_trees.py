@@ -48,11 +48,28 @@ def _saved(model: Any) -> dict[str, Any]:
         raise NotTrees(
             "it has features of text or embeddings, which CatBoost makes into numbers of its own"
         )
+    _refuse_crashing(model)
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")
         saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return saved
+
+
+def _refuse_crashing(model: Any) -> None:
+    """Raise for a model that ends the process when its trees are saved.
+
+    Such are those read from an ONNX file: their trees are not what their parameters say.
+    """
+    is_oblivious = getattr(getattr(model, "_object", None), "_is_oblivious", None)
+    if is_oblivious is None or is_oblivious():
+        return
+    try:
+        policy = model.get_all_params().get("grow_policy", "SymmetricTree")
+    except Exception as error:  # a sum of models knows none
+        raise NotTrees("it does not know how its trees were grown") from error
+    if policy == "SymmetricTree":
+        raise NotTrees("CatBoost cannot save the trees of a model that was read from ONNX")
 
 
 def _scaled(tree: Tree, scale: float) -> Tree:
