@@ -676,6 +676,32 @@ def test_the_command_says_what_it_found_and_where(
     assert "### Absolute error, fair" in (tmp_path / "out" / "tables.md").read_text()
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_command_says_what_few_rows_cannot_show(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(network, out)
+    words = ["reproduce", "census", "--quick", "--rows", str(rows), "--protocol", "fair"]
+    monkeypatch.setattr("shearshap.paper.experiments.spec._quick_spec", lambda _name: SMALL)
+    result = CliRunner().invoke(
+        app, [*words, "--out", str(out), "--docs", str(out)], catch_exceptions=False
+    )
+    assert (result.exit_code, result.stderr) == (0, ""), result.exception
+    page = (out / "reproduction.md").read_text()
+    assert "for one feature across rows there are too few rows." in page
+    assert ("too few rows for intervals" in page) == (rows == 1)
+    # one row of one network has no interval, so it wins and loses nothing
+    error = next(line for line in page.splitlines() if "smallest error for" in line)
+    assert bool(re.search(r"\*\*[\d.]+ \[[\d.]+, [\d.]+\]\*\*", error)) == (rows == 2)
+    if rows == 1:
+        claim = "| SHEAR has the smallest error for the same evaluations |"
+        assert f"{claim} - | fair **0-5-0** |" in page
+    assert "nan" not in re.findall(r"\w+", page + (out / "tables.md").read_text())
+    report = (out / "report.html").read_text()
+    assert "too few rows" in report  # the panel of correlations across rows
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -51,6 +51,10 @@ class Interval:
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
 
 
+NOTHING = Interval(np.nan, np.nan, np.nan)  #: a number that the records do not give
+TOO_FEW = "too few rows"  #: what stands in its place
+
+
 @dataclass(frozen=True)
 class Sampled:
     """A mean over networks, rounds and rows, and what shows how far it can be trusted."""
@@ -275,12 +279,19 @@ class Resampled:
 
 
 def _mean_of(cube: Floats) -> Sampled:
-    return Sampled(float(cube.mean()), draws(*cube.shape).means(cube), cube.mean(axis=(1, 2)))
+    replicates = spread(draws(*cube.shape).means(cube), len(cube), cube.shape[2])
+    return Sampled(float(cube.mean()), replicates, cube.mean(axis=(1, 2)))
 
 
 def _variance_of(cube: Floats) -> Sampled:
     variances = cube.mean(axis=2).var(axis=1)
-    return Sampled(float(variances.mean()), draws(*cube.shape).variances(cube), variances)
+    replicates = spread(draws(*cube.shape).variances(cube), len(cube), cube.shape[2])
+    return Sampled(float(variances.mean()), replicates, variances)
+
+
+def spread(replicates: Floats, networks: int, rows: int) -> Floats:
+    """Return the replicates (b,); all NaN for one row of one network, which has no spread."""
+    return np.full_like(replicates, np.nan) if networks == rows == 1 else replicates
 
 
 def grouped_mean(values: Floats, seeds: NDArray[np.int64]) -> Sampled:
@@ -289,14 +300,12 @@ def grouped_mean(values: Floats, seeds: NDArray[np.int64]) -> Sampled:
     Networks may have different numbers of rows, as a feature has where it is not always chosen.
     """
     of_networks, of_rows = np.random.default_rng(SEED).spawn(2)
-    if len(values) == 1:
-        # one row of one network has no spread
-        return Sampled(float(values[0]), np.full(REPLICATES, np.nan), values)
     groups = [values[seeds == seed] for seed in np.unique(seeds)]
     inner = np.array([_row_replicates(group, of_rows) for group in groups])  # (s, b)
     chosen = of_networks.integers(len(groups), size=(REPLICATES, len(groups)))
     by_network = np.array([group.mean() for group in groups])
-    return Sampled(float(by_network.mean()), over_drawn(inner, chosen), by_network)
+    replicates = spread(over_drawn(inner, chosen), len(groups), len(values))
+    return Sampled(float(by_network.mean()), replicates, by_network)
 
 
 def _row_replicates(values: Floats, rng: np.random.Generator) -> Floats:

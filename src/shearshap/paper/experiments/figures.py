@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shearshap.explanation import Floats
-from shearshap.paper.experiments.bootstrap import Interval
+from shearshap.paper.experiments.bootstrap import TOO_FEW, Interval
 from shearshap.paper.experiments.figure_axes import (
     SIZE,
     SMALL,
@@ -317,6 +317,8 @@ def contribution_across_rows(networks: Networks, names: Sequence[str]) -> Drawin
     axes.set_ylim(-0.7, len(order) - 0.3)
     axes.set_xlabel("rank correlation across rows")
     axes.grid(visible=False, axis="y")
+    if not order:
+        note(axes, TOO_FEW, "upper left")
     return Drawing(
         figure, "The rank correlation of error and cross-contribution, feature by feature."
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from shearshap.engine.store import written_whole
 from shearshap.paper.experiments import paper_sections as sections
+from shearshap.paper.experiments.bootstrap import TOO_FEW
 from shearshap.paper.experiments.findings import Finding, findings
 from shearshap.paper.experiments.paper_sections import THRESHOLDS, listed, place_of
 from shearshap.paper.experiments.paper_tables import markdown, summary
@@ -122,7 +123,9 @@ def _rounds(every: Iterable[Networks]) -> str:
         rows = networks.records["models"]["rows"].to_pylist()[0]
         rounds = int(np.max(column(networks.records["estimates"], "round"))) + 1
         noun = "round" if rounds == 1 else "rounds"
-        parts[networks.dataset] = f"{networks.dataset}: {rows} test rows, {rounds} {noun}"
+        alone = rows == len(networks.records["models"]) == 1
+        few = f" ({TOO_FEW} for intervals)" if alone else ""
+        parts[networks.dataset] = f"{networks.dataset}: {rows} test rows, {rounds} {noun}{few}"
     return "; ".join(parts.values())
 
 

@@ -448,7 +448,8 @@ def _ranks(networks: Networks, methods: Sequence[str], metric: str, n: int) -> F
     # tied scores share their mean rank: how many are below, and half of those that are equal
     below = (means[:, None, :] < means[:, :, None]).sum(axis=2)
     equal = (means[:, None, :] == means[:, :, None]).sum(axis=2)
-    return np.asarray(sign * (below + (equal - 1) / 2))
+    ranks = sign * (below + (equal - 1) / 2)
+    return np.where(np.isnan(means), np.nan, ranks)  # one row of one network has no replicates
 
 
 def _correlations(first: Floats, second: Floats) -> Floats:
@@ -457,5 +458,5 @@ def _correlations(first: Floats, second: Floats) -> Floats:
     b = second - second.mean(axis=1, keepdims=True)
     scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     product = (a * b).sum(axis=1)
-    correlations = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    correlations = np.divide(product, scale, out=np.zeros_like(product), where=scale != 0)
     return np.asarray(correlations)

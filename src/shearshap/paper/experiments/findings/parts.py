@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from shearshap.comparisons import Verdict
 from shearshap.explanation import Floats
 from shearshap.paper.experiments import bootstrap
-from shearshap.paper.experiments.bootstrap import Interval, Sampled, grouped_mean
+from shearshap.paper.experiments.bootstrap import TOO_FEW, Interval, Sampled, grouped_mean
 from shearshap.paper.experiments.findings.comparing import compare
 from shearshap.paper.experiments.findings.finding import (
     Finding,
@@ -143,25 +143,28 @@ def cross_contribution(every: Sequence[Networks]) -> Finding | None:
     for networks in able:
         readings += _correlation_readings(networks)
     own = [each for each in readings if each.recipe == leading(able).recipe]
-    by_feature = list(feature_correlations(leading(able)).values())
-    low = min(each.value for each in by_feature)
-    high = max(each.value for each in by_feature)
     return Finding(
         "The error falls as cross-contribution rises",
         "data sets; features in the third reading",
         tuple(readings),
         own[0].number,
         f"{own[1].number.interval.value:+.2f} within a feature of a row; for one feature across "
-        f"rows from {low:+.2f} to {high:+.2f}.",
+        f"rows {_across_rows(leading(able))}.",
     )
+
+
+def _across_rows(networks: Networks) -> str:
+    """Return "from -0.85 to +0.10": the correlations of single features across rows."""
+    values = [each.value for each in feature_correlations(networks).values()]
+    if not values:
+        return f"there are {TOO_FEW}"
+    return f"from {min(values):+.2f} to {max(values):+.2f}"
 
 
 def _correlation_readings(networks: Networks) -> list[Reading]:
     together = overall_correlation(networks)
     within = within_correlation(networks)
     features = list(feature_correlations(networks).values())
-    middle = float(np.median([each.value for each in features]))
-    nearest = min(features, key=lambda each: abs(each.value - middle))
     return [
         reading(
             networks,
@@ -179,9 +182,19 @@ def _correlation_readings(networks: Networks) -> list[Reading]:
             networks,
             "one feature across rows",
             counted(_falls(each) for each in features),
-            Number(nearest, "rank correlation of the middle feature across rows", "+.2f"),
+            _middle_number(features),
         ),
     ]
+
+
+def _middle_number(features: Sequence[Interval]) -> Number:
+    """Return the correlation of the feature in the middle, if any has enough rows for one."""
+    words = "rank correlation of the middle feature across rows"
+    if not features:
+        return Number(bootstrap.NOTHING, f"{words}: {TOO_FEW}")
+    middle = float(np.median([each.value for each in features]))
+    nearest = min(features, key=lambda each: abs(each.value - middle))
+    return Number(nearest, words, "+.2f")
 
 
 def _falls(interval: Interval) -> Verdict:
@@ -234,6 +247,7 @@ def _rank_correlation(cooperators: pa.Table) -> Interval:
         replicates.append(_pearson(drawn @ sums))
     chosen = rng.integers(len(own), size=(bootstrap.REPLICATES, len(own)))
     over = bootstrap.over_drawn(np.array(replicates), chosen)
+    over = bootstrap.spread(over, len(own), len(np.unique(rows)))
     return Sampled(float(np.mean(own)), over, np.array(own)).interval()
 
 

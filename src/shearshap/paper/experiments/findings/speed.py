@@ -105,8 +105,7 @@ def _closest(networks: Networks, rivals: Sequence[str], way: str, name: str) -> 
             if n == ABLATED and interval is not None:
                 found[rival] = interval
     if not found:
-        missing = Interval(float("nan"), float("nan"), float("nan"))
-        return Number(missing, f"no baseline is as fast ({name})", "+.3f")
+        return Number(bootstrap.NOTHING, f"no baseline is as fast ({name})", "+.3f")
     best = min(found, key=lambda rival: found[rival].value)
     words = f"SHEAR's accuracy less {label_of(best)}'s, as fast ({name})"
     return Number(found[best], words, "+.3f")

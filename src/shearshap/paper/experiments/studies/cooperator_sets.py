@@ -80,7 +80,7 @@ class _Sets:
                 "value": true.numpy(),
             },
         )
-        return records.filter(_matter(truth.values)[rows, target])
+        return records.filter(_matter(truth.values)[np.arange(len(targets)), targets])
 
 
 def _size_at(n: int) -> int:
