@@ -231,11 +231,15 @@ def test_the_networks_are_described_by_recipe() -> None:
     ]  # fmt: skip
     assert made.rows[1] == (
         "census", "authors", "3-layer MLP, 64 hidden, softplus", "standardised",
-        "scikit-learn, random state 0", "20 epochs", "quirk", "exact", "0", "8192", "4", "9 9 9",
-        "2.20 2.50 2.35", "85.1 84.7 84.9", "84.7", "76.1",
+        "scikit-learn, random state 0", "20 epochs", "quirk", "exact", "0", "8192", "4", "0.001",
+        "256", "9 9 9", "2.20 2.50 2.35", "85.1 84.7 84.9", "84.7", "76.1",
     )  # fmt: skip
     assert made.rows[3][7:9] == ("estimated, to 0.010% of mean share", "1.0e-05")
-    assert made.rows[3][14] == ""
+    assert made.rows[3][16] == ""
+    slower = revised(CENSUS, "models", "learning_rate", lambda rate: rate / 10)
+    made = tables.hyperparameters(slower["models"])
+    assert {row[made.columns.index("learning rate")] for row in made.rows} == {"0.0001"}
+    assert "0.001" not in "".join(made.notes)
 
 
 def test_costs_are_in_milliseconds() -> None:

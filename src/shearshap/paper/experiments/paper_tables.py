@@ -120,6 +120,8 @@ def hyperparameters(models: pa.Table) -> Table:
             "its error",
             "evaluations a row",
             "rows",
+            "learning rate",
+            "batch size",
             "epochs",
             "mean ‖φ‖₁",
             "test accuracy, %",
@@ -128,9 +130,9 @@ def hyperparameters(models: pa.Table) -> Table:
         ),
         tuple(_network_row(where(models, dataset=name, recipe=recipe)) for name, recipe in kinds),
         notes=(
-            "All: Adam, 0.001, batches of 256. Not in the paper: softplus, gradient norms clipped "
-            "at 0.1, and how columns are encoded. Quirk: the background of a category is the mean "
-            "of its 0/1 columns, in a space where these columns are standardised.",
+            "All: Adam. Not in the paper: softplus, gradient norms clipped at 0.1, and how columns "
+            "are encoded. Quirk: the background of a category is the mean of its 0/1 columns, in a "
+            "space where these columns are standardised.",
             "The error of a truth that is an estimate is that of its sum of |φ| over features.",
         ),
         left=8,
@@ -158,6 +160,8 @@ def _network_row(models: pa.Table) -> tuple[str, ...]:
         f"{truth_error:.1e}" if truth_error else "0",
         str(first["truth_evaluations"]),
         str(first["rows"]),
+        f"{first['learning_rate']:g}",
+        str(first["batch_size"]),
         epochs,
         sizes,
         accuracies,
