@@ -1149,6 +1149,9 @@ def test_the_extras_bring_what_the_commands_need() -> None:
     assert extras["paper"] == {"jinja2", "matplotlib", "pyarrow", "safetensors"}
     assert extras["reproduce"] == {"shearshap[paper]"}
     assert "safetensors" not in " ".join(project["dependencies"])
+    apart = {"all", "dev", "docs", "peers", "reproduce"}  # for those who work on it, and a synonym
+    (every,) = (re.findall(r"\w+", each) for each in extras["all"] if "[" in each)
+    assert {"shearshap", *extras} - apart == set(every)
 
 
 def test_a_file_of_another_kind_is_told(here: Path) -> None:
