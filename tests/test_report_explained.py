@@ -17,12 +17,12 @@ from pypdf import PdfReader
 import browser
 from shearshap import Explanation
 from shearshap.colours import DARK_PAGE, PAGE
+from shearshap.html_tables import breakable
 from shearshap.jobs import Result, explained_rows
 from shearshap.jobs.explained_page import page, shown_outputs
 from shearshap.jobs.explained_summary import points
 from shearshap.report import Dot, Line, chart, render, write
 from shearshap.report.html_charts import Scale
-from shearshap.report.joints import breakable
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -347,7 +347,7 @@ def test_few_rows_have_no_directions() -> None:
     ],
 )
 def test_words_are_broken_at_their_joints(word: str, parts: list[str]) -> None:
-    made = str(breakable(word))
+    made = breakable(word)
     assert [unescape(part) for part in made.split("<wbr>")] == parts
     assert "<b>" not in made
 

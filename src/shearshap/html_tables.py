@@ -4,7 +4,6 @@ Text has the colour of the page around it. Only bars have colours of their own, 
 the page is dark: by its notebook's theme, or else by what the reader prefers.
 """
 
-import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,8 @@ import numpy as np
 
 from shearshap.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
 from shearshap.digits import decimals, format_number
-from shearshap.first_rows import Cell, FirstRows, Line, count_of, first_rows, shortened
+from shearshap.first_rows import JOINT, Cell, FirstRows, Line, count_of, first_rows, shortened
 from shearshap.importance import Importance
-from shearshap.text_tables import interval_words
 
 if TYPE_CHECKING:
     from shearshap.explanation import Explanation
@@ -125,12 +123,12 @@ def _head(view: FirstRows) -> str:
 def _name(name: str) -> str:
     short = shortened(name, LETTERS)
     title = "" if short == name else f' title="{escape(name)}"'
-    return f'<div class="shear-name"{title} style="margin-left:auto">{_jointed(short)}</div>'
+    return f'<div class="shear-name"{title} style="margin-left:auto">{breakable(short)}</div>'
 
 
-def _jointed(name: str) -> str:
-    """Return a name that may be broken at its joints, such as after the _ of long_name."""
-    return re.sub(r"([_/.\-])", r"\1<wbr>", escape(name))
+def breakable(name: str) -> str:
+    """Return a name as HTML that may be broken at its joints, such as after the _ of long_name."""
+    return "<wbr>".join(escape(part) for part in JOINT.split(name))
 
 
 def _body(view: FirstRows) -> str:
@@ -216,7 +214,7 @@ def importance_html(table: Importance) -> str:
         f"{escape(table.kind)} · {count_of(sum(table.rows), ('row', 'rows'))} · "
         f"{100 * table.level:g} % intervals</span></div>{_series_key(table, series)}"
         f'<table class="shear-table shear-wide"><tbody>{rows}</tbody></table>'
-        f'<div class="shear-soft">{interval_words(table)}{more}</div></div>'
+        f'<div class="shear-soft">{table.interval_words}{more}</div></div>'
     )
 
 
@@ -286,7 +284,7 @@ def _player(table: Importance, player: int, name: str, scale: _Scale) -> str:
         texts.append(f'<div class="shear-number">{text}{margin}</div>')
     return (
         f'<tr><td class="shear-left"><div class="shear-name" title="{escape(name)}">'
-        f"{_jointed(shortened(name, LETTERS))}</div></td>"
+        f"{breakable(shortened(name, LETTERS))}</div></td>"
         f'<td class="shear-lanes">{"".join(lanes)}</td><td>{"".join(texts)}</td></tr>'
     )
 

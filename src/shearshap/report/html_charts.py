@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shearshap.colours import GREY, LOWERS, RAISES
 from shearshap.digits import true_minus
-from shearshap.report.joints import breakable
+from shearshap.html_tables import breakable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -137,10 +137,11 @@ def _line(line: Line, scale: Scale, rule: float | None) -> "Markup":
         '<svg class="track" height="{}" aria-hidden="true">{}</svg>'
         '<span class="amount">{}</span></div>'
     )
-    detail = Markup(" <small>{}</small>").format(breakable(line.detail)) if line.detail else ""
+    name = Markup(breakable(line.label))
+    detail = Markup(f" <small>{breakable(line.detail)}</small>") if line.detail else ""
     height = SWARM_HEIGHT if line.dots else LINE_HEIGHT
     marks = Markup("".join(_marks(line, scale, rule, height)))
-    return frame.format(breakable(line.label), detail, height, marks, line.number)
+    return frame.format(name, detail, height, marks, line.number)
 
 
 def _tick_line(scale: Scale) -> "Markup":
