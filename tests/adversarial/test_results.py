@@ -14,8 +14,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+import browser
 from shearshap import Explainer, Explanation, InputError, plots
 from shearshap.axes import axes
+from shearshap.digits import decimals, format_number, script
 
 mpl.use("agg")
 
@@ -362,3 +364,28 @@ def test_a_large_cell_is_written_as_one_thing() -> None:
     assert "1,234,567" in sample._repr_html_()
     label = plots.waterfall(sample).get_yticklabels()[1].get_text()
     assert label.endswith("= 1,234,567")
+
+
+# Pages
+
+
+@pytest.mark.xdist_group("browser")
+def test_scripts_of_pages_round_as_python_does() -> None:
+    rng = np.random.default_rng(0)
+    numbers = [0.0, 0.125, -0.125, 2.5, 3.5, 1.005, 1234.5, 12250000.0, 1.225e-5, 1e-300, 1e300]
+    numbers += (rng.normal(size=200) * 10.0 ** rng.integers(-8, 10, 200)).tolist()
+    numbers += (rng.integers(-4000, 4000, 200) / 8).tolist()
+    cases = [(number, abs(number)) for number in numbers]
+    cases += [(number, size) for number in numbers for size in (30.0, 5e-6) if abs(number) < 1e20]
+    wanted = [
+        [format_number(number, decimals(size)), format_number(number, decimals(size), sign=True)]
+        for number, size in cases
+    ]
+    asked = """
+return arguments[0].map(([number, size]) => {
+  const places = digits.decimals(size);
+  return [digits.format(number, places), digits.format(number, places, true)];
+});
+"""
+    with browser.chromium() as driver:
+        assert driver.execute_script(script() + asked, cases) == wanted

@@ -117,9 +117,9 @@ def _features_section(outputs: Sequence[Explanation]) -> Section:
 
 def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
     caption = "How far a feature moves a prediction, up or down, on average over all rows."
-    table = views.mean_table(outputs[0])
-    if any(views.known_intervals(table)):
-        caption += f" The thin lines are 95 % intervals. {table.interval_words}"
+    tables = [views.mean_table(output) for output in outputs]
+    if any(any(views.known_intervals(table)) for table in tables):
+        caption += f" The thin lines are 95 % intervals. {tables[0].interval_words}"
     if max(len(drawn_players(output)) for output in outputs) < len(outputs[0].feature_names):
         caption += " The largest are drawn; the table has all."
     pictures = [sizes_chart(output) for output in outputs]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap import views
+from shearshap import digits, views
 from shearshap.explanation import Explanation
 from shearshap.first_rows import cell_content
 from shearshap.jobs.explained_charts import LOCAL, label_of, row_chart
@@ -72,7 +72,8 @@ def _data(
 
 def script() -> str:
     """Return the script that shows the rows."""
-    return (files("shearshap.jobs") / "explained_rows.js").read_text(encoding="utf-8")
+    own = files("shearshap.jobs") / "explained_rows.js"
+    return digits.script() + own.read_text(encoding="utf-8")
 
 
 def style() -> str:
