@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from shearshap import Explainer, Explanation, InputError, explain
 from shearshap import axes as axes_module
@@ -781,30 +780,6 @@ def test_a_table_of_an_unknown_library_is_refused() -> None:
     whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
     with pytest.raises(InputError, match="backend: wanted pandas, polars or pyarrow, got 'excel'"):
         whole.to_frame("excel")  # type: ignore[arg-type]
-
-
-def test_large_arrays_are_joined_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    doubles = [rng.normal(size=(rows, 3)) for rows in (2, 5, 1)]
-    cases: list[list[NDArray[Any]]] = [
-        [*doubles],
-        [part.astype(np.int64) for part in doubles],
-        [part.astype(np.float32) for part in doubles],
-        [doubles[0], doubles[1].astype(np.float32)],
-        [part[:, ::2] for part in doubles],
-        [part[::-1] for part in doubles],
-    ]
-    fixed = doubles[1].copy()
-    fixed.flags.writeable = False
-    cases.append([doubles[0], fixed])
-    for parts in cases:
-        wanted = np.concatenate(parts)
-        for large in (0, 1 << 22):
-            monkeypatch.setattr(axes_module, "LARGE", large)
-            whole = axes_module._concatenated(parts)
-            np.testing.assert_array_equal(whole, wanted)
-            assert whole.dtype == wanted.dtype
-            assert not any(np.shares_memory(whole, part) for part in parts)
 
 
 def test_parts_of_one_array_are_joined_without_a_copy() -> None:

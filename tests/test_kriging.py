@@ -14,18 +14,14 @@ from games import Floats, all_coalitions, network, smooth_table, table_game
 from laws import SEEDS, few
 from shearshap import Kriging, MethodError, explain, explain_game
 from shearshap.game import FunctionGame
-from shearshap.gaussian import (
-    Calibration,
-    OddEven,
-    StagedCalibration,
-    calibrate,
-    calibration_from_dict,
-    krige,
-)
+from shearshap.gaussian import Calibration, StagedCalibration, calibration_from_dict
+from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.fitting import Parameters, fit
 from shearshap.gaussian.inflation import inflation
 from shearshap.gaussian.kernels import Part, odd_even_kernels, shapley_of_kernel, shapley_of_white
+from shearshap.gaussian.krige import krige
 from shearshap.gaussian.likelihood import detrended, minus_log_likelihood
+from shearshap.gaussian.odd_even import OddEven
 from shearshap.gaussian.posterior import Factors, Posterior, condition, factorised
 from shearshap.gaussian.relevances import pairwise_strengths, relevance_features, relevances
 from shearshap.methods.pair_selection import selected_pairs

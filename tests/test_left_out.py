@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from games import Bools, Floats, Value, additive, all_coalitions, exact_shares, network
 from laws import SEEDS, few
 from shearshap import explain_game
-from shearshap.gaussian import OddEven, calibrate, krige
+from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.kernels import odd_kernel, shapley_of_kernel, shapley_of_white
+from shearshap.gaussian.krige import krige
 from shearshap.gaussian.left_out import LeaveOneOut, LeftOut
-from shearshap.gaussian.odd_even import inner_pairs
+from shearshap.gaussian.odd_even import OddEven, inner_pairs
 from shearshap.gaussian.posterior import Factors, condition, factorised
 from shearshap.gaussian.quiet import Prior, row_priors
 from shearshap.gaussian.relevances import relevance_features

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from games import Floats, network, smooth_table, table_game
 from laws import SEEDS, few
 from shearshap import Explanation, Kriging, explain, explain_game
-from shearshap.gaussian import OddEven, SharedKernels, calibrate, calibration_from_dict
+from shearshap.gaussian import calibration_from_dict
+from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.calibration import Calibration
 from shearshap.gaussian.effort import FEW_ROWS, MANY_OUTPUTS, PLAIN, effort, shares_kernels
 from shearshap.gaussian.fitting import FitSample, Parameters
@@ -22,6 +23,7 @@ from shearshap.gaussian.inflation import inflation
 from shearshap.gaussian.kernels import odd_kernel, shapley_of_kernel, shapley_of_white
 from shearshap.gaussian.left_out import LeaveOneOut
 from shearshap.gaussian.minimising import minimise
+from shearshap.gaussian.odd_even import OddEven
 from shearshap.gaussian.posterior import condition, factorised
 from shearshap.gaussian.products import Products
 from shearshap.gaussian.quiet import row_priors
@@ -33,7 +35,7 @@ from shearshap.gaussian.relevances import (
     relevance_features,
 )
 from shearshap.gaussian.row_answers import exactly_kriged
-from shearshap.gaussian.shared import FAR, central_rows
+from shearshap.gaussian.shared import FAR, SharedKernels, central_rows
 from shearshap.gaussian.variances import VarianceRule
 from shearshap.methods.pair_selection import selected_pairs
 

@@ -22,12 +22,13 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +172,8 @@ def encoded(value: Any) -> Any:
 
 def _python_number(value: Any) -> Any:
     """Return a number or text of numpy as Python's."""
+    if isinstance(value, np.timedelta64):  # which numpy counts among the integers
+        return value
     if isinstance(value, np.bool_ | np.integer | np.floating | np.str_):
         return value.item()
     return value
@@ -183,7 +186,13 @@ def _encoded_scalar(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         unit, _ = np.datetime_data(value.dtype)
         return {"datetime64": [str(value), unit]}
-    for kind in (datetime, date, time):
+    if isinstance(value, np.timedelta64):
+        return {"timedelta64": [int(value.astype(np.int64)), *np.datetime_data(value.dtype)]}
+    if type(value) is timedelta:
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
+    if type(value) is datetime:
+        return _encoded_time("datetime", value)
+    for kind in (date, time):
         if type(value) is kind:
             return {kind.__name__: value.isoformat()}
     if isinstance(value, Decimal):
@@ -199,8 +208,17 @@ def _encoded_of_pandas(value: Any) -> Any:
     if name == "NaTType":
         return {"pandas.NaT": None}
     if name == "Timestamp":
-        return {"Timestamp": value.isoformat()}
+        return _encoded_time(name, value)
+    if name == "Timedelta":
+        return {name: value.isoformat()}
     return str(value)
+
+
+def _encoded_time(kind: str, value: datetime) -> Any:
+    """Return a time as JSON, with the name of its zone if that has one, such as Europe/Berlin."""
+    text = {kind: value.isoformat()}
+    zone = getattr(value.tzinfo, "key", None) or getattr(value.tzinfo, "zone", None)  # of pytz
+    return text if zone is None else {"zoned": [text, zone]}
 
 
 def decoded(content: Any) -> Any:
@@ -249,8 +267,12 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "pandas.NA": lambda _: _pandas("NA"),
     "pandas.NaT": lambda _: _pandas("NaT"),
     "Timestamp": lambda inside: _pandas("Timestamp")(inside),
+    "Timedelta": lambda inside: _pandas("Timedelta")(inside),
+    "zoned": lambda inside: decoded(inside[0]).astimezone(ZoneInfo(inside[1])),
     "datetime64": lambda inside: np.datetime64(*inside),
+    "timedelta64": lambda inside: np.timedelta64(inside[0], (inside[1], inside[2])),
     "datetime": datetime.fromisoformat,
+    "timedelta": lambda inside: timedelta(*inside),
     "date": date.fromisoformat,
     "time": time.fromisoformat,
     "Decimal": Decimal,

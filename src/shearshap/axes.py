@@ -22,7 +22,6 @@ from dataclasses import Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Result = TypeVar("Result", bound="DataclassInstance")
-
-LARGE = 1 << 22
-"""Bytes from which on arrays are joined by several cores."""
 
 _AXES = "axes"  #: the key of an array field's `Axes` in its metadata
 _JOIN = "join"  #: the key of the function that joins any other field
@@ -178,19 +174,10 @@ def _concatenated(contents: list[NDArray[Any]]) -> NDArray[Any]:
     if len(kinds) > 1:
         # as objects: whole numbers beside floating ones would lose digits
         contents = [content.astype(object) for content in contents]
-    count = sum(len(content) for content in contents)
-    shape = (count, *contents[0].shape[1:])
-    if _are_one_array(contents):
-        return as_strided(contents[0], shape, contents[0].strides)
-
-    size = sum(content.nbytes for content in contents)
-    if size < LARGE or not _are_plain(contents):
+    if not _are_one_array(contents):
         return np.concatenate(contents)
-
-    # numpy copies with one core, and torch with all
-    whole = np.empty(shape, contents[0].dtype)
-    torch.cat([torch.from_numpy(content) for content in contents], out=torch.from_numpy(whole))
-    return whole
+    count = sum(len(content) for content in contents)
+    return as_strided(contents[0], (count, *contents[0].shape[1:]), contents[0].strides)
 
 
 def _are_one_array(contents: list[NDArray[Any]]) -> bool:
@@ -208,10 +195,3 @@ def _are_one_array(contents: list[NDArray[Any]]) -> bool:
     starts = [content.ctypes.data for content in contents]
     ends = [content.ctypes.data + content.nbytes for content in contents]
     return alike and starts[1:] == ends[:-1]
-
-
-def _are_plain(contents: list[NDArray[Any]]) -> bool:
-    """Return whether arrays hold the same type of numbers, in memory as torch takes it."""
-    types = {content.dtype for content in contents}
-    in_order = all(content.flags.c_contiguous and content.flags.writeable for content in contents)
-    return in_order and types in ({np.dtype(np.float64)}, {np.dtype(np.int64)})

@@ -5,8 +5,11 @@ format_number(4.5678, 2)                 4.57
 format_number(-0.01234, 2, sign=True)    −0.01
 format_estimate(4.5678, 0.25, 2)         +4.57 ± 0.25
 format_end(0.4274, [120.0, -31.0])       0.427
+
+Scripts of pages follow the same rules, in digits.js.
 """
 
+from importlib.resources import files
 from math import floor, log10
 
 import numpy as np
@@ -33,9 +36,9 @@ def format_number(number: float, places: int | None, *, sign: bool = False) -> s
     """Return a number with this many decimals, or as three digits and a power of ten."""
     plus = "+" if sign else ""
     if places is None:
-        text = f"{number:{plus}.3g}"
+        text = f"{number + 0.0:{plus}.3g}"  # adding 0.0 turns -0.0 into 0.0
     else:
-        rounded = round(number, places) + 0.0  # adding 0.0 turns -0.0 into 0.0
+        rounded = round(number, places) + 0.0
         text = f"{rounded:{plus},.{places}f}"
     return true_minus(text)
 
@@ -75,6 +78,11 @@ def format_estimate(number: float, margin: float, places: int | None) -> str:
 def smallest_shown(number: float, places: int | None) -> float:
     """Return the smallest size that does not round to 0 beside a number with this many decimals."""
     return 1e-3 * abs(number) if places is None else 0.5 * 10**-places
+
+
+def script() -> str:
+    """Return the same rules as JavaScript: `digits.decimals`, `digits.format` and others."""
+    return (files("shearshap") / "digits.js").read_text(encoding="utf-8")
 
 
 def true_minus(text: str) -> str:

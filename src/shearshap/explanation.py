@@ -292,7 +292,8 @@ class Explanation:
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return each player's mean value over the rows, a table with intervals.
 
-        `explanation.abs().mean()` is the mean |value|, the usual measure of importance.
+        `explanation.abs().mean()` is the mean |value|, the usual measure of importance. Several
+        texts have a mean for each word, over all of them: a text that lacks a word counts as 0.
 
         Parameters
         ----------
@@ -328,10 +329,11 @@ class Explanation:
         ----------
         groups
             A label for each row (a list, an array, a column); the name of a player, whose contents
-            are then the labels; or a mapping from names to arrays of bool, which may overlap.
+            are then the labels; or a mapping from names to arrays of bool, which may overlap. Rows
+            with equal labels are a cohort; what is missing is one, too.
         bins
-            Where a player has many different numbers, they are cut into so many cohorts of about
-            equally many rows.
+            If a player has many different numbers, they are cut into at most so many cohorts of
+            about equally many rows.
         """
         return cohorts(self, groups, bins)
 
@@ -394,8 +396,9 @@ class Explanation:
         """Write the explanation to one file, whole or not at all; `Explanation.load` reads it.
 
         The file is an .npz without pickles. It holds everything: names, data, labels, notes and
-        the calibration. Numbers, texts, times and missing values come back as they are; any other
-        object in `display_data` or `index` comes back as its text. Only `seconds` are left out, so
+        the calibration. Numbers, texts, times, with the names of their zones, and missing values
+        come back as they are; any other object in `display_data` or `index`, such as a pandas
+        Period, comes back as its text. Only `seconds` are left out, so
         that the same answer makes the same file.
         """
         from shearshap.archive import save

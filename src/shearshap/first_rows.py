@@ -6,6 +6,7 @@ A line of the table adds up from its base value to its prediction:
     a             10   +3.0     -1.0       +0.5         12.5
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.digits import decimals, format_number, smallest_shown, true_minus
+from shearshap.labels import is_missing, label_text
 
 if TYPE_CHECKING:
     from shearshap.explanation import Explanation
@@ -22,6 +24,10 @@ Floats = NDArray[np.float64]
 
 MOST_LINES = 8
 """Lines of a table of several outputs, at most."""
+
+#: where a long name may be broken: after a sign that joins two words (customer_|lifetime_|value),
+#: between a small letter and a capital (monthly|Income), and before a bracket
+JOINT = re.compile(r"(?<=[_\-./:,;=+&|)\]])(?=[^\W_])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=\w)(?=[(\[])")
 
 
 @dataclass(frozen=True)
@@ -159,21 +165,25 @@ class _Table:
 
 
 def cell_content(explanation: "Explanation", row: int, player: int) -> str:
-    """Return what a player holds in a row, as people read it; "" where that is not known."""
+    """Return what a player holds in a row, as people read it; "" if that is not known.
+
+    It is not known if a player's `data` have no number in any row: the player may be a group of
+    several inputs.
+    """
     if explanation.display_data is not None:
-        content = explanation.display_data[row, player]
-        return content if isinstance(content, str) else _number_text(content)
+        return _cell_text(explanation.display_data[row, player])
     if explanation.data is None or np.isnan(explanation.data[:, player]).all():
         return ""
-    return _number_text(explanation.data[row, player])
+    return _cell_text(explanation.data[row, player])
 
 
-def _number_text(content: object) -> str:
-    if content is None or str(content) in ("nan", "NaT", "<NA>"):
-        return "missing"
-    if isinstance(content, float | np.floating):
-        return true_minus(f"{content:.4g}")
-    return str(content)
+def _cell_text(content: object) -> str:
+    if isinstance(content, float | np.floating) and not is_missing(content):
+        # four digits; but a large number is not rounded to a power of ten
+        number = float(content)
+        whole = 1e4 <= abs(number) < 1e10
+        return true_minus(f"{number:,.0f}" if whole else f"{content:.4g}")
+    return label_text(content)
 
 
 def shortened(text: str, letters: int) -> str:

@@ -4,7 +4,8 @@ Text has the colour of the page around it. Only bars have colours of their own, 
 the page is dark: by its notebook's theme, or else by what the reader prefers.
 """
 
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,8 @@ import numpy as np
 
 from shearshap.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
 from shearshap.digits import decimals, format_number
-from shearshap.first_rows import Cell, FirstRows, Line, count_of, first_rows, shortened
+from shearshap.first_rows import JOINT, Cell, FirstRows, Line, count_of, first_rows, shortened
 from shearshap.importance import Importance
-from shearshap.text_tables import interval_words
 
 if TYPE_CHECKING:
     from shearshap.explanation import Explanation
@@ -125,17 +125,17 @@ def _head(view: FirstRows) -> str:
 def _name(name: str) -> str:
     short = shortened(name, LETTERS)
     title = "" if short == name else f' title="{escape(name)}"'
-    return f'<div class="shear-name"{title} style="margin-left:auto">{_jointed(short)}</div>'
+    return f'<div class="shear-name"{title} style="margin-left:auto">{breakable(short)}</div>'
 
 
-def _jointed(name: str) -> str:
-    """Return a name that may be broken at its joints, such as after the _ of long_name."""
-    return re.sub(r"([_/.\-])", r"\1<wbr>", escape(name))
+def breakable(name: str) -> str:
+    """Return a name as HTML that may be broken at its joints, such as after the _ of long_name."""
+    return "<wbr>".join(escape(part) for part in JOINT.split(name))
 
 
 def _body(view: FirstRows) -> str:
     several = _several(view)
-    scale = _Scale(*view.span)
+    scale = Scale(*view.span)
     lines = []
     before = None
     for line in view.lines:
@@ -157,7 +157,7 @@ def _end(line: Line) -> str:
     return f'<td class="shear-end" data-name="prediction">{line.prediction}</td>'
 
 
-def _cell(cell: Cell, name: str, scale: "_Scale") -> str:
+def _cell(cell: Cell, name: str, scale: "Scale") -> str:
     content = shortened(cell.content, LETTERS)
     held = f'<div class="shear-soft">{escape(content)}</div>' if content else ""
     title = name if not cell.content else f"{name} = {cell.content}"
@@ -170,7 +170,7 @@ def _cell(cell: Cell, name: str, scale: "_Scale") -> str:
     )
 
 
-def _bar(number: float, scale: "_Scale") -> str:
+def _bar(number: float, scale: "Scale") -> str:
     """Return a bar from zero, to the right where a value raises the output."""
     zero = scale.at(0.0)
     end = scale.at(number)
@@ -205,7 +205,8 @@ def importance_html(table: Importance) -> str:
     """Return the most important players with a bar for each cohort and output, with intervals."""
     top = table.top(MOST_PLAYERS)
     series = _series(table)
-    scale = _Scale.of(top)
+    every = np.concatenate((top.values.ravel(), top.lower.ravel(), top.upper.ravel(), [0.0]))
+    scale = Scale.around(every[np.isfinite(every)].tolist())
     rows = "".join(
         _player(top, player, name, scale) for player, name in enumerate(top.feature_names)
     )
@@ -216,7 +217,7 @@ def importance_html(table: Importance) -> str:
         f"{escape(table.kind)} · {count_of(sum(table.rows), ('row', 'rows'))} · "
         f"{100 * table.level:g} % intervals</span></div>{_series_key(table, series)}"
         f'<table class="shear-table shear-wide"><tbody>{rows}</tbody></table>'
-        f'<div class="shear-soft">{interval_words(table)}{more}</div></div>'
+        f'<div class="shear-soft">{table.interval_words}{more}</div></div>'
     )
 
 
@@ -248,26 +249,28 @@ def _kind(number: int) -> str:
     return f"var(--k{number % len(KINDS)})"
 
 
-class _Scale:
-    """Where numbers lie between the ends of a bar's lane, in percent."""
+@dataclass(frozen=True)
+class Scale:
+    """The numbers at both ends of all lanes of bars."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self.low = low
-        self.span = (high - low) or 1.0
+    low: float
+    high: float
 
     @classmethod
-    def of(cls, table: Importance) -> "_Scale":
-        """Return the scale on which all bars and intervals of a table fit."""
-        every = np.concatenate((table.values.ravel(), table.lower.ravel(), table.upper.ravel()))
-        known = every[np.isfinite(every)]
-        return cls(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
+    def around(cls, numbers: Sequence[float], margin: float = 0.0) -> "Scale":
+        """Return the scale that holds some numbers, with a margin relative to its length."""
+        low = min(numbers, default=0.0)
+        high = max(numbers, default=1.0)
+        length = (high - low) or max(abs(high), 1.0)
+        return cls(low - margin * length, high + margin * length)
 
     def at(self, number: float) -> float:
-        """Return a number's place; an infinite one is at an end."""
-        return float(np.clip(100 * (number - self.low) / self.span, 0.0, 100.0))
+        """Return a number's place in percent; an infinite one is at an end."""
+        length = (self.high - self.low) or 1.0
+        return float(np.clip(100 * (number - self.low) / length, 0.0, 100.0))
 
 
-def _player(table: Importance, player: int, name: str, scale: _Scale) -> str:
+def _player(table: Importance, player: int, name: str, scale: Scale) -> str:
     numbers = table.full(table.values)[:, player].ravel().tolist()
     lower = table.full(table.lower)[:, player].ravel().tolist()
     upper = table.full(table.upper)[:, player].ravel().tolist()
@@ -286,7 +289,7 @@ def _player(table: Importance, player: int, name: str, scale: _Scale) -> str:
         texts.append(f'<div class="shear-number">{text}{margin}</div>')
     return (
         f'<tr><td class="shear-left"><div class="shear-name" title="{escape(name)}">'
-        f"{_jointed(shortened(name, LETTERS))}</div></td>"
+        f"{breakable(shortened(name, LETTERS))}</div></td>"
         f'<td class="shear-lanes">{"".join(lanes)}</td><td>{"".join(texts)}</td></tr>'
     )
 
@@ -298,7 +301,7 @@ def _margin(size: float, high: float, places: int | None) -> str:
     return f'<span class="shear-soft shear-margin"> ± {margin}</span>'
 
 
-def _lane(size: float, low: float, high: float, colour: str, scale: _Scale) -> str:
+def _lane(size: float, low: float, high: float, colour: str, scale: Scale) -> str:
     zero = scale.at(0.0)
     end = scale.at(size)
     whisker = ""

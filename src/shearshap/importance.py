@@ -13,39 +13,38 @@ estimate. With r rows, whose values have the sample variance s^2 and standard er
 The second part is what it is even if all rows err together, as rows that share coalitions may. It
 also covers that a mean |value| is too large where values are noise: ||a| - |b|| <= |a - b|.
 
+Texts have a value for every word: the sum over the places where it stands in the text, and 0 in a
+text that lacks it. So means are over all texts. How strong a word is where it stands is another
+question, and a word that stands in one text alone would often win it.
+
 Letters: g cohorts, r rows, p players, k outputs.
 """
 
-import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.labels import label_array
+from shearshap.labels import is_missing, label_array, label_text
 
 if TYPE_CHECKING:
     from shearshap.explanation import Explanation
 
 Floats = NDArray[np.float64]
 
-MOST_KINDS = 8
+MAX_KINDS = 8
 """Different numbers of a player up to which each is a cohort of its own."""
 
-PLACE = re.compile(r"(word|token) \d+")  #: the name of a player that is a place in texts
-
-
-class _Means(NamedTuple):
-    """Means over rows, and what their intervals are made of, each (p, k) or (g, p, k)."""
-
-    values: Floats
-    errors: Floats
-    margins: Floats
+MIN_DIGITS = 4
+"""Digits of the limits of bins, if these are enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +57,9 @@ class Importance:
     and the interval covers the first alone. It does not cover that the model might have been
     trained otherwise. The mean over a single row says nothing of other rows: its interval is
     infinite.
+
+    Texts have a line for each word. Its mean is over all texts: a text that lacks a word counts as
+    0.
 
     Arrays have no axis g without cohorts, and no axis k with one output.
     """
@@ -78,6 +80,13 @@ class Importance:
     def kind(self) -> str:
         """What the numbers are, in words."""
         return "mean |value|" if self.sizes else "mean value"
+
+    @property
+    def interval_words(self) -> str:
+        """What the intervals cover, in a sentence."""
+        if self.covers == "rows":
+            return "Intervals cover the choice of rows; the method has no standard errors."
+        return "Intervals cover the choice of rows and the standard errors of the values."
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -232,8 +241,8 @@ class Cohorts(Mapping[str, "Explanation"]):
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return the importance of each player in each cohort; see `Explanation.mean`."""
         _check_axis(axis)
-        tables = [importance(part, self.sizes, level) for part in self.parts.values()]
-        return _side_by_side(tables, list(self.parts))
+        tables = {name: importance(part, self.sizes, level) for name, part in self.parts.items()}
+        return side_by_side(tables)
 
     def __repr__(self) -> str:
         """Return the cohorts and how many rows each has."""
@@ -245,53 +254,62 @@ class Cohorts(Mapping[str, "Explanation"]):
 
 
 def importance(explanation: "Explanation", sizes: bool, level: float) -> Importance:
-    """Return the importance of an explanation's players over all its rows."""
+    """Return the importance of an explanation's players over all its rows; of texts, by word."""
+    # not at the top: views of results come after results
+    from shearshap.text_views import same_players
+
     if not 0 < level < 1:
         raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
     if not len(explanation):
         raise InputError("mean: wanted at least one row, got none")
-    errors = explanation.standard_errors
-    if _has_places(explanation):
-        names, means = _means_by_word(explanation, sizes, level)
-    else:
-        names = list(explanation.feature_names)
-        means = _means(explanation, explanation.values, errors, sizes, level)
-
-    lower = means.values - means.margins
+    explanation = same_players(explanation)
+    means = mean_sizes(explanation) if sizes else explanation.values.mean(axis=0)
+    errors, margins = _margins(explanation, sizes, level)
+    lower = means - margins
     return Importance(
-        means.values,
-        means.errors,
+        means,
+        errors,
         np.maximum(lower, 0.0) if sizes else lower,
-        means.values + means.margins,
+        means + margins,
         rows=[len(explanation)],
         cohorts=None,
-        feature_names=names,
+        feature_names=list(explanation.feature_names),
         output_names=list(explanation.output_names),
         sizes=sizes,
         level=level,
-        covers="rows" if errors is None else "rows and estimates",
+        covers="rows" if explanation.standard_errors is None else "rows and estimates",
     )
 
 
-def _means(
-    explanation: "Explanation", values: Floats, errors: Floats | None, sizes: bool, level: float
-) -> _Means:
-    """Return the means over the first axis of values, with their margins."""
+def mean_sizes(explanation: "Explanation") -> Floats:
+    """Return every player's mean |value| over the rows, (p,) or (p, k).
+
+    The players must be the same thing in all rows: texts, by word.
+    """
+    return np.asarray(np.abs(explanation.values).mean(axis=0))
+
+
+def _margins(explanation: "Explanation", sizes: bool, level: float) -> tuple[Floats, Floats]:
+    """Return the standard errors of the means over rows, and half the lengths of their intervals.
+
+    Both are infinite for a single row.
+    """
     # not at the top: it takes a second to import
     from scipy.stats import t as student
 
-    counted = np.abs(values) if sizes else values
-    mean = counted.mean(axis=0)
+    values = np.abs(explanation.values) if sizes else explanation.values
     rows = len(values)
     if rows == 1:
-        unknown = np.full_like(mean, inf)
-        return _Means(mean, unknown, unknown)
+        unknown = np.full(values.shape[1:], inf)
+        return unknown, unknown
 
-    over_rows = counted.var(axis=0, ddof=1) / rows
-    of_values = np.zeros_like(mean) if errors is None else errors.mean(axis=0) ** 2
+    over_rows = values.var(axis=0, ddof=1) / rows
+    of_values = np.zeros_like(over_rows)
+    if explanation.standard_errors is not None:
+        of_values = explanation.standard_errors.mean(axis=0) ** 2
     freedom = _freedom(over_rows, rows - 1, of_values, explanation.degrees_of_freedom)
     error = np.sqrt(over_rows + of_values)
-    return _Means(mean, error, student.ppf((1 + level) / 2, freedom) * error)
+    return error, student.ppf((1 + level) / 2, freedom) * error
 
 
 def _freedom(first: Floats, first_freedom: float, second: Floats, second_freedom: float) -> Floats:
@@ -303,56 +321,26 @@ def _freedom(first: Floats, first_freedom: float, second: Floats, second_freedom
     return np.where(np.isfinite(freedom) & (freedom > 0), freedom, first_freedom)
 
 
-def _has_places(explanation: "Explanation") -> bool:
-    """Return whether players are places in several texts, where other words stand in each."""
-    if explanation.display_data is None or explanation.data is not None:
-        return False
-    return all(PLACE.fullmatch(name) for name in explanation.feature_names)
+def side_by_side(tables: Mapping[str, Importance]) -> Importance:
+    """Return the tables of cohorts as one; words that a cohort lacks have the mean 0 there.
 
-
-def _means_by_word(
-    explanation: "Explanation", sizes: bool, level: float
-) -> tuple[list[str], _Means]:
-    """Return the words of texts, and their means over the texts in which they stand.
-
-    A word's value in a text is the sum over the places where it stands.
+    Nothing is known of how far off that is for other texts: its interval is infinite.
     """
-    words = explanation.display_data
-    assert words is not None, "texts have words"
-    names = [str(word) for word in dict.fromkeys(words.flat) if word != ""]
-    errors = explanation.standard_errors
-    columns = []
-    for name in names:
-        at = words == name
-        texts = at.any(axis=1)
-        values = _summed(explanation.values, at)[texts]
-        of_values = None if errors is None else _summed(errors, at)[texts]
-        columns.append(_means(explanation, values, of_values, sizes, level))
-    return names, _Means(*(np.stack(field) for field in zip(*columns, strict=True)))
-
-
-def _summed(array: Floats, at: NDArray[np.bool_]) -> Floats:
-    """Return the sums (r,) or (r, k) of an array (r, p) or (r, p, k) over some places (r, p)."""
-    chosen = at if array.ndim == 2 else at[:, :, None]
-    return np.asarray(np.where(chosen, array, 0.0).sum(axis=1))
-
-
-def _side_by_side(tables: list[Importance], names: list[str]) -> Importance:
-    """Return the tables of cohorts as one; words that a cohort lacks have the mean 0 there."""
-    players = list(dict.fromkeys(name for table in tables for name in table.feature_names))
+    every = tables.values()
+    players = list(dict.fromkeys(name for table in every for name in table.feature_names))
 
     def stacked(field: str, absent: float) -> Floats:
-        return np.stack([_placed(table, field, players, absent) for table in tables])
+        return np.stack([_placed(table, field, players, absent) for table in every])
 
-    first = tables[0]
+    first = next(iter(every))
     return replace(
         first,
         values=stacked("values", 0.0),
         standard_errors=stacked("standard_errors", inf),
         lower=stacked("lower", 0.0 if first.sizes else -inf),
         upper=stacked("upper", inf),
-        rows=[table.rows[0] for table in tables],
-        cohorts=names,
+        rows=[table.rows[0] for table in every],
+        cohorts=list(tables),
         feature_names=players,
     )
 
@@ -379,26 +367,29 @@ def _check_axis(axis: int) -> None:
 # Cohorts
 
 
-def cohorts(explanation: "Explanation", groups: Any, bins: int) -> Cohorts:
-    """Return the rows of an explanation in cohorts; see `Explanation.by`."""
+def cohorts(explanation: "Explanation", groups: Any, bins: int = 4) -> Cohorts:
+    """Return the rows of an explanation in cohorts; see `Explanation.by`.
+
+    Rows are in the same cohort if their labels are equal. The texts of labels only make its name.
+    """
+    if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
+        raise InputError(f"bins: wanted a positive integer, got {bins!r}")
     if isinstance(groups, Mapping):
-        parts = {str(name): explanation[_mask(groups[name], explanation)] for name in groups}
-        return _checked_cohorts(parts)
-    if isinstance(groups, str):
-        labels = _cells(explanation, groups, bins)
+        names = distinct_names(list(groups))
+        masks = [_mask(chosen, explanation) for chosen in groups.values()]
     else:
-        labels = _checked_labels(groups, len(explanation))
+        if isinstance(groups, str):
+            numbers, names = _by_cell(explanation, groups, int(bins))
+        else:
+            numbers, labels = _numbered(_checked_labels(groups, len(explanation)))
+            names = distinct_names(labels)
+        masks = [numbers == number for number in range(len(names))]
 
-    texts = np.array([_text(label) for label in labels], dtype=object)
-    parts = {name: explanation[texts == name] for name in _in_order(labels)}
-    return _checked_cohorts(parts)
-
-
-def _checked_cohorts(parts: dict[str, "Explanation"]) -> Cohorts:
+    parts = {name: explanation[mask] for name, mask in zip(names, masks, strict=True)}
     empty = [name for name, part in parts.items() if not len(part)]
     if empty or not parts:
         which = f"; there are none in {', '.join(empty)}" if empty else ""
-        raise InputError(f"by: wanted cohorts of at least one row{which}")
+        raise InputError(f"groups: wanted cohorts of at least one row{which}")
     return Cohorts(parts)
 
 
@@ -407,7 +398,7 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
     mask = np.asarray(chosen)
     if mask.dtype != bool or mask.shape != (len(explanation),):
         raise InputError(
-            "by: wanted for each cohort which rows are in it, an array of bool of shape "
+            "groups: wanted for each cohort which rows are in it, an array of bool of shape "
             f"{(len(explanation),)}, got {mask.dtype} of shape {mask.shape}"
         )
     return mask
@@ -416,83 +407,113 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
 def _checked_labels(groups: Any, rows: int) -> list[Any]:
     if not isinstance(groups, Iterable):
         raise InputError(
-            f"by: wanted a label for each row, or the name of a player, got {groups!r}"
+            f"groups: wanted a label for each row, or the name of a player, got {groups!r}"
         )
     labels = list(label_array(groups))
     if len(labels) != rows:
-        raise InputError(f"by: wanted a label for each of {rows:,} rows, got {len(labels):,}")
+        raise InputError(f"groups: wanted a label for each of {rows:,} rows, got {len(labels):,}")
     return labels
 
 
-def _cells(explanation: "Explanation", name: str, bins: int) -> list[Any]:
-    """Return what a player holds in each row; many different numbers are cut into bins."""
+def _numbered(labels: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the number of each row's label, (r,), and the different labels in their order.
+
+    All that is missing is one label, None, the last.
+    """
+    labels = [None if is_missing(label) else label for label in labels]
+    try:
+        distinct = list(dict.fromkeys(label for label in labels if label is not None))
+    except TypeError as error:
+        raise InputError(
+            f"groups: wanted labels such as numbers or texts, got {error}; try their texts"
+        ) from error
+    with suppress(TypeError):  # labels of several types have no order
+        distinct = sorted(distinct)
+    if any(label is None for label in labels):
+        distinct.append(None)
+    number = {label: place for place, label in enumerate(distinct)}
+    return np.array([number[label] for label in labels], dtype=np.int64), distinct
+
+
+def distinct_names(labels: list[Any], texts: list[str] | None = None) -> list[str]:
+    """Return a name for each of different labels: its text, or more of it if two have the same.
+
+    1 and "1" have the same text, and become 1 and '1'.
+    """
+    short = [label_text(label) for label in labels] if texts is None else texts
+    count = Counter(short)
+    names = [
+        text if count[text] == 1 or is_missing(label) else repr(label)
+        for label, text in zip(labels, short, strict=True)
+    ]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"groups: wanted labels with different names, got {twice[0]} twice")
+    return names
+
+
+def _by_cell(
+    explanation: "Explanation", name: str, bins: int
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the number of each row's cohort by what a player holds, and the cohorts' names."""
     if name not in explanation.feature_names:
         raise InputError(
-            f"by: there is no player {name!r}; there are {', '.join(explanation.feature_names)}. "
-            "Labels of your own go in as a list, one for each row"
+            f"groups: there is no player {name!r}; there are "
+            f"{', '.join(explanation.feature_names)}. Labels of your own go in as a list, one for "
+            "each row"
         )
-    player = explanation.feature_names.index(name)
-    words = explanation.display_data
-    numbers = explanation.data
-    if words is None and numbers is None:
-        raise InputError(f"by: the explanation does not know what {name!r} holds; pass labels")
-    cells = list((words if words is not None else numbers)[:, player])  # type: ignore[index]
-    if all(isinstance(cell, float | int | np.number) for cell in cells):
-        return _binned(np.array(cells, dtype=float), name, bins)
-    return [cell if _is_missing(cell) else f"{name} = {cell}" for cell in cells]
+    table: NDArray[Any] | None = explanation.display_data
+    if table is None:
+        table = explanation.data
+    if table is None:
+        raise InputError(f"groups: the explanation does not know what {name!r} holds; pass labels")
+
+    cells = table[:, explanation.feature_names.index(name)].tolist()
+    cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
+    numbers, labels = _numbered(cells)
+    known = [label for label in labels if label is not None]
+    if len(known) > MAX_KINDS and all(isinstance(label, float | int) for label in known):
+        return _binned(cells, name, bins)
+    names = distinct_names(known, [_number_text(each) for each in known])
+    missing = ["missing"] if len(known) < len(labels) else []
+    return numbers, [f"{name} = {each}" for each in names] + missing
 
 
-def _binned(numbers: Floats, name: str, bins: int) -> list[Any]:
-    """Return the name of each number's cohort: the number itself, or one of equally large bins."""
-    known = numbers[np.isfinite(numbers)]
-    kinds = np.unique(known)
-    if len(kinds) <= MOST_KINDS:
-        return [_Ranked(number, f"{name} = {number:.6g}") for number in numbers]
+def _binned(cells: list[Any], name: str, bins: int) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the number of each cell's bin, and the names of bins of about equally many cells.
 
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1)[1:-1]))
-    limits = [f"{edge:.4g}" for edge in edges]
-    names = [
-        f"{name} ≤ {limits[0]}",
-        *(f"{low} < {name} ≤ {high}" for low, high in pairwise(limits)),
-        f"{name} > {limits[-1]}",
-    ]
-    places = np.searchsorted(edges, numbers)
-    return [
-        _Ranked(place, names[place]) if np.isfinite(number) else None
-        for place, number in zip(places.tolist(), numbers, strict=True)
-    ]
+    A bin's limit is the largest number in it.
+    """
+    known = sorted(cell for cell in cells if not is_missing(cell))
+    ends = [known[-(-len(known) * part // bins) - 1] for part in range(1, bins + 1)]
+    limits = list(dict.fromkeys(ends))
+    texts = [_limit_text(limit, known) for limit in limits[:-1]]
+    if texts:
+        names = [f"{name} ≤ {texts[0]}"]
+        names += [f"{low} < {name} ≤ {high}" for low, high in pairwise(texts)]
+        names.append(f"{name} > {texts[-1]}")
+    else:
+        names = [f"{name} ≤ {_number_text(limits[0])}"]
 
-
-@dataclass(frozen=True, order=True)
-class _Ranked:
-    """The name of a cohort, with a number to order by."""
-
-    rank: float
-    name: str
-
-    def __str__(self) -> str:
-        """Return the name."""
-        return self.name
+    places = [len(limits) if is_missing(cell) else bisect_left(limits, cell) for cell in cells]
+    missing = ["missing"] if len(limits) in places else []
+    return np.array(places, dtype=np.int64), names + missing
 
 
-def _text(label: Any) -> str:
-    return "missing" if _is_missing(label) else str(label)
+def _limit_text(limit: Any, known: list[Any]) -> str:
+    """Return a number between a limit and the next of the sorted numbers, with few digits."""
+    beyond = known[bisect_right(known, limit)]
+    for digits in range(MIN_DIGITS, 18):
+        for number in (limit, limit + (beyond - limit) / 2):
+            rounded = float(f"{number:.{digits}g}")
+            if limit <= rounded < beyond:
+                return _number_text(rounded, digits)
+    return str(limit)
 
 
-def _is_missing(label: Any) -> bool:
-    if isinstance(label, str):
-        return False
-    if isinstance(label, _Ranked):
-        return label.rank != label.rank
-    return label is None or str(label) in ("nan", "NaT", "<NA>")
-
-
-def _in_order(labels: list[Any]) -> list[str]:
-    """Return the names of cohorts in the order of their labels, "missing" last."""
-    distinct = {_text(label): label for label in labels if not _is_missing(label)}
-    try:
-        names = sorted(distinct, key=lambda name: distinct[name])
-    except TypeError:  # labels of several types have no order
-        names = list(distinct)
-    missing = any(_is_missing(label) for label in labels)
-    return [*names, "missing"] if missing else names
+def _number_text(content: Any, digits: int = 6) -> str:
+    """Return a whole number in full, another to a few digits, and anything else as its text."""
+    if not isinstance(content, float):
+        return str(content)
+    is_whole = abs(content) < 1e15 and content == round(content)
+    return f"{content:.0f}" if is_whole else f"{content:.{digits}g}"

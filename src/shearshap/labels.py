@@ -1,4 +1,4 @@
-"""Labels of rows as numpy arrays of one axis, in which every label stays what it is."""
+"""Labels of rows, as an array in which every label stays what it is, and as text."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -47,3 +47,15 @@ def _from_list(labels: list[Any]) -> NDArray[Any]:
     objects = np.empty(len(labels), dtype=object)
     objects[:] = labels
     return objects
+
+
+def is_missing(content: object) -> bool:
+    """Return whether a label or a cell is empty: None, NaN, or pandas' NaT and NA."""
+    if isinstance(content, str):
+        return False
+    return content is None or str(content) in ("nan", "NaN", "NaT", "<NA>")
+
+
+def label_text(label: object) -> str:
+    """Return a label or a cell as text."""
+    return "missing" if is_missing(label) else str(label)

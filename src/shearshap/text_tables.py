@@ -1,13 +1,14 @@
 """Results as tables of text, for terminals and `print`."""
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shearshap.digits import decimals, format_number
-from shearshap.first_rows import FirstRows, count_of, first_rows, shortened
+from shearshap.first_rows import JOINT, FirstRows, count_of, first_rows, shortened
 from shearshap.importance import Importance
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _broken(name: str) -> tuple[str, str]:
     """Return a name in two lines, the first of them empty where one is enough."""
     if len(name) <= LETTERS:
         return "", name
-    joints = [place + 1 for place, letter in enumerate(name) if letter in " _/-."]
+    joints = [joint.end() for joint in re.finditer(rf" |{JOINT.pattern}", name)]
     if not joints:
         return "", shortened(name, LETTERS)
     middle = min(joints, key=lambda place: abs(place - len(name) / 2))
@@ -128,15 +129,8 @@ def importance_text(table: Importance) -> str:
     text = _aligned([head, *body], left=len(head) - 2)
     left_out = len(table) - len(top)
     below = [f"... and {left_out:,} more players"] if left_out else []
-    below.append(interval_words(table))
+    below.append(table.interval_words)
     return "\n".join([repr(table), "", text, *below])
-
-
-def interval_words(table: Importance) -> str:
-    """Return what the intervals of a table cover, in a sentence."""
-    if table.covers == "rows":
-        return "Intervals cover the choice of rows; the method has no standard errors."
-    return "Intervals cover the choice of rows and the standard errors of the values."
 
 
 def _aligned(cells: list[list[str]], left: int) -> str:

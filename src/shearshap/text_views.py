@@ -11,150 +11,135 @@ By word, `lovely` is one player. A word that a text lacks is padding of that tex
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.explanation import Explanation, Floats
+from shearshap import axes
+
+if TYPE_CHECKING:
+    from shearshap.explanation import Explanation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 PLACE = re.compile(r"(word|token) \d+")  #: the name of a player that is a place in a text
 
 
-def has_places(explanation: Explanation) -> bool:
+def has_places(explanation: "Explanation") -> bool:
     """Return whether players are places in texts, and not the words there."""
     if explanation.display_data is None or explanation.data is not None:
         return False
     return all(PLACE.fullmatch(name) for name in explanation.feature_names)
 
 
-def padding(explanation: Explanation) -> NDArray[np.bool_]:
+def padding(explanation: "Explanation") -> NDArray[np.bool_]:
     """Return which players a row does not have, (r, p): those of texts that are longer."""
     if explanation.display_data is None or explanation.data is not None:
         return np.zeros(explanation.values.shape[:2], dtype=bool)
     return np.asarray(explanation.display_data == "", dtype=bool)
 
 
-def text_of_row(explanation: Explanation, row: int) -> Explanation:
+def same_players(explanation: "Explanation") -> "Explanation":
+    """Return an explanation whose players are the same thing in all rows: texts, by word."""
+    return by_word(explanation) if has_places(explanation) else explanation
+
+
+def text_of_row(explanation: "Explanation", row: int) -> "Explanation":
     """Return the explanation of one text, without padding; its players are named by their words."""
     one = explanation[row]
     assert one.display_data is not None, "places in texts have words"
 
     present = np.flatnonzero(~padding(one)[0])
     words = [str(word) for word in one.display_data[0, present]]
-    errors = one.standard_errors
-    pairs = one.interactions
-    cross = one.cross_contribution
-    return replace(
-        one,
-        values=one.values[:, present],
-        standard_errors=None if errors is None else errors[:, present],
-        interactions=None if pairs is None else pairs[:, present][:, :, present],
-        cross_contribution=None if cross is None else cross[:, present][:, :, present],
-        feature_names=words,
-        display_data=None,
-    )
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in axes.arrays(one).items():
+        for axis in np.flatnonzero([letter == "p" for letter in letters]):
+            array = np.take(array, present, axis=axis)
+        fields[name] = array
+    fields["display_data"] = None
+    return replace(one, **fields, feature_names=words)
 
 
 def by_word(
-    explanation: Explanation, most: int | None = None, *, pairs: bool = False
-) -> Explanation:
+    explanation: "Explanation", most: int | None = None, *, pairs: bool = False
+) -> "Explanation":
     """Return the explanation of texts whose players are words, wherever they are in a text.
 
-    The value of a word that is in a text several times is the sum of its values. Standard errors
-    are added up as well: that holds even if the values err together.
+    The value of a word that is in a text several times is the sum of its values, and 0 in a text
+    that lacks it. Standard errors are added up as well: that holds even if the values err together.
 
     Parameters
     ----------
     explanation
         Of texts, whose players are places.
     most
-        How many words to keep, those with the largest |values|; the values of the others are lost.
+        How many words to keep, those of the largest mean |value|; the values of the others are
+        lost.
     pairs
         Whether to keep interactions and cross-contribution, which takes a number for each pair of
         words in each row.
     """
-    words, owners = _owners(explanation, most)
-    present = np.zeros((len(owners), len(words)), dtype=bool)
+    words, owners = _owners(explanation)
+    if most is not None and len(words) > most:
+        sizes = np.abs(_sums(explanation.values, owners, len(words))).mean(axis=0)
+        kept = np.sort(np.argsort(-sizes, kind="stable")[:most])
+        place = np.full(len(words) + 1, -1)  # the last stands for padding
+        place[kept] = np.arange(len(kept))
+        owners = place[owners]
+        words = [words[word] for word in kept]
+
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in axes.arrays(explanation).items():
+        if letters.startswith("rpp"):
+            fields[name] = _pair_sums(array, owners, len(words)) if pairs else None
+        elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
+            fields[name] = _sums(array, owners, len(words))
+        elif letters.startswith("rp"):
+            fill = axes.declared(explanation)[name].fill
+            fields[name] = np.full((len(array), len(words), *array.shape[2:]), fill, array.dtype)
+
     rows, places = np.nonzero(owners >= 0)
-    present[rows, owners[rows, places]] = True
-
-    errors = explanation.standard_errors
-    by_pair = _PairSums(owners, len(words))
-    return replace(
-        explanation,
-        values=_sums(explanation.values, owners, len(words)),
-        standard_errors=None if errors is None else _sums(errors, owners, len(words)),
-        interactions=by_pair.interactions(explanation.interactions) if pairs else None,
-        cross_contribution=by_pair.between(explanation.cross_contribution) if pairs else None,
-        feature_names=words,
-        display_data=np.where(present, np.array(words, dtype=object), ""),
-    )
+    own = owners[rows, places]
+    fields["display_data"][rows, own] = np.array(words, dtype=object)[own]
+    return replace(explanation, **fields, feature_names=words)
 
 
-def _owners(explanation: Explanation, most: int | None) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the words to keep, and for each place the number of its word among them, (r, p).
+def _owners(explanation: "Explanation") -> tuple[list[str], Ints]:
+    """Return the words, and for each place the number of its word, (r, p); -1 for padding.
 
-    It is -1 for padding, and for other words. Words are in the order in which texts have them.
+    Words are in the order in which texts have them.
     """
     texts = explanation.display_data
     assert texts is not None, "places in texts have words"
-    words, numbers = np.unique(texts.astype(str), return_inverse=True)
-    numbers = numbers.reshape(texts.shape)
-    present = ~padding(explanation)
-
-    kept, first = np.unique(numbers[present], return_index=True)
-    kept = kept[np.argsort(first)]
-    if most is not None and len(kept) > most:
-        weights = np.abs(explanation.values)[present]
-        sizes = np.bincount(numbers[present], weights, minlength=len(words))
-        large = np.argsort(-sizes[kept], kind="stable")[:most]
-        kept = kept[np.sort(large)]
-
-    place = np.full(len(words), -1)
-    place[kept] = np.arange(len(kept))
-    return words[kept].tolist(), np.where(present, place[numbers], -1)
+    words = list(dict.fromkeys(str(word) for word in texts.flat if word != ""))
+    number = {word: place for place, word in enumerate(words)} | {"": -1}
+    owners = np.array([number[str(word)] for word in texts.flat], dtype=np.int64)
+    return words, owners.reshape(texts.shape)
 
 
-def _sums(numbers: Floats, owners: NDArray[np.int64], words: int) -> Floats:
-    """Return the sums of numbers (r, p) by word, (r, w)."""
-    sums = np.zeros((len(numbers), words))
+def _sums(numbers: Floats, owners: Ints, words: int) -> Floats:
+    """Return the sums of numbers (r, p) or (r, p, k) by word, (r, w) or (r, w, k)."""
+    sums = np.zeros((len(numbers), words, *numbers.shape[2:]))
     rows, places = np.nonzero(owners >= 0)
     np.add.at(sums, (rows, owners[rows, places]), numbers[rows, places])
     return sums
 
 
-@dataclass(frozen=True, eq=False)
-class _PairSums:
-    """Sums over pairs of places by pair of words."""
+def _pair_sums(pairs: Floats, owners: Ints, words: int) -> Floats:
+    """Return the sums over pairs of places (r, p, p) by pair of words, (r, w, w).
 
-    owners: NDArray[np.int64]  #: (r, p)
-    words: int
+    Two places with the same word belong to that word alone, as its main effect does. They are in
+    the matrix twice, and count once.
+    """
+    sums = np.zeros((len(pairs), words, words, *pairs.shape[3:]))
+    both = (owners[:, :, None] >= 0) & (owners[:, None, :] >= 0)
+    rows, first, second = np.nonzero(both)
+    np.add.at(sums, (rows, owners[rows, first], owners[rows, second]), pairs[rows, first, second])
 
-    def between(self, numbers: Floats | None) -> Floats | None:
-        """Return the sums of pairs' numbers (r, p, p), (r, w, w); 0 within a word."""
-        if numbers is None:
-            return None
-        return np.asarray(self._all(numbers) * (1 - np.eye(self.words)))
-
-    def interactions(self, pairs: Floats | None) -> Floats | None:
-        """Return interactions (r, p, p) by word, (r, w, w).
-
-        The interaction of two places with the same word belongs to that word's main effect. It is
-        in the matrix twice, and counts once.
-        """
-        if pairs is None:
-            return None
-        sums = self._all(pairs)
-        own = np.arange(self.words)
-        alone = _sums(np.einsum("rpp->rp", pairs), self.owners, self.words)
-        sums[:, own, own] = (sums[:, own, own] + alone) / 2
-        return sums
-
-    def _all(self, numbers: Floats) -> Floats:
-        sums = np.zeros((len(numbers), self.words, self.words))
-        both = (self.owners[:, :, None] >= 0) & (self.owners[:, None, :] >= 0)
-        rows, first, second = np.nonzero(both)
-        words = (self.owners[rows, first], self.owners[rows, second])
-        np.add.at(sums, (rows, *words), numbers[rows, first, second])
-        return sums
+    own = np.arange(words)
+    alone = _sums(np.einsum("rpp...->rp...", pairs), owners, words)
+    sums[:, own, own] = (sums[:, own, own] + alone) / 2
+    return sums

@@ -21,15 +21,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from shearshap.colours import GREY, sign_colour
-from shearshap.digits import (
-    decimals,
-    format_end,
-    format_estimate,
-    format_number,
-    smallest_shown,
-    true_minus,
-)
+from shearshap.digits import decimals, format_end, format_estimate, format_number, smallest_shown
 from shearshap.explanation import Explanation, Floats
+from shearshap.first_rows import cell_content
+from shearshap.importance import Importance, importance
+from shearshap.labels import is_missing, label_text
 from shearshap.text_views import by_word, has_places, padding, text_of_row
 
 Ints = NDArray[np.int64]
@@ -52,7 +48,7 @@ class Step:
     name: str
     size: float
     colour: str
-    cell: str = ""  #: the player's content in the row, see `cell`
+    cell: str = ""  #: the player's content in the row, see `cell_content`
     margin: float = 0.0  #: half the length of the interval; 0 where there is none
 
 
@@ -136,7 +132,7 @@ def _player_steps(explanation: Explanation, row: int, players: Ints) -> list[Ste
             explanation.feature_names[player],
             float(sizes[player]),
             sign_colour(sizes[player]),
-            cell(explanation, row, player),
+            cell_content(explanation, row, player),
             float(row_margins[player]),
         )
         for player in players.tolist()
@@ -162,62 +158,71 @@ class Bar:
     size: float
     number: str  #: the size as text
     colour: str
-    margin: float  #: half the length of the interval; 0 where there is none, NaN if unknown
-    interval: Interval | None  #: None where the margin is 0 or unknown
-    cell: str = ""  #: the player's content in the single row, see `cell`
+    interval: Interval | None  #: None if it is not known, or no longer than rounding
+    cell: str = ""  #: the player's content in the single row, see `cell_content`
 
 
-def bars(explanation: Explanation, row: int | None = None) -> list[Bar]:
-    """Return a bar for every player, the largest first: its value in a row, or its mean |value|.
+def bars(explanation: Explanation) -> list[Bar]:
+    """Return a bar for every player's mean |value|, the largest first.
 
-    The interval of a mean is the mean of the rows' intervals. That holds even if all rows err
-    together, as rows with the same coalitions may. Several texts have a bar for every word, not for
-    every place.
+    Sizes and intervals are those of `explanation.abs().mean()`. Several texts have a bar for every
+    word, not for every place.
     """
-    if row is not None:
-        explanation, row = _worded(explanation, row)
-    else:
-        explanation = same_players(explanation)
-
-    if row is None:
-        sizes = mean_sizes(explanation)
-        margin = margins(explanation).mean(axis=0)
-    else:
-        sizes = explanation.values[row]
-        margin = margins(explanation[row])[0]
-
-    places = decimals(sizes)
+    table = mean_table(explanation)
+    places = decimals(table.values)
+    intervals = known_intervals(table)
     return [
-        _bar(explanation, row, player, float(sizes[player]), float(margin[player]), places)
-        for player in largest(sizes).tolist()
+        Bar(
+            player,
+            table.feature_names[player],
+            float(table.values[player]),
+            format_number(float(table.values[player]), places),
+            GREY,
+            intervals[player],
+        )
+        for player in table.order.tolist()
     ]
 
 
-def _bar(
-    explanation: Explanation,
-    row: int | None,
-    player: int,
-    size: float,
-    margin: float,
-    places: int | None,
-) -> Bar:
-    name = explanation.feature_names[player]
-    if row is None:
-        number = format_number(size, places)
-        # a mean size cannot be below 0
-        return Bar(player, name, size, number, GREY, margin, _interval(size, margin, lowest=0.0))
-
-    number = format_number(size, places, sign=True)
-    interval = _interval(size, margin)
-    content = cell(explanation, row, player)
-    return Bar(player, name, size, number, sign_colour(size), margin, interval, content)
+def mean_table(explanation: Explanation) -> Importance:
+    """Return every player's mean |value|, with an interval, as `explanation.abs().mean()` does."""
+    return importance(explanation, sizes=True, level=LEVEL)
 
 
-def _interval(middle: float, margin: float, lowest: float = -np.inf) -> Interval | None:
-    """Return an interval, cut off at the lowest number that is possible."""
-    if not margin > 0:
-        return None
-    return max(lowest, middle - margin), middle + margin
+def known_intervals(table: Importance) -> list[Interval | None]:
+    """Return the intervals of a table, (p,) or (g, p) in one list; None if there is none to draw.
+
+    That is if it is not known, or no longer than rounding.
+    """
+    shortest = ROUNDING * np.abs(table.values).max(initial=0.0)
+    bounds = zip(table.lower.flat, table.upper.flat, strict=True)
+    return [
+        (float(low), float(high)) if shortest < high - low < np.inf else None
+        for low, high in bounds
+    ]
+
+
+def bars_of_row(explanation: Explanation, row: int) -> list[Bar]:
+    """Return a bar for every player's value in a row, the largest first."""
+    explanation, row = _worded(explanation, row)
+    values = explanation.values[row]
+    row_margins = margins(explanation[row])[0]
+    places = decimals(values)
+    made = []
+    for player in largest(values).tolist():
+        size, margin = float(values[player]), float(row_margins[player])
+        made.append(
+            Bar(
+                player,
+                explanation.feature_names[player],
+                size,
+                format_number(size, places, sign=True),
+                sign_colour(size),
+                (size - margin, size + margin) if margin > 0 else None,
+                cell_content(explanation, row, player),
+            )
+        )
+    return made
 
 
 def rows_text(explanation: Explanation) -> str:
@@ -228,23 +233,11 @@ def rows_text(explanation: Explanation) -> str:
     return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
 
 
-def same_players(explanation: Explanation) -> Explanation:
-    """Return an explanation whose players are the same thing in all rows: texts, by word."""
-    if has_places(explanation):
-        return by_word(explanation)
-    return explanation
-
-
 def same_pairs(explanation: Explanation, most: int) -> Explanation:
     """Return the same with pairs of players; of texts only the `most` largest words."""
     if has_places(explanation):
         return by_word(explanation, most, pairs=True)
     return explanation
-
-
-def mean_sizes(explanation: Explanation) -> Floats:
-    """Return every player's mean |value| over the rows, (p,)."""
-    return np.asarray(np.abs(explanation.values).mean(axis=0))
 
 
 def largest(values: Floats, most: int | None = None) -> Ints:
@@ -385,37 +378,6 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
 # Contents of cells
 
 
-def cell(explanation: Explanation, row: int, player: int) -> str:
-    """Return what a player is in a row, as people read it; "" where that is not known.
-
-    It is not known where a player's `data` have no number in any row: the player may be a group of
-    several inputs.
-    """
-    if explanation.display_data is not None:
-        return _cell_text(explanation.display_data[row, player])
-    if explanation.data is None or np.isnan(explanation.data[:, player]).all():
-        return ""
-    return _cell_text(explanation.data[row, player])
-
-
-def _cell_text(content: object) -> str:
-    if is_missing(content):
-        return "missing"
-    if isinstance(content, float | np.floating):
-        # four digits; but a large number is not rounded to a power of ten
-        number = float(content)
-        whole = 1e4 <= abs(number) < 1e10
-        return true_minus(f"{number:,.0f}" if whole else f"{content:.4g}")
-    return str(content)
-
-
-def is_missing(content: object) -> bool:
-    """Return whether a cell is empty: None, NaN, or what pandas has for no time and no value."""
-    if isinstance(content, str):
-        return False
-    return content is None or str(content) in ("nan", "NaT", "<NA>")
-
-
 @dataclass(frozen=True, eq=False)
 class Column:
     """A player's cells in all rows, as numbers or as the numbers of categories."""
@@ -445,7 +407,7 @@ def column_of(cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | Non
     """Return cells (r,) as a column; categories are in the order of their mean `data`."""
     numbers = _numbers(cells)
     if numbers is None:
-        texts = np.array(["missing" if is_missing(content) else str(content) for content in cells])
+        texts = np.array([label_text(content) for content in cells])
         return _categories(texts, data, most)
     return Column(np.where(np.isfinite(numbers), numbers, np.nan))
 

@@ -39,9 +39,10 @@ From rows to Shapley values:
     variances    a rule for the variances of such rows
 
 Letters: r rows, m complement pairs (the first is the full and the empty coalition), p players.
+
+The package itself holds calibrations only: reading those of a saved explanation needs no torch.
 """
 
-from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.calibration import (
     AnyCalibration,
     Calibration,
@@ -49,19 +50,11 @@ from shearshap.gaussian.calibration import (
     StagedCalibration,
     calibration_from_dict,
 )
-from shearshap.gaussian.krige import degrees_of_freedom, krige
-from shearshap.gaussian.odd_even import OddEven
-from shearshap.gaussian.shared import SharedKernels
 
 __all__ = [
     "AnyCalibration",
     "Calibration",
     "CalibrationByPlayers",
-    "OddEven",
-    "SharedKernels",
     "StagedCalibration",
-    "calibrate",
     "calibration_from_dict",
-    "degrees_of_freedom",
-    "krige",
 ]

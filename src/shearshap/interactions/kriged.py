@@ -34,7 +34,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.gaussian import Calibration, OddEven
+from shearshap.gaussian import Calibration
 from shearshap.gaussian.kernels import (
     VARIANCE_NODES,
     cholesky_with_nugget,
@@ -43,7 +43,7 @@ from shearshap.gaussian.kernels import (
     odd_even_kernels,
 )
 from shearshap.gaussian.likelihood import SMALLEST_SQUARE, log_diagonal
-from shearshap.gaussian.odd_even import thinned_pairs
+from shearshap.gaussian.odd_even import OddEven, thinned_pairs
 from shearshap.gaussian.relevances import relevances, shifted
 
 #: Shifts of the logits of a row's relevances. The lowest leaves only pairwise interactions.

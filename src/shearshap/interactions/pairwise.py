@@ -24,8 +24,9 @@ from torch import Tensor
 
 from shearshap.coalitions import codes
 from shearshap.errors import MethodError
-from shearshap.gaussian import Calibration, OddEven
+from shearshap.gaussian import Calibration
 from shearshap.gaussian.kernels import chunk_entries
+from shearshap.gaussian.odd_even import OddEven
 from shearshap.interactions.kriged import kriged_interactions, kriged_second_differences
 from shearshap.interactions.walsh import exact_interactions, exact_second_differences
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from shearshap.axes import declared
 from shearshap.errors import InputError
+from shearshap.labels import is_missing
 
 if TYPE_CHECKING:
     from shearshap.explanation import Explanation
@@ -249,5 +250,4 @@ def _objects(texts: list[Any]) -> NDArray[np.object_]:
 
 def as_text(value: Any) -> str | None:
     """Return a value as people read it, None where it is missing."""
-    missing = value is None or type(value).__name__ == "NAType" or value != value  # NaN
-    return None if missing else str(value)
+    return None if is_missing(value) else str(value)

@@ -6,7 +6,9 @@ from shearshap import views
 from shearshap.colours import GREY, rank_colour
 from shearshap.digits import decimals, format_number, smallest_shown
 from shearshap.explanation import Explanation
+from shearshap.importance import mean_sizes
 from shearshap.jobs.explained_summary import has_cells, pair_sizes
+from shearshap.labels import label_text
 from shearshap.report import Dot, Line, chart
 from shearshap.views import Ints
 
@@ -57,7 +59,7 @@ def _key() -> str:
 
 def drawn_players(explanation: Explanation) -> Ints:
     """Return the largest features, without those whose size would be written as 0."""
-    sizes = views.mean_sizes(explanation)
+    sizes = mean_sizes(explanation)
     order = views.largest(sizes, GLOBAL)
     smallest = smallest_shown(float(sizes.max(initial=0.0)), decimals(sizes))
     visible = int((sizes[order] >= smallest).sum())
@@ -133,8 +135,7 @@ def own_number(number: float) -> str:
 
 def label_of(explanation: Explanation, row: int) -> str:
     """Return a row's label as text."""
-    label = explanation.index[row]
-    return "missing" if views.is_missing(label) else str(label)
+    return label_text(explanation.index[row])
 
 
 def cell_detail(cell: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from shearshap import views
 from shearshap.digits import decimals, format_number
 from shearshap.explanation import Explanation
+from shearshap.importance import mean_sizes
 from shearshap.jobs.explained_charts import (
     LOCAL,
     PAIRS,
@@ -116,10 +117,9 @@ def _features_section(outputs: Sequence[Explanation]) -> Section:
 
 def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
     caption = "How far a feature moves a prediction, up or down, on average over all rows."
-    if _any_intervals(outputs):
-        caption += (
-            " The thin lines are 95 % intervals of the estimate for these rows, not for others."
-        )
+    tables = [views.mean_table(output) for output in outputs]
+    if any(any(views.known_intervals(table)) for table in tables):
+        caption += f" The thin lines are 95 % intervals. {tables[0].interval_words}"
     if max(len(drawn_players(output)) for output in outputs) < len(outputs[0].feature_names):
         caption += " The largest are drawn; the table has all."
     pictures = [sizes_chart(output) for output in outputs]
@@ -161,7 +161,7 @@ def _pairs_figure(outputs: Sequence[Explanation]) -> Figure:
 
 def _output_table(outputs: Sequence[Explanation]) -> Table:
     """Return the table of all features by outputs, the largest feature first."""
-    sizes = np.stack([views.mean_sizes(output) for output in outputs], axis=1)
+    sizes = np.stack([mean_sizes(output) for output in outputs], axis=1)
     places = decimals(sizes)
     rows = [
         (
@@ -181,13 +181,14 @@ def _output_table(outputs: Sequence[Explanation]) -> Table:
 
 def _feature_table(output: Explanation) -> Table:
     """Return the table of all features, the largest mean |value| first."""
-    intervals = views.has_intervals(output)
-    places = decimals(views.mean_sizes(output))
+    table = views.mean_table(output)
+    intervals = any(views.known_intervals(table))
+    places = decimals(table.values)
     rows = []
     for bar in views.bars(output):
         values = output.values[:, bar.player]
         extremes = (values.mean(), values.min(), values.max())
-        margin = [_margin_text(bar.margin)] if intervals else []
+        margin = [_margin_text(table.upper[bar.player] - bar.size)] if intervals else []
         signed = [format_number(float(number), places, sign=True) for number in extremes]
         rows.append((plain(bar.name), bar.number, *margin, *signed))
 
@@ -201,7 +202,7 @@ def _feature_table(output: Explanation) -> Table:
 
 
 def _margin_text(margin: float) -> str:
-    return "unknown" if np.isnan(margin) else f"{margin:.1g}"
+    return f"{margin:.1g}" if np.isfinite(margin) else "unknown"
 
 
 def _any_intervals(outputs: Sequence[Explanation]) -> bool:

@@ -22,22 +22,7 @@
 
   /* Numbers and words as elsewhere on the page. */
 
-  const decimals = (largest) => {
-    if (largest === 0) return 0;
-    if (largest < 1e-4 || largest >= 1e7) return null;
-    return Math.max(0, 2 - Math.floor(Math.log10(largest)));
-  };
-  const formatted = (number, places, sign) => {
-    let text, rounded = number;
-    if (places === null) {
-      text = Number(number.toPrecision(3)).toExponential().replace(/e([+-])(\d)$/, "e$10$2");
-    } else {
-      rounded = Number(number.toFixed(places)) || 0; // no -0
-      text = rounded.toFixed(places).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
-    }
-    return (sign && rounded >= 0 ? "+" : "") + text.replace(/-/g, "−");
-  };
-  const own = (number) => formatted(number, decimals(Math.abs(number)), false);
+  const own = (number) => digits.format(number, digits.decimals(Math.abs(number)));
   const JOINT = /(?<=[_\-./:,;=+&|)\]])(?=[\p{L}\p{N}])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=[\p{L}\p{N}_])(?=[(\[])/u;
   const breakable = (text) => text.split(JOINT).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 
@@ -61,8 +46,8 @@
     const left = index.features.length - steps.length;
     if (left) steps.push({ name: `${left} others`, cell: "", size: others * unit, margin: 0 });
     const largest = Math.max(...steps.map((step) => Math.abs(step.size)), Math.abs(gap * unit));
-    const places = decimals(largest);
-    const smallest = places === null ? 1e-3 * largest : 0.5 * 10 ** -places;
+    const places = digits.decimals(largest);
+    const smallest = digits.smallestShown(largest, places);
     if (Math.abs(gap * unit) >= smallest && gap) steps.push({ name: "gap (not shared out)", cell: "", size: gap * unit, margin: 0, grey: true });
     return { steps, places, smallest };
   };
@@ -86,9 +71,9 @@
     const lines = [{ name: "base value", number: own(base), point: base }];
     let at = base;
     for (const step of steps) {
-      const margin = step.margin >= smallest ? ` ± ${formatted(step.margin, places, false)}` : "";
+      const margin = step.margin >= smallest ? ` ± ${digits.format(step.margin, places)}` : "";
       lines.push({
-        name: step.name, detail: step.cell, number: formatted(step.size, places, true) + margin, from: at, to: at + step.size,
+        name: step.name, detail: step.cell, number: digits.format(step.size, places, true) + margin, from: at, to: at + step.size,
         kind: step.grey ? "sizes" : step.size < 0 ? "lowers" : "raises", margin: step.margin,
       });
       at += step.size;
@@ -129,7 +114,7 @@
     }
     const ticks = element("div", { className: "ticks" });
     for (const tick of ticksOf(low, high)) {
-      const mark = element("span", {}, String(tick).replace(/-/g, "−"));
+      const mark = element("span", {}, digits.tick(tick));
       mark.style.left = place(tick);
       ticks.append(mark);
     }
@@ -212,7 +197,7 @@
     const moved = element("td", { className: "text moved" });
     steps.slice(0, 3).filter((step) => step.name !== undefined && Number(step.size.toPrecision(3)) !== 0).forEach((step) => {
       const cell = step.cell ? [" ", element("small", {}, `= ${step.cell}`)] : [];
-      const amount = element("b", { className: step.size < 0 ? "lowers" : "raises" }, formatted(step.size, places, true));
+      const amount = element("b", { className: step.size < 0 ? "lowers" : "raises" }, digits.format(step.size, places, true));
       moved.append(element("span", { className: "step" }, ...breakable(step.name), ...cell, " ", amount), " ");
     });
     made.append(moved);

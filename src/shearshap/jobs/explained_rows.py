@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap import views
+from shearshap import digits, views
 from shearshap.explanation import Explanation
+from shearshap.first_rows import cell_content
 from shearshap.jobs.explained_charts import LOCAL, label_of, row_chart
 from shearshap.jobs.explained_summary import are_classes
 from shearshap.jobs.result import ROUNDING, Result
+from shearshap.labels import label_text
 
 MOST_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
 BLOCK = 500  #: rows that are read at once
@@ -70,7 +72,8 @@ def _data(
 
 def script() -> str:
     """Return the script that shows the rows."""
-    return (files("shearshap.jobs") / "explained_rows.js").read_text(encoding="utf-8")
+    own = files("shearshap.jobs") / "explained_rows.js"
+    return digits.script() + own.read_text(encoding="utf-8")
 
 
 def style() -> str:
@@ -167,12 +170,8 @@ class _Texts:
 def _cells(result: Result, places: NDArray[np.int64], texts: _Texts) -> list[list[int]]:
     """Return the rows' cells in columns that the model was not given, as numbers of texts."""
     taken = result.data.select(result.aside[:ASIDE]).take(places)
-    columns = [[texts.number(_text(cell)) for cell in column.to_pylist()] for column in taken]
+    columns = [[texts.number(label_text(cell)) for cell in column.to_pylist()] for column in taken]
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _text(cell: object) -> str:
-    return "missing" if views.is_missing(cell) else str(cell)
 
 
 def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
@@ -189,7 +188,7 @@ def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
     for row, largest in enumerate(order.tolist()):
         steps = [round(float(others[row]) / size), round(float(output.gap[row]) / size)]
         for player in largest:
-            cell = texts.number(views.cell(output, row, player))
+            cell = texts.number(cell_content(output, row, player))
             value = round(float(values[row, player]) / size)
             margin = round(float(margins[row, player]) / size)
             steps += (player, value, cell, margin)

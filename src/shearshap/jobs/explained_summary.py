@@ -8,6 +8,7 @@ from scipy.stats import spearmanr
 from shearshap import views
 from shearshap.digits import decimals, format_number
 from shearshap.explanation import Explanation, Floats
+from shearshap.importance import mean_sizes
 from shearshap.jobs.result import ROUNDING, counted
 
 MOST = 2 / 3  #: of the movement, that the features named first account for
@@ -45,7 +46,7 @@ def points(outputs: Sequence[Explanation]) -> list[str]:
 
 def sum_of_sizes(outputs: Sequence[Explanation]) -> Floats:
     """Return every feature's mean |value|, (p,), summed over the outputs."""
-    return np.asarray(sum(views.mean_sizes(output) for output in outputs))
+    return np.asarray(sum(mean_sizes(output) for output in outputs))
 
 
 # Which features
@@ -209,7 +210,7 @@ def _by_output(outputs: Sequence[Explanation]) -> str:
     predictions = np.stack([output.predictions for output in outputs], axis=1)
     names = [output.output_names[0] for output in outputs]
     if not are_classes(predictions):
-        moved = [views.mean_sizes(output).sum() for output in outputs]
+        moved = [mean_sizes(output).sum() for output in outputs]
         most = names[int(np.argmax(moved))]
         return f"Of the {len(names)} outputs shown, **{bold(most)}** is moved most."
 
@@ -234,7 +235,7 @@ def _pairs(outputs: Sequence[Explanation]) -> list[str]:
         return []
     strengths = pair_sizes(outputs[0])
     first, second = np.unravel_index(int(strengths.argmax()), strengths.shape)
-    if strengths[first, second] <= ROUNDING * views.mean_sizes(outputs[0]).max():
+    if strengths[first, second] <= ROUNDING * mean_sizes(outputs[0]).max():
         return ["No two features act together: each adds the same whatever the others are."]
     names = outputs[0].feature_names
     size = _own(float(strengths[first, second]))
@@ -260,7 +261,7 @@ def certainty(outputs: Sequence[Explanation]) -> str:
     known = np.concatenate([margin[np.isfinite(margin)].ravel() for margin in margins])
     if known.size and known.max() > 0:
         margin = _rough(float(known.mean()))
-        largest = _own(float(max(views.mean_sizes(output).max() for output in outputs)))
+        largest = _own(float(max(mean_sizes(output).max() for output in outputs)))
         return (
             f"The values are estimates, good to about ±{margin} for a single row (95 % intervals); "
             f"the largest feature moves predictions by {largest} on average."

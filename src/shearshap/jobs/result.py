@@ -7,6 +7,7 @@ import numpy as np
 
 from shearshap import __version__
 from shearshap.explanation import Explanation
+from shearshap.importance import mean_sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +131,7 @@ def _largest_values(explanation: Explanation) -> list[str]:
 
 def _largest_players(explanation: Explanation) -> str:
     """Return the players of the largest mean |value|, for one output, as text."""
-    sizes = np.abs(explanation.values).mean(axis=0)
+    sizes = mean_sizes(explanation)
     largest = np.argsort(-sizes, kind="stable")[:LARGEST]
     nothing = 1e-9 * sizes.max()  # rounding errors of players that the model does not use
     parts = [

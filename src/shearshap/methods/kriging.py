@@ -12,18 +12,12 @@ from torch import Tensor
 from shearshap.coalitions import EMPTY, FULL, with_ends
 from shearshap.errors import MethodError
 from shearshap.game import GameInfo
-from shearshap.gaussian import (
-    AnyCalibration,
-    Calibration,
-    OddEven,
-    SharedKernels,
-    StagedCalibration,
-    calibrate,
-    degrees_of_freedom,
-    krige,
-)
+from shearshap.gaussian import AnyCalibration, Calibration, StagedCalibration
+from shearshap.gaussian.calibrating import calibrate
 from shearshap.gaussian.effort import MANY_OUTPUTS
-from shearshap.gaussian.odd_even import signs_of
+from shearshap.gaussian.krige import degrees_of_freedom, krige
+from shearshap.gaussian.odd_even import OddEven, signs_of
+from shearshap.gaussian.shared import SharedKernels
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 from shearshap.methods.few_kriging import FewKriging

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from shearshap import views
 from shearshap.colours import GREY, INK
 from shearshap.explanation import Explanation
+from shearshap.importance import cohorts
 from shearshap.plots.arguments import (
     check_explanation,
     positive_count,
@@ -26,10 +27,9 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
-from shearshap.plots.cohorts import Labels, draw_classes, draw_cohorts, grouped_rows
+from shearshap.plots.cohorts import WHISKER, draw_classes, draw_cohorts, draw_whiskers
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
-WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
 
 
 def waterfall(
@@ -97,25 +97,27 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
 def bar(
     explanation: Explanation | Mapping[str, Explanation],
     *,
-    groups: Labels | None = None,
+    groups: Any = None,
     max_players: int = 15,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the mean size of every player's value over the rows; for a single row, the values.
 
-    The largest come first. Whiskers are 95 % intervals of the estimate for these rows. For a mean
-    they are the mean of the rows' intervals: what holds even if all rows err together, as rows
-    with the same coalitions may. They do not say how the mean would differ for other rows.
+    The largest come first. Bars and whiskers are the numbers of `explanation.abs().mean()`: its
+    95 % intervals cover the choice of rows and the standard errors of the values. Those of a single
+    row's values cover their standard errors.
 
     Cohorts have bars below each other. The bars of several outputs, such as classes, follow each
-    other on one line, without whiskers. Several texts have a bar for each word.
+    other on one line, without whiskers. Several texts have a bar for each word: its mean is over
+    all texts, and a text that lacks it counts as 0.
 
     Parameters
     ----------
     explanation
         Of one or several outputs, or a mapping from the names of cohorts to their explanations.
     groups
-        A label for each row: rows with the same label are a cohort.
+        A label for each row, or anything else that `Explanation.by` takes: rows with equal labels
+        are a cohort.
     max_players
         How many players to show; the others are left out, and counted below.
     ax
@@ -126,7 +128,7 @@ def bar(
         return draw_cohorts(explanation, most, ax)
     check_explanation(explanation, "bar")
     if groups is not None:
-        return draw_cohorts(grouped_rows(explanation, groups), most, ax)
+        return draw_cohorts(cohorts(explanation, groups), most, ax)
     if explanation.values.ndim == 3 and explanation.values.shape[2] > 1:
         return draw_classes(explanation, most, ax)
     return _bar_of_output(single_output(explanation, "bar"), most, ax)
@@ -135,7 +137,8 @@ def bar(
 def _bar_of_output(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
     """Draw the bars of one output."""
     single = len(explanation) == 1
-    bars = views.bars(explanation, row=0 if single else None)
+    bars = views.bars_of_row(explanation, 0) if single else views.bars(explanation)
+    intervals = any(bar.interval for bar in bars)
     left_out = len(bars[most:])
     bars = bars[:most]
 
@@ -147,7 +150,6 @@ def _bar_of_output(explanation: Explanation, most: int, ax: Axes | None) -> Axes
     write_numbers(ax, [bar.number for bar in bars])
 
     what = "Shapley value" if single else f"mean |Shapley value| of {views.rows_text(explanation)}"
-    intervals = views.has_intervals(explanation)
     ax.set_xlabel(axis_label(explanation, what, left_out=left_out, intervals=intervals))
     tidy(ax, "x")
     number_axes(ax, "x")
@@ -161,12 +163,5 @@ def _draw_bars(ax: Axes, bars: list[views.Bar]) -> None:
     sizes = [bar.size for bar in bars]
     bar_colours = [bar.colour for bar in bars]
     ax.barh(range(len(bars)), sizes, height=THICKNESS, color=bar_colours)
-
-    known = [(line, bar.size, bar.interval) for line, bar in enumerate(bars) if bar.interval]
-    if known:
-        lines, middles, intervals = zip(*known, strict=True)
-        lows, highs = np.array(intervals).T
-        ends = (np.array(middles) - lows, highs - np.array(middles))
-        ax.errorbar(middles, lines, xerr=ends, **WHISKER)
-
+    draw_whiskers(ax, range(len(bars)), sizes, [bar.interval for bar in bars])
     ax.axvline(0, color=GREY, linewidth=0.8)

@@ -1,17 +1,17 @@
 """Bars of several cohorts or classes: mean sizes of values, to compare."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from shearshap import views
 from shearshap.colours import COHORTS, GREY, INK
 from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
+from shearshap.importance import distinct_names, mean_sizes, side_by_side
 from shearshap.plots.arguments import single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
@@ -24,64 +24,37 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
-from shearshap.text_views import has_places
-
-Labels = Sequence[Any] | NDArray[Any]
+from shearshap.text_views import has_places, same_players
 
 TOGETHER = 0.8  #: the height of all bars of a player, relative to the distance between two players
-
-
-def grouped_rows(explanation: Explanation, groups: Labels) -> dict[str, Explanation]:
-    """Return an explanation for each label of rows, in the order of labels."""
-    if isinstance(groups, str) or len(groups) != len(explanation):
-        got = repr(groups) if isinstance(groups, str) else f"{len(groups)}"
-        raise InputError(f"groups: wanted a label for each of {len(explanation)} rows, got {got}")
-
-    labels = np.array([_label(group) for group in groups], dtype=object)
-    distinct = {_label(group): group for group in groups}
-    try:
-        order = sorted(distinct, key=lambda label: distinct[label])
-    except TypeError:  # labels of several types have no order of their own
-        order = list(distinct)
-    return {label: explanation[labels == label] for label in order}
-
-
-def _label(group: object) -> str:
-    return "missing" if views.is_missing(group) else str(group)
+WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
 
 
 def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
     """Draw a bar for each player and cohort, with intervals."""
     parts = _checked(cohorts)
-    names = _all_players(parts.values())
-    sizes = np.array([_by_name(part, names, views.mean_sizes(part)) for part in parts.values()])
-    margins = np.array(
-        [_by_name(part, names, views.margins(part).mean(axis=0)) for part in parts.values()]
-    )
-    players = views.largest(sizes.mean(axis=0), most)
+    table = side_by_side({name: views.mean_table(part) for name, part in parts.items()})
+    top = table.top(most)
+    intervals = views.known_intervals(top)
 
     thick = max(0.3, 0.13 * len(parts) + 0.1)
-    ax = axes_of(ax, 6.4, 1.5 + thick * len(players))
-    _draw_beside(ax, sizes[:, players], np.nan_to_num(margins[:, players]))
+    ax = axes_of(ax, 6.4, 1.5 + thick * len(top))
+    _draw_beside(ax, top.values, intervals)
 
-    label_lines(ax, [shorten(names[player]) for player in players])
+    label_lines(ax, [shorten(name) for name in top.feature_names])
     first = next(iter(parts.values()))
     ax.set_xlabel(
         axis_label(
             first,
             "mean |Shapley value|",
-            left_out=len(names) - len(players),
-            intervals=bool((margins > 0).any()),
+            left_out=len(table) - len(top),
+            intervals=any(intervals),
         )
     )
     tidy(ax, "x")
     number_axes(ax, "x")
-    marks = zip(cohorts.items(), COHORTS, strict=False)
-    hues = {
-        f"{shorten(name, CELL_LETTERS)} ({views.rows_text(part)})": hue
-        for (name, part), hue in marks
-    }
-    colour_key(ax, hues)
+    marks = zip(_short_names(parts), parts.values(), COHORTS, strict=False)
+    colour_key(ax, {f"{name} ({views.rows_text(part)})": hue for name, part, hue in marks})
     return ax
 
 
@@ -89,43 +62,46 @@ def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """Return the explanations of cohorts, of the same players and one output."""
     if not 1 <= len(cohorts) <= len(COHORTS):
         raise InputError(f"bar: wanted 1 to {len(COHORTS)} cohorts, got {len(cohorts)}")
-    parts = {
-        str(name): views.same_players(single_output(part, "bar")) for name, part in cohorts.items()
-    }
-    by_places = {has_places(part) for part in cohorts.values()}
-    players = {tuple(part.feature_names) for part in parts.values()}
-    if len(players) > 1 and by_places != {True}:
+    names = distinct_names(list(cohorts))
+    every = [single_output(part, "bar") for part in cohorts.values()]
+    players = {tuple(part.feature_names) for part in every if not has_places(part)}
+    if len(players) > 1 or (players and any(has_places(part) for part in every)):
         raise InputError("bar: wanted cohorts of the same players, got other names")
-    return parts
+    return dict(zip(names, every, strict=True))
 
 
-def _all_players(parts: Any) -> list[str]:
-    """Return the names of all players; cohorts of texts may have different words."""
-    return list(dict.fromkeys(name for part in parts for name in part.feature_names))
+def _short_names(names: Iterable[str]) -> list[str]:
+    """Return names of few letters; in full if two would become the same."""
+    short = [shorten(name, CELL_LETTERS) for name in names]
+    return short if len(set(short)) == len(short) else [shorten(name, len(name)) for name in names]
 
 
-def _by_name(part: Explanation, names: list[str], numbers: Floats) -> Floats:
-    """Return a number for each name, 0 where the cohort does not have the player."""
-    if part.feature_names == names:
-        return numbers
-    own = dict(zip(part.feature_names, numbers.tolist(), strict=True))
-    return np.array([own.get(name, 0.0) for name in names])
-
-
-def _draw_beside(ax: Axes, sizes: Floats, margins: Floats) -> None:
+def _draw_beside(ax: Axes, sizes: Floats, intervals: list[views.Interval | None]) -> None:
     """Draw the bars of cohorts, sizes (cohorts, players), below each other around each line."""
-    count = len(sizes)
+    count, players = sizes.shape
     height = TOGETHER / count
     for cohort, hue in zip(range(count), COHORTS, strict=False):
-        lines = np.arange(sizes.shape[1]) + (cohort - (count - 1) / 2) * height
+        lines = np.arange(players) + (cohort - (count - 1) / 2) * height
         ax.barh(lines, sizes[cohort], height=0.9 * height, color=hue, zorder=2)
-        known = margins[cohort] > 0
-        if known.any():
-            low = np.minimum(margins[cohort], sizes[cohort])[known]
-            ends = np.array([low, margins[cohort][known]])
-            look: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.8, "capsize": 1.5}
-            ax.errorbar(sizes[cohort][known], lines[known], xerr=ends, zorder=3, **look)
+        own = intervals[cohort * players : (cohort + 1) * players]
+        draw_whiskers(ax, lines, sizes[cohort], own, elinewidth=0.8, capsize=1.5)
     ax.axvline(0, color=GREY, linewidth=0.8)
+
+
+def draw_whiskers(
+    ax: Axes,
+    lines: Iterable[float],
+    middles: Iterable[float],
+    intervals: Iterable[views.Interval | None],
+    **look: Any,
+) -> None:
+    """Draw the intervals that are known around the ends of bars."""
+    known = [each for each in zip(lines, middles, intervals, strict=True) if each[2] is not None]
+    if known:
+        places, ends, bounds = zip(*known, strict=True)
+        lows, highs = np.array(bounds).T
+        lengths = (np.array(ends) - lows, highs - np.array(ends))
+        ax.errorbar(ends, places, xerr=lengths, zorder=3, **(WHISKER | look))
 
 
 # Classes
@@ -134,13 +110,12 @@ def _draw_beside(ax: Axes, sizes: Floats, margins: Floats) -> None:
 def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
     """Draw for each player the mean sizes of its values for all outputs, one after the other."""
     outputs = [
-        views.same_players(explanation.output(number))
-        for number in range(len(explanation.output_names))
+        same_players(explanation.output(number)) for number in range(len(explanation.output_names))
     ]
-    sizes = np.array([views.mean_sizes(output) for output in outputs])  # (k, p)
+    sizes = np.array([mean_sizes(output) for output in outputs])  # (k, p)
     totals = sizes.sum(axis=0)
     players = views.largest(totals, most)
-    names = [shorten(name, CELL_LETTERS) for name in explanation.output_names]
+    names = _short_names(explanation.output_names)
     sizes, hues = _largest_classes(sizes, names)
 
     ax = axes_of(ax, 6.4, 1.5 + 0.3 * len(players))

@@ -12,6 +12,7 @@ from shearshap.colours import FAINT, INK
 from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
+from shearshap.importance import mean_sizes
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     BY_SIGN,
@@ -27,7 +28,7 @@ from shearshap.plots.canvas import (
 )
 from shearshap.plots.number_axes import SMALL, number_axis
 from shearshap.plots.points import draw_colour_bar
-from shearshap.text_views import padding
+from shearshap.text_views import padding, same_players
 from shearshap.views import Edges, Ints, Strengths
 
 Order = Literal["prediction", "similar", "given"]
@@ -70,9 +71,9 @@ def heatmap(
     explanation = single_output(explanation, "heatmap")
     most = positive_count("max_players", max_players)
     rows = views.rows_text(explanation)
-    explanation = views.same_players(explanation)
+    explanation = same_players(explanation)
     explanation = explanation[_row_order(explanation, order)]
-    sizes = views.mean_sizes(explanation)
+    sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
     ax = axes_of(ax, 6.8, 2.2 + 0.28 * len(players))
@@ -178,7 +179,7 @@ def interactions(
     rows = views.rows_text(explanation)
     explanation = views.same_pairs(explanation, most)
     strengths = _pair_strengths(explanation, measure)
-    sizes = views.mean_sizes(explanation)
+    sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
     cells = _pair_cells(strengths, players)
 

@@ -11,6 +11,7 @@ from shearshap.colours import GREY, INK, LOWERS, RAISES, sign_colour
 from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
 from shearshap.explanation import Explanation, Floats
+from shearshap.importance import mean_sizes
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import axes_of, key_look, shorten
 from shearshap.plots.number_axes import SMALL
@@ -63,7 +64,7 @@ def cooperators(
     _strengths(explanation, edges)  # which tells what is missing
     explanation = views.same_pairs(explanation, most)
     strengths = _strengths(explanation, edges)
-    players = np.sort(views.largest(views.mean_sizes(explanation), most))
+    players = np.sort(views.largest(mean_sizes(explanation), most))
 
     ax = _whole_figure(len(players)) if ax is None else ax
     place = _circle(len(players))
@@ -73,7 +74,7 @@ def cooperators(
     texts = _write_names(
         ax, place, [explanation.feature_names[player] for player in players], radii
     )
-    largest = float(views.mean_sizes(explanation).max())
+    largest = float(mean_sizes(explanation).max())
     marks = _legend_marks(strengths, strongest, largest)
     ax.legend(handles=marks, loc="lower center", **key_look())
     legend_height = (1 + len(marks)) * 1.5 * SMALL
@@ -139,7 +140,7 @@ def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints, mo
 
 def _draw_nodes(ax: Axes, place: Floats, explanation: Explanation, players: Ints) -> Floats:
     """Draw the players' nodes, and return their radii in points, (n,)."""
-    sizes = views.mean_sizes(explanation)
+    sizes = mean_sizes(explanation)
     means = explanation.values.mean(axis=0)
 
     biggest = min(LARGEST, (AROUND / len(players)) ** 2)

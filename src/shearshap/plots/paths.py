@@ -13,6 +13,7 @@ from shearshap import views
 from shearshap.colours import FAINT, GREY, INK
 from shearshap.digits import decimals, format_number
 from shearshap.explanation import Explanation, Floats
+from shearshap.importance import mean_sizes
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     LOW_TO_HIGH,
@@ -24,6 +25,7 @@ from shearshap.plots.canvas import (
 )
 from shearshap.plots.number_axes import SMALL
 from shearshap.plots.points import MANY, draw_colour_bar
+from shearshap.text_views import same_players
 
 FEW = 60  #: rows up to which lines are drawn without transparency
 
@@ -63,7 +65,7 @@ def decision(
     explanation = single_output(explanation, "decision")
     most = positive_count("max_players", max_players)
     count = views.rows_text(explanation)
-    explanation = views.same_players(explanation)
+    explanation = same_players(explanation)
     rows = [row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
     paths = _paths(explanation, most)
 
@@ -87,7 +89,7 @@ def decision(
 
 def _paths(explanation: Explanation, most: int) -> Paths:
     """Return the ways of all rows: other players first, then the players up to the largest."""
-    order = views.largest(views.mean_sizes(explanation))
+    order = views.largest(mean_sizes(explanation))
     shown = order if len(order) == most + 1 else order[:most]
     others = order[len(shown) :]
 

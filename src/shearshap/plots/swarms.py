@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from shearshap import views
 from shearshap.colours import GREY
 from shearshap.explanation import Explanation
+from shearshap.importance import mean_sizes
 from shearshap.plots.arguments import positive_count, single_output
 from shearshap.plots.canvas import (
     axes_of,
@@ -17,6 +18,7 @@ from shearshap.plots.canvas import (
     tidy,
 )
 from shearshap.plots.points import HALF_SWARM, draw_colour_bar, draw_numbers, room
+from shearshap.text_views import same_players
 
 
 def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
@@ -37,8 +39,8 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     """
     explanation = single_output(explanation, "beeswarm")
     most = positive_count("max_players", max_players)
-    explanation = views.same_players(explanation)
-    sizes = views.mean_sizes(explanation)
+    explanation = same_players(explanation)
+    sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
     ax = axes_of(ax, 6.8, 1.4 + 0.38 * len(players))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shearshap.colours import GREY, LOWERS, RAISES
 from shearshap.digits import true_minus
-from shearshap.report.joints import breakable
+from shearshap.html_tables import Scale, breakable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -68,37 +68,19 @@ class Line:
         return ends
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The numbers at both ends of all lines."""
+def ticks(scale: Scale) -> list[float]:
+    """Return round numbers within a scale, as many as there is room for on a phone."""
+    rough = (scale.high - scale.low) / 5
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * times for times in STEPS if power * times >= rough)
 
-    low: float
-    high: float
+    multiples = range(ceil(scale.low / step), floor(scale.high / step) + 1)
+    return [float(f"{multiple * step:.6g}") for multiple in multiples]
 
-    @classmethod
-    def around(cls, numbers: Sequence[float]) -> "Scale":
-        """Return the scale that holds some numbers, with a margin at either end."""
-        low = min(numbers, default=0.0)
-        high = max(numbers, default=1.0)
-        length = (high - low) or max(abs(high), 1.0)
-        return cls(low - MARGIN * length, high + MARGIN * length)
 
-    def percent(self, length: float) -> str:
-        """Return a length as a percentage of the scale's, as in CSS."""
-        return f"{100 * length / (self.high - self.low):.2f}%"
-
-    def place(self, number: float) -> str:
-        """Return where a number stands, as in CSS."""
-        return self.percent(number - self.low)
-
-    def ticks(self) -> list[float]:
-        """Return round numbers within the scale, as many as there is room for on a phone."""
-        rough = (self.high - self.low) / 5
-        power = 10.0 ** floor(log10(rough))
-        step = next(power * times for times in STEPS if power * times >= rough)
-
-        multiples = range(ceil(self.low / step), floor(self.high / step) + 1)
-        return [float(f"{multiple * step:.6g}") for multiple in multiples]
+def _place(scale: Scale, number: float) -> str:
+    """Return where a number stands, as in CSS."""
+    return f"{scale.at(number):.2f}%"
 
 
 def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.0) -> str:
@@ -120,7 +102,7 @@ def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.
     numbers = [end for line in lines for end in line.ends]
     if rule is not None:
         numbers.append(rule)
-    scale = Scale.around(numbers)
+    scale = Scale.around(numbers, MARGIN)
 
     frame = Markup(
         '<div class="chart" role="group" aria-label="{}">{}{}<p class="unit">{}</p></div>'
@@ -137,10 +119,11 @@ def _line(line: Line, scale: Scale, rule: float | None) -> "Markup":
         '<svg class="track" height="{}" aria-hidden="true">{}</svg>'
         '<span class="amount">{}</span></div>'
     )
-    detail = Markup(" <small>{}</small>").format(breakable(line.detail)) if line.detail else ""
+    name = Markup(breakable(line.label))
+    detail = Markup(f" <small>{breakable(line.detail)}</small>") if line.detail else ""
     height = SWARM_HEIGHT if line.dots else LINE_HEIGHT
     marks = Markup("".join(_marks(line, scale, rule, height)))
-    return frame.format(breakable(line.label), detail, height, marks, line.number)
+    return frame.format(name, detail, height, marks, line.number)
 
 
 def _tick_line(scale: Scale) -> "Markup":
@@ -148,9 +131,9 @@ def _tick_line(scale: Scale) -> "Markup":
     from markupsafe import Markup
 
     tick = Markup('<span style="left: {}">{}</span>')
-    ticks = [tick.format(scale.place(at), true_minus(f"{at:g}")) for at in scale.ticks()]
+    marks = [tick.format(_place(scale, at), true_minus(f"{at:g}")) for at in ticks(scale)]
     frame = Markup('<div class="line scale" aria-hidden="true"><div class="ticks">{}</div></div>')
-    return frame.format(Markup("").join(ticks))
+    return frame.format(Markup("").join(marks))
 
 
 # Marks, as SVG elements
@@ -160,13 +143,13 @@ def _marks(line: Line, scale: Scale, rule: float | None, height: int) -> list[st
     """Return the marks of a line, the last on top."""
     marks = []
     if rule is not None:
-        marks.append(_upright("rule", scale.place(rule), 0, height))
+        marks.append(_upright("rule", _place(scale, rule), 0, height))
     if line.bar is not None:
         marks.append(_bar(line.bar, line.colour, scale, height))
     if line.whisker is not None:
         marks += _whisker(line.whisker, scale, height // 2)
     if line.point is not None:
-        place = scale.place(line.point)
+        place = _place(scale, line.point)
         marks.append(f'<circle class="point" cx="{place}" cy="{height // 2}" r="4"/>')
     bare = [dot for dot in line.dots if not dot.title]
     if bare:
@@ -180,8 +163,8 @@ def _upright(kind: str, x: str, top: int, bottom: int) -> str:
 
 def _bar(bar: Interval, colour: str, scale: Scale, height: int) -> str:
     left, right = sorted(bar)
-    x = scale.place(left)
-    width = scale.percent(right - left)
+    x = _place(scale, left)
+    width = f"{scale.at(right) - scale.at(left):.2f}%"
     return f'<rect x="{x}" width="{width}" y="2" height="{height - 4}" rx="1.5" {_fill(colour)}/>'
 
 
@@ -193,8 +176,8 @@ def _fill(colour: str) -> str:
 
 def _whisker(interval: Interval, scale: Scale, middle: int) -> list[str]:
     """Return a horizontal line with a cap at either end."""
-    low = scale.place(interval[0])
-    high = scale.place(interval[1])
+    low = _place(scale, interval[0])
+    high = _place(scale, interval[1])
     return [
         f'<line class="whisker" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>',
         _upright("whisker", low, middle - 3, middle + 3),
@@ -210,7 +193,7 @@ def _bare_dots(dots: Sequence[Dot], scale: Scale, height: int) -> str:
     middle = height // 2
     by_colour: dict[str, list[str]] = {}
     for dot in dots:
-        x = round(ACROSS * (dot.at - scale.low) / (scale.high - scale.low))
+        x = round(ACROSS * scale.at(dot.at) / 100)
         y = middle + dot.offset * (middle - 3)
         by_colour.setdefault(dot.colour, []).append(f"M{x} {y:.3g}h0")
     paths = [
@@ -224,7 +207,7 @@ def _bare_dots(dots: Sequence[Dot], scale: Scale, height: int) -> str:
 def _dot(dot: Dot, scale: Scale, middle: int) -> str:
     from markupsafe import escape
 
-    x = scale.place(dot.at)
+    x = _place(scale, dot.at)
     y = middle + dot.offset * (middle - 3)
     title = f"<title>{escape(dot.title)}</title>"
     return f'<circle cx="{x}" cy="{y:.1f}" r="{RADIUS}" fill="{dot.colour}">{title}</circle>'

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from shearshap import colours
 from shearshap.engine.store import written_whole
-from shearshap.report.joints import breakable
+from shearshap.html_tables import breakable
 
 if TYPE_CHECKING:
     from jinja2 import Template

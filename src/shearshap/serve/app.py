@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from shearshap import __version__
 from shearshap.errors import ShearError
+from shearshap.importance import mean_sizes
 from shearshap.serve.batching import Batcher
 from shearshap.serve.bodies import parsed, question_of, read_body
 from shearshap.serve.features import checked_rows, plain_rows
@@ -123,7 +124,7 @@ class State:
     def overview(self) -> Overview:
         """The global view."""
         explanation = self.prepared.overview
-        means = np.abs(explanation.values).mean(axis=0)
+        means = mean_sizes(explanation)
         predictions = explanation.predictions.reshape(len(explanation), -1)
         ranges = np.stack((predictions.min(axis=0), predictions.max(axis=0)), axis=1)
         return Overview(

@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const SHOWN = 25; // features, before all are asked for
   const PAUSE = 40; // milliseconds after a change, in which others may follow
@@ -63,17 +62,8 @@
 
   // Numbers as people read them
 
-  const digits = (size) => Math.min(8, Math.max(0, 3 - Math.ceil(Math.log10(size || 1))));
-  const plain = (number, size) => {
-    const places = digits(size);
-    const rounded = Number(number.toFixed(places)) || 0; // without the sign of -0
-    const options = { minimumFractionDigits: places, maximumFractionDigits: places };
-    return rounded.toLocaleString("en", options).replace("-", "−");
-  };
-  const signed = (number, size) => {
-    const text = plain(number, size);
-    return number > 0 && /[1-9]/.test(text) ? "+" + text : text;
-  };
+  const plain = (number, size) => digits.format(number, digits.decimals(size));
+  const signed = (number, size) => digits.format(number, digits.decimals(size), true);
   const counted = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
   const said = (cell) => cell === null ? "missing" : String(cell);
 
@@ -221,7 +211,7 @@
       line.whisker.hidden = !error;
       line.whisker.style.left = at(value - 2 * error) + "%";
       line.whisker.style.width = at(value + 2 * error) - at(value - 2 * error) + "%";
-      line.amount.replaceChildren(value === 0 ? "0" : signed(value, widest));
+      line.amount.replaceChildren(signed(value, widest));
       if (error) line.amount.append(" ", element("small", {}, "± " + plain(2 * error, widest)));
     });
 
