@@ -247,6 +247,7 @@ def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel
         certainty="assumed",
         feature_names=trained_names(owner),
         takes_either=owner is None,
+        takes_missing=owner is not None,
     )
 
 

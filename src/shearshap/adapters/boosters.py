@@ -126,7 +126,9 @@ def _xgboost_objective(model: Any, name: str) -> Objective:
 def _xgboost_wrapper_call(model: Any, form: Form | None) -> Call:
     if form == "probability" and hasattr(model, "predict_proba"):
         return lambda rows: model.predict_proba(rows)
-    return lambda rows: model.predict(rows, output_margin=form == "margin")
+    if form == "margin":
+        return lambda rows: model.predict(rows, output_margin=True)
+    return lambda rows: model.predict(rows)
 
 
 def _xgboost_booster_call(booster: Any, form: Form | None) -> Call:
@@ -180,7 +182,12 @@ def _lightgbm_objective(model: Any, booster: Any) -> Objective:
 def _lightgbm_call(model: Any, booster: Any, form: Form | None) -> Call:
     if form == "probability" and hasattr(model, "predict_proba"):
         return lambda rows: model.predict_proba(rows)
-    return lambda rows: booster.predict(rows, raw_score=form == "margin")
+    if form == "margin":
+        return lambda rows: booster.predict(rows, raw_score=True)
+    # the `predict` of a classifier returns labels, and that of a subclass may be its own
+    is_own = str(model.predict.__module__).startswith("lightgbm")
+    predicts = booster if is_own or hasattr(model, "predict_proba") else model
+    return lambda rows: predicts.predict(rows)
 
 
 def _lightgbm_columns(model: Any, booster: Any) -> tuple[str, ...]:

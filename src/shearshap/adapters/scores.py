@@ -14,7 +14,7 @@ from shearshap.errors import InputError, ShearWarning, level_of_caller
 PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
 
 #: Estimators whose `predict` returns labels.
-_LABELLERS = ("classifier", "clusterer", "outlier_detector")
+LABELLERS = ("classifier", "clusterer", "outlier_detector")
 
 
 def refuse_labels(model: Any) -> None:
@@ -83,7 +83,7 @@ def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def warn_of_labels(function: Any) -> None:
     """Warn if a function is the `predict` of an estimator that predicts labels."""
     owner = method_of_estimator(function)
-    if owner is None or function.__name__ != "predict" or kind_of(owner) not in _LABELLERS:
+    if owner is None or function.__name__ != "predict" or kind_of(owner) not in LABELLERS:
         return
     warnings.warn(
         f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "

@@ -161,11 +161,18 @@ def check_finite(rows: Tensor, argument: str, columns: Sequence[str] = ()) -> No
 
 def check_range(numbers: Tensor, argument: str) -> None:
     """Raise where numbers are so large that the difference of two may not be finite."""
+    if not can_be_subtracted(numbers):
+        raise InputError(
+            f"rows or {argument}: there are numbers too large for the model's {numbers.dtype}"
+        )
+
+
+def can_be_subtracted(numbers: Tensor) -> bool:
+    """Return whether the difference of any two numbers is finite."""
     dtype = numbers.dtype
     if not dtype.is_floating_point:
-        return
-    if bool((numbers.abs() > torch.finfo(dtype).max / 4).any()):
-        raise InputError(f"rows or {argument}: there are numbers too large for the model's {dtype}")
+        return True
+    return bool((numbers.abs() <= torch.finfo(dtype).max / 4).all())
 
 
 # Tensors as arrays

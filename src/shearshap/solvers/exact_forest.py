@@ -3,7 +3,7 @@
 read        the trees, and what they see of the rows                          seen_trees.py
 compare     model and leaves, at rows, background rows and mixes of both      leaf_outputs.py
 prepare     the leaves for the background                                     trees/exact_trees.py
-explain     rows, block by block; each block's predictions are compared too
+explain     rows, block by block; each row's prediction, and a mix of it, are compared too
 """
 
 import warnings
@@ -20,16 +20,16 @@ from shearshap.engine.clock import Clock, within_time
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.room import Room
 from shearshap.engine.run import Run
-from shearshap.errors import BudgetError, ShearWarning, level_of_caller
+from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
 from shearshap.game import Ends, ModelGame
-from shearshap.solvers.leaf_outputs import LeafOutputs, Points, leaf_outputs, precision_of
+from shearshap.solvers.leaf_outputs import LeafOutputs, Points, leaf_outputs
 from shearshap.solvers.sampling import NamedGame
 from shearshap.solvers.seen_trees import SeenTrees, seen_trees
 from shearshap.solvers.tree_pairs import SecondDifferences, order_two
 from shearshap.trees.exact_trees import ExactTrees
-from shearshap.trees.forest import Floats
-from shearshap.trees.reading import NotTrees
+from shearshap.trees.forest import Bools, Floats, Integers
+from shearshap.trees.reading import NotTrees, first_line
 
 METHOD = "exact (trees)"
 
@@ -38,6 +38,16 @@ COMPARED = 32
 
 MIXES = 64
 """Mixes of those rows and background rows, player by player, at which they are compared too."""
+
+PROOFS = 32
+"""Mixes of each row, and of each background row, at which an unknown transformer must not mix
+columns. If they are at most `MAX_PROOFS`, there are `PAIR_PROOFS` of each pair of the two."""
+
+PAIR_PROOFS = 16
+MAX_PROOFS = 1 << 16
+
+PROVED_AT_ONCE = 1 << 12
+"""Mixes that are transformed together."""
 
 BLOCK_BYTES = 1 << 28
 """Memory for what is found out about the rows that are worked on at once."""
@@ -59,7 +69,6 @@ class ExactForest:
     base_value: Floats  #: (k,)
     single: bool  #: whether there is one output, without an axis
     evaluations: int  #: of a row: its prediction, and the base value that it shares with others
-    checks: int  #: evaluations by which model and leaves were compared
 
     @classmethod
     def of(
@@ -80,8 +89,9 @@ class ExactForest:
         game = _silent(named.game)
         _check_budget(run, game)
         seen = seen_trees(model, named.inputs)
-        comparison = _Comparison.of(game, seen, np.random.default_rng(run.seed))
-        outputs = leaf_outputs(game.predict.outputs, seen.forest, comparison.points)
+        rng = np.random.default_rng(run.seed)
+        points, single = _compared_points(game, seen, rng)
+        outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
 
         background = seen.see(_decoded(game, game.background))
         weights = named.inputs.weights
@@ -108,9 +118,8 @@ class ExactForest:
             trees,
             second,
             base_value,
-            comparison.single,
+            single,
             evaluations=game.cost + 1,
-            checks=comparison.evaluations,
         )
 
     def blocks(
@@ -132,11 +141,20 @@ class ExactForest:
         room = Room(game.rows if run.at_once and run.deadline is None else None)
         most = self._most_rows(game, interactions=run.interactions)
         size = most if run.deadline is None else FIRST_BLOCK
+        rng = np.random.default_rng((run.seed, 1))
         done = 0
         while done < game.rows and size:
-            explanation = self._block(game.take(slice(done, done + size)), run, room, done)
+            block = game.take(slice(done, done + size))
+            game.usage.checks += block.rows  # a mix of each
+            try:
+                explanation = self._block(block, run, room, done, rng)
+            except NotTrees:
+                # what was asked is of no use any more
+                game.usage.checks += block.rows + (0 if done else game.cost)
+                raise
             if not done and not checked:
                 explanation = self._checked(game, explanation)
+            explanation = replace(explanation, check_evaluations=game.usage.checks)
             done += len(explanation)
             advance(len(explanation))
 
@@ -148,13 +166,16 @@ class ExactForest:
         cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
         return max(1, BLOCK_BYTES // (8 * cells))
 
-    def _block(self, game: ModelGame, run: Run, room: Room, first_row: int) -> Explanation:
+    def _block(
+        self, game: ModelGame, run: Run, room: Room, first_row: int, rng: np.random.Generator
+    ) -> Explanation:
         """Return the explanation of a block of rows."""
-        predictions = _predictions(game)
         seen = self.seen.see(_decoded(game, game.inputs))
+        self._prove_columns(game, seen, run.seed)
+        predictions = self._compared_predictions(game, seen, first_row, rng)
         leaves = self.trees.values(seen)
         values = self.outputs(leaves)
-        self._compare(predictions, values, first_row)
+        self._refuse_gaps(predictions - self.base_value - values.sum(axis=1), first_row, "row")
 
         fields = {
             "values": values,
@@ -169,16 +190,62 @@ class ExactForest:
             fields["cross_contribution"] = np.abs(differences).sum(axis=3)
         return self._explanation(game, run, fields, room, first_row)
 
-    def _compare(self, predictions: Floats, values: Floats, first_row: int) -> None:
-        """Raise where the values of a row do not add up to its prediction, but for rounding."""
-        gaps = np.abs(predictions - self.base_value - values.sum(axis=1))
-        wrong = np.argwhere(~(gaps <= 2 * self.outputs.allowed))
+    def _compared_predictions(
+        self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return the rows' predictions (r, k); raise if a mix of a row is not its leaves."""
+        rows = game.rows
+        # one draw for a row after the other: how rows are split makes no difference
+        numbers = rng.random((rows, 1 + game.players))
+        mixes = _Mixes(
+            np.arange(rows),
+            (numbers[:, 0] * game.cost).astype(np.int64),
+            present=numbers[:, 1:] < 0.5,
+        )
+        assert game.places is not None
+        both = replace(
+            game,
+            inputs=torch.cat((game.inputs, mixes.inputs(game))),
+            places=torch.cat((game.places, game.places)),
+        )
+        try:
+            answers = _predictions(both)
+        except ModelError as error:
+            _predictions(game)  # raises if it is not for a mix
+            raise NotTrees(f"the model fails on a mix of rows ({error})") from error
+
+        leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
+        gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
+        self._refuse_gaps(gaps, first_row, "a mix of row")
+        return answers[:rows]
+
+    def _refuse_gaps(self, gaps: Floats, first_row: int, place: str) -> None:
+        """Raise if gaps between model and leaves (r, k) are more than rounding."""
+        wrong = np.argwhere(~(np.abs(gaps) <= 2 * self.outputs.allowed))
         if len(wrong):
             row, output = wrong[0]
             raise NotTrees(
-                f"at row {first_row + row} its leaves add up to another prediction (by "
-                f"{gaps[row, output]:.2g})"
+                f"at {place} {first_row + row} its leaves add up to another prediction (by "
+                f"{abs(gaps[row, output]):.2g})"
             )
+
+    def _prove_columns(self, game: ModelGame, seen: Floats, seed: int) -> None:
+        """Raise if a transformer that is not known makes a column of several, at any row."""
+        if not self.seen.unknown:
+            return
+        rng = np.random.default_rng((seed, 2))
+        rows = game.rows
+        others = game.cost
+        of_pairs = min(PAIR_PROOFS * rows * others, MAX_PROOFS)
+        count = max(PROOFS * rows, PROOFS * others, of_pairs)
+        for start in range(0, count, PROVED_AT_ONCE):
+            number = np.arange(start, min(start + PROVED_AT_ONCE, count))
+            mixes = _Mixes(
+                number % rows,
+                (number % rows + number // rows) % others,
+                present=rng.random((len(number), game.players)) < 0.5,
+            )
+            mixes.prove_columns(game, self.seen, seen, self.trees.background)
 
     def _explanation(
         self,
@@ -220,48 +287,70 @@ class ExactForest:
         doubt = game.doubt(Ends(ends, self.single))
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
-        return replace(
-            first,
-            check_evaluations=self.checks + game.usage.checks,
-            notes=() if doubt is None else (doubt,),
-        )
+        return replace(first, notes=() if doubt is None else (doubt,))
 
 
 @dataclass(frozen=True, eq=False)
-class _Comparison:
-    """A model and its leaves at some points of a game."""
+class _Mixes:
+    """Mixes of rows and background rows, player by player."""
 
-    points: Points
-    single: bool
-    evaluations: int
+    row: Integers  #: (n,)
+    other: Integers  #: (n,) the background row
+    present: Bools  #: (n, p)
 
-    @classmethod
-    def of(cls, game: ModelGame, seen: SeenTrees, rng: np.random.Generator) -> "_Comparison":
-        """Compare at rows, background rows, and mixes of both.
+    def inputs(self, game: ModelGame) -> Tensor:
+        """Return the mixes (n, d) of a game's rows and background."""
+        own = torch.from_numpy(self.present)[:, game.owner.cpu()].to(game.inputs.device)
+        return torch.where(own, game.inputs[self.row], game.background[self.other])
 
-        What the trees see of a mix is mixed of what they see of a row and of a background row. So
-        the comparison proves, too, that every column is made of its owner's inputs alone.
-        """
-        rows = game.inputs[_some(game.rows, rng)]
-        background = game.background[_some(game.cost, rng)]
-        row = rng.integers(len(rows), size=MIXES)
-        other = rng.integers(len(background), size=MIXES)
-        present = rng.random((MIXES, game.players)) < rng.random((MIXES, 1))
+    def seen(self, trees: SeenTrees, rows: Floats, background: Floats) -> Floats:
+        """Return the same mixes (n, d') of what the trees see of rows and background."""
+        return np.where(self.present[:, trees.owner], rows[self.row], background[self.other])
 
-        own = torch.from_numpy(present)[:, game.owner.cpu()].to(rows.device)
-        mixes = torch.where(own, rows[row], background[other])
-        inputs = _decoded(game, torch.cat((rows, background, mixes)))
+    def prove_columns(
+        self, game: ModelGame, trees: SeenTrees, rows: Floats, background: Floats
+    ) -> None:
+        """Raise if what the trees see of a mix is not mixed of what they see of its two rows."""
+        seen = trees.see(_decoded(game, self.inputs(game)))
+        mixed = self.seen(trees, rows, background)
+        if not np.isclose(seen, mixed, rtol=1e-6, atol=1e-12, equal_nan=True).all():
+            raise NotTrees(f"{' or '.join(trees.unknown)} makes a column of several")
 
-        seen_rows = seen.see(_decoded(game, rows))
-        seen_background = seen.see(_decoded(game, background))
-        seen_mixes = np.where(present[:, seen.owner], seen_rows[row], seen_background[other])
-        leaves = seen.forest.predict(np.concatenate((seen_rows, seen_background, seen_mixes)))
 
-        count = len(leaves)
+def _compared_points(
+    game: ModelGame, seen: SeenTrees, rng: np.random.Generator
+) -> tuple[Points, bool]:
+    """Return model and leaves at rows, background rows and mixes, and if there is one output.
+
+    What the trees see of a mix is mixed of what they see of a row and of a background row. So the
+    comparison tells, too, if a column is not made of its owner's inputs alone.
+    """
+    some = replace(
+        game,
+        inputs=game.inputs[_some(game.rows, rng)],
+        background=game.background[_some(game.cost, rng)],
+    )
+    mixes = _Mixes(
+        rng.integers(some.rows, size=MIXES),
+        rng.integers(some.cost, size=MIXES),
+        present=rng.random((MIXES, game.players)) < rng.random((MIXES, 1)),
+    )
+    inputs = _decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
+    rows = seen.see(_decoded(game, some.inputs))
+    background = seen.see(_decoded(game, some.background))
+    if seen.unknown:
+        mixes.prove_columns(some, seen, rows, background)
+    mixed = mixes.seen(seen, rows, background)
+    leaves = seen.forest.predict(np.concatenate((rows, background, mixed)))
+
+    count = len(leaves)
+    game.usage.checks += count
+    try:
         raw = game.predict.adapted.call(inputs)
         explained = game.predict.outputs(raw, count).double().cpu()
-        points = Points(leaves, explained.reshape(count, -1).numpy(), precision_of(raw))
-        return cls(points, explained.ndim == 1, count)
+    except Exception as error:  # the model itself may fail, which sampling then reports
+        raise NotTrees(f"the model fails on mixes of rows ({first_line(error)})") from error
+    return Points(leaves, raw, explained.reshape(count, -1).numpy()), explained.ndim == 1
 
 
 def _some(count: int, rng: np.random.Generator) -> Tensor:

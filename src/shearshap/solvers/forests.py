@@ -53,14 +53,8 @@ def exact_forest(
     if is_boosted(model) and outputs.form == "probability":
         # known beforehand: reading the trees would take its time for nothing
         raise NotTrees("the probabilities of boosted trees are not linear in their leaves")
-    try:
-        where = None if device is None else torch.device(device)
-        return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
-    except (NotTrees, BudgetError):
-        raise
-    except Exception as error:  # the model itself may fail, which sampling then reports
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise NotTrees(f"model and leaves cannot be compared ({first_line})") from error
+    where = None if device is None else torch.device(device)
+    return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
 
 
 def note_on(reason: str, model: Any, named: NamedGame) -> str:
@@ -131,6 +125,9 @@ def _sampled(
     with progress_bar(meter.progress, total=total, unit=" evaluations", unit_scale=True) as bar:
         meter.bar = bar
         for block in explained_blocks(game, run, clock):
+            if not block.index[0]:
+                checks = named.game.usage.checks + block.check_evaluations
+                block = replace(block, check_evaluations=checks)
             # all coalitions make exact values too
             if block.method != EVERY_COALITION:
                 block = replace(block, notes=(*block.notes, note))

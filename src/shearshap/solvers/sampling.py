@@ -32,6 +32,7 @@ from shearshap.explanation import Explanation
 from shearshap.game import ModelGame
 from shearshap.inputs import Inputs, encode
 from shearshap.inputs.display import every_input_plays
+from shearshap.inputs.tensors import can_be_subtracted
 from shearshap.solvers.task import Task
 
 MOST_NAMES = 16  #: of players in an error
@@ -233,8 +234,7 @@ def _finite(predict: Predictor, inputs: Inputs) -> bool:
     """Return whether all inputs are numbers that can be mixed."""
     if not predict.adapted.takes_missing:
         return True  # checked when the rows were read
-    parts = (inputs.rows, inputs.background)
-    return all(bool(torch.isfinite(part).all()) for part in parts)
+    return all(can_be_subtracted(part) for part in (inputs.rows, inputs.background))
 
 
 def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:

@@ -13,25 +13,65 @@ A model is read through what is around its trees:
     owner                          1       1         0
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from shearshap.adapters.classes import kind_of
 from shearshap.adapters.estimators import as_taken, booster_library, source_positions
-from shearshap.adapters.scores import method_of_estimator
+from shearshap.adapters.scores import LABELLERS, method_of_estimator
 from shearshap.errors import InputError
 from shearshap.inputs import Inputs
 from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.reading import NotTrees, read
+from shearshap.trees.reading import NotTrees, first_line, read
 
 #: Classes of scikit-learn whose models are trees; each has a classifier and a regressor.
 _ESTIMATORS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
 _BOOSTERS = ("GradientBoosting", "HistGradientBoosting")
 
-#: Transformers that name their columns as if each were made of one, but look at the others.
-_MIXING = ("KNNImputer", "IterativeImputer", "Normalizer")
+#: Libraries whose own methods are known to predict by the trees.
+_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+
+#: Methods that predictions are made by.
+_PREDICTS = re.compile("predict|decision_function|validate_X|preprocess_X")
+
+#: Transformers of scikit-learn that make each column of one: any other has to prove it.
+_COLUMN_BY_COLUMN = {
+    "Binarizer",
+    "KBinsDiscretizer",
+    "MaxAbsScaler",
+    "MinMaxScaler",
+    "OneHotEncoder",
+    "OrdinalEncoder",
+    "PowerTransformer",
+    "QuantileTransformer",
+    "RobustScaler",
+    "SimpleImputer",
+    "StandardScaler",
+    "TargetEncoder",
+    # these choose columns
+    "GenericUnivariateSelect",
+    "RFE",
+    "RFECV",
+    "SelectFdr",
+    "SelectFpr",
+    "SelectFromModel",
+    "SelectFwe",
+    "SelectKBest",
+    "SelectPercentile",
+    "SequentialFeatureSelector",
+    "VarianceThreshold",
+}
+
+#: Transformers of scikit-learn that hold others, and the attribute that does.
+_CONTAINERS = {
+    "ColumnTransformer": "transformers_",
+    "FeatureUnion": "transformer_list",
+    "Pipeline": "steps",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +81,7 @@ class SeenTrees:
     forest: Forest
     see: Callable[[Any], Floats]  #: rows as the model takes them, to (r, d')
     owner: Integers  #: (d',) the player that owns each column that is seen
+    unknown: tuple[str, ...] = ()  #: transformers that may make a column of several
 
 
 def innermost(model: Any) -> Any:
@@ -75,11 +116,56 @@ def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
     """Return the trees of a model for its encoded rows; raise `NotTrees` with the reason."""
     if len(inputs.shape) != 1:
         raise NotTrees("the rows have more axes than one")
+    _refuse_other_methods(model)
     trees = read(innermost(model))
     column = _input_columns(model, inputs)
     if len(trees.columns) and trees.columns.max() >= len(column):
         raise NotTrees("the trees ask for more columns than the rows have")
-    return SeenTrees(trees.forest, _sight(model, trees.see), inputs.owner[column[trees.columns]])
+    return SeenTrees(
+        trees.forest,
+        _sight(model, trees.see),
+        inputs.owner[column[trees.columns]],
+        tuple(dict.fromkeys(_unknown(_transformers(model)))),
+    )
+
+
+def _refuse_other_methods(model: Any) -> None:
+    """Raise if a model may answer by something else than the leaves of its trees."""
+    owner = method_of_estimator(model)
+    if owner is not None and _library(model) not in _LIBRARIES:
+        raise NotTrees(f"{model.__name__} is not the library's own: it may change what the leaves say")
+    if owner is not None and model.__name__ == "predict" and kind_of(owner) in LABELLERS:
+        raise NotTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
+
+    last = innermost(model)
+    members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
+    parts = [model if owner is None else owner, _estimator(model), last, *members]
+    replaced = [name for part in parts for name in _replaced_on(part)]
+    replaced += [name for kind in dict.fromkeys(map(type, parts)) for name in _replaced_in(kind)]
+    if replaced:
+        raise NotTrees(f"{replaced[0]} is not the library's own: it may change what the leaves say")
+
+
+def _replaced_on(part: Any) -> Iterator[str]:
+    """Yield the methods of an instance that take the place of its class's."""
+    for name, attribute in vars(part).items():
+        if callable(attribute) and _PREDICTS.search(name) and hasattr(type(part), name):
+            yield f"{type(part).__name__}.{name}"
+
+
+def _replaced_in(kind: type) -> Iterator[str]:
+    """Yield the methods of a class, or of its ancestors, that take the place of a library's."""
+    known = [ancestor for ancestor in kind.__mro__ if _library(ancestor) in _LIBRARIES]
+    names = dict.fromkeys(name for ancestor in known for name in vars(ancestor))
+    for name in filter(_PREDICTS.search, names):
+        first = next(ancestor for ancestor in kind.__mro__ if name in vars(ancestor))
+        if not {_library(first), _library(vars(first)[name])} <= {*_LIBRARIES, ""}:
+            yield f"{first.__name__}.{name}"
+
+
+def _library(item: Any) -> str:
+    """Return the package that a class or a function is defined in; "" if it does not say."""
+    return str(getattr(item, "__module__", None) or "").partition(".")[0]
 
 
 def _estimator(model: Any) -> Any:
@@ -103,7 +189,6 @@ def _input_columns(model: Any, inputs: Inputs) -> Integers:
     transformers = _transformers(model)
     if transformers is None:
         return order
-    _refuse_mixing(transformers)
     try:
         return order[source_positions(transformers)]
     except InputError as error:
@@ -114,15 +199,26 @@ def _input_columns(model: Any, inputs: Inputs) -> Integers:
         ) from error
 
 
-def _refuse_mixing(transformer: Any) -> None:
-    """Raise if a transformer, anywhere in a Pipeline, makes a column of several."""
-    parts = [step for _, step in getattr(transformer, "steps", ())]
-    parts += [part for _, part, _ in getattr(transformer, "transformers_", ())]
-    for part in parts:
-        _refuse_mixing(part)
+def _unknown(transformer: Any) -> Iterator[str]:
+    """Yield the names of transformers, in a Pipeline, that may make a column of several."""
+    if transformer is None or isinstance(transformer, str):  # "passthrough" or "drop"
+        return
+    kind = type(transformer)
+    is_own = _library(kind) == "sklearn" and "transform" not in vars(transformer)
+    if is_own and kind.__name__ in _CONTAINERS:
+        for _, part, *_ in getattr(transformer, _CONTAINERS[kind.__name__]):
+            yield from _unknown(part)
+    elif not is_own or not _works_by_column(transformer):
+        yield kind.__name__
+
+
+def _works_by_column(transformer: Any) -> bool:
+    """Return whether a transformer of scikit-learn is known to make each column of one."""
     name = type(transformer).__name__
-    if name in _MIXING:
-        raise NotTrees(f"{name} makes each column of several")
+    if name != "FunctionTransformer":
+        return name in _COLUMN_BY_COLUMN
+    function = transformer.func
+    return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
 
 
 # How trees see rows
@@ -132,11 +228,27 @@ def _sight(model: Any, see: Callable[[Any], Floats]) -> Callable[[Any], Floats]:
     """Return the function from rows as the model takes them to what its trees see."""
     transformers = _transformers(model)
     if transformers is None:
-        return see
+        return lambda rows: _seen(see, rows)
     taken = as_taken(_estimator(model))
     # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
     absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
-    return lambda rows: see(_dense(transformers.transform(taken(rows)), absent))
+
+    def transformed(rows: Any) -> Floats:
+        try:
+            made = transformers.transform(taken(rows))
+        except Exception as error:  # every transformer has errors of its own
+            raise NotTrees(f"the Pipeline's steps fail ({first_line(error)})") from error
+        return _seen(see, _dense(made, absent))
+
+    return transformed
+
+
+def _seen(see: Callable[[Any], Floats], rows: Any) -> Floats:
+    """Return what trees see of rows; raise `NotTrees` if it is not made of numbers."""
+    try:
+        return see(rows)
+    except (TypeError, ValueError) as error:
+        raise NotTrees(f"what its trees see of the rows is not known ({error})") from error
 
 
 def _dense(made: Any, absent: float) -> Any:

@@ -36,10 +36,14 @@ def _read_by(place: str, model: Any) -> TreeModel:
     except NotTrees:
         raise
     except Exception as error:  # a model that is not fitted, or of a version with another format
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise NotTrees(
-            f"the trees of this {type(model).__name__} cannot be read ({first_line})"
+            f"the trees of this {type(model).__name__} cannot be read ({first_line(error)})"
         ) from error
 
 
-__all__ = ["READERS", "NotTrees", "TreeModel", "read"]
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of another library, or its kind if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+__all__ = ["READERS", "NotTrees", "TreeModel", "first_line", "read"]
