@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 
 from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, seconds, table
-from shearshap import Auto, Explanation, explain
+from shearshap import Auto, BudgetError, Explanation, explain
 from shearshap.methods.base import Method
 
 Floats = NDArray[np.float64]
@@ -71,7 +71,7 @@ class Line:
 
 def lines() -> list[Line]:
     """Return every line of the table."""
-    return [digits(), wide(), one_row(), widest(), many_outputs(), *census()]
+    return [digits(), wide(), *few_evaluations(), one_row(), widest(), many_outputs(), *census()]
 
 
 def digits() -> Line:
@@ -91,6 +91,19 @@ def digits() -> Line:
 def wide() -> Line:
     """Return a function of 200 players."""
     return _of_function("10 rows, 200 players, a numpy function", rows=10, players=200)
+
+
+def few_evaluations() -> list[Line]:
+    """Return 16 rows of 100 players at budgets up to 2p + 2 = 202, from which on there are pairs.
+
+    A larger budget must not take less time.
+    """
+    budgets = (50, 100, 150, 201, 202, 400)
+    names = [f"16 rows, 100 players, budget {budget}, a numpy function" for budget in budgets]
+    return [
+        replace(_of_function(name, rows=16, players=100), options={"budget": budget}, slow=False)
+        for name, budget in zip(names, budgets, strict=True)
+    ]
 
 
 def widest() -> Line:
@@ -167,7 +180,10 @@ def cells(line: Line) -> list[str]:
     once = time.perf_counter() - start
 
     took = once if once > ONCE else seconds(lambda: line.explain(auto))
-    leverage = seconds(lambda: line.explain("leverage"))
+    try:
+        leverage = seconds(lambda: line.explain("leverage"))
+    except BudgetError:  # it takes two evaluations a player
+        leverage = np.nan
     bare = seconds(lambda: line.bare(answer.evaluations))
     return _formatted(line.name, answer.method, took, leverage, bare)
 

@@ -230,7 +230,7 @@ def test_parts_of_a_job_under_auto_with_a_tolerance_agree_with_the_whole(budget:
 
     def explained(part: Floats, calibration: object = None) -> Explanation:
         explainer = Explainer(vote, np.zeros(14), method=Auto(calibration=calibration))
-        return explainer(part, budget=budget, tol=0.02)
+        return explainer(part, budget=budget, tol=0.05)
 
     whole = explained(rows)
     assert whole.row_evaluations is not None
@@ -297,7 +297,7 @@ def test_a_deadline_returns_what_is_done_and_says_what_is_not(watch: Watch) -> N
     assert 45 <= len(part) <= 60
     np.testing.assert_allclose(part.values, whole.values[: len(part)], atol=1e-12)
     np.testing.assert_array_equal(part.index, np.arange(len(part)))
-    assert f"after {len(part)} of 200 rows" in part.notes[0]
+    assert f"after {len(part)} of 200 rows" in part.notes[-1]
 
 
 def test_the_first_block_is_always_finished(watch: Watch) -> None:
@@ -311,8 +311,9 @@ def test_a_deadline_that_does_not_come_changes_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         answer = explainer(ROWS, budget=40, deadline=1e6)
-    np.testing.assert_allclose(answer.values, explainer(ROWS, budget=40).values, atol=1e-12)
-    assert answer.notes == ()
+    without = explainer(ROWS, budget=40)
+    np.testing.assert_allclose(answer.values, without.values, atol=1e-12)
+    assert answer.notes == without.notes
 
 
 @pytest.mark.parametrize("deadline", [0, -1, float("nan"), "soon", True])

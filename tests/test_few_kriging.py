@@ -40,7 +40,15 @@ from shearshap import (
 from shearshap.game import FunctionGame, ModelGame
 from shearshap.gaussian import Calibration
 from shearshap.gaussian.calibration import calibration_from_dict
-from shearshap.gaussian.few import CONSTANT, JITTER, FewValues, Process, fitted, krige_few
+from shearshap.gaussian.few import (
+    CONSTANT,
+    JITTER,
+    FewValues,
+    Process,
+    fitted,
+    krige_few,
+    usual_process,
+)
 from shearshap.gaussian.joins import Joins
 from shearshap.gaussian.kernels import odd_even_kernels
 from shearshap.gaussian.odd_even import OddEven, signs_of
@@ -82,8 +90,8 @@ def explained(rows: Floats, budget: int, **options: Any) -> Explanation:
 def slow_covariance(process: Process, players: int) -> Floats:
     """The covariance of the values at all coalitions: one product of players after the other."""
     signs = 2.0 * all_coalitions(players) - 1
-    relevance = process.relevance.numpy()
-    linear = process.linear.numpy()
+    relevance = process.relevance[0].numpy()
+    linear = process.linear[0].numpy()
     parts = [np.zeros((len(signs), len(signs))) for _ in range(2)]
     scales = [0.0, 0.0]
     for order in range(2, players + 1):
@@ -101,17 +109,18 @@ def slow_covariance(process: Process, players: int) -> Floats:
 def process_of(players: int, seed: int) -> Process:
     generator = torch.Generator().manual_seed(seed)
     return Process(
-        linear=torch.rand(players, generator=generator, dtype=torch.float64),
-        relevance=0.1 + 0.8 * torch.rand(players, generator=generator, dtype=torch.float64),
-        nugget=torch.tensor(0.02, dtype=torch.float64),
-        even=torch.tensor(0.7, dtype=torch.float64),
+        linear=torch.rand(1, players, generator=generator, dtype=torch.float64),
+        relevance=0.1 + 0.8 * torch.rand(1, players, generator=generator, dtype=torch.float64),
+        nugget=torch.full((1, 1, 1), 0.02, dtype=torch.float64),
+        even=torch.full((1, 1, 1), 0.7, dtype=torch.float64),
     )
 
 
 def seen_of(table: Floats, columns: list[int]) -> FewValues:
     players = len(table).bit_length() - 1
     signs = signs_of(torch.from_numpy(all_coalitions(players)[columns]))
-    return FewValues.of(signs, torch.from_numpy(table[columns].T), torch.ones(players).double())
+    values = torch.from_numpy(table[columns].T)[None]
+    return FewValues.of(signs, values, torch.ones(1, players).double())
 
 
 @settings(max_examples=10, deadline=None)
@@ -131,16 +140,16 @@ def test_the_answer_is_the_shapley_value_of_the_conditioned_game(
 
     whole = slow_covariance(process, players)
     among = whole[np.ix_(columns, columns)] + JITTER * np.eye(len(columns))
-    np.testing.assert_allclose(process.covariance(seen.signs), among, atol=1e-10)
-    mean = whole[:, columns] @ np.linalg.solve(among, seen.values.numpy().T)
-    np.testing.assert_allclose(process.shapley_values(seen), exact_shares(mean).T, atol=1e-8)
+    np.testing.assert_allclose(process.covariance(seen.signs)[0], among, atol=1e-10)
+    mean = whole[:, columns] @ np.linalg.solve(among, seen.values[0].numpy().T)
+    np.testing.assert_allclose(process.shapley_values(seen)[0], exact_shares(mean).T, atol=1e-8)
 
 
 def test_the_likelihood_is_that_of_a_normal_distribution_of_the_likeliest_scale() -> None:
     seen = seen_of(random_table(5, 3, outputs=(1,)), [0, 31, 4, 9, 17, 22, 30])
     process = process_of(5, 1)
-    covariance = process.covariance(seen.signs).numpy()
-    values = seen.values[0].numpy()
+    covariance = process.covariance(seen.signs)[0].numpy()
+    values = seen.values[0, 0].numpy()
     assert -float(process.minus_log_likelihood(seen)) == pytest.approx(
         likeliest(values, covariance), abs=1e-9
     )
@@ -156,10 +165,21 @@ def likeliest(values: Floats, covariance: Floats) -> float:
 
 def test_the_fit_makes_values_likelier_than_the_usual_process() -> None:
     seen = seen_of(smooth_table(5, 2)[:, None], [0, 31, 4, 9, 17, 22, 30])
-    best, process = fitted(seen)
-    usual = Process.of(torch.tensor([np.log(3.0), 0.0, np.log(0.003), 0.0, 0.5]).double(), seen)
-    assert best == float(process.minus_log_likelihood(seen))
-    assert best < float(usual.minus_log_likelihood(seen))
+    best = Process.of(fitted(seen), seen)
+    usual = Process.of(usual_process(seen)[None], seen)
+    assert (best.minus_log_likelihood(seen) < usual.minus_log_likelihood(seen)).all()
+
+
+def test_rows_are_fitted_side_by_side_as_if_each_were_alone() -> None:
+    rng = np.random.default_rng(0)
+    signs = signs_of(torch.from_numpy(rng.random((12, 6)) < 0.5))
+    values = torch.from_numpy(rng.normal(size=(30, 2, 12)))
+    distance = torch.from_numpy(rng.random((30, 6)) + 0.1)
+    together = krige_few(FewValues.of(signs, values, distance))
+    alone = [
+        krige_few(FewValues.of(signs, values[row, None], distance[row, None])) for row in range(30)
+    ]
+    np.testing.assert_allclose(together, torch.cat(alone), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-6, 1e6, 1e150])

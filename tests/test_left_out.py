@@ -261,15 +261,6 @@ def test_a_jump_counts_whatever_the_size_of_the_game() -> None:
     np.testing.assert_allclose(moved * 1e200, plain, rtol=1e-6)
 
 
-def test_a_constant_game_stays_without_errors_at_every_budget() -> None:
-    for budget in (14, 16, 20, 40, 62):
-        answer = explain_game(
-            lambda z: np.full(len(z), 0.3), players=6, budget=budget, method="kriging"
-        )
-        assert answer.standard_errors is not None
-        assert (answer.standard_errors == 0).all()
-
-
 @pytest.mark.parametrize(("players", "count"), [(6, 6), (9, 9), (30, 31)])
 def test_a_pair_that_nothing_foresees_errs_as_the_others_do(players: int, count: int) -> None:
     """Prefixes that alone tell two players apart leave nothing to compare with: 0 / 0."""

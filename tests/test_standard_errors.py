@@ -622,8 +622,8 @@ def converged_after(moves: list[float], *, errors: float, agrees: bool, freedom:
     values[:, 1, 1] += torch.tensor(moves)
     estimate = Estimate(values, torch.full_like(values, errors), freedom)
     rows = torch.arange(len(moves))
-    empty = torch.zeros(len(moves), 2, 2)
-    answer = Answer.of(rows, Known(estimate, wants_agreement=agrees), empty, rows, before)
+    ends = torch.arange(2.0)[:, None].expand(len(moves), 2, 2)
+    answer = Answer.of(rows, Known(estimate, wants_agreement=agrees), ends, rows, before)
     return np.asarray(answer.converged(0.1).numpy())
 
 
@@ -641,7 +641,8 @@ def test_the_first_stage_has_nothing_to_agree_with() -> None:
     rows = torch.arange(2)
     for agrees in (True, False):
         design = Known(estimate, wants_agreement=agrees)
-        answer = Answer.of(rows, design, torch.zeros(2, 2, 1), rows)
+        ends = torch.arange(2.0)[:, None].expand(2, 2, 1)
+        answer = Answer.of(rows, design, ends, rows)
         assert answer.converged(0.1).tolist() == 2 * [not agrees]
 
 

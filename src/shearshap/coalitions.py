@@ -205,3 +205,9 @@ def codes(sets: Tensor) -> Tensor:
 
     # in chunks, as the products take eight times the memory of the sets
     return torch.cat([(chunk * bits).sum(1) for chunk in sets.split(1 << 16)])
+
+
+def are_all(sets: Tensor) -> bool:
+    """Return whether every one of the 2^p sets is among those of (c, p)."""
+    count, players = sets.shape
+    return count >= 1 << players and len(codes(sets).unique()) == 1 << players

@@ -89,7 +89,7 @@ class Explanation:
     base_values: Floats = field(metadata=axes("rk"))
     #: (r,) or (r, k): the prediction with all players present
     predictions: Floats = field(metadata=axes("rk"))
-    #: like `values`; None where the method has none
+    #: like `values`, infinite where they are not known; None where the method has none
     standard_errors: Floats | None = field(metadata=axes("rpk", absent=_unknown_errors))
     #: model evaluations spent on one row, base value and prediction included; the most of any row
     evaluations: int = field(metadata=joined(max))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 TIED = 1e-9  #: of the range: values closer than this are of one level
+ROUNDING = 8 * torch.finfo(torch.float64).eps  #: of the largest value: what sums may be off
 
 
 def has_few_levels(values: Tensor, players: int) -> Tensor:
@@ -32,6 +33,15 @@ def possible_jumps(values: Tensor, players: int) -> Tensor:
     if few.any():
         jumps[few] = by_game[few].sort(1).values.diff(dim=1).amax(1)
     return jumps.reshape(rows, 1, outputs)
+
+
+def all_alike(values: Tensor) -> Tensor:
+    """Return which games of values (r, c, k) show one value alone, (r, k).
+
+    Nothing then says how far values that were not seen may be off.
+    """
+    low, high = values.aminmax(dim=1)
+    return high - low <= ROUNDING * torch.maximum(low.abs(), high.abs())
 
 
 def unseen_variance(observations: int) -> float:

@@ -9,7 +9,7 @@ rows of the block, and a row's entries are set when the row finishes:
     finished at stage 2              x
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from shearshap.active import ActiveGame, widened, without_null
 from shearshap.axes import declared
-from shearshap.coalitions import EMPTY, FULL
+from shearshap.coalitions import EMPTY, FULL, are_all
 from shearshap.engine.room import Room
 from shearshap.errors import ModelError
 from shearshap.explanation import Explanation
@@ -30,9 +30,15 @@ from shearshap.interactions.fields import (
     derivative_cross,
     interaction_fields,
 )
+from shearshap.levels import all_alike
 from shearshap.methods.base import Design, Estimate
 
 EVERYONE = slice(None)
+
+ALL_ALIKE = (
+    "all evaluated coalitions of some rows had the same value: nothing shows how far off their "
+    "Shapley values may be, so their standard errors are infinite; try a larger budget"
+)
 
 LEAST_FREEDOM = 7
 """Degrees of freedom from which on a row may stop.
@@ -50,6 +56,7 @@ class Answer:
     values: Tensor  #: (r, c, k) of the design's coalitions
     evaluations: Tensor  #: (r,) spent on each row so far
     estimate: Estimate
+    alike: Tensor  #: (r, k), whether one value was all that was seen of many
     before: Tensor | None  #: (r, p, k), the Shapley values at the stage before, if there was one
 
     @classmethod
@@ -61,8 +68,18 @@ class Answer:
         evaluations: Tensor,
         before: Tensor | None = None,
     ) -> "Answer":
-        """Return the answer with the design's estimate."""
-        return cls(rows, design, values, evaluations, design.estimate(values), before)
+        """Return the answer with the design's estimate.
+
+        Where all values seen are alike, a standard error of 0 would say that the others are too.
+        """
+        estimate = design.estimate(values)
+        alike = _alike_so_far(design, values)
+        if estimate.standard_errors is None:
+            alike = torch.zeros_like(alike)
+        elif alike.any():
+            errors = torch.where(alike[:, None], inf, estimate.standard_errors)
+            estimate = replace(estimate, standard_errors=errors)
+        return cls(rows, design, values, evaluations, estimate, alike, before)
 
     def converged(self, tol: float | None) -> Tensor:
         """Return which rows have all their standard errors at most at the tolerance, (r,).
@@ -89,6 +106,7 @@ class Answer:
             **estimate_fields(self.estimate, self.values),
             "row_evaluations": self.evaluations,
             "degrees_of_freedom": freedom,
+            "alike": self.alike.any(dim=1),
         }
 
 
@@ -167,9 +185,9 @@ class FinishedRows:
         for name, field in fields.items():
             wide = widened(field, _letters(name), own, game.game.players)
             self._set(name, rows[done], wide)
-        if not errors.isfinite().any():
-            # without standard errors of its players, a row has none for null players either
-            self.fields["standard_errors"][rows[done]] = inf
+        # without standard errors of its players, a row has none for null players either
+        without = ~errors.isfinite().flatten(1).any(dim=1)
+        self.fields["standard_errors"][rows[done][without]] = inf
         self.done[rows[done]] = True
 
     def _set(self, name: str, rows: Tensor, part: Tensor) -> None:
@@ -190,6 +208,7 @@ class FinishedRows:
         which = slice(None) if self.done.all() else self.done
         fields = {name: part[which] for name, part in self.fields.items()}
         freedom = float(fields.pop("degrees_of_freedom").min())
+        alike = bool(fields.pop("alike").any())
         fewest, most = fields["row_evaluations"].aminmax()
         if not stops:
             del fields["converged"]
@@ -197,7 +216,7 @@ class FinishedRows:
                 del fields["row_evaluations"]
 
         # what says nothing is found out before it is copied
-        has_errors = bool(fields["standard_errors"].isfinite().any())
+        has_errors = alike or bool(fields["standard_errors"].isfinite().any())
         if not has_errors:
             del fields["standard_errors"]
 
@@ -208,7 +227,23 @@ class FinishedRows:
             arrays |= _without_outputs(arrays)
         if not has_errors:
             arrays["standard_errors"] = None
-        return arrays | {"evaluations": int(most), "degrees_of_freedom": freedom}
+        return arrays | {
+            "evaluations": int(most),
+            "degrees_of_freedom": freedom,
+            "notes": (ALL_ALIKE,) if alike else (),
+        }
+
+
+def _alike_so_far(design: Design, values: Tensor) -> Tensor:
+    """Return which games of values (r, c, k) show one value, (r, k), and not all coalitions."""
+    alike = all_alike(values)
+    if design.complete:
+        return torch.zeros_like(alike)
+    coalitions = design.coalitions.expand(len(values), -1, -1)
+    for row in alike.any(dim=1).nonzero()[:, 0]:
+        # most rows share their coalitions, and few have one value
+        alike[row] &= not are_all(coalitions[row])
+    return alike
 
 
 def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,7 @@ class _Block:
         run = self.plans.settled
         arrays = finished.arrays(room, self.first_row, single=self.ends.single, stops=run.stops)
         methods = dict.fromkeys(name_of(part.plan.run.method) for part in self.parts)
+        notes = (*self.notes, *arrays.pop("notes"))
         return Explanation(
             **arrays,
             index=self.first_row + finished.rows,
@@ -165,7 +166,7 @@ class _Block:
             method=", ".join(methods),
             seed=run.seed,
             calibration=self.plans.calibration,
-            notes=self.notes,
+            notes=notes,
         )
 
 

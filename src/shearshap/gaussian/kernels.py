@@ -190,7 +190,12 @@ def with_nugget(kernel: Tensor, nuggets: Tensor) -> Tensor:
 
 
 def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled.
+    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled."""
+    return shapley_covariances(u, r), _prior_variance(r)
+
+
+def shapley_covariances(u: Tensor, r: Tensor) -> Tensor:
+    """Return cov(phi_i, o(u')) under the odd kernel, unscaled, (r, p, m).
 
     phi_i[k(., u')] = sum over both signs of int_0^1 r_i u'_i prod_{j != i} (1 +- t r_j u'_j) dt
                       - 2 r_i u'_i
@@ -215,8 +220,7 @@ def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     ru = r[..., None] * u.mT
     first_order = ru * (inverse.mT @ product)
     second_order = (r[:, None] * tr * inverse).mT @ product
-    cross = first_order - second_order - 2 * ru
-    return cross, _prior_variance(r)
+    return first_order - second_order - 2 * ru
 
 
 def _prior_variance(r: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ SciPy's wakes the threads of its linear algebra, which then take the cores from 
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 #: from a point (n,) to the value there and its slope (n,)
@@ -56,6 +57,51 @@ def _line_search(function: Smooth, here: Place, step: Tensor) -> Place | None:
             return there
         step = step / 2
     return None
+
+
+def minimise_each(
+    functions: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor, steps: int
+) -> Tensor:
+    """Return the points (r, n) that so many steps of BFGS reach, one function for each row.
+
+    The functions give values (r,) and slopes (r, n). A step that does not decrease a row's value
+    is taken again at a quarter of its length.
+    """
+    here = start
+    value, slope = functions(here)
+    inverse = torch.eye(start.shape[1], dtype=start.dtype, device=start.device)
+    inverse = inverse.expand(len(start), -1, -1)  # of the Hessian
+    step = -_at_most_one(slope)
+    for _ in range(steps):
+        new_value, new_slope = functions(here + step)
+        lower = (new_value < value) & new_slope.isfinite().all(1)
+        change = new_slope - slope
+        convex = lower & ((step * change).sum(1) > 1e-10)
+        inverse = torch.where(convex[:, None, None], _bfgs(inverse, step, change), inverse)
+
+        here = torch.where(lower[:, None], here + step, here)
+        value = torch.where(lower, new_value, value)
+        slope = torch.where(lower[:, None], new_slope, slope)
+        downhill = -_at_most_one((inverse @ slope[..., None])[..., 0])
+        step = torch.where(lower[:, None], downhill, step / 4)
+    return here
+
+
+def _at_most_one(steps: Tensor) -> Tensor:
+    """Return steps (r, n), the longer ones shortened to a length of 1."""
+    return steps / steps.norm(dim=1, keepdim=True).clamp_min(1)
+
+
+def _bfgs(inverse: Tensor, step: Tensor, change: Tensor) -> Tensor:
+    """Return inverse Hessians (r, n, n) after steps (r, n) that changed slopes by (r, n).
+
+    H' = (I - s y' / s'y) H (I - y s' / s'y) + s s' / s'y
+    """
+    product = (step * change).sum(1)[:, None, None]
+    s = step[..., None]
+    eye = torch.eye(step.shape[1], dtype=step.dtype, device=step.device)
+    left = eye - s @ change[:, None] / product
+    return left @ inverse @ left.mT + s @ s.mT / product
 
 
 class CurvatureMemory:

@@ -85,12 +85,7 @@ class FewCoalitions(Design):
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior means."""
         signs = signs_of(self.coalitions[0]).to(values.device)
-        # Each row has a fit of its own. With so few evaluations, models take far longer.
-        rows = [
-            krige_few(FewValues.of(signs, own.mT, distance))
-            for own, distance in zip(values, self.distance, strict=True)
-        ]
-        return Estimate(torch.stack(rows).mT)
+        return Estimate(krige_few(FewValues.of(signs, values.mT, self.distance)).mT)
 
 
 def _positive(distance: Tensor) -> Tensor:
