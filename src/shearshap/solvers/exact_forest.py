@@ -132,11 +132,17 @@ class ExactForest:
         room = Room(game.rows if run.at_once and run.deadline is None else None)
         most = self._most_rows(game, interactions=run.interactions)
         size = most if run.deadline is None else FIRST_BLOCK
+        checks = self.checks
         done = 0
         while done < game.rows and size:
-            explanation = self._block(game.take(slice(done, done + size)), run, room, done)
-            if not done and not checked:
-                explanation = self._checked(game, explanation)
+            block = game.take(slice(done, done + size))
+            explanation = self._block(block, run, room, done)
+            first = not done and not checked
+            doubt = self._doubt(block, explanation, first=first)
+            if first or block.usage.checks:
+                checks += block.usage.checks
+                notes = () if doubt is None else (doubt,)
+                explanation = replace(explanation, check_evaluations=checks, notes=notes)
             done += len(explanation)
             advance(len(explanation))
 
@@ -212,19 +218,15 @@ class ExactForest:
             seed=run.seed,
         )
 
-    def _checked(self, game: ModelGame, first: Explanation) -> Explanation:
-        """Return the first block; warn where its predictions are not the model's own."""
-        base_values = torch.from_numpy(first.base_values.reshape(len(first), -1))
-        predictions = torch.from_numpy(first.predictions.reshape(len(first), -1))
+    def _doubt(self, game: ModelGame, block: Explanation, *, first: bool) -> str | None:
+        """Warn if the predictions of a block are not the model's own, and return why."""
+        base_values = torch.from_numpy(block.base_values.reshape(len(block), -1))
+        predictions = torch.from_numpy(block.predictions.reshape(len(block), -1))
         ends = torch.stack((base_values, predictions), dim=1).to(game.device)
-        doubt = game.doubt(Ends(ends, self.single))
+        doubt = game.doubt(Ends(ends, self.single), first=first)
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
-        return replace(
-            first,
-            check_evaluations=self.checks + game.usage.checks,
-            notes=() if doubt is None else (doubt,),
-        )
+        return doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +279,7 @@ def _decoded(game: ModelGame, inputs: Tensor) -> Any:
 
 def _predictions(game: ModelGame) -> Floats:
     """Return the model's answers for the rows, (r, k), at one evaluation each."""
-    alone = replace(game, background=game.background[:1], weights=None)
+    alone = game.take(background=slice(0, 1))
     full = end_coalitions(game.players, game.device)[:, [FULL]]
     return np.asarray(alone(full)[:, 0].double().cpu().numpy())
 

@@ -99,6 +99,7 @@ def _blocks(
 ) -> Iterator[Explanation]:
     """Yield exact explanations as long as the model is the sum of its leaves, then sampled ones."""
     done = 0
+    checks = 0
     try:
         with progress_bar(meter.progress, unit=" trees") as bar:
             forest = exact_forest(task.model, named, run, advance=bar.update, device=task.device)
@@ -106,11 +107,15 @@ def _blocks(
             for block in forest.blocks(named.game, run, clock, bar.update):
                 yield block
                 done += len(block)
+                checks = max(checks, block.check_evaluations)
     except NotTrees as refusal:
         note = note_on(str(refusal), task.model, named)
     else:
         return
-    yield from _sampled(named, run, clock, meter, done, note)
+    for block in _sampled(named, run, clock, meter, done, note):
+        if block.check_evaluations:
+            block = replace(block, check_evaluations=checks + block.check_evaluations)
+        yield block
 
 
 def _sampled(
@@ -119,8 +124,7 @@ def _sampled(
     """Yield the explanations of the rows from `done` on by the method; the first has the note."""
     game = named.game
     if done:
-        # the model was checked by the first rows, which are not among these
-        game = replace(game.take(slice(done, None)), untouched=None)
+        game = game.take(slice(done, None))
     try:
         settled = run.on(game)
     except BudgetError as error:
