@@ -274,7 +274,8 @@ def objects(*cells: Any) -> pd.DataFrame:
 def test_none_and_nan_of_a_background_are_two() -> None:
     rows = objects("a", None, float("nan"))
     for cells in ((None, float("nan")), (float("nan"), None), (float("nan"), "b", None)):
-        for background in (objects(*cells), [[cell, 0.0] for cell in cells]):
+        backgrounds: list[Any] = [objects(*cells), [[cell, 0.0] for cell in cells]]
+        for background in backgrounds:
             answer = Explainer(kinds_of_missing, background)(rows)
             assert answer.notes == ()
             np.testing.assert_allclose(answer.predictions, kinds_of_missing(rows))
