@@ -366,8 +366,8 @@ def test_mixes_by_pairs_are_those_one_by_one(rows: int, coalitions: int, inputs:
     present = torch.rand((1, coalitions, inputs)) < 0.5
     wanted = torch.where(present, x[:, None], background)
     assert torch.equal(_by_pairs(x, background, present[0]), wanted)
-    assert torch.equal(mixed(x, background, present, finite=True)[:, :, 0], wanted)
-    assert torch.equal(mixed(x, background, present, finite=False)[:, :, 0], wanted)
+    assert torch.equal(mixed(x, background, present, by_numbers=True)[:, :, 0], wanted)
+    assert torch.equal(mixed(x, background, present, by_numbers=False)[:, :, 0], wanted)
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ def test_many_mixes_on_a_gpu_are_exact() -> None:
     present = torch.rand((1, 200, 101), device="cuda") < 0.5
     assert x.numel() * 200 >= MANY_INPUTS
     wanted = torch.where(present, x[:, None], background)
-    assert torch.equal(mixed(x, background, present, finite=True)[:, :, 0], wanted)
+    assert torch.equal(mixed(x, background, present, by_numbers=True)[:, :, 0], wanted)
 
 
 @pytest.mark.cuda

@@ -89,9 +89,9 @@ class ActiveGame:
         """Ask for the empty and the full coalition: null players make no difference."""
         return self.game.ends()
 
-    def doubt(self, ends: Ends) -> str | None:
-        """Say why predictions are not the model's own; None where they are."""
-        return self.game.doubt(ends)
+    def doubt(self, ends: Ends, *, first: bool) -> str | None:
+        """Say why predictions are not the model's own; None if they are."""
+        return self.game.doubt(ends, first=first)
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, q) of bool to values (r, c, k)."""

@@ -1,7 +1,8 @@
 """Whether a game's predictions are the model's own: those on the rows as the user passed them.
 
 The prediction of a game is the value of its full coalition. It should be what the model says of the
-row itself. So the model is asked once more for the first few rows, without any mixing:
+row itself. So the model is asked once more for the first few rows, without any mixing, and for all
+rows if their types changed on the way to the model:
 
     mixed        the game's predictions, asked for together with other mixes of row and background
     untouched    the model on the rows themselves, and nothing else
@@ -10,13 +11,13 @@ Where the two differ, two further questions tell why:
 
     untouched, asked again, differs             the model is random
     mixed, asked alone, agrees with untouched   the model depends on its batch
+                                                (one background row: as many rows as untouched)
     otherwise                                   the rows reach the model changed, as in their types
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import narwhals.stable.v2 as nw
 import torch
 from torch import Tensor
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from shearshap.game import ModelGame
 
 ROWS = 4
-"""Rows that are compared: the first ones of a call."""
+"""Rows that are compared if nothing changes on the way: the first ones of a call."""
 
 PART_OF_EFFECT = 1e-3
 """A difference below this part of what is explained, prediction - base value, does not count."""
@@ -53,7 +54,7 @@ def disagreement(game: "ModelGame", ends: Tensor) -> str | None:
 
     `ends` (r, 2, k) are base value and prediction of every row.
     """
-    count = min(ROWS, game.rows, game.batch.size)
+    count = game.rows if game.type_changes else min(ROWS, game.rows, game.batch.size)
     mixed = ends[:count, FULL]
     tolerance = _Tolerance.of(game, ends)
     try:
@@ -63,17 +64,21 @@ def disagreement(game: "ModelGame", ends: Tensor) -> str | None:
 
         again = game.untouched_answer(count)
         if not tolerance.allows(untouched, again):
-            return _random(tolerance.largest(untouched, again))
+            return _random(tolerance.largest(untouched, again, game))
 
-        difference = tolerance.largest(untouched, mixed)
-        alone = game.take(slice(0, count))(end_coalitions(game.players, game.device)[:, [FULL]])
-        game.usage.checks += count * game.cost
+        # of one background row, so that as many rows are in a batch as of the untouched ones
+        full = end_coalitions(game.players, game.device)[:, [FULL]]
+        alone = game.take(slice(0, count), background=slice(0, 1))(full)
+        game.usage.checks += count
     except ModelError as error:
         return f"the model fails on the rows themselves, but not on mixes with them: {error}"
 
+    difference = tolerance.largest(untouched, mixed, game)
     if tolerance.allows(alone[:, 0], untouched):
         return _depends_on_batch(difference)
-    return _changed(difference, _type_changes(game, count))
+    wrong = tolerance.different_rows(untouched, mixed)
+    extent = f"{wrong} of the {count} rows from row {game.place(0)} on differ"
+    return _changed(difference, extent, game.type_changes)
 
 
 @dataclass(frozen=True)
@@ -97,14 +102,19 @@ class _Tolerance:
 
     def allows(self, first: Tensor, second: Tensor) -> bool:
         """Return whether answers (n, k) are the same."""
-        return bool((self._gaps(first, second) <= self.allowed).all())
+        return not self.different_rows(first, second)
 
-    def largest(self, first: Tensor, second: Tensor) -> str:
+    def different_rows(self, first: Tensor, second: Tensor) -> int:
+        """Return for how many rows answers (n, k) differ."""
+        same = self._gaps(first, second) <= self.allowed
+        return int((~same).any(dim=1).sum())
+
+    def largest(self, first: Tensor, second: Tensor, game: "ModelGame") -> str:
         """Return the largest difference of answers (n, k), for what is allowed, in words."""
         smallest = torch.finfo(self.allowed.dtype).tiny
         excess = self._gaps(first, second) / self.allowed.clamp_min(smallest)
         row, output = divmod(int(excess.argmax()), excess.shape[1])
-        return f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {row}"
+        return f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {game.place(row)}"
 
     def _gaps(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the differences of answers (n, k) that are compared with what is allowed."""
@@ -145,28 +155,10 @@ def _depends_on_batch(difference: str) -> str:
     )
 
 
-def _changed(difference: str, changes: list[str]) -> str:
-    reason = "; ".join(changes) or "the rows reach it in another form"
-    return f"the model says {difference}, as you passed it and as it is explained: {reason}"
-
-
-def _type_changes(game: "ModelGame", count: int) -> list[str]:
-    """Return which types of the rows change on their way to the model, in words."""
-    assert game.untouched is not None
-    own = _types(game.untouched(count))
-    mixed = _types(game.predict.decode(game.inputs[:count].reshape(-1, *game.shape)))
-    return [
-        f"{part} {own[part]} becomes {mixed[part]}"
-        for part in own
-        if part in mixed and own[part] != mixed[part]
-    ]
-
-
-def _types(inputs: Any) -> dict[str, str]:
-    """Return the types of inputs, by what holds them."""
-    if isinstance(inputs, tuple):
-        return {f"input {place}:": str(part.dtype) for place, part in enumerate(inputs)}
-    if not nw.dependencies.is_into_dataframe(inputs):
-        return {"the rows' type": str(inputs.dtype)}
-    frame = nw.from_native(inputs, eager_only=True)
-    return {f"column {name!r}:": str(dtype) for name, dtype in frame.schema.items()}
+def _changed(difference: str, extent: str, changes: tuple[str, ...]) -> str:
+    reason = "the rows reach it in another form"
+    if changes:
+        reason = f"{'; '.join(changes)}; give rows and background the same types"
+    return (
+        f"the model says {difference}, as you passed it and as it is explained ({extent}): {reason}"
+    )

@@ -11,7 +11,8 @@ The coalition {0, 2} of three players, the first of which owns two inputs:
 Letters everywhere: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,11 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.adapters import Predictor
+from shearshap.adapters.outputs import real_numbers
 from shearshap.agreement import disagreement
-from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches
+from shearshap.batches import Batch, Box, FailedBatch, first_failure, in_batches, out_of_memory
 from shearshap.coalitions import end_coalitions
-from shearshap.errors import ModelError
+from shearshap.errors import ModelError, ShearError
 from shearshap.mixing import mixed
+
+_ALL = slice(None)
 
 COMPARED = 1 << 24
 """Inputs that are compared with the background's at once, to find null players."""
@@ -97,8 +101,11 @@ class Game(GameInfo, Protocol):
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
 
-    def doubt(self, ends: Ends) -> str | None:
-        """Say why predictions are not the model's own, in a sentence; None where they are."""
+    def doubt(self, ends: Ends, *, first: bool) -> str | None:
+        """Say why predictions are not the model's own, in a sentence; None if they are.
+
+        `first` says that no rows of this game were compared before.
+        """
 
     def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
         """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
@@ -122,9 +129,11 @@ class ModelGame:
     players: int
     batch: Batch
     advance: Callable[[int], object] = lambda _evaluations: None
-    finite: bool = True  #: whether all inputs are finite: only then can they be mixed by numbers
+    finite: bool = True  #: whether all inputs are finite
+    negative_zeros: bool = False  #: whether an input is -0.0, which arithmetic may make 0.0
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
-    untouched: Callable[[int], Any] | None = None  #: the first n rows as the user passed them
+    untouched: Callable[[slice], Any] | None = None  #: rows of the whole as the user passed them
+    type_changes: tuple[str, ...] = ()  #: of the rows on their way to the model, in words
     weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
     one_each: bool = False  #: whether every input is known to be a player of its own, in order
     usage: Usage = field(default_factory=Usage)
@@ -152,16 +161,39 @@ class ModelGame:
         embedded = self.predict.embedding is not None
         return self.predict.differentiable and (floating or embedded)
 
-    def take(self, rows: slice | Tensor) -> "ModelGame":
-        """Return the game of some of the rows, with nothing spent yet."""
+    def take(self, rows: slice | Tensor = _ALL, background: slice = _ALL) -> "ModelGame":
+        """Return the game of some rows and background rows, with nothing spent yet.
+
+        The weights of the background rows that are left sum to 1 again.
+        """
         if isinstance(rows, slice):
             inputs = self.inputs[rows]
             numbers = torch.arange(*rows.indices(self.rows), device="cpu")
         else:
             inputs = self.inputs[rows.to(self.inputs.device)]
             numbers = rows.cpu()
-        places = numbers if self.places is None else self.places[numbers]
-        return replace(self, inputs=inputs, places=places, usage=Usage())
+        return replace(
+            self,
+            inputs=inputs,
+            background=self.background[background],
+            weights=self._weights_of(background),
+            places=numbers if self.places is None else self.places[numbers],
+            usage=Usage(),
+        )
+
+    def share(self, background: slice) -> float:
+        """Return the weight of some background rows, as a part of that of all."""
+        if self.weights is None:
+            return len(self.background[background]) / self.cost
+        return float(self.weights[background].sum() / self.weights.sum())
+
+    def _weights_of(self, background: slice) -> Tensor | None:
+        """Return the weights of some background rows, with the sum 1."""
+        if self.weights is None:
+            return None
+        own = self.weights[background]
+        # rows without any weight do not count in a mean, however they are weighted in themselves
+        return own / own.sum() if own.sum() > 0 else None
 
     def place(self, row: int) -> int:
         """Return a row's number in the whole."""
@@ -219,22 +251,32 @@ class ModelGame:
         """Ask for the empty and the full coalition, which also tells the number of outputs."""
         return self._values(end_coalitions(self.players, self.device))
 
-    def doubt(self, ends: Ends) -> str | None:
-        """Say why predictions are not the model's own; None where they are, or are not compared."""
-        if self.untouched is None:
+    def doubt(self, ends: Ends, *, first: bool) -> str | None:
+        """Say why predictions are not the model's own; None if they are, or are not compared.
+
+        The first rows are always compared, and all rows if their types changed.
+        """
+        if self.untouched is None or not (first or self.type_changes):
             return None
         return disagreement(self, ends.values)
 
     def untouched_answer(self, count: int) -> Tensor:
         """Return the model's answer for the first rows as the user passed them, (n, k)."""
-        assert self.untouched is not None
         self.usage.checks += count
+        start = self.place(0)
+
+        def forward(box: Box) -> Tensor:
+            assert self.untouched is not None
+            rows = slice(start + box.rows.start, start + box.rows.stop)
+            return self.predict.answer(self.untouched(rows), box.size)[:, None, None]
+
         try:
             with torch.no_grad():
-                answer = self.predict.answer(self.untouched(count), count)
-        except Exception as error:
-            raise ModelError(f"{type(error).__name__}: {error}") from error
-        return answer.reshape(count, -1).to(self.device, torch.float64)
+                answer = in_batches(Box.whole(count, 1, 1), forward, self.batch, self.device)
+        except FailedBatch as failed:
+            cause = failed.__cause__
+            raise ModelError(f"{type(cause).__name__}: {cause}") from cause
+        return answer.reshape(count, -1)
 
     def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
         """Map one coalition for each of the rows named: (n,) and (n, p) to values (n, k)."""
@@ -256,8 +298,9 @@ class ModelGame:
             mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
             return self._mean_answer(self.predict, mixed, self.shape)
         embed, after = self.predict.embedding
-        rows = embed(self.inputs)[:, None, None]
-        background = embed(self.background)
+        with model_errors():
+            rows = embed(self.inputs)[:, None, None]
+            background = embed(self.background)
         mixed = background + weight[..., None] * (rows - background)
         return self._mean_answer(after, mixed, tuple(background.shape[1:]))
 
@@ -265,7 +308,8 @@ class ModelGame:
         self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
     ) -> Tensor:
         """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
-        answer = self._answer(model, points, shape)
+        with model_errors():
+            answer = self._answer(model, points, shape)
         return self._mean(_with_outputs(answer))
 
     def _mean(self, outputs: Tensor) -> Tensor:
@@ -317,7 +361,8 @@ class ModelGame:
 
         rows = self.inputs[box.rows]
         background = self.background[box.background]
-        return mixed(rows, background, present, finite=self.finite)
+        by_numbers = self.finite and not self.negative_zeros
+        return mixed(rows, background, present, by_numbers=by_numbers)
 
     @staticmethod
     def _answer(
@@ -335,6 +380,8 @@ class ModelGame:
         shape = (failed.box.size, *self.shape)
         message = f"the model failed on inputs of shape {shape}: {type(cause).__name__}: {cause}"
         message += _hint(cause)
+        if self.type_changes:
+            message += f" (on the way to the model, {'; '.join(self.type_changes)})"
 
         failing = first_failure(failed.box, lambda box: self._forward(coalitions, box))
         if failing is None:
@@ -415,7 +462,7 @@ class FunctionGame:
         """Ask for the empty and the full coalition, which also tells the number of outputs."""
         return self._values(end_coalitions(self.players, self.device))
 
-    def doubt(self, _ends: Ends) -> str | None:
+    def doubt(self, _ends: Ends, *, first: bool) -> str | None:  # noqa: ARG002
         """Return None: there is no model beside the game."""
         return None
 
@@ -442,19 +489,22 @@ class FunctionGame:
         sets = coalitions[0].numpy().copy()  # the function may write into them
         count = len(sets)
         try:
-            answer = np.array(self.value(sets), dtype=np.float64)
+            # a copy, since the function may use its memory again
+            answer = real_numbers(self.value(sets), "the game").detach().cpu().double().clone()
+        except ModelError:
+            raise
         except Exception as error:
             raise ModelError(
                 f"the game failed on {count} coalitions of {self.players} players: {error}"
             ) from error
-        if answer.ndim not in (1, 2) or len(answer) != count or answer.size == 0:
+        if answer.ndim not in (1, 2) or len(answer) != count or answer.numel() == 0:
             raise ModelError(
-                f"the game returned shape {answer.shape} for {count} coalitions; "
+                f"the game returned shape {tuple(answer.shape)} for {count} coalitions; "
                 f"wanted ({count},) or ({count}, k)"
             )
 
         self.usage.evaluations += count
-        values = torch.from_numpy(answer.reshape(1, count, -1))
+        values = answer.reshape(1, count, -1)
         wrong = first_not_finite(values)
         if wrong is not None:
             coalition = coalitions[0, wrong[1]].numpy()
@@ -467,12 +517,38 @@ class FunctionGame:
         return Ends(values, answer.ndim == 1)
 
 
+@contextmanager
+def model_errors() -> Iterator[None]:
+    """Raise whatever a model raises as a ModelError, but for errors that memory ran out."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ShearError) or out_of_memory(error):
+            raise
+        raise ModelError(f"{type(error).__name__}: {error}") from error
+
+
 def _same(inputs: Tensor, background: Tensor) -> Tensor:
-    """Return which inputs (r, d) are those of a background row (d,); missing ones are the same."""
-    same = inputs == background
+    """Return which inputs (r, d) are those of a background row (d,).
+
+    Missing ones are the same, 0.0 and -0.0 are not.
+    """
     if not inputs.is_floating_point():
-        return same
-    return same | (inputs.isnan() & background.isnan())
+        return inputs == background
+    return (_bits(inputs) == _bits(background)) | (inputs.isnan() & background.isnan())
+
+
+def has_negative_zeros(numbers: Tensor) -> bool:
+    """Return whether a number is -0.0."""
+    if not numbers.is_floating_point():
+        return False
+    bits = _bits(numbers)
+    return bool((bits == torch.iinfo(bits.dtype).min).any())
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """Return floating-point numbers as the integers of the same bits."""
+    return numbers.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[numbers.itemsize])
 
 
 def _squared_distances(inputs: Tensor, background: Tensor) -> Tensor:

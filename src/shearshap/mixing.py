@@ -10,18 +10,18 @@ MANY_INPUTS = 1 << 27
 """Inputs of all mixes together from which on a GPU mixes them by pairs."""
 
 
-def mixed(rows: Tensor, background: Tensor, present: Tensor, *, finite: bool) -> Tensor:
+def mixed(rows: Tensor, background: Tensor, present: Tensor, *, by_numbers: bool) -> Tensor:
     """Return the mixes (r, c, b, d) of rows (r, d) and background (b, d).
 
-    `present` (r or 1, c, d) says which inputs are the row's own, and `finite` whether all inputs
-    are finite: only then can they be mixed by numbers.
+    `present` (r or 1, c, d) says which inputs are the row's own, and `by_numbers` whether they can
+    be computed: all of them are finite, and none is -0.0.
     """
     if _fit_pairs(rows, background, present):
         return _by_pairs(rows, background, present[0])[:, :, None]
 
     present = present.unsqueeze(2)
     rows = rows[:, None, None]
-    if rows.is_floating_point() and finite:
+    if rows.is_floating_point() and by_numbers:
         # exact at the weights 0 and 1, and much faster than torch.where
         return torch.lerp(background, rows, present.to(rows.dtype))
     return torch.where(present, rows, background)

@@ -68,19 +68,29 @@ class SeenOutputs:
         return f"{float(self.low):.4g} to {float(self.high):.4g}"
 
 
-def sum_to_one(answer: Tensor) -> bool:
-    """Return whether every row of outputs (n, k) sums to 1, but for rounding."""
+def refuse_shares(scale: str, answer: Tensor) -> None:
+    """Raise if outputs (n, k) that are taken for margins are probabilities, or percentages."""
+    if _are_shares(answer, 1):
+        raise InputError(
+            f"scale={scale!r}: the model's {answer.shape[1]} outputs lie in [0, 1] and sum to 1, "
+            f"as probabilities do, but nothing says what they are; pass {HOW_TO_STATE} (and "
+            "multilabel=True if each is a label of its own)"
+        )
+    if _are_shares(answer, 100):
+        raise InputError(
+            f"scale={scale!r}: the model's {answer.shape[1]} outputs lie in [0, 100] and sum to "
+            "100, as percentages do; divide them by 100 in the model and pass "
+            "returns='probability', leave scale out, or pass returns='margin' if they are scores"
+        )
+
+
+def _are_shares(answer: Tensor, whole: int) -> bool:
+    """Return whether outputs (n, k) are not negative, and sum to `whole`, but for rounding."""
+    numbers = answer.detach().double() / whole
+    low = -_ROUNDING.get(answer.dtype, _SMALLEST_ROUNDING)
     tolerance = _ROUNDING.get(answer.dtype, _USUAL_ROUNDING)
-    return bool(((answer.detach().double().sum(dim=1) - 1).abs() <= tolerance).all())
-
-
-def refuse_classes(scale: str, outputs: int) -> None:
-    """Raise: outputs that are taken for margins are the probabilities of classes."""
-    raise InputError(
-        f"scale={scale!r}: the model's {outputs} outputs lie in [0, 1] and sum to 1, as "
-        "probabilities do, but nothing says what they are; pass "
-        f"{HOW_TO_STATE} (and multilabel=True if each is a label of its own)"
-    )
+    sums_to_one = ((numbers.sum(dim=1) - 1).abs() <= tolerance).all()
+    return bool(sums_to_one) and bool((numbers >= low).all())
 
 
 def refuse_range(seen: SeenOutputs) -> None:

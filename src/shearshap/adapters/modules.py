@@ -442,6 +442,11 @@ def _device(device: torch.device | str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, TypeError) as error:
+        if str(device).partition(":")[0] == "cuda" and not torch.cuda.is_available():
+            raise InputError(
+                f"device: got {str(device)!r}, but CUDA is not available here; leave device out, "
+                "or pass 'cpu'"
+            ) from error
         raise InputError(
             f"device: wanted one such as 'cpu' or 'cuda:0', got {device!r} ({error})"
         ) from error

@@ -14,9 +14,8 @@ from shearshap.adapters.forms import (
     Certainty,
     SeenOutputs,
     doubtful_range,
-    refuse_classes,
     refuse_range,
-    sum_to_one,
+    refuse_shares,
 )
 from shearshap.adapters.forms import Form as Form
 from shearshap.errors import InputError, ModelError
@@ -29,6 +28,9 @@ MARGINS = ("margin", "logit")
 
 #: Probabilities are clipped this far from 0 and 1, where their log-odds would be infinite.
 _SMALLEST = 1e-7
+
+#: The numbers that an array of objects may hold.
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 #: How far outside [0, 1] a sum of rounded probabilities may lie.
 _ROUNDING = 1e-6
@@ -126,9 +128,8 @@ class Outputs:
             if self.seen.settled:
                 refuse_range(self.seen)
             return
-        are_classes = answer.ndim == 2 and not self.independent
-        if are_classes and self.seen.within_unit() and sum_to_one(answer):
-            refuse_classes(str(self.scale), answer.shape[1])
+        if answer.ndim == 2 and not self.independent:
+            refuse_shares(str(self.scale), answer)
 
     def _is_selection(self) -> bool:
         """Return whether some outputs are wanted by index or name."""
@@ -218,29 +219,63 @@ def _shaped(answer: Tensor, rows: int) -> Tensor:
 
 def _tensor(raw: Any, rows: int) -> Tensor:
     """Return an answer as a floating-point tensor, which may share the model's memory."""
-    if isinstance(raw, Tensor):
-        return _floating(raw)
-    if hasattr(raw, "toarray"):  # a sparse matrix
-        raw = raw.toarray()
     if isinstance(raw, list) and _is_row_by_row(raw, rows):
         raw = [_plain(part) for part in raw]
     elif raw is None or _are_several(raw):
         raise _no_numbers(raw)
-
     try:
-        table = np.asarray(raw)
-        _check_kind(table)
-        # torch wants memory that is aligned, writable and without negative strides
-        array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
+        return real_numbers(raw, "the model")
     except (TypeError, ValueError) as error:
         raise _no_numbers(raw) from error
+
+
+def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
+    """Return what a model or a game returned as a tensor of floating-point numbers.
+
+    Truth values, integers and floats are numbers, also in an array of objects. Masked values,
+    complex numbers, dates, words and other objects are none, even if they could be read as such:
+    raise a ModelError. What is no array at all is a TypeError or ValueError. The tensor may share
+    the memory of what was returned.
+    """
+    make = "pass output= a function that makes" if source == "the model" else "make"
+    if isinstance(raw, Tensor):
+        if raw.is_complex():
+            raise _complex(source, make)
+        return _floating(raw)
+    if hasattr(raw, "toarray"):  # a sparse matrix
+        raw = raw.toarray()
+    if _is_masked(raw):
+        raise ModelError(
+            f"{source} returned masked values; {make} numbers of them, as values.filled(0) does"
+        )
+
+    table = np.asarray(raw)
+    kind = table.dtype.kind
+    if kind == "c":
+        raise _complex(source, make)
+    if kind in "mM":
+        raise ModelError(
+            f"{source} returned dates or times; {make} numbers of them, such as their distance in "
+            "days from a date"
+        )
+    if kind not in "biuf":
+        if kind == "V" or table.ndim == 0:
+            raise TypeError(f"wanted an array of numbers, got a {type(raw).__name__}")
+        _refuse_objects(table, source, make)
+    # torch wants memory that is aligned, writable and without negative strides
+    array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
     return torch.from_numpy(array)
+
+
+def _is_masked(raw: Any) -> bool:
+    """Return whether an array, or one in a list, has masked entries."""
+    if isinstance(raw, list | tuple):
+        return any(_is_masked(part) for part in raw)
+    return bool(np.ma.is_masked(raw))
 
 
 def _floating(answer: Tensor) -> Tensor:
     """Return a tensor of any kind as a dense one of floating-point numbers."""
-    if answer.is_complex():
-        raise _complex()
     if answer.layout != torch.strided:
         answer = answer.to_dense()
     if answer.is_quantized:
@@ -267,30 +302,26 @@ def _plain(part: Any) -> Any:
     return part.detach().cpu().numpy() if isinstance(part, Tensor) else part
 
 
-def _check_kind(table: NDArray[Any]) -> None:
-    """Raise where an answer is an array of words, dates or complex numbers."""
-    if table.dtype.kind == "c":
-        raise _complex()
-    if table.dtype.kind in "mM":
-        raise ModelError(
-            "the model returned dates or times; pass output= a function that makes numbers of "
-            "them, such as their distance in days from a date"
-        )
-    if table.dtype.kind not in "OUST" or table.ndim == 0:
-        return
-    first = next(iter(table.ravel()), None)
+def _complex(source: str, make: str) -> ModelError:
+    return ModelError(
+        f"{source} returned complex numbers; {make} them real, such as their absolute values"
+    )
+
+
+def _refuse_objects(table: NDArray[Any], source: str, make: str) -> None:
+    """Raise if an array of objects, or of text, holds anything but Python's or numpy's numbers."""
+    others = (each for each in table.ravel().tolist() if not isinstance(each, _NUMBERS))
+    first = next(others, 0.0)
     if isinstance(first, str | bytes):
         raise ModelError(
-            f"the model returned words such as {str(first)!r}; wanted numbers: return "
+            f"{source} returned words such as {str(first)!r}; wanted numbers: return "
             "probabilities or scores, as predict_proba does, and not labels"
         )
-
-
-def _complex() -> ModelError:
-    return ModelError(
-        "the model returned complex numbers; pass output= a function that makes them real, such "
-        "as their absolute values"
-    )
+    if not isinstance(first, _NUMBERS):
+        raise ModelError(
+            f"{source} returned objects such as {first!r}; {make} numbers of them, as "
+            "values.astype(float) does"
+        )
 
 
 def _no_numbers(raw: Any) -> ModelError:

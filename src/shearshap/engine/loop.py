@@ -73,12 +73,15 @@ def _blocks_in(
     # the pilot rows are all in the first block, since a calibration is fitted to them together
     size = max(FIRST_BLOCK, pilot_rows(plans.settled))
     done = 0
+    checks = 0
     while done < game.rows and size:
         rows = slice(done, done + size)
         block = _Block.begun(game.take(rows), plans, meter, first_row=done)
-        if not plans.checked:
-            block.check()
-            plans.checked = True
+        block.check(first=not plans.checked)
+        plans.checked = True
+        if block.game.usage.checks:
+            checks += block.game.usage.checks
+            block.checks = checks
         try:
             block.finish()
         except ModelError:
@@ -107,6 +110,7 @@ class _Block:
     ends: Ends
     parts: list[Part]
     notes: tuple[str, ...] = ()
+    checks: int = 0  #: evaluations of the call so far that checked the model; 0: not in this block
 
     @classmethod
     def begun(cls, game: Game, plans: Plans, meter: Meter, *, first_row: int) -> "_Block":
@@ -121,9 +125,9 @@ class _Block:
         ]
         return cls(game, plans, first_row, ends, parts)
 
-    def check(self) -> None:
-        """Warn where the predictions of the first rows are not the model's own."""
-        doubt = self.game.doubt(self.ends)
+    def check(self, *, first: bool) -> None:
+        """Warn if predictions are not the model's own; `first`: no block was checked before."""
+        doubt = self.game.doubt(self.ends, first=first)
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
             self.notes = (doubt,)
@@ -162,7 +166,7 @@ class _Block:
             **arrays,
             index=self.first_row + finished.rows,
             derivative_passes=max(part.derivative_passes for part in self.parts),
-            check_evaluations=self.game.usage.checks,
+            check_evaluations=self.checks,
             method=", ".join(methods),
             seed=run.seed,
             calibration=self.plans.calibration,

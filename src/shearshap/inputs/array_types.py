@@ -23,7 +23,7 @@ from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 from shearshap.inputs.array_background import ArrayBackground
-from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
+from shearshap.inputs.float_trial import MAX_TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.integers import (
     MODEL_TELLS,
     ROWS_HOLD_IDS,
@@ -118,7 +118,7 @@ class ArrayPair:
         source = self.background.source
         # of the background where possible: a row's answer must not depend on its neighbours
         tried = source if source.dtype == self.rows.dtype else self.rows
-        first = tried[:TRIED_ROWS]
+        first = tried[:MAX_TRIED_ROWS]
         as_they_are = self.decode(first.clone())  # the model may write into it
         as_floats = self.decode(first.to(floats, copy=True))
         return try_floats(self.model, as_they_are, as_floats, len(first))

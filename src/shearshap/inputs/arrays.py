@@ -52,7 +52,8 @@ def encode_array(
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
-        untouched=lambda count: _first_rows(unmixed, count, decode),
+        untouched=lambda which: _untouched(unmixed, which, decode),
+        type_changes=_type_changes(table.dtype, common.dtype, model),
         evaluations=common.evaluations,
     )
 
@@ -74,11 +75,18 @@ def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str
     return placed
 
 
-def _first_rows(rows: Any, count: int, decode: Callable[[Tensor], Any]) -> Any:
-    """Return a copy of the first rows as the model takes them: an array just as it was passed."""
+def _untouched(rows: Any, which: slice, decode: Callable[[Tensor], Any]) -> Any:
+    """Return a copy of some rows as the model takes them: an array just as it was passed."""
     if isinstance(rows, Tensor):
-        return decode(rows[:count].detach().clone())
-    return np.array(np.asarray(rows)[:count])
+        return decode(rows[which].detach().clone())
+    return np.array(np.asarray(rows)[which])
+
+
+def _type_changes(own: torch.dtype, mixed: torch.dtype, model: AdaptedModel) -> tuple[str, ...]:
+    """Return how the type of the rows changes, in words; a type that the model sets is its own."""
+    if own == mixed or model.dtype is not None:
+        return ()
+    return (f"the rows' type {own} becomes {mixed}".replace("torch.", ""),)
 
 
 # How a tensor reaches the model

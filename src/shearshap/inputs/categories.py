@@ -24,10 +24,10 @@ def with_categories(rows: Column, background: Column, argument: str) -> ColumnPa
     Warns where a category of the background gets another code. None where the background holds
     something else, or the library keeps one list for all columns.
     """
-    own = _categories(rows)
+    own = categories_of(rows)
     if own is None:
         return None
-    given = _categories(background)
+    given = categories_of(background)
     known = {None, *own}
     values = values_of(background) if given is None else given
     added = [value for value in dict.fromkeys(values) if value not in known]
@@ -41,7 +41,7 @@ def with_categories(rows: Column, background: Column, argument: str) -> ColumnPa
     return pair
 
 
-def _categories(column: Column) -> Sequence[Any] | None:
+def categories_of(column: Column) -> Sequence[Any] | None:
     """Return a column's categories in the order of their codes; None where it has none."""
     native = column.to_native()
     if hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas

@@ -96,6 +96,9 @@ def numpy_places(frame: Frame) -> list[int]:
 
 # Types
 
+OBJECTS = np.dtype(object)
+"""The type of pandas' columns of any objects, among which None and NaN are two."""
+
 
 def is_numeric_or_boolean(dtype: nw.dtypes.DType) -> bool:
     """Return whether a column of a type holds numbers, or truth values."""

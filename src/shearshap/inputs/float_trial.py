@@ -18,8 +18,12 @@ from torch import Tensor
 
 from shearshap.adapters import AdaptedModel
 
-TRIED_ROWS = 2
-"""The rows that the model is called with, as they are and as floats."""
+MAX_TRIED_ROWS = 32
+"""Rows that the model is called with, as they are and as floats.
+
+A model may tell integers from floats at a few rows only. If none is among these, the comparison of
+all predictions with the model's own still finds it (agreement.py).
+"""
 
 TOLERANCE = 1e-6
 """The relative difference up to which two answers are the same."""

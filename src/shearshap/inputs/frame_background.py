@@ -28,7 +28,7 @@ from shearshap.inputs.background import (
     named_cells,
     refuse_masked,
 )
-from shearshap.inputs.columns import Frame, is_numeric_or_boolean
+from shearshap.inputs.columns import OBJECTS, Frame, is_numeric_or_boolean, native_types
 from shearshap.inputs.frame_statistics import FrameStatistic
 from shearshap.inputs.native_frames import Labels, aligned, as_frame
 from shearshap.inputs.tensors import check_tensor
@@ -93,8 +93,10 @@ def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | 
     else:
         columns = _columns_by_place(given.rows, len(names), given.argument)
 
+    # pandas is not to look for another type, which has one missing value for both None and NaN
+    own = {name: nw.Object() for name, kind in native_types(explained).items() if kind == OBJECTS}
     series = {
-        name: nw.new_series(name, cells, backend=explained.implementation)
+        name: nw.new_series(name, cells, own.get(name), backend=explained.implementation)
         for name, cells in zip(names, columns, strict=True)
     }
     return nw.from_dict(series)

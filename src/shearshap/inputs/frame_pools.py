@@ -23,7 +23,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.inputs.columns import Column, Frame
+from shearshap.inputs.columns import OBJECTS, Column, Frame, native_type, number_table, numbers_of
 from shearshap.inputs.native_frames import FrameLayout
 
 Cells = NDArray[np.int64]
@@ -86,6 +86,11 @@ def _like_by_column(frame: Frame, row: int, places: Sequence[int]) -> NDArray[np
     return same
 
 
+def _with_same_sign(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers are not 0.0 beside -0.0, which are equal but not the same."""
+    return np.asarray((numbers != 0) | (np.signbit(numbers) == np.signbit(others)))
+
+
 def _like_cell(column: Column, place: int) -> Any:
     """Return which cells (n,) of a column are like the one at a place; no objects are."""
     dtype = column.dtype
@@ -98,7 +103,14 @@ def _like_cell(column: Column, place: int) -> Any:
     cell = column[place]
     missing = column.is_null()
     like = missing if missing[place] else (column == cell).fill_null(value=False)
-    return like.to_numpy()
+    if dtype.is_float():
+        numbers = numbers_of(column)
+        return like.to_numpy() & _with_same_sign(numbers, numbers[place])
+    if native_type(column) != OBJECTS:
+        return like.to_numpy()
+    # text, and perhaps both None and NaN
+    kinds = np.array([type(each) for each in column.to_native()], dtype=object)
+    return like.to_numpy() & (kinds == kinds[place])
 
 
 def is_compared(dtype: nw.dtypes.DType) -> bool:
@@ -239,6 +251,8 @@ class _NumpyBlock:
         if kind not in "biufmM":
             return None
         same = self.cells == self.cells[:, row, None]
+        if kind == "f":
+            same &= _with_same_sign(self.cells, self.cells[:, row, None])
         if kind in "fmM":
             missing = np.isnan(self.cells) if kind == "f" else np.isnat(self.cells)
             same |= missing & missing[:, row, None]
@@ -349,6 +363,10 @@ class PolarsPool:
         native = self._frame.to_native()[:, compared]
         like = native.select(pl.all().eq_missing(pl.all().get(row)))
         same[:, compared] = like.to_numpy()
+        floats = [number for number, name in enumerate(schema) if schema[name].is_float()]
+        if floats:
+            numbers = number_table(self._frame[:, floats])
+            same[:, floats] &= _with_same_sign(numbers, numbers[row])
         return same
 
 
@@ -415,4 +433,7 @@ def _like_arrow(cells: Any, others: Cells) -> NDArray[np.bool_]:
     other = cells.take(pa.array(others))
     equal = pc.fill_null(pc.equal(cells, other), fill_value=False)
     both_missing = pc.and_(pc.is_null(cells), pc.is_null(other))
-    return np.asarray(pc.or_(equal, both_missing).to_numpy(zero_copy_only=False))
+    same = np.asarray(pc.or_(equal, both_missing).to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(cells.type):
+        same &= _with_same_sign(np.asarray(cells), np.asarray(other))
+    return same

@@ -21,8 +21,9 @@ import numpy as np
 
 from shearshap.adapters import AdaptedModel
 from shearshap.errors import InputError
-from shearshap.inputs.categories import with_categories
+from shearshap.inputs.categories import categories_of, with_categories
 from shearshap.inputs.columns import (
+    OBJECTS,
     Column,
     ColumnPair,
     Frame,
@@ -31,7 +32,7 @@ from shearshap.inputs.columns import (
     native_types,
     number_table,
 )
-from shearshap.inputs.float_trial import TRIED_ROWS, FloatTrial, try_floats
+from shearshap.inputs.float_trial import MAX_TRIED_ROWS, FloatTrial, try_floats
 from shearshap.inputs.frame_background import FrameBackground
 from shearshap.inputs.frame_statistics import holds_ids
 from shearshap.inputs.integers import (
@@ -51,6 +52,7 @@ class CommonFrames:
     rows: Frame  #: (r, d)
     background: Frame  #: (b, d)
     evaluations: int = 0  #: of the model, that it took to find the types
+    notes: tuple[str, ...] = ()  #: on cells of the background that are not as the user gave them
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,22 @@ class FramePair:
 
         rows = with_columns(self.rows, [first for first, _ in pairs.values()])
         background = with_columns(self.background.rows, [second for _, second in pairs.values()])
-        return CommonFrames(rows, background, evaluations)
+        return CommonFrames(rows, background, evaluations, self._notes(pairs))
+
+    def _notes(self, pairs: dict[str, ColumnPair]) -> tuple[str, ...]:
+        """Return a note on every column of the background whose None becomes something else."""
+        argument = self.background.given.argument
+        if as_frame(self.background.given.rows, argument) is None:
+            return ()  # single cells have no types, and None stands for a missing one
+        given = self.background.rows
+        return tuple(
+            f"{argument}: column {name!r} holds None, which becomes another missing value in the "
+            f"type of the rows' column, {native_type(mixed)}; give both the same type"
+            for name, (mixed, _) in pairs.items()
+            if native_type(given[name]) == OBJECTS
+            and native_type(mixed) != OBJECTS
+            and any(cell is None for cell in given[name].to_native())
+        )
 
     def _unlike(self) -> list[str]:
         """Return the columns whose types may not be one; often few among thousands."""
@@ -147,7 +164,7 @@ class FramePair:
         source = self.background.source
         alike = all(native_type(source[name]) == native_type(self.rows[name]) for name in names)
         # of the background where possible: a row's answer must not depend on its neighbours
-        first = (source if alike else self.rows)[:TRIED_ROWS]
+        first = (source if alike else self.rows)[:MAX_TRIED_ROWS]
         floats = with_columns(first, [first[name].cast(nw.Float64()) for name in names])
         as_they_are = self.layout.native(first)
         as_floats = self.layout.native(floats)
@@ -208,6 +225,23 @@ def _are_integers_beside_others(rows: Column, background: Column) -> bool:
         return background.dtype.is_numeric()
     is_other_number = background.dtype.is_numeric() and not background.dtype.is_integer()
     return rows.dtype.is_integer() and is_other_number
+
+
+def type_changes(rows: Frame, mixed: Frame) -> tuple[str, ...]:
+    """Return which columns change their type on the way to the model, in words."""
+    theirs = native_types(mixed)
+    changed = [name for name, own in native_types(rows).items() if not _are_one(own, theirs[name])]
+    return tuple(
+        f"column {name!r}: {_type_in_words(rows[name])} becomes {_type_in_words(mixed[name])}"
+        for name in changed
+    )
+
+
+def _type_in_words(column: Column) -> str:
+    if isinstance(column.dtype, nw.Categorical | nw.Enum):
+        categories = categories_of(column) or ()
+        return f"{type(column.dtype).__name__} of {len(categories)} categories"
+    return str(column.dtype)
 
 
 def _are_one(dtype: Any, other: Any) -> bool:

@@ -24,7 +24,7 @@ from shearshap.inputs.display import CellDisplay
 from shearshap.inputs.encoded import Inputs, background_numbers, row_numbers
 from shearshap.inputs.frame_background import frame_background
 from shearshap.inputs.frame_pools import frame_pool
-from shearshap.inputs.frame_types import FramePair
+from shearshap.inputs.frame_types import FramePair, type_changes
 from shearshap.inputs.native_frames import FrameLayout
 from shearshap.inputs.players import Grouping
 
@@ -61,8 +61,10 @@ def encode_frame(
         decode=lambda mixes: pool.mix(mixes.cpu().numpy()),
         display=CellDisplay(frame, players.owner),
         index=np.arange(count),
-        untouched=lambda wanted: layout.native(frame[:wanted]),
+        untouched=lambda which: layout.native(frame[which]),
+        type_changes=type_changes(frame, pooled),
         evaluations=common.evaluations,
+        notes=common.notes,
         least_batch=_least_batch(width),
         order=np.array([frame.columns.index(name) for name in layout.order]),
     )

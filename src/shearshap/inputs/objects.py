@@ -61,7 +61,7 @@ def encode_objects(
         decode=ObjectPool(pool, shape).decode,
         display=NumberDisplay(flat, flat, players.owner, players.columns),
         index=np.arange(count),
-        untouched=lambda wanted: objects[:wanted].copy(),
+        untouched=lambda which: objects[which].copy(),
     )
 
 

@@ -72,7 +72,7 @@ def encode_several(
         decode=pools.decode,
         display=NumberDisplay(numbers, numbers, players.owner, players.columns),
         index=np.arange(count),
-        untouched=pools.first_rows,
+        untouched=pools.untouched,
         smooth=all(table.is_floating_point() for table in tables),
     )
 
@@ -135,9 +135,9 @@ class Pools:
         taken = (_taken(part, pool) for part, pool in zip(parts, self.inputs, strict=True))
         return self._decoded(taken)
 
-    def first_rows(self, count: int) -> tuple[Any, ...]:
-        """Return the inputs of the first rows, (count, *shape) each, as the model takes them."""
-        return self._decoded(pool[:count].clone() for pool in self.inputs)
+    def untouched(self, which: slice) -> tuple[Any, ...]:
+        """Return the inputs of some rows, (n, *shape) each, as the model takes them."""
+        return self._decoded(pool[which].clone() for pool in self.inputs)
 
     def _decoded(self, parts: Iterable[Tensor]) -> tuple[Any, ...]:
         return tuple(decode(part) for decode, part in zip(self.decoders, parts, strict=True))

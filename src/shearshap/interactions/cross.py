@@ -144,8 +144,7 @@ def by_derivatives(game: ModelGame) -> tuple[Tensor, Tensor]:
     flat = degenerate(curvature).all(dim=1)
     if flat.any():
         # The usage is that of the whole game, so that these passes count too.
-        degenerate_rows = game.inputs[flat.to(game.inputs.device)]
-        smaller_game = replace(game, inputs=degenerate_rows, usage=game.usage)
+        smaller_game = replace(game.take(flat.nonzero()[:, 0]), usage=game.usage)
         eta[flat], still_flat = _gradient_differences(smaller_game)
         flat[flat.clone()] = still_flat
     return eta, flat

@@ -8,15 +8,14 @@ derivative is a mean, just as a value is.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shearshap.batches import out_of_memory
-from shearshap.errors import ModelError, ShearError
-from shearshap.game import ModelGame
+from shearshap.errors import ModelError
+from shearshap.game import ModelGame, model_errors
 
 WITHOUT_DERIVATIVES = "Shear(interaction='second-differences')"
 """What to try where derivatives fail, for messages."""
@@ -59,11 +58,15 @@ def _in_pieces(game: ModelGame, derivative: Derivative, points: Tensor) -> Tenso
     if count <= game.batch.size or smallest:
         try:
             return _differentiate(game, derivative, points)
-        except ShearError:
-            raise
+        except ModelError as error:
+            raise _failure(game, error) from error
         except Exception as error:
-            if smallest or not out_of_memory(error):
-                raise _failure(game, error) from error
+            if not out_of_memory(error):
+                raise  # the model's own errors are ModelErrors
+            if smallest:
+                raise ModelError(
+                    f"out of memory on the derivatives of a single row; try {WITHOUT_DERIVATIVES}"
+                ) from error
         # Here, after the except clause, the error is gone, whose traceback held the memory.
         game.batch.halve(count)
 
@@ -81,23 +84,16 @@ def _by_halves_of_rows(game: ModelGame, derivative: Derivative, points: Tensor) 
 
 
 def _by_halves_of_background(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
-    """Return the mean of the derivatives with each half of the background rows."""
+    """Return the mean, by their weights, of the derivatives with each half of the background."""
     half = game.cost // 2
-    weight = half / game.cost
-    first = _in_pieces(replace(game, background=game.background[:half]), derivative, points)
-    second = _in_pieces(replace(game, background=game.background[half:]), derivative, points)
+    weight = game.share(slice(0, half))
+    first = _in_pieces(game.take(background=slice(0, half)), derivative, points)
+    second = _in_pieces(game.take(background=slice(half, None)), derivative, points)
     return weight * first + (1 - weight) * second
 
 
-def _failure(game: ModelGame, error: Exception) -> ModelError:
-    """Return what to raise for an error that smaller pieces do not avoid.
-
-    Where the model fails on plain values too, that error is raised instead.
-    """
-    if out_of_memory(error):
-        return ModelError(
-            f"out of memory on the derivatives of a single row; try {WITHOUT_DERIVATIVES}"
-        )
+def _failure(game: ModelGame, error: ModelError) -> ModelError:
+    """Return what to raise if the model fails: if it fails on plain values too, that error."""
     everyone = torch.ones((1, 1, game.players), dtype=torch.bool, device=game.device)
     game.take(slice(0, 1))(everyone)
     return ModelError(f"the model cannot be differentiated: {error}; try {WITHOUT_DERIVATIVES}")
@@ -145,15 +141,16 @@ def _gradient(
     zeros = torch.zeros_like(z if directions is None else directions)
     if not value.requires_grad:
         return zeros
-    (slope,) = torch.autograd.grad(
-        value,
-        z,
-        torch.ones_like(value) if directions is None else directions,
-        is_grads_batched=batched,
-        create_graph=create_graph,
-        retain_graph=True,
-        allow_unused=True,
-    )
+    with model_errors():
+        (slope,) = torch.autograd.grad(
+            value,
+            z,
+            torch.ones_like(value) if directions is None else directions,
+            is_grads_batched=batched,
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
     return zeros if slope is None else slope
 
 

@@ -142,19 +142,21 @@ class ExactForest:
         most = self._most_rows(game, interactions=run.interactions)
         size = most if run.deadline is None else FIRST_BLOCK
         rng = np.random.default_rng((run.seed, 1))
+        checks = game.usage.checks
         done = 0
         while done < game.rows and size:
             block = game.take(slice(done, done + size))
-            game.usage.checks += block.rows  # a mix of each
+            block.usage.checks += block.rows  # a mix of each
             try:
                 explanation = self._block(block, run, room, done, rng)
             except NotTrees:
                 # what was asked is of no use any more
-                game.usage.checks += block.rows + (0 if done else game.cost)
+                game.usage.checks = checks + 2 * block.rows + (0 if done else game.cost)
                 raise
-            if not done and not checked:
-                explanation = self._checked(game, explanation)
-            explanation = replace(explanation, check_evaluations=game.usage.checks)
+            doubt = self._doubt(block, explanation, first=not done and not checked)
+            checks += block.usage.checks
+            notes = () if doubt is None else (doubt,)
+            explanation = replace(explanation, check_evaluations=checks, notes=notes)
             done += len(explanation)
             advance(len(explanation))
 
@@ -279,15 +281,15 @@ class ExactForest:
             seed=run.seed,
         )
 
-    def _checked(self, game: ModelGame, first: Explanation) -> Explanation:
-        """Return the first block; warn where its predictions are not the model's own."""
-        base_values = torch.from_numpy(first.base_values.reshape(len(first), -1))
-        predictions = torch.from_numpy(first.predictions.reshape(len(first), -1))
+    def _doubt(self, game: ModelGame, block: Explanation, *, first: bool) -> str | None:
+        """Warn if the predictions of a block are not the model's own, and return why."""
+        base_values = torch.from_numpy(block.base_values.reshape(len(block), -1))
+        predictions = torch.from_numpy(block.predictions.reshape(len(block), -1))
         ends = torch.stack((base_values, predictions), dim=1).to(game.device)
-        doubt = game.doubt(Ends(ends, self.single))
+        doubt = game.doubt(Ends(ends, self.single), first=first)
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
-        return replace(first, notes=() if doubt is None else (doubt,))
+        return doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +368,7 @@ def _decoded(game: ModelGame, inputs: Tensor) -> Any:
 
 def _predictions(game: ModelGame) -> Floats:
     """Return the model's answers for the rows, (r, k), at one evaluation each."""
-    alone = replace(game, background=game.background[:1], weights=None)
+    alone = game.take(background=slice(0, 1))
     full = end_coalitions(game.players, game.device)[:, [FULL]]
     return np.asarray(alone(full)[:, 0].double().cpu().numpy())
 

@@ -113,8 +113,7 @@ def _sampled(
     """Yield the explanations of the rows from `done` on by the method; the first has the note."""
     game = named.game
     if done:
-        # the model was checked by the first rows, which are not among these
-        game = replace(game.take(slice(done, None)), untouched=None)
+        game = game.take(slice(done, None))
     try:
         settled = run.on(game)
     except BudgetError as error:
@@ -125,9 +124,8 @@ def _sampled(
     with progress_bar(meter.progress, total=total, unit=" evaluations", unit_scale=True) as bar:
         meter.bar = bar
         for block in explained_blocks(game, run, clock):
-            if not block.index[0]:
-                checks = named.game.usage.checks + block.check_evaluations
-                block = replace(block, check_evaluations=checks)
+            checks = named.game.usage.checks + block.check_evaluations
+            block = replace(block, check_evaluations=checks)
             # all coalitions make exact values too
             if block.method != EVERY_COALITION:
                 block = replace(block, notes=(*block.notes, note))

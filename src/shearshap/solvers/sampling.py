@@ -29,7 +29,7 @@ from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import Run, whole
 from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
 from shearshap.explanation import Explanation
-from shearshap.game import ModelGame
+from shearshap.game import ModelGame, has_negative_zeros
 from shearshap.inputs import Inputs, encode
 from shearshap.inputs.display import every_input_plays
 from shearshap.inputs.tensors import can_be_subtracted
@@ -72,20 +72,20 @@ def labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterat
     try:
         for block in blocks:
             labelled = named.labelled(block)
-            yield _with_doubt(labelled, named.outputs) if first else labelled
+            yield _with_notes(labelled, named) if first else labelled
             first = False
     except ModelError as error:
         named.point_out(error)
         raise
 
 
-def _with_doubt(block: Explanation, outputs: Outputs) -> Explanation:
-    """Return the first block; warn where the model's outputs may not be what they pass for."""
-    doubt = outputs.doubt()
-    if doubt is None:
-        return block
-    warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
-    return replace(block, notes=(*block.notes, doubt))
+def _with_notes(block: Explanation, named: "NamedGame") -> Explanation:
+    """Return the first block; warn if inputs or outputs may not be what they pass for."""
+    doubt = named.outputs.doubt()
+    notes = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
+    for note in notes:
+        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+    return replace(block, notes=(*block.notes, *notes))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,9 @@ def _game(
         _batch(task, predict, inputs),
         advance,
         finite=_finite(predict, inputs),
+        negative_zeros=any(map(has_negative_zeros, (inputs.rows, inputs.background))),
         untouched=inputs.untouched,
+        type_changes=inputs.type_changes,
         weights=_weights(inputs),
         one_each=every_input_plays(inputs.owner),
     )
