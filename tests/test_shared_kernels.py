@@ -356,9 +356,11 @@ def test_rows_of_nothing_and_few_pairs_are_no_trouble(players: int, budget: int)
     assert answer.calibration.centres
     assert answer.standard_errors is not None
     assert np.isfinite(answer.values).all()
-    assert np.isfinite(answer.standard_errors).all()
     assert (answer.values[3] == 0).all()
-    assert (answer.standard_errors[3] == 0).all()
+    # nothing was seen of row 3 but one value
+    known = np.isfinite(answer.standard_errors)
+    assert known[np.arange(len(rows)) != 3].all()
+    assert not known[3].any()
     np.testing.assert_allclose(answer.values[5, 1:], 0, atol=1e-10)
     np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
 

@@ -3,6 +3,8 @@
 import io
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +148,87 @@ def test_what_is_known_to_be_constant_stays_exact() -> None:
     additive = explain_game(lambda z: z @ np.arange(10.0), players=10, budget=162)
     assert additive.standard_errors is not None
     assert (additive.standard_errors < 1e-6).all()
+
+
+# Players that add nothing in what was evaluated, and matter elsewhere
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of a tree over coalitions: reached if some players are in and some are out."""
+
+    inside: frozenset[int]
+    outside: frozenset[int]
+    value: float
+
+
+def random_tree(players: int, depth: int, seed: int) -> list[Leaf]:
+    """Return the leaves of a tree that asks for another random player at each node."""
+    rng = np.random.default_rng(seed)
+
+    def grown(leaf: Leaf, levels: int) -> list[Leaf]:
+        if not levels:
+            return [replace(leaf, value=rng.normal())]
+        free = sorted(set(range(players)) - leaf.inside - leaf.outside)
+        player = frozenset([int(rng.choice(free))])
+        present = replace(leaf, inside=leaf.inside | player)
+        absent = replace(leaf, outside=leaf.outside | player)
+        return grown(present, levels - 1) + grown(absent, levels - 1)
+
+    return grown(Leaf(frozenset(), frozenset(), 0.0), depth)
+
+
+def tree_game(leaves: list[Leaf], players: int) -> Value:
+    """Return the game: the value of the leaf that a coalition reaches."""
+    inside = np.array([[player in leaf.inside for player in range(players)] for leaf in leaves])
+    outside = np.array([[player in leaf.outside for player in range(players)] for leaf in leaves])
+    values = np.array([leaf.value for leaf in leaves])
+
+    def value(z: Bools) -> Floats:
+        missing = ~z @ inside.T.astype(float) + z @ outside.T.astype(float)
+        return np.asarray((missing == 0) @ values)
+
+    return value
+
+
+def tree_values(leaves: list[Leaf], players: int) -> Floats:
+    """Return the Shapley values: those inside share a leaf's value, those outside take it away."""
+    phi = np.zeros(players)
+    for leaf in leaves:
+        inside = len(leaf.inside)
+        outside = len(leaf.outside)
+        ways = comb(inside + outside, inside)
+        phi[list(leaf.inside)] += leaf.value / max(inside, 1) / ways
+        phi[list(leaf.outside)] -= leaf.value / max(outside, 1) / ways
+    return phi
+
+
+def test_values_of_trees_by_their_leaves() -> None:
+    leaves = random_tree(8, 5, seed=0)
+    table = tree_game(leaves, 8)(all_coalitions(8))
+    np.testing.assert_allclose(tree_values(leaves, 8), exact_shares(table), atol=1e-12)
+
+
+@pytest.mark.parametrize("each", [4, 8])
+@pytest.mark.parametrize("trees", [1, 3])
+def test_intervals_of_kriging_hold_on_trees(each: int, trees: int) -> None:
+    """At few evaluations many players have added nothing yet, though trees ask for all of them."""
+    held = []
+    for seed in range(6):
+        players = (16, 24)[seed % 2]
+        leaves = [
+            leaf
+            for tree in range(trees)
+            for leaf in random_tree(players, 7, seed=100 * seed + tree)
+        ]
+        answer = explain_game(
+            tree_game(leaves, players),
+            players=players,
+            budget=each * players + 2,
+            method="kriging",
+            seed=seed,
+        )
+        lower, upper = answer.interval()
+        phi = tree_values(leaves, players)
+        held += ((lower[0] <= phi) & (phi <= upper[0])).tolist()
+    assert np.mean(held) >= 0.9
