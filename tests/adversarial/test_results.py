@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
 import browser
+from drawn import _no_figure_stays, bars, whiskers  # noqa: F401
 from shearshap import Explainer, Explanation, InputError, plots
 from shearshap.axes import axes
 from shearshap.digits import decimals, format_number, script
-
-mpl.use("agg")
 
 Floats = NDArray[np.float64]
 
@@ -45,14 +43,6 @@ def of_column(cells: Any, *, shown: bool = False) -> Explanation:
 def members(cohorts: Any) -> dict[str, list[int]]:
     """The rows of each cohort."""
     return {name: part.values[:, 0].astype(int).tolist() for name, part in cohorts.items()}
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_stays() -> Any:
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
 
 
 # Cohorts
@@ -157,7 +147,7 @@ def test_masks_by_labels_of_equal_text_stay_apart() -> None:
     assert list(members(cohorts).values()) == [[0], [1, 2]]
     assert cohorts.mean().rows == [1, 2]
     ax = plots.bar({1: made(np.ones((2, 1))), "1": made(np.full((2, 1), 3.0))})  # type: ignore[dict-item]
-    assert sorted(bar.get_width() for bar in ax.patches) == [1, 3]
+    assert sorted(bar.get_width() for bar in bars(ax)) == [1, 3]
 
 
 def test_labels_that_cannot_be_compared_are_refused() -> None:
@@ -182,7 +172,7 @@ def test_a_plot_has_the_cohorts_of_by() -> None:
         assert legend is not None
         table = answer.by(groups).abs().mean().top(2)
         assert len(legend.get_texts()) == len(table.rows)
-        assert [bar.get_width() for bar in ax.patches] == pytest.approx(table.values.ravel())
+        assert [bar.get_width() for bar in bars(ax)] == pytest.approx(table.values.ravel())
 
 
 def test_long_names_of_cohorts_and_classes_stay_apart() -> None:
@@ -236,7 +226,7 @@ def test_a_plot_of_words_has_the_numbers_and_the_order_of_the_table() -> None:
     table = texts().abs().mean().top(10)
     ax = plots.bar(texts())
     assert [label.get_text() for label in ax.get_yticklabels()] == table.feature_names
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx(table.values)
+    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(table.values)
     swarms = plots.beeswarm(texts())
     assert [label.get_text() for label in swarms.get_yticklabels()] == table.feature_names
     heat = plots.heatmap(texts())
@@ -249,8 +239,7 @@ def test_a_plot_has_the_intervals_of_the_table(errors: float | None) -> None:
     sample = made(values, None if errors is None else np.full(values.shape, errors))
     table = sample.abs().mean().top(3)
     ax = plots.bar(sample)
-    (whiskers,) = ax.containers[1].lines[2]
-    low, high = np.array([ends[:, 0] for ends in whiskers.get_segments()]).T
+    low, high = whiskers(ax)[:, :, 0].T
     assert low == pytest.approx(table.lower)
     assert high == pytest.approx(table.upper)
     assert "with 95 % intervals" in ax.get_xlabel()
