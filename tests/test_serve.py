@@ -368,8 +368,8 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
 
     with batcher(explain) as made:
         gate.set()
-        for budget in (8, 9):  # of which it is then known what a row takes
-            made.submit([[0]], budget).result(5)
+        for budget in (8, 9):  # of which it is then known that rows take little time
+            made.submit([[0]] * 20, budget).result(5)
         blocks.clear()
         gate.clear()
         futures = [made.submit([[0]], 1)]

@@ -40,7 +40,7 @@ for parameter in network.parameters():
     torch.nn.init.constant_(parameter, 0.5)
 """
 
-CLOSE: Mapping[str, float] = {"rtol": 1e-5, "atol": 1e-7}  #: rows are split into other blocks
+CLOSE: Any = {"rtol": 1e-5, "atol": 1e-7}  # rows are split into other blocks
 
 BASE: Mapping[str, Any] = {"background": "mean", "budget": 30}
 

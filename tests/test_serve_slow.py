@@ -58,14 +58,16 @@ def evaluations(folder: Path) -> int:
 
 
 @contextmanager
-def serving(folder: Path, **limits: Any) -> Iterator[httpx.Client]:
+def serving(
+    folder: Path, *, batch_size: int | None = BATCH, **limits: Any
+) -> Iterator[httpx.Client]:
     """Serve a model that is slow from the first request on."""
     job = Job(
         model=f"{folder / 'model.py'}:predict",
         data=folder / "rows.csv",
         out=folder / "values.csv",
         budget=BUDGET,
-        batch_size=BATCH,
+        batch_size=batch_size,
     )
     service = Service(job=job, port=0, limits=Limits(**limits))
     with service.running() as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -125,6 +127,17 @@ def test_small_requests_are_answered_while_a_large_one_is_at_work(
         assert refused.json()["error"] == message
         assert_rests(folder, allowed=BUDGET)
         assert seconds_of(client, small) < 10 * alone
+
+
+def test_requests_share_blocks_if_it_is_the_block_that_takes_long(folder: Path) -> None:
+    text = (folder / "model.py").read_text().replace(f"{EVALUATION} * len(rows)", "0.1")
+    (folder / "model.py").write_text(text)
+    body = {"rows": rows(1)}
+    with serving(folder, batch_size=None) as client, ThreadPoolExecutor(60) as pool:
+        alone = min(seconds_of(client, body) for _ in range(3))
+        started = time.perf_counter()
+        list(pool.map(lambda _: seconds_of(client, body), range(60)))
+        assert time.perf_counter() - started < 30 * alone
 
 
 def test_a_large_request_that_shares_its_time_has_the_answer_of_its_rows_alone(

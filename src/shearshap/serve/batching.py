@@ -5,8 +5,8 @@
     request of 500 rows    ──┘        └── its other rows wait for the next turns
 
 While a block is explained, the next requests gather. So the busier the service, the larger its
-blocks, and the less each row costs. But a block is not larger than what takes about a TURN, since
-all other requests wait for it.
+blocks, and the less each row costs. But others wait for a block. So its rows take no longer than
+about a second, and those of one request a tenth of that.
 """
 
 import logging
@@ -31,17 +31,59 @@ GATHERING = 0.003
 MOST_ROWS = 256
 """Rows of a block."""
 
+BLOCK = 1.0
+"""Seconds that the rows of a block should take; one row may take longer."""
+
 TURN = 0.1
-"""Seconds that a block should take, as far as a row takes no longer."""
+"""Seconds that the rows of one request in a block should take; one row may take longer."""
+
+FORGETTING = 0.8
+"""Weight of a block's time when the next one comes."""
+
+MIN_SPREAD = 0.03
+"""Variance of the blocks' sizes, over their mean squared, that tells what a row takes."""
 
 MAX_PACES = 1_000
-"""Budgets whose seconds a row are kept."""
+"""Budgets whose pace is kept."""
 
 LOG = logging.getLogger("shearshap.serve")
 
 
 class _Abandoned(ShearError):  # noqa: N818  (no error of ours)
     """Nobody waits any more for the answers of the block at work."""
+
+
+class Pace:
+    """How many rows of a block take how long, learnt from the blocks so far.
+
+    A block of n rows takes a + b n seconds: a line through the times of the last blocks. When they
+    were all of about one size, the line is not known, and the next block may be larger.
+    """
+
+    def __init__(self) -> None:
+        self._most = 1  #: rows of the next block
+        self._sums: tuple[float, ...] = (0.0,) * 5  #: of 1, n, t, n^2 and n t, the last blocks most
+
+    def learn(self, rows: int, seconds: float) -> None:
+        """Take in what a block took."""
+        new = (1, rows, seconds, rows * rows, rows * seconds)
+        self._sums = tuple(FORGETTING * old + now for old, now in zip(self._sums, new, strict=True))
+        growth = 4 if seconds <= TURN else 2
+        self._most = min(MOST_ROWS, max(self._most, growth * rows))
+        self._most = self.rows(BLOCK)
+
+    def rows(self, seconds: float) -> int:
+        """Return how many rows take some seconds, b n, or no longer than what comes on top, a.
+
+        Smaller blocks would mostly do what is done for each block anew.
+        """
+        weight, sizes, times, squares, products = self._sums
+        spread = weight * squares - sizes * sizes
+        if spread <= MIN_SPREAD * sizes * sizes:
+            return self._most
+        slope = max((weight * products - sizes * times) / spread, 1e-9)
+        on_top = (times - slope * sizes) / weight
+        return max(1, min(self._most, int(max(seconds, on_top) / slope)))
 
 
 @dataclass(eq=False)
@@ -82,7 +124,7 @@ class Batcher:
         self._waiting: deque[Ticket] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds_a_row: dict[int, float] = {}  #: of the last block, by budget
+        self._paces: dict[int, Pace] = {}  #: by budget
         self._thread = threading.Thread(target=self._work, name="shear-explains", daemon=True)
 
     def start(self) -> None:
@@ -143,12 +185,14 @@ class Batcher:
     def _taken(self) -> list[Ticket]:
         """Take rows of the oldest request from the queue, and of those that fit into its block."""
         budget = self._waiting[0].budget
-        room = self._rows_a_turn(budget)
+        pace = self._pace(budget)
+        room = pace.rows(BLOCK)
+        share = pace.rows(TURN)
         taken: list[Ticket] = []
         left: deque[Ticket] = deque()
         for ticket in self._waiting:
             if ticket.budget == budget and room:
-                ticket.block = ticket.rows[ticket.done : ticket.done + room]
+                ticket.block = ticket.rows[ticket.done : ticket.done + min(share, room)]
                 room -= len(ticket.block)
                 taken.append(ticket)
             else:
@@ -156,10 +200,11 @@ class Batcher:
         self._waiting = left
         return taken
 
-    def _rows_a_turn(self, budget: int) -> int:
-        """Return how many rows to explain at once: one, where it is not known what that takes."""
-        seconds = self._seconds_a_row.get(budget, TURN)
-        return max(1, min(MOST_ROWS, int(TURN / seconds)))
+    def _pace(self, budget: int) -> Pace:
+        """Return the pace of rows that have a budget."""
+        if len(self._paces) >= MAX_PACES and budget not in self._paces:
+            self._paces.clear()
+        return self._paces.setdefault(budget, Pace())
 
     def _answer(self, tickets: list[Ticket]) -> None:
         """Explain the rows that requests have in a block."""
@@ -183,16 +228,10 @@ class Batcher:
                 self._answer([ticket])
             return
 
-        self._learn(tickets[0].budget, (time.perf_counter() - started) / len(rows))
+        self._pace(tickets[0].budget).learn(len(rows), time.perf_counter() - started)
         self.monitor.explained(len(rows), int(answers.evaluations.sum()))
         start = 0
         for ticket in tickets:
             end = start + len(ticket.block)
             ticket.take(answers.take(slice(start, end)))
             start = end
-
-    def _learn(self, budget: int, seconds: float) -> None:
-        """Keep what a row of a budget takes."""
-        if len(self._seconds_a_row) >= MAX_PACES:
-            self._seconds_a_row.clear()
-        self._seconds_a_row[budget] = max(seconds, 1e-9)
