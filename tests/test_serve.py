@@ -323,7 +323,7 @@ def answers_of(rows: Any) -> Answers:
 
 
 @contextmanager
-def batcher(explain: Callable[[Any, int], Answers]) -> Iterator[Batcher]:
+def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Batcher]:
     made = Batcher(explain, Monitor())
     made.start()
     yield made
@@ -331,7 +331,7 @@ def batcher(explain: Callable[[Any, int], Answers]) -> Iterator[Batcher]:
 
 
 def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None:
-    def explain(rows: Any, _budget: int) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
         if any(row[0] < 0 for row in rows):
             raise ModelError("negative")
         return answers_of(rows)
@@ -345,7 +345,7 @@ def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None
 
 
 def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    def explain(rows: Any, _budget: int) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
         if rows[0][0] < 0:
             raise RuntimeError("a bug")
         return answers_of(rows)
@@ -361,12 +361,17 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
     blocks: list[tuple[int, int]] = []
     gate = threading.Event()
 
-    def explain(rows: Any, budget: int) -> Answers:
+    def explain(rows: Any, budget: int, _advance: Any) -> Answers:
         gate.wait(5)
         blocks.append((budget, len(rows)))
         return answers_of(rows)
 
     with batcher(explain) as made:
+        gate.set()
+        for budget in (8, 9):  # of which it is then known that rows take little time
+            made.submit([[0]] * 20, budget).result(5)
+        blocks.clear()
+        gate.clear()
         futures = [made.submit([[0]], 1)]
         time.sleep(0.05)  # the first is on its way
         futures += [made.submit([[number]] * number, 8 + number % 2) for number in (1, 2, 3, 4)]
@@ -498,9 +503,9 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.prepared, name)
 
-    def explain(self, rows: Any, budget: int) -> Answers:
+    def explain(self, rows: Any, budget: int, advance: Any) -> Answers:
         self.gate.wait(20)
-        return self.prepared.explain(rows, budget)
+        return self.prepared.explain(rows, budget, advance)
 
 
 def test_a_request_that_takes_too_long_is_told_so(

@@ -126,6 +126,51 @@ Tolerance = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
 ]
+Multilabel = Annotated[
+    bool,
+    typer.Option(
+        "--multilabel",
+        help="With --scale: each output is a label of its own, so that a row may have several.",
+    ),
+]
+OutputNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output-names",
+        help="Names for all outputs of the model, with commas: no,maybe,yes.",
+        show_default="the model's own",
+    ),
+]
+GroupsOfColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns that count as one feature: NAME=COLUMN,COLUMN; may be repeated. Or a "
+        ".json file of names and lists of columns.",
+        show_default="each column is a feature",
+    ),
+]
+DroppedColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A column that the model does not use, such as an id; may be repeated. A model that "
+        "knows its columns needs none.",
+        show_default=False,
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size", min=1, help="Rows per model call.", show_default="as memory allows"
+    ),
+]
+DeviceName = Annotated[
+    str | None,
+    typer.Option(
+        help="Where to compute, such as cuda. Large jobs: also cuda:0,cuda:1 for workers in turn, "
+        "or auto.",
+        show_default="where the model is",
+    ),
+]
 
 
 @app.command()
@@ -167,29 +212,9 @@ def explain(
     output: ChosenOutputs = None,
     scale: ScaleName = None,
     returns: ReturnsName = None,
-    multilabel: Annotated[
-        bool,
-        typer.Option(
-            "--multilabel",
-            help="With --scale: each output is a label of its own, so that a row may have several.",
-        ),
-    ] = False,
-    output_names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--output-names",
-            help="Names for all outputs of the model, with commas: no,maybe,yes.",
-            show_default="the model's own",
-        ),
-    ] = None,
-    groups: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns that count as one feature: NAME=COLUMN,COLUMN; may be repeated. Or a "
-            ".json file of names and lists of columns.",
-            show_default="each column is a feature",
-        ),
-    ] = None,
+    multilabel: Multilabel = False,
+    output_names: OutputNames = None,
+    groups: GroupsOfColumns = None,
     interactions: Annotated[
         bool,
         typer.Option(
@@ -205,14 +230,7 @@ def explain(
             show_default="their numbers",
         ),
     ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column that is no input of the model; may be repeated. A model that knows its "
-            "columns needs none.",
-            show_default=False,
-        ),
-    ] = None,
+    drop: DroppedColumns = None,
     seed: Seed = 0,
     tol: Tolerance = None,
     report: Annotated[
@@ -225,15 +243,7 @@ def explain(
         ),
     ] = False,
     trust: Trust = False,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-size",
-            min=1,
-            help="Rows that the model is asked about at once.",
-            show_default="as memory allows",
-        ),
-    ] = None,
+    batch_size: BatchSize = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -259,14 +269,7 @@ def explain(
         float | None,
         typer.Option(help="GPUs that Ray sets aside for a worker.", show_default=False),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="Large jobs: where to compute, such as cuda, or cuda:0,cuda:1 for workers in "
-            "turn, or auto.",
-            show_default="where the model is",
-        ),
-    ] = None,
+    device: DeviceName = None,
     shard_rows: Annotated[
         int | None,
         typer.Option(min=1, help="Large jobs: rows of one part at most.", show_default="65,536"),
@@ -308,8 +311,7 @@ def explain(
     of_one_file = {"--report": report, "--overwrite": overwrite, "--interactions": interactions}
     of_large_jobs = {
         "--keep": keep, "--workers": workers, "--engine": engine != "local",
-        "--address": address, "--gpus": gpus, "--device": device, "--shard-rows": shard_rows,
-        "--log": log,
+        "--address": address, "--gpus": gpus, "--shard-rows": shard_rows, "--log": log,
     }  # fmt: skip
     if large:
         _refuse_options("of one file", of_one_file)
@@ -334,6 +336,7 @@ def explain(
         "seed": seed,
         "tol": tol,
         "batch_size": batch_size,
+        "device": device,
         "trust": trust,
         "folder_openers": [partial(_open_network, data=path)],
     }
@@ -341,7 +344,6 @@ def explain(
         job_of_parts = LargeJob(
             **shared,
             keep=None if keep is None else tuple(keep),
-            device=device,
             shard_rows=shard_rows or SHARD_ROWS,
         )
         executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
@@ -407,20 +409,15 @@ def serve(
     output: ChosenOutputs = None,
     scale: ScaleName = None,
     returns: ReturnsName = None,
-    multilabel: Annotated[
-        bool,
-        typer.Option("--multilabel", help="With --scale: each output is a label of its own."),
-    ] = False,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column that is no input of the model, such as an id; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    multilabel: Multilabel = False,
+    output_names: OutputNames = None,
+    groups: GroupsOfColumns = None,
+    drop: DroppedColumns = None,
     seed: Seed = 0,
     tol: Tolerance = None,
     trust: Trust = False,
+    batch_size: BatchSize = None,
+    device: DeviceName = None,
     sample: Annotated[
         int, typer.Option(min=1, help="Rows that are explained at the start, for the global view.")
     ] = 200,
@@ -448,12 +445,19 @@ def serve(
             show_default="ten times the budget",
         ),
     ] = None,
+    max_evaluations: Annotated[
+        int, typer.Option(min=1, help="Model evaluations of one request: its rows x its budget.")
+    ] = 1_000_000,
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
     max_requests: Annotated[
         int, typer.Option(min=1, help="Requests at the same time; others are told to come back.")
     ] = 1_000,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that a request may take, waiting included.")
+        float,
+        typer.Option(
+            min=0.001,
+            help="Seconds that a request may take, waiting included; then its work ends.",
+        ),
     ] = 30.0,
     path: CriteoFile = None,
 ) -> None:
@@ -470,6 +474,7 @@ def serve(
         SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
     """  # noqa: D301
     from shearshap.jobs import Job
+    from shearshap.jobs.player_options import parse_groups, parse_names
     from shearshap.serve import Limits, Service
 
     job = Job(
@@ -483,14 +488,23 @@ def serve(
         scale=scale,
         returns=returns,
         multilabel=multilabel or None,
+        output_names=parse_names(output_names or ()),
+        groups=parse_groups(groups or ()),
         drop=tuple(drop or ()),
         seed=seed,
         tol=tol,
+        batch_size=batch_size,
+        device=device,
         trust=trust,
         folder_openers=[partial(_open_network, data=path)],
     )
     limits = Limits(
-        body=max_body, rows=max_rows, budget=max_budget, requests=max_requests, seconds=timeout
+        body=max_body,
+        rows=max_rows,
+        budget=max_budget,
+        evaluations=max_evaluations,
+        requests=max_requests,
+        seconds=timeout,
     )
     service = Service(job=job, host=host, port=port, token=token, limits=limits, sample=sample)
     service.run(typer.echo)

@@ -88,6 +88,8 @@ class Job:
         The column that labels the rows, and that the model does not see; None: they are numbered.
     drop
         Columns that are no input of the model.
+    device
+        Where to compute, such as "cuda"; None: where the model is.
     trust
         Whether to open pickles, which run whatever code is in them.
     report
@@ -120,6 +122,7 @@ class Job:
     seed: int = 0
     tol: float | None = None
     batch_size: int | None = None
+    device: str | None = None
     trust: bool = False
     report: bool = False
     overwrite: bool = False
@@ -424,6 +427,7 @@ def explainer_of(job: Job, model: LoadedModel, background: Background) -> Explai
         output=chosen_output(job.outputs, job.output_names or model.outputs),
         output_names=job.output_names or None,
         batch_size=job.batch_size or "auto",
+        device=job.device,
         scale=cast(Scale | None, job.scale),  # the explainer checks it
         returns=cast(Form | None, job.returns),  # and this
         multilabel=job.multilabel,

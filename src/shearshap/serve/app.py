@@ -20,7 +20,7 @@ from shearshap import __version__
 from shearshap.errors import ShearError
 from shearshap.importance import mean_sizes
 from shearshap.serve.batching import Batcher
-from shearshap.serve.bodies import parsed, question_of, read_body
+from shearshap.serve.bodies import max_evaluations, parsed, question_of, read_body
 from shearshap.serve.features import checked_rows, plain_rows
 from shearshap.serve.guard import WITHOUT_TOKEN, App, Guard
 from shearshap.serve.limits import Limits, Refusal, shown
@@ -41,6 +41,9 @@ from shearshap.serve.schemas import (
 
 MOST_LISTED = 100
 """Rows that GET /rows returns at once."""
+
+CLIENT_GONE = 499
+"""The status, in the metrics alone, of a request whose client did not wait: as nginx counts it."""
 
 TIMES_DEFAULT = 10
 """How many times the default budget a request may ask for, where no limit is set."""
@@ -89,6 +92,7 @@ class State:
         """The evaluations that a row may have."""
         default = self.prepared.budget
         most = self.limits.budget or TIMES_DEFAULT * default
+        most = min(most, max_evaluations(default, self.limits))
         least = self.prepared.least_budget
         return BudgetInfo(default=default, minimum=least, maximum=max(default, most))
 
@@ -113,9 +117,11 @@ class State:
                 )
                 for feature in prepared.features
             ],
+            groups=prepared.groups,
             outputs=prepared.outputs,
             rows=len(prepared.rows),
             most_rows=self.limits.rows,
+            most_evaluations=max_evaluations(prepared.budget, self.limits),
             budget=self.budget,
             notes=list(prepared.notes),
         )
@@ -137,8 +143,8 @@ class State:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the features."""
-        return [feature.name for feature in self.prepared.features]
+        """The names of the features explained, each a column or a group of columns."""
+        return list(self.prepared.overview.feature_names)
 
     def loaded(self, offset: int, limit: int) -> LoadedRows:
         """Return some of the rows loaded."""
@@ -148,20 +154,32 @@ class State:
 
     async def explain(self, request: Request) -> bytes:
         """Return the answer to POST /explain."""
-        content = parsed(await read_body(request, self.limits))
+        until = asyncio.get_running_loop().time() + self.limits.seconds
+        content = parsed(await read_body(request, self.limits, until))
         question = question_of(content, self.prepared.outputs, self.budget, self.limits)
         rows = checked_rows(self.prepared.features, question.rows)
-        answers = await self._answers(rows, question.budget)
+        answers = await self._answers(request, rows, question.budget, until)
         return self._json(answers, question.budget, question.output)
 
-    async def _answers(self, rows: list[Any], budget: int) -> Answers:
-        future = self.batcher.submit(rows, budget)
+    async def _answers(
+        self, request: Request, rows: list[Any], budget: int, until: float
+    ) -> Answers:
+        """Return the answers; when it is too late, or nobody waits for them, end their work."""
+        wanted = f"an answer within {self.limits.seconds:g} s"
+        answers = asyncio.wrap_future(self.batcher.submit(rows, budget))
+        gone = asyncio.create_task(_gone(request))
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                return await asyncio.wrap_future(future)
-        except TimeoutError as error:
-            wanted = f"an answer within {self.limits.seconds:g} s"
-            raise Refusal(504, wanted, "none yet", "fewer rows or a smaller budget") from error
+            left = until - asyncio.get_running_loop().time()
+            done, _ = await asyncio.wait(
+                (answers, gone), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED
+            )
+            if answers in done:
+                return answers.result()
+            if gone in done:
+                raise Refusal(CLIENT_GONE, wanted, "a closed connection")
+            raise Refusal(504, wanted, "none yet", "fewer rows or a smaller budget")
+        except asyncio.CancelledError:  # by the server, after its grace period
+            raise Refusal(503, wanted, "a service that is being stopped", "again later") from None
         except ShearError as error:
             message = " ".join(str(error).split())
             raise Refusal(
@@ -171,6 +189,9 @@ class State:
                 "cells like those of GET /rows",
                 "rows",
             ) from error
+        finally:
+            answers.cancel()
+            gone.cancel()
 
     def _json(self, answers: Answers, budget: int, output: int | None) -> bytes:
         chosen = slice(None) if output is None else slice(output, output + 1)
@@ -201,6 +222,12 @@ class State:
             "notes": answers.notes,
         }
         return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client of a request, whose body is read, has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _nulls(errors: NDArray[np.float64]) -> list[Any]:
@@ -238,7 +265,8 @@ def make_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
         yield
-        batcher.close()
+        # in a thread, so that requests that are still open hear of it
+        await asyncio.to_thread(batcher.close, limits.grace)
 
     api = FastAPI(
         title="shear serve",

@@ -1,11 +1,12 @@
-"""Requests that come together are explained as one block, by one thread.
+"""Rows of requests are explained in blocks, by one thread; requests take turns.
 
-    request   ──┐
-    request   ──┼── wait a few milliseconds ── one block ── answers, cut again
-    request   ──┘
+    request of 1 row       ──┐
+    request of 1 row       ──┼── wait a few milliseconds ── one block ── answers, cut again
+    request of 500 rows    ──┘        └── its other rows wait for the next turns
 
 While a block is explained, the next requests gather. So the busier the service, the larger its
-blocks, and the less each row costs.
+blocks, and the less each row costs. But others wait for a block. So its rows take no longer than
+about a second, and those of one request a tenth of that.
 """
 
 import logging
@@ -19,28 +20,99 @@ from dataclasses import dataclass, field
 from shearshap.errors import ShearError
 from shearshap.serve.features import Cell
 from shearshap.serve.monitoring import Monitor
-from shearshap.serve.prepared import Answers
+from shearshap.serve.prepared import Advance, Answers
 
 Rows = Sequence[Sequence[Cell]]
-Explain = Callable[[Rows, int], Answers]
+Explain = Callable[[Rows, int, Advance], Answers]
 
 GATHERING = 0.003
 """Seconds that the first request of a block waits for others."""
 
 MOST_ROWS = 256
-"""Rows of a block, unless one request has more."""
+"""Rows of a block."""
+
+BLOCK = 1.0
+"""Seconds that the rows of a block should take; one row may take longer."""
+
+TURN = 0.1
+"""Seconds that the rows of one request in a block should take; one row may take longer."""
+
+FORGETTING = 0.8
+"""Weight of a block's time when the next one comes."""
+
+MIN_SPREAD = 0.03
+"""Variance of the blocks' sizes, over their mean squared, that tells what a row takes."""
+
+MAX_PACES = 1_000
+"""Budgets whose pace is kept."""
 
 LOG = logging.getLogger("shearshap.serve")
 
 
+class _Abandoned(ShearError):  # noqa: N818  (no error of ours)
+    """Nobody waits any more for the answers of the block at work."""
+
+
+class Pace:
+    """How many rows of a block take how long, learnt from the blocks so far.
+
+    A block of n rows takes a + b n seconds: a line through the times of the last blocks. When they
+    were all of about one size, the line is not known, and the next block may be larger.
+    """
+
+    def __init__(self) -> None:
+        self._most = 1  #: rows of the next block
+        self._sums: tuple[float, ...] = (0.0,) * 5  #: of 1, n, t, n^2 and n t, the last blocks most
+
+    def learn(self, rows: int, seconds: float) -> None:
+        """Take in what a block took."""
+        new = (1, rows, seconds, rows * rows, rows * seconds)
+        self._sums = tuple(FORGETTING * old + now for old, now in zip(self._sums, new, strict=True))
+        growth = 4 if seconds <= TURN else 2
+        self._most = min(MOST_ROWS, max(self._most, growth * rows))
+        self._most = self.rows(BLOCK)
+
+    def rows(self, seconds: float) -> int:
+        """Return how many rows take some seconds, b n, or no longer than what comes on top, a.
+
+        Smaller blocks would mostly do what is done for each block anew.
+        """
+        weight, sizes, times, squares, products = self._sums
+        spread = weight * squares - sizes * sizes
+        if spread <= MIN_SPREAD * sizes * sizes:
+            return self._most
+        slope = max((weight * products - sizes * times) / spread, 1e-9)
+        on_top = (times - slope * sizes) / weight
+        return max(1, min(self._most, int(max(seconds, on_top) / slope)))
+
+
 @dataclass(eq=False)
 class Ticket:
-    """A request that waits for its answers."""
+    """A request that waits for its answers; who no longer wants them cancels the future."""
 
     rows: Rows
     budget: int
     future: "Future[Answers]" = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
+    parts: list[Answers] = field(default_factory=list)  #: of the rows that are done
+    done: int = 0  #: rows
+    block: Rows = ()  #: its rows in the block at work
+
+    def take(self, answers: Answers) -> None:
+        """Add the answers of its rows in a block; when they are all there, it is answered."""
+        self.parts.append(answers)
+        self.done += len(self.block)
+        if self.done < len(self.rows):
+            return
+        whole = Answers.concat(self.parts)
+        # from this call on the future cannot be cancelled
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_result(whole)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error."""
+        if not self.future.done() and self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 class Batcher:
@@ -52,21 +124,24 @@ class Batcher:
         self._waiting: deque[Ticket] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._paces: dict[int, Pace] = {}  #: by budget
         self._thread = threading.Thread(target=self._work, name="shear-explains", daemon=True)
 
     def start(self) -> None:
         """Begin to explain."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Explain what waits, and end."""
+    def close(self, seconds: float | None = None) -> None:
+        """End, and leave what waits unanswered; the block at work has some seconds to end, too."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
+        for ticket in self._waiting:
+            ticket.future.cancel()
 
     def submit(self, rows: Rows, budget: int) -> "Future[Answers]":
-        """Return the answers to come; a future that is cancelled is passed over."""
+        """Return the answers to come; when the future is cancelled, the work for it ends."""
         ticket = Ticket(rows, budget)
         with self._changed:
             self._waiting.append(ticket)
@@ -83,19 +158,20 @@ class Batcher:
             except BaseException as error:  # the thread must outlive any
                 LOG.exception("a block could not be explained")
                 for ticket in tickets:
-                    if not ticket.future.done():
-                        ticket.future.set_exception(error)
+                    ticket.fail(error)
+            with self._changed:
+                self._waiting.extend(each for each in tickets if not each.future.done())
 
     def _next_block(self) -> list[Ticket] | None:
         """Wait for requests, and return those of the next block; None: it is closed."""
         with self._changed:
-            while not self._waiting and not self._closed:
+            while not self._closed:
+                self._waiting = deque(each for each in self._waiting if not each.future.cancelled())
+                if self._waiting:
+                    self._gather()
+                    return self._taken()
                 self._changed.wait()
-            if not self._waiting:
-                return None
-            self._gather()
-            tickets = self._taken()
-        return [ticket for ticket in tickets if ticket.future.set_running_or_notify_cancel()]
+        return None
 
     def _gather(self) -> None:
         """Wait until the oldest request has waited long enough, or a block is full."""
@@ -107,39 +183,55 @@ class Batcher:
             self._changed.wait(left)
 
     def _taken(self) -> list[Ticket]:
-        """Take the oldest request from the queue, and those that fit into its block."""
+        """Take rows of the oldest request from the queue, and of those that fit into its block."""
         budget = self._waiting[0].budget
+        pace = self._pace(budget)
+        room = pace.rows(BLOCK)
+        share = pace.rows(TURN)
         taken: list[Ticket] = []
         left: deque[Ticket] = deque()
-        rows = 0
         for ticket in self._waiting:
-            fits = not taken or rows + len(ticket.rows) <= MOST_ROWS
-            if ticket.budget == budget and fits:
+            if ticket.budget == budget and room:
+                ticket.block = ticket.rows[ticket.done : ticket.done + min(share, room)]
+                room -= len(ticket.block)
                 taken.append(ticket)
-                rows += len(ticket.rows)
             else:
                 left.append(ticket)
         self._waiting = left
         return taken
 
+    def _pace(self, budget: int) -> Pace:
+        """Return the pace of rows that have a budget."""
+        if len(self._paces) >= MAX_PACES and budget not in self._paces:
+            self._paces.clear()
+        return self._paces.setdefault(budget, Pace())
+
     def _answer(self, tickets: list[Ticket]) -> None:
-        if not tickets:
-            return
-        rows = [row for ticket in tickets for row in ticket.rows]
+        """Explain the rows that requests have in a block."""
+
+        def check_wanted(_evaluations: int) -> None:
+            if self._closed or all(each.future.cancelled() for each in tickets):
+                raise _Abandoned
+
+        rows = [row for ticket in tickets for row in ticket.block]
+        started = time.perf_counter()
         try:
-            answers = self.explain(rows, tickets[0].budget)
+            answers = self.explain(rows, tickets[0].budget, check_wanted)
+        except _Abandoned:
+            return
         except ShearError as error:
             if len(tickets) == 1:
-                tickets[0].future.set_exception(error)
+                tickets[0].fail(error)
                 return
             # one of them is at fault, and the others must not suffer
             for ticket in tickets:
                 self._answer([ticket])
             return
 
+        self._pace(tickets[0].budget).learn(len(rows), time.perf_counter() - started)
         self.monitor.explained(len(rows), int(answers.evaluations.sum()))
         start = 0
         for ticket in tickets:
-            end = start + len(ticket.rows)
-            ticket.future.set_result(answers.take(slice(start, end)))
+            end = start + len(ticket.block)
+            ticket.take(answers.take(slice(start, end)))
             start = end

@@ -24,8 +24,11 @@ class Question:
     output: int | None  #: its number; None: all
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """Return a request's body, or refuse one that is no JSON, too large or too slow."""
+async def read_body(request: Request, limits: Limits, until: float) -> bytes:
+    """Return a request's body, or refuse one that is no JSON, too large or too slow.
+
+    `until` is the event loop's time at which the request has taken too long.
+    """
     kind = request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":
         wanted = "the header 'Content-Type: application/json'"
@@ -34,7 +37,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     if length.isdecimal() and int(length[:20]) > limits.body:
         raise _too_large(limits, f"{length[:20]} bytes")
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout_at(until):
             return await _chunks(request, limits)
     except TimeoutError as error:
         raise Refusal(
@@ -88,11 +91,13 @@ def question_of(
     unknown = [name for name in content if name not in FIELDS]
     if unknown:
         raise Refusal(422, f"only {', '.join(FIELDS)}", shown(unknown[0]), EXAMPLE)
-    return Question(
+    question = Question(
         _rows(content.get("rows"), limits),
         _budget(content, budget),
         _output(content, outputs),
     )
+    _check_evaluations(question, max_evaluations(budget.default, limits))
+    return question
 
 
 def _rows(rows: Any, limits: Limits) -> list[Any]:
@@ -114,6 +119,23 @@ def _budget(content: dict[str, Any], budget: BudgetInfo) -> int:
         return int(given)
     wanted = f"a whole number from {budget.minimum} to {budget.maximum}"
     raise Refusal(422, wanted, shown(given), str(budget.default), "budget")
+
+
+def max_evaluations(default_budget: int, limits: Limits) -> int:
+    """Return how many evaluations a request may take: those of one usual row at least."""
+    return max(limits.evaluations, default_budget)
+
+
+def _check_evaluations(question: Question, most: int) -> None:
+    rows = len(question.rows)
+    budget = question.budget
+    if rows * budget <= most:
+        return
+    wanted = f"at most {most} evaluations in a request"
+    got = f"{rows} rows of {budget} evaluations, {rows * budget} in all"
+    fewer = f"at most {most // budget} rows, " if most >= budget else ""
+    hint = f"{fewer}a smaller budget, or shear explain for a whole file"
+    raise Refusal(422, wanted, got, hint, "rows")
 
 
 def _output(content: dict[str, Any], outputs: Sequence[str]) -> int | None:

@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+MAX_GRACE = 10.0  #: seconds
 LONGEST = 80  #: characters of a request that a refusal repeats
 
 
@@ -24,17 +25,26 @@ class Limits:
         Rows of one request.
     budget
         Model evaluations for one row; None: ten times the default budget.
+    evaluations
+        Model evaluations of one request, rows x budget. One row at the default budget is always
+        accepted.
     requests
         Requests that are answered or wait at the same time; others are told to try again later.
     seconds
-        How long a request may take, waiting included.
+        How long a request may take, waiting included. After that its work ends.
     """
 
     body: int = 1 << 20
     rows: int = 1_000
     budget: int | None = None
+    evaluations: int = 1_000_000
     requests: int = 1_000
     seconds: float = 30.0
+
+    @property
+    def grace(self) -> float:
+        """Seconds that open requests have when the service stops, and then the block at work."""
+        return min(MAX_GRACE, self.seconds / 2)
 
 
 @dataclass

@@ -22,6 +22,7 @@
     all: false, // whether all features are shown
   };
   const lines = new Map(); // feature's name -> its parts on the page
+  const cells = new Map(); // column's name -> how to set its cell, and its feature's line
   let pending = null;
   let timer = 0;
 
@@ -132,34 +133,42 @@
 
   // The lines, one for each feature
 
-  const makeLine = (feature) => {
+  /** Make the line of a feature, which has a cell for each of its columns. */
+  const makeLine = (feature, columns) => {
     const part = (className) => element("div", { className });
     const back = element("button", { type: "button", hidden: true });
-    const cell = cellOf(feature);
     const line = {
-      cell, back,
+      back, columns: columns.map(({ name }) => name),
       zero: part("zero"), was: part("was"), bar: part("bar"), whisker: part("whisker"),
       amount: part("amount"), mean: part(""), size: part("size"),
     };
     back.addEventListener("click", () => {
-      cell.set(state.original[feature.name]);
-      change(feature.name, state.original[feature.name]);
+      for (const column of line.columns) {
+        cells.get(column).set(state.original[column]);
+        change(column, state.original[column]);
+      }
     });
-    const name = element("div", { className: "name" }, element("span", {}, feature.name), back);
-    const cells = element("div", { className: "cell" }, ...cell.parts);
+    const name = element("div", { className: "name" }, element("span", {}, feature), back);
+    const fields = element("div", { className: "fields" });
+    for (const column of columns) {
+      const { parts, set } = cellOf(column);
+      if (columns.length > 1) fields.append(element("small", {}, column.name));
+      fields.append(element("div", { className: "cell" }, ...parts));
+      cells.set(column.name, { set, line });
+    }
     const track = element("div", { className: "track" }, line.zero, line.bar, line.was, line.whisker);
     const mean = element("div", { className: "mean" }, line.mean);
-    line.element = element("div", { className: "line" }, name, cells, track, line.amount, mean, line.size);
-    line.element.dataset.feature = feature.name;
+    line.element = element("div", { className: "line" }, name, fields, track, line.amount, mean, line.size);
+    line.element.dataset.feature = feature;
     return line;
   };
 
   const mark = (name) => {
-    const line = lines.get(name);
-    const differs = state.row[name] !== state.original[name];
+    const { line } = cells.get(name);
+    const differs = line.columns.some((column) => state.row[column] !== state.original[column]);
     line.element.classList.toggle("changed", differs);
     line.back.hidden = !differs;
-    line.back.textContent = "back to " + said(state.original[name]);
+    line.back.textContent = "back to " + line.columns.map((column) => said(state.original[column])).join(", ");
     $("reset").disabled = state.about.features.every(({ name: each }) => state.row[each] === state.original[each]);
   };
 
@@ -287,7 +296,7 @@
       state.first = state.latest = first;
       state.low = state.high = 0;
       state.about.features.forEach(({ name }) => {
-        lines.get(name).cell.set(row[name]);
+        cells.get(name).set(row[name]);
         mark(name);
       });
       draw(first);
@@ -299,7 +308,7 @@
   const reset = () => {
     state.row = { ...state.original };
     state.about.features.forEach(({ name }) => {
-      lines.get(name).cell.set(state.row[name]);
+      cells.get(name).set(state.row[name]);
       mark(name);
     });
     soon();
@@ -327,14 +336,17 @@
       $("main").hidden = false;
       document.title = about.model;
       $("title").textContent = about.model;
-      $("facts").textContent = counted(about.rows, "row") + ", " + counted(about.features.length, "feature") + "; an absent feature is replaced with: " + about.background;
+      $("facts").textContent = counted(about.rows, "row") + ", " + counted(state.means.features.length, "feature") + "; an absent feature is replaced with: " + about.background;
       $("global-title").textContent = "Mean |value| in " + counted(state.means.rows, "row");
       $("row").max = about.rows - 1;
       $("output").replaceChildren(...about.outputs.map((name, value) => element("option", { value }, name)));
       $("output-field").hidden = about.outputs.length === 1;
       $("budget").replaceChildren(...budgets(about.budget).map((value) => element("option", { value, selected: value === about.budget.default }, value.toLocaleString("en"))));
       $("notes").replaceChildren(...about.notes.map((note) => element("li", {}, note)));
-      about.features.forEach((feature) => lines.set(feature.name, makeLine(feature)));
+      for (const name of state.means.features) {
+        const columns = Object.hasOwn(about.groups, name) ? about.groups[name] : [name];
+        lines.set(name, makeLine(name, columns.map((column) => about.features.find((each) => each.name === column))));
+      }
       state.output = about.outputs.length === 2 ? 1 : 0; // of two classes, the second is the one of interest
       $("output").value = state.output;
       choose(state.output);

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+Advance = Callable[[int], None]
 
 SAMPLE = 200
 """Rows loaded that are explained at the start, for the global view and the calibration."""
@@ -47,6 +48,10 @@ SERVED_ROWS = 10_000
 
 KEPT_PLANS = 16
 """Budgets whose designs are kept."""
+
+
+def _unseen(_evaluations: int) -> None:
+    """Show no progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +93,20 @@ class Answers:
             tuple(dict.fromkeys((*explanation.notes, *notes))),
         )
 
+    @classmethod
+    def concat(cls, parts: Sequence["Answers"]) -> "Answers":
+        """Return the answers of several blocks as one."""
+        errors = [part.standard_errors for part in parts if part.standard_errors is not None]
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate(errors) if len(errors) == len(parts) else None,
+            np.concatenate([part.base_values for part in parts]),
+            np.concatenate([part.predictions for part in parts]),
+            np.concatenate([part.evaluations for part in parts]),
+            ", ".join(dict.fromkeys(part.method for part in parts)),
+            tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        )
+
     def take(self, rows: slice) -> "Answers":
         """Return the answers of some of the rows."""
         errors = self.standard_errors
@@ -114,6 +133,7 @@ class Prepared:
     background: str  #: in words
     rows: "pd.DataFrame"  #: those loaded
     features: tuple[Feature, ...]
+    groups: dict[str, list[str]]  #: columns that are one player, by its name
     form: Form
     run: Run  #: with the calibration, and the default budget
     overview: Explanation  #: of a sample of the rows loaded
@@ -136,19 +156,22 @@ class Prepared:
         """The names of the outputs that are explained."""
         return self.overview.output_names
 
-    def explain(self, rows: Rows, budget: int | None = None) -> Answers:
-        """Explain rows of cells, all of them as one block, or raise a `ShearError`."""
+    def explain(self, rows: Rows, budget: int | None = None, advance: Advance = _unseen) -> Answers:
+        """Explain rows of cells, all of them as one block, or raise a `ShearError`.
+
+        `advance` is called with the number of evaluations of each batch; it may raise one, too.
+        """
         run = replace(self.run, budget=budget or self.budget)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ShearWarning)
-            explanation = self._explained(rows, run)
+            explanation = self._explained(rows, run, advance)
         notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
         return Answers.of(explanation, notes)
 
-    def _explained(self, rows: Rows, run: Run) -> Explanation:
+    def _explained(self, rows: Rows, run: Run, advance: Advance) -> Explanation:
         try:
             task = replace(self.form.task, rows=self.form.encode(rows))
-            with torch.inference_mode(False), open_game(task, _unseen) as named:
+            with torch.inference_mode(False), open_game(task, advance) as named:
                 if self.forest is None:
                     return self._sampled(named.game, run)
                 return self._by_trees(self.forest, named, run)
@@ -191,7 +214,13 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         features = features_of(opened.rows)
         form = _form(explainer, opened.rows, features)
         chosen = cells_of(_evenly_spaced(opened.rows, sample))
-        run = Run.of(explainer.method, job.budget, tol=job.tol, seed=job.seed)
+        run = Run.of(
+            explainer.method,
+            job.budget,
+            tol=job.tol,
+            seed=explainer.seed,
+            drop_null=explainer.drop_null,
+        )
         found = _explained_sample(form, chosen, run)
         overview = found.overview
         if found.forest is None:
@@ -207,6 +236,7 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
         background=opened.background.description,
         rows=opened.rows,
         features=features,
+        groups={name: list(columns) for name, columns in job.groups.items()},
         form=form,
         run=settled,
         overview=overview,
@@ -216,21 +246,9 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
     )
 
 
-def _unseen(_evaluations: int) -> None:
-    """Show no progress."""
-
-
 def _form(explainer: Explainer, rows: "pd.DataFrame", features: Sequence[Feature]) -> Form:
     """Return how to give rows to the model, as the rows loaded say."""
-    task = Task(
-        explainer.model,
-        rows,
-        explainer.background,
-        output=explainer.output,
-        scale=explainer.scale,
-        returns=explainer.returns,
-        multilabel=explainer.multilabel,
-    )
+    task = explainer._task(rows, None)
     with open_game(task, _unseen) as named:
         first = named.inputs.decode(named.inputs.rows[:1])
         background = named.inputs.decode(named.inputs.background)
@@ -240,8 +258,9 @@ def _form(explainer: Explainer, rows: "pd.DataFrame", features: Sequence[Feature
     types = dict((first if takes_frames else rows).dtypes)
     fixed = replace(task, background=background)
     frames = FrameEncoding(features, types)
-    is_plain = explainer.returns is None and explainer.multilabel is None
-    if hasattr(explainer.model, "encoded_") and takes_frames and is_plain:
+    set_by_user = (task.groups, task.output_names, task.returns, task.multilabel)
+    is_plain = all(option is None for option in set_by_user)
+    if hasattr(task.model, "encoded_") and takes_frames and is_plain:
         return _encoded_form(fixed, frames)
     return Form(fixed, frames)
 

@@ -68,10 +68,14 @@ class About(BaseModel):
     model: str
     background: str = Field(description="What an absent feature is replaced with, in words.")
     method: str = Field(description="That explains a row at the default budget.")
-    features: list[FeatureInfo]
+    features: list[FeatureInfo] = Field(description="The cells of a row.")
+    groups: dict[str, list[str]] = Field(
+        description="Cells that are explained as one feature, by its name."
+    )
     outputs: list[str]
     rows: int = Field(description="How many rows are loaded: see GET /rows.")
     most_rows: int = Field(description="Rows that one request may have.")
+    most_evaluations: int = Field(description="Rows x budget of one request.")
     budget: BudgetInfo
     notes: list[str] = Field(description="What may be wrong with the files, in sentences.")
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
+from math import ceil
 from typing import TYPE_CHECKING
 
 from shearshap.errors import InputError
@@ -36,7 +37,8 @@ class Service:
     Parameters
     ----------
     job
-        The model, the rows to load, the background and all options; its `out` is not written.
+        The model, the rows to load, the background and all options but `interactions`. No file
+        is written.
     host, port
         Where to listen. Another host than loopback needs a token.
     token
@@ -84,6 +86,11 @@ class Service:
         for library, extra in NEEDED.items():
             if find_spec(library) is None:
                 raise InputError(f"shear serve needs {library}: pip install 'shearshap[{extra}]'")
+        if self.job.interactions:
+            raise InputError(
+                "interactions: a service does not answer with interactions; leave the option out, "
+                "or write them with shear explain"
+            )
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise InputError(
                 f"token: wanted at least {SHORTEST_TOKEN} characters, got {len(self.token)}; try "
@@ -143,7 +150,7 @@ class Service:
             access_log=False,
             server_header=False,
             timeout_keep_alive=60,
-            timeout_graceful_shutdown=10,
+            timeout_graceful_shutdown=ceil(self.limits.grace),
         )
         return uvicorn.Server(config)
 
