@@ -182,6 +182,29 @@ def test_a_file_of_somebody_else_is_told(name: str) -> None:
     assert f"also holds {name}, not of this job" in done()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "german", "--steps", "1", "--out", "."),
+        ("data", "german", "--out", "notes.csv"),
+        ("reproduce", "census", "--quick", "--out", "."),
+        ("benchmark", "--quick", "--games", "rules", "--out", "."),
+    ],
+)
+def test_other_commands_replace_nothing_either(here: Path, words: tuple[str, ...]) -> None:
+    Path("model.json").write_text('{"learner": "mine"}')
+    Path("notes.csv").write_text("mine,yours\n1,2\n")
+    Path("records").mkdir()
+    before = contents(here)
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: out: ")
+    assert contents(here) == before
+    if words[0] == "data":
+        for _ in range(2):  # its own file is replaced
+            assert CliRunner().invoke(app, ["data", "german", "--out", "new.csv"]).exit_code == 0
+
+
 # What was kept
 
 
