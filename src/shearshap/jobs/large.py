@@ -75,12 +75,12 @@ class Summary:
         return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
 
 
-def is_large(data: Path, out: str) -> bool:
+def is_large(data: Path, out: str | Path) -> bool:
     """Return whether files make a large job: a folder to read or, by its / or already, to write.
 
     Raise if `out` is neither the name of a folder nor that of a file of values.
     """
-    if data.is_dir() or out.endswith(("/", os.sep)) or Path(out).is_dir():
+    if data.is_dir() or str(out).endswith(("/", os.sep)) or Path(out).is_dir():
         return True
     check_suffix(Path(out))
     return False

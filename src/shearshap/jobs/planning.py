@@ -294,8 +294,14 @@ class _Planning:
         frame = columns.frame(table)
         frame.index = numbers
         options = self._options(None)
-        for name in ("method", "output", "output_names", "seed"):  # of explanations: all outputs
+        for name in ("method", "output_names", "seed"):  # which only explanations have
             del options[name]
+        names = self.job.output_names
+        if names:
+            wanted = [
+                str(names.index(each)) if each in names else each for each in self.job.outputs
+            ]
+            options["output"] = chosen_output(wanted, ())
         device = device_of(devices_of(self.job.device), worker=0)
 
         def predict(frame: Any) -> Any:
