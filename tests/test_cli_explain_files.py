@@ -24,8 +24,7 @@ from explain_command import done, explain
 from explain_command import refusal as failed
 from shearshap import Explainer, Explanation
 from shearshap.errors import BudgetError, InputError, ModelError
-from shearshap.jobs import Job, native_files, places, tables
-from shearshap.jobs.models import open_model
+from shearshap.jobs import Job, places, tables
 from shearshap.report import GENERATOR
 
 SCORE = """
@@ -314,7 +313,7 @@ def boosters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("suffix", [".txt", ".ubj", ".json", ".cbm", ".onnx"])
+@pytest.mark.parametrize("suffix", [".txt", ".json", ".cbm", ".onnx"])
 def test_a_model_file_that_was_cut_is_one_line(
     here: Path, boosters: Path, suffix: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -353,47 +352,6 @@ def test_a_model_of_lightgbm_without_its_categories_is_refused(here: Path, boost
         )
     (here / "cut.txt").write_text(content[:last])  # as other programs than Python write it
     done("cut.txt", "few.csv")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that end a process")
-def test_a_model_that_takes_its_loader_down_is_one_line(here: Path, boosters: Path) -> None:
-    content = (boosters / "model.txt").read_text()
-    start = content.index("Tree=0")
-    (here / "bad.txt").write_text(content[: start + 40] + "\nend of trees\n")
-    message = failed("bad.txt", "few.csv")
-    begins = (
-        "model: bad.txt is broken, or no model of LightGBM: loading it ended the process (status -"
-    )
-    assert message.startswith(begins)
-
-
-def test_only_what_can_take_a_process_down_is_loaded_twice(
-    boosters: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = []
-
-    def spy(file: Path, *_: object) -> None:
-        loaded.append(file.suffix)
-
-    monkeypatch.setattr(native_files, "_check_in_child", spy)
-    for file in sorted(boosters.iterdir()):
-        open_model(str(file))
-    assert loaded == [".txt", ".ubj"]
-
-
-@pytest.mark.parametrize("suffix", [".txt", ".ubj"])
-def test_a_model_that_takes_for_ever_to_load_is_one_line(
-    here: Path, boosters: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    file = here / f"model{suffix}"
-    file.write_bytes((boosters / file.name).read_bytes())
-    done(file.name, "few.csv")
-    monkeypatch.setattr(native_files, "PATIENCE", 0)
-    monkeypatch.setattr(native_files, "CHILD", "import time; time.sleep(60)")
-    name = {".txt": "LightGBM", ".ubj": "XGBoost"}[suffix]
-    assert failed(file.name, "few.csv") == (
-        f"model: model{suffix} is broken, or no model of {name}: it was not loaded within 0 seconds"
-    )
 
 
 # Files that are there already

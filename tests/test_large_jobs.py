@@ -420,7 +420,7 @@ def test_a_shard_that_kills_every_worker_is_named() -> None:
 def test_the_driver_is_killed_and_started_again(undisturbed: pd.DataFrame) -> None:
     Path("slow").touch()
     words = [
-        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values", "--budget", "30", "--id", "id",
+        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values/", "--budget", "30", "--id", "id",
         "--keep", "k", "--workers", "2",
     ]  # fmt: skip
     driver = subprocess.Popen([sys.executable, "-m", "shearshap.cli", *words])
@@ -560,7 +560,7 @@ def test_a_model_that_raises_on_one_row(undisturbed: pd.DataFrame) -> None:
     wrong = 202  # it is not in the sample that the calibration is fitted to
     Path("bad").write_text(repr(float(table()["a"][wrong])))
     words = [
-        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values", "--budget", "30", "--id", "id",
+        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values/", "--budget", "30", "--id", "id",
         "--keep", "k",
     ]  # fmt: skip
     result = CliRunner().invoke(app, words)
@@ -674,7 +674,7 @@ def test_the_lock_of_another_host_is_not(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_the_log_has_a_line_for_each_shard() -> None:
     words = [
-        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values", "--budget", "30", "--log", "-",
+        "explain", "--model", "score.py:predict", "--data", "rows", "--out", "values/", "--budget", "30", "--log", "-",
         "--drop", "id",
     ]  # fmt: skip
     result = CliRunner().invoke(app, words)
@@ -702,9 +702,9 @@ def test_a_line_says_how_far_it_is() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--data", "rows", "--out", "values", "--report"), "--report is an option of one file; leave it out"),
+        (("--data", "rows", "--out", "values/", "--report"), "--report is an option of one file; leave it out"),
         (("--data", "rows/first.parquet", "--out", "v.csv", "--workers", "2"), "--workers is an option of large jobs"),
-        (("--data", "rows", "--out", "values", "--engine", "mpi"), "engine: wanted local or ray, got 'mpi'"),
+        (("--data", "rows", "--out", "values/", "--engine", "mpi"), "engine: wanted local or ray, got 'mpi'"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("here")
@@ -749,13 +749,15 @@ def test_no_damage_to_a_parquet_file_crashes_its_reader(
 
 CALIBRATION = Calibration(players=(0.5, 0.25), centres=((0.1, 0.2),)).to_dict()
 SOUND = {
-    "format": 1,
+    "format": 2,
     "identity": {"budget": 30, "model": "0" * 64},
     "preparation": {
         "columns": [["base_value", "double"], ["evaluations", "int64"]],
         "gaps": ["k"],
         "categories": {"s": ["x", "y"]},
         "calibration": json.loads(json.dumps(CALIBRATION)),
+        "background": "0" * 64,
+        "predictions": {"0": [0.5, 1.5]},
     },
 }
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -987,5 +989,5 @@ def test_a_job_that_cannot_be_done_is_refused_in_plain_words() -> None:
     with pytest.raises(InputError, match="workers: wanted at least 1, got 0"):
         LocalProcesses(0)
     wanted = LargeJob(model=add_columns, data=Path("rows"), out=Path("values"))
-    with pytest.raises(InputError, match="log: nowhere/log cannot be written: No such file"):
+    with pytest.raises(InputError, match="log: there is no folder nowhere"):
         run(wanted, progress=False, log="nowhere/log")

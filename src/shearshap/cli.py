@@ -20,6 +20,11 @@ from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.paper import commands
 from shearshap.paper.commands import CriteoFile, Seed
 
+RESUMED = ("truth", "reproduce", "benchmark")
+"""Commands that keep what is finished; `explain` says what it has kept itself."""
+
+GOES_ON = "what is finished is kept, and the same command goes on from there"
+
 
 class Commands(TyperGroup):
     """Commands whose expected errors are one line each, without a traceback."""
@@ -39,10 +44,8 @@ class Commands(TyperGroup):
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
-            typer.echo(
-                "stopped; what is finished is kept, and the same command goes on from there",
-                err=True,
-            )
+            kept = GOES_ON if ctx.invoked_subcommand in RESUMED else "no file is left half written"
+            typer.echo(f"stopped; {str(error) or kept}", err=True)
             raise typer.Exit(130) from error
 
 
@@ -188,10 +191,10 @@ def explain(
         typer.Option(help="The rows to explain: CSV or Parquet, or a folder of Parquet files."),
     ],
     out: Annotated[
-        Path,
+        str,
         typer.Option(
-            help="Where to write: .parquet, one line for each row; or .csv; or the name of a "
-            "folder, for a large job."
+            help="Where to write: .parquet, one line for each row; or .csv; or for a large job a "
+            "folder, with / at its end."
         ),
     ],
     background: Annotated[
@@ -277,7 +280,8 @@ def explain(
     log: Annotated[
         str | None,
         typer.Option(
-            help="Large jobs: a file for a line of JSON a part, or - for stderr.",
+            help="Large jobs: a new file, or an earlier log, for a line of JSON a part; or - for "
+            "stderr.",
             show_default="_log.jsonl in --out",
         ),
     ] = None,
@@ -316,12 +320,12 @@ def explain(
     if large:
         _refuse_options("of one file", of_one_file)
     else:
-        _refuse_options("of large jobs, whose --out is a folder", of_large_jobs)
+        _refuse_options("of large jobs, whose --out ends in /", of_large_jobs)
 
     shared: dict[str, Any] = {
         "model": model,
         "data": data,
-        "out": out,
+        "out": Path(out),
         "background": background,
         "budget": budget,
         "method": method,
@@ -347,7 +351,10 @@ def explain(
             shard_rows=shard_rows or SHARD_ROWS,
         )
         executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
-        typer.echo(run(job_of_parts, executor=executor, log=log))
+        try:
+            typer.echo(run(job_of_parts, executor=executor, log=log))
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt(GOES_ON) from error
         return
 
     job = Job(
@@ -360,10 +367,6 @@ def explain(
     )
     try:
         outcome = job.run()
-    except KeyboardInterrupt as error:
-        kept = str(error) or "no file is left half written"
-        typer.echo(f"stopped; {kept}", err=True)
-        raise typer.Exit(130) from error
     except typer.Exit as error:  # of the model's code, which is no success of ours
         raise ModelError(f"the code of the model {model} called exit") from error
     typer.echo(outcome.summary)
@@ -515,4 +518,6 @@ for command in (commands.data, commands.train, commands.truth, commands.reproduc
 
 
 if __name__ == "__main__":
-    app(prog_name="shear")
+    from shearshap.__main__ import main as program
+
+    program()

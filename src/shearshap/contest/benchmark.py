@@ -106,6 +106,7 @@ def benchmark(
     from shearshap.contest.entrants import our_methods
     from shearshap.contest.games import write_tables
     from shearshap.contest.sources import Request
+    from shearshap.engine.store import check_folder
     from shearshap.jobs.models import importing
 
     plan = QUICK if quick else FULL
@@ -122,6 +123,7 @@ def benchmark(
             for each in chosen:
                 typer.echo(f"written   {write_tables(each, export)}")
             return
+        check_folder(out)
         contest = Contest(entrants, chosen, budgets, seeds or plan.seeds)
         run(contest, out, command=shlex.join(["shear", *sys.argv[1:]]))
 

@@ -59,6 +59,17 @@ class Store:
         return piece
 
 
+def check_folder(folder: Path) -> None:
+    """Raise if a folder for a run's files holds others; else make it, with its store of parts."""
+    parts = folder / "parts"
+    if folder.is_dir() and any(folder.iterdir()) and not parts.is_dir():
+        raise InputError(
+            f"out: {folder} is not empty, and holds no run of this command that could go on; "
+            "choose another folder"
+        )
+    parts.mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield the name to write a file or a folder to; once complete, it takes the path's own name.

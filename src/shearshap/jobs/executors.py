@@ -43,6 +43,7 @@ class Report:
 
     shard: Shard
     rows: int = 0  #: that are written
+    part_hash: str = ""  #: of the part's bytes
     seconds: float = 0.0
     evaluations: int = 0  #: of the model
     attempt: int = 1
@@ -200,7 +201,7 @@ class _Worker:
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
         self.process = spawning.Process(target=_serve, args=(self.work, self.number, theirs))
-        with _one_thread():
+        with _one_thread(), _uninterrupted():
             self.process.start()
         theirs.close()  # so that the pipe ends where the process does
 
@@ -255,9 +256,25 @@ def _one_thread() -> Iterator[None]:
             del os.environ[name]
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach, from their first import on.
+
+    It is for the driver, which ends them, and which gets it as soon as they are started.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(work: Work, number: int, pipe: Connection) -> None:
     """Work on shards until there are no more: what a worker's process runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # if it could not be blocked
     threading.Thread(target=_end_with_driver, daemon=True).start()
     torch.set_num_threads(1)
     tqdm.set_lock(threading.RLock())  # its own is one between processes, which outlives us

@@ -16,6 +16,7 @@ from shearshap.jobs.shards import (
     UnreadableError,
     batches,
     input_schema,
+    null_counts,
     read_at_once,
 )
 
@@ -238,18 +239,25 @@ class Survey:
     ) -> "Survey":
         """Look at the columns in which a value may be missing, and at categories, by name.
 
-        Categories have the order that they have in the files, since a model may have been trained
-        on their codes. Those of a column that is text in some file have the order of their names.
-        A shard that cannot be read is left out: who explains it says what is wrong with it.
+        A file's footer counts missing values, so cells are read only for categories and if there is
+        no count. Categories have the order that they have in the files, since a model may have been
+        trained on their codes. Those of a column that is text in some file have the order of their
+        names. A shard that cannot be read is left out: who explains it says what is wrong with it.
         """
         doubtful = [field.name for field in columns.schema if _is_without_gaps(field.type)]
         gaps: set[str] = set()
         categories = {name: _Categories() for name in names}
-        read = list(dict.fromkeys([*doubtful, *names]))
-        for shard in shards if read else ():
+        nulls = {path: null_counts(path) for path in {shard.path for shard in shards}}
+        for shard in shards:
+            counts = nulls[shard.path][shard.group]
+            gaps.update(name for name in doubtful if counts.get(name))
+            uncounted = [name for name in doubtful if name not in counts]
+            read = list(dict.fromkeys([*uncounted, *names]))
+            if not read:
+                continue
             try:
                 for table in batches(shard, read, read_at_once(len(read))):
-                    _look(table, doubtful, gaps, categories)
+                    _look(table, uncounted, gaps, categories)
             except UnreadableError:
                 continue
         if background is not None:

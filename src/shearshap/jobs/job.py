@@ -28,11 +28,16 @@ from shearshap.jobs.background_option import (
     background_from_file,
     background_without_file,
 )
-from shearshap.jobs.models import FolderOpener, LoadedModel, importing, open_model
-from shearshap.jobs.native_files import without_stack_trace
+from shearshap.jobs.models import (
+    FolderOpener,
+    LoadedModel,
+    importing,
+    model_files,
+    open_model,
+)
 from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
-from shearshap.jobs.wording import in_terminal_words
+from shearshap.jobs.wording import in_terminal_words, without_stack_trace
 from shearshap.labels import label_array
 from shearshap.suggestions import no_such
 
@@ -180,14 +185,13 @@ class Job:
 def _check(job: Job) -> None:
     """Raise, before any work is done, where the job cannot be done."""
     check_libraries(report=job.report)
-    files_read = _files_read(job)
-    places.check_out(job.out, files_read, overwrite=job.overwrite)
+    read = files_read(job.model, job.data, job.background)
+    read += list(job.also_read.items())
+    places.check_out(job.out, read, overwrite=job.overwrite)
     if job.interactions:
-        places.check_place(
-            job.interactions_file, "interactions", files_read, overwrite=job.overwrite
-        )
+        places.check_place(job.interactions_file, "interactions", read, overwrite=job.overwrite)
     if job.report:
-        places.check_place(job.page, "report", files_read, overwrite=job.overwrite)
+        places.check_place(job.page, "report", read, overwrite=job.overwrite)
 
     tables.check_in(job.data, "data")
     background_file = job.background_option.file
@@ -205,16 +209,15 @@ def check_libraries(*, report: bool = False) -> None:
             raise InputError(f"{what} needs {library}: pip install 'shearshap[explain]'")
 
 
-def _files_read(job: Job) -> dict[str, Path]:
-    """Return the files that are read, by what each is in words."""
-    model = Path(job.model)
-    if not model.exists():
-        model = Path(job.model.rpartition(":")[0])  # path/to/file.py:function
-    files = {"the data explained": job.data, "the model": model, **job.also_read}
-    background_file = job.background_option.file
-    if background_file is not None:
-        files["the background"] = background_file
-    return files
+def files_read(model: Any, data: Path, background: Any) -> list[tuple[str, Path]]:
+    """Return the files that a job reads, each with what it is in words."""
+    read = [("the data explained", data)]
+    if isinstance(model, str):
+        read += [("the model", file) for file in model_files(model)]
+    if isinstance(background, str | None):
+        file = BackgroundOption.parse(background).file
+        read += [("the background", file)] if file is not None else []
+    return read
 
 
 # The work

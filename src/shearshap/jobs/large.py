@@ -10,10 +10,11 @@ calibration, is fitted to a fixed sample of rows and kept in the manifest. So va
 on the number of workers nor on who explained what.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,17 +25,18 @@ from shearshap.jobs import tables
 from shearshap.jobs.background_option import BackgroundOption
 from shearshap.jobs.executors import Executor, InProcess, Report
 from shearshap.jobs.folder_lock import LOCK, locked
-from shearshap.jobs.job import check_libraries
-from shearshap.jobs.job_progress import in_words, shown_progress
+from shearshap.jobs.job import check_libraries, files_read
+from shearshap.jobs.job_progress import STDERR, in_words, shown_progress
 from shearshap.jobs.large_job import LargeJob, devices_of
-from shearshap.jobs.manifest import MANIFEST
-from shearshap.jobs.places import WRITTEN
+from shearshap.jobs.manifest import MANIFEST, PARTS
+from shearshap.jobs.places import WRITTEN, check_apart, check_log, check_suffix
 from shearshap.jobs.planning import BACKGROUND, CONVERTED, Plan, planned
 from shearshap.jobs.result import counted
 from shearshap.jobs.shards import Shard
 from shearshap.jobs.work import ShardWork, close_model
 
 LOG = "_log.jsonl"  #: a line of JSON for each shard
+OURS = (LOCK, LOG, MANIFEST, PARTS, CONVERTED, BACKGROUND)  #: files beside the parts
 NAMED = 5  #: shards that an error names
 
 
@@ -73,9 +75,15 @@ class Summary:
         return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
 
 
-def is_large(data: Path, out: Path) -> bool:
-    """Return whether files make a large job: a folder to read, or a name of a folder to write."""
-    return data.is_dir() or not out.suffix
+def is_large(data: Path, out: str | Path) -> bool:
+    """Return whether files make a large job: a folder to read or, by its / or already, to write.
+
+    Raise if `out` is neither the name of a folder nor that of a file of values.
+    """
+    if data.is_dir() or str(out).endswith(("/", os.sep)) or Path(out).is_dir():
+        return True
+    check_suffix(Path(out))
+    return False
 
 
 def run(
@@ -96,8 +104,8 @@ def run(
     progress
         Whether to show the progress; None: a bar in a terminal, else lines on stderr.
     log
-        Where to add a line of JSON for each shard: a file, or "-" for stderr; None: _log.jsonl in
-        the folder of the parts.
+        Where to add a line of JSON for each shard: a new file or an earlier log, or "-" for stderr;
+        None: _log.jsonl in the folder of the parts.
 
     Raises
     ------
@@ -106,21 +114,20 @@ def run(
     """
     started = time.perf_counter()
     check_libraries()
-    _check(job)
+    log = job.out / LOG if log is None else log
+    _check(job, log)
     with _folder(job), locked(job.out):
         _remove_partials(job.out)
         plan = planned(job)
         todo = [shard for shard in plan.shards if not plan.is_done(shard)]
         before = sum(shard.rows for shard in plan.shards) - sum(shard.rows for shard in todo)
         try:
-            with shown_progress(
-                plan.rows, before, progress=progress, log=job.out / LOG if log is None else log
-            ) as shown:
+            with shown_progress(plan.rows, before, progress=progress, log=log) as shown:
                 reports = []
                 with closing_reports(executor or InProcess(), plan.work, todo) as coming:
                     for report in coming:
-                        reports.append(report)
-                        shown.add(report)
+                        reports.append(_recorded(report, plan))
+                        shown.add(reports[-1])
         finally:
             close_model()
             _remove_partials(job.out)
@@ -144,10 +151,23 @@ def closing_reports(
         yield reports
 
 
+def _recorded(report: Report, plan: Plan) -> Report:
+    """Keep the hash of a part that is finished: without it, the part would be made again."""
+    if report.error is not None:
+        return report
+    try:
+        plan.finished.add(report.shard.name, report.part_hash)
+    except OSError as error:  # the disk is full
+        (plan.job.out / report.shard.name).unlink(missing_ok=True)
+        message = f"{plan.finished.path} cannot be written: {error.strerror or error}"
+        return replace(report, rows=0, error=message)
+    return report
+
+
 # Before any work
 
 
-def _check(job: LargeJob) -> None:
+def _check(job: LargeJob, log: Path | str) -> None:
     """Raise, before any work is done, where the job cannot be done."""
     if job.shard_rows < 1:
         raise InputError(f"shard_rows: wanted at least 1, got {job.shard_rows}")
@@ -158,8 +178,12 @@ def _check(job: LargeJob) -> None:
         raise InputError(f"data: there is no file or folder {job.data}")
     if job.data.is_file():
         tables.check_in(job.data, "data")
-    if job.data.is_dir() and job.out.resolve().is_relative_to(job.data.resolve()):
-        raise InputError(f"out: {job.out} is in the folder of the data; choose another place")
+    read = files_read(job.model, job.data, job.background)
+    if isinstance(job.model, str) and Path(job.model).is_dir():
+        read.append(("the model", Path(job.model)))
+    check_apart(job.out, "out", read)
+    if log not in (STDERR, job.out / LOG):
+        check_log(Path(log), [*read, ("the parts", job.out)])
     if isinstance(job.background, str | None):
         file = BackgroundOption.parse(job.background).file
         if file is not None:
@@ -183,22 +207,24 @@ def _folder(job: LargeJob) -> Iterator[None]:
         out.mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(f"out: {out} cannot be made: {error.strerror or error}") from error
+    for path in out.iterdir():
+        if path.is_dir() and (path.name in OURS or path.match("part-*.parquet")):
+            raise InputError(f"out: {path} is a folder, and a file of the job belongs there")
     if not (out / MANIFEST).exists():
         _check_empty(out)
     try:
         yield
     finally:
         if is_new and not (out / MANIFEST).exists():
-            for name in (CONVERTED, BACKGROUND, LOCK):
+            for name in OURS:
                 (out / name).unlink(missing_ok=True)
             with suppress(OSError):  # of another run that has begun meanwhile
                 out.rmdir()
 
 
 def _check_empty(out: Path) -> None:
-    ours = (LOCK, CONVERTED, BACKGROUND, LOG)
     others = [
-        path.name for path in out.iterdir() if path.name not in ours and not _is_partial(path)
+        path.name for path in out.iterdir() if path.name not in OURS and not _is_partial(path)
     ]
     if others:
         raise InputError(
@@ -225,6 +251,7 @@ def _summary(plan: Plan, reports: Sequence[Report], before: int, seconds: float)
     failures = tuple(report for report in reports if report.error is not None)
     done = [report for report in reports if report.error is None]
     notes = dict.fromkeys((*plan.notes, *(note for each in reports for note in each.notes)))
+    notes |= dict.fromkeys(_notes_on_others(plan))
     rows = sum(report.rows for report in done)
     return Summary(
         out=plan.job.out,
@@ -240,6 +267,19 @@ def _summary(plan: Plan, reports: Sequence[Report], before: int, seconds: float)
         facts=plan.facts,
         notes=tuple(notes),
     )
+
+
+def _notes_on_others(plan: Plan) -> list[str]:
+    """Return a note if readers of the folder would take a file that is not of the job for one."""
+    parts = {shard.name for shard in plan.shards}
+    names = {path.name for path in plan.job.out.iterdir()} - parts
+    others = sorted(name for name in names if not name.startswith(("_", ".")))
+    if not others:
+        return []
+    return [
+        f"{plan.job.out} also holds {', '.join(others[:NAMED])}, not of this job: whoever reads "
+        "the folder as one table reads that too, or fails; move it away"
+    ]
 
 
 def _check_failures(summary: Summary, plan: Plan, reports: Sequence[Report]) -> None:

@@ -1,6 +1,6 @@
 """What a large job is: files of rows, a model, options, and all that its values depend on."""
 
-import hashlib
+import inspect
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ import torch
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.background_option import BackgroundOption
-from shearshap.jobs.manifest import hash_of
-from shearshap.jobs.models import FolderOpener
+from shearshap.jobs.manifest import file_hash, hash_of
+from shearshap.jobs.models import FolderOpener, model_files
 from shearshap.jobs.shards import SHARD_ROWS, InputFile
 from shearshap.jobs.work import AUTO
 from shearshap.methods.base import Method
@@ -143,41 +143,59 @@ def _input_identity(file: InputFile, data: Path) -> list[Any]:
 
 
 def _model_hash(model: Any) -> str:
-    """Return a hash of the content of a model's files, or of the model itself."""
+    """Return a hash of the content of a model's files; of a model in memory, of what it is.
+
+    Its pickle would not do: of a torch module or a set it differs from process to process. What
+    such a model is told by are its predictions, which the manifest keeps too.
+    """
     if not isinstance(model, str):
-        return _pickle_hash(model, "model")
+        _pickled(model, "model")  # to raise here, and not in a worker
+        return hash_of(f"{_name(model)} {_source(model)}".encode())
     path = Path(model)
+    files = model_files(model)
     if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-        text = [f"{file.relative_to(path).as_posix()} {_file_hash(file)}" for file in files]
+        text = [f"{file.relative_to(path).as_posix()} {file_hash(file)}" for file in files]
         return hash_of("\n".join(text).encode())
-    if path.is_file():
-        return _file_hash(path)
     module, _, name = model.rpartition(":")
-    code = Path(module)
-    if not code.is_file():
-        origin = getattr(find_spec(module), "origin", None)
-        code = Path(origin or "")
-    content = _file_hash(code) if code.is_file() else module
-    return hash_of(f"{content} {name}".encode())
+    if not files:
+        origin = Path(getattr(find_spec(module), "origin", None) or "")
+        files = [origin] if origin.is_file() else []
+    content = " ".join(file_hash(file) for file in files) or module
+    return hash_of(f"{content} {'' if path.is_file() else name}".encode())
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+
+def _source(model: Any) -> str:
+    """Return the source of a function, if it can be had."""
+    try:
+        return inspect.getsource(model)
+    except (TypeError, OSError):  # no function, or one that was typed in
+        return ""
 
 
 def _background_hash(background: Any) -> str:
     if not isinstance(background, str | None):
-        return _pickle_hash(background, "background")
+        return hash_of(_pickled(_plain(background), "background"))
     option = BackgroundOption.parse(background)
-    content = "" if option.file is None else _file_hash(option.file)
+    content = "" if option.file is None else file_hash(option.file)
     return hash_of(f"{option.statistic} {content}".encode())
 
 
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _plain(background: Any) -> Any:
+    """Return a background without tensors, whose pickles differ from process to process."""
+    if isinstance(background, torch.Tensor):
+        return background.detach().cpu().numpy()
+    if isinstance(background, tuple | list):
+        return [_plain(each) for each in background]
+    return background
 
 
-def _pickle_hash(value: Any, what: str) -> str:
+def _pickled(value: Any, what: str) -> bytes:
     try:
-        return hash_of(pickle.dumps(value))
+        return pickle.dumps(value)
     except Exception as error:  # every class has errors of its own
         raise InputError(
             f"{what}: a {type(value).__name__} cannot be pickled ({error}); give the place of a "

@@ -1,17 +1,20 @@
 """The manifest of a large job: what the job is, and what was fitted before its first shard.
 
-It is a file of JSON in the folder of the parts. Its identity holds hashes of the model and the
-background, the options and the input's files. Whoever goes on with a job must have the same
+It is a file of JSON in the folder of the parts. Its identity holds hashes of the model's files and
+the background, the options and the input's files. Whoever goes on with a job must have the same
 identity. Its preparation is what all shards share, however they are spread: the calibration, the
-types and categories of columns, and the columns of the parts.
+types and categories of columns, and the columns of the parts. It also holds what the model has
+predicted for a few rows, which tells a model that is no file from another.
+
+The hashes of finished parts are in a file beside it, which gets a line for each: see `PartHashes`.
 """
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,8 @@ from shearshap.gaussian import AnyCalibration, calibration_from_dict
 from shearshap.jobs.input_columns import Survey
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
-FORMAT = 1
+PARTS = "_parts.jsonl"
+FORMAT = 2
 LARGEST = 1 << 28  #: bytes of a manifest
 TYPES = ("int64", "double", "bool")  #: of the columns of a part
 KEYS = {"format", "hash", "identity", "preparation"}
@@ -43,6 +47,8 @@ class Preparation:
     columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, each with its type
     survey: Survey  #: of the cells of all rows
     calibration: AnyCalibration | None  #: None: the method needs none
+    background: str | None  #: the hash of the file of background rows that the job keeps
+    predictions: dict[str, list[float]]  #: of the model, by the number of a row among all rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON can hold."""
@@ -52,13 +58,16 @@ class Preparation:
             "gaps": list(self.survey.gaps),
             "categories": self.survey.categories,
             "calibration": None if calibration is None else calibration.to_dict(),
+            "background": self.background,
+            "predictions": self.predictions,
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> "Preparation":
         """Return what `to_dict` wrote, or raise ValueError."""
-        names = {"columns", "gaps", "categories", "calibration"}
+        names = {"columns", "gaps", "categories", "calibration", "background", "predictions"}
         _check(isinstance(data, dict) and set(data) == names)
+        _check(isinstance(data["background"], str | None))
         _check(isinstance(data["columns"], list) and isinstance(data["categories"], dict))
         _check(isinstance(data["gaps"], list))
         _check(all(isinstance(name, str) for name in data["gaps"]))
@@ -68,10 +77,14 @@ class Preparation:
         for kinds in data["categories"].values():
             _check(isinstance(kinds, list))
             _check(all(isinstance(kind, str | int | float) for kind in kinds))
+        _check(isinstance(data["predictions"], dict) and _are_numbers(data["predictions"]))
+        _check(all(isinstance(each, list) for each in data["predictions"].values()))
         return cls(
             columns=tuple((name, kind) for name, kind in data["columns"]),
             survey=Survey(tuple(data["gaps"]), data["categories"]),
             calibration=_calibration(data["calibration"]),
+            background=data["background"],
+            predictions=data["predictions"],
         )
 
 
@@ -133,13 +146,50 @@ class Manifest:
         return f"{name} {_shown(self.identity.get(name))}, and not {_shown(now)}"
 
 
+class PartHashes:
+    """The hashes of a job's finished parts, by name, in a file that gets a line for each.
+
+    A part without a line, or whose bytes have another hash, is made again. So a run may be killed
+    between a part and its line, or in the middle of a line.
+    """
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path = path
+        self.key = key  #: of the job: lines of other jobs do not count
+        self._hashes: dict[str, str] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                entry = json.loads(line)
+                if entry["job"] == key:
+                    self._hashes[entry["part"]] = entry["hash"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                continue
+
+    def is_done(self, part: Path) -> bool:
+        """Return whether a part is there, as it was written."""
+        known = self._hashes.get(part.name)
+        return known is not None and part.is_file() and file_hash(part) == known
+
+    def add(self, name: str, part_hash: str) -> None:
+        """Add the line of a part that is finished."""
+        entry = json.dumps({"job": self.key, "part": name, "hash": part_hash})
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"\n{entry}")  # first the end of a line before, which may have been cut
+
+
 def _shown(option: Any) -> str:
     return "unset" if option is None else json.dumps(option)
 
 
 def hash_of(content: bytes) -> str:
     """Return the hash of some bytes."""
-    return sha256(content).hexdigest()
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """Return the hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _hash(body: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from typing import Any
 
 from shearshap.adapters import adapt
 from shearshap.errors import InputError
-from shearshap.jobs.native_files import check_native_file, first_line
+from shearshap.jobs.wording import first_line
 
 ACCEPTED = (
     "a folder made by 'shear train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
@@ -101,6 +102,33 @@ def described(model: Any, place: str, suffix: str) -> LoadedModel:
         )
 
 
+def model_files(place: str) -> list[Path]:
+    """Return the files that a model is made of; none for a module that is named by its import."""
+    path = Path(place)
+    if path.is_dir():
+        return [file for file in sorted(path.rglob("*")) if file.is_file()]
+    if not path.is_file():
+        path = Path(place.rpartition(":")[0])  # path/to/file.py:function
+    if not path.is_file():
+        return []
+    return [path, *_external_data(path)] if path.suffix.lower() == ".onnx" else [path]
+
+
+def _external_data(file: Path) -> list[Path]:
+    """Return the files beside an ONNX model that hold its weights, as the model names them.
+
+    Each tensor kept elsewhere has an entry {key (field 1): "location", value (field 2): a name};
+    before a name of up to 16,383 bytes stands its length, in one or two groups of seven bits.
+    """
+    content = file.read_bytes()
+    names = set()
+    for entry in re.finditer(rb"\n\x08location\x12([\x80-\xff]?)([\x00-\x7f])", content):
+        low, last = entry.groups()
+        size = (low[0] & 127) + (last[0] << 7) if low else last[0]
+        names.add(content[entry.end() : entry.end() + size].decode(errors="replace"))
+    return [path for name in sorted(names) if (path := file.parent / name).is_file()]
+
+
 def _opened_folder(folder: Path, openers: Sequence[FolderOpener]) -> Any:
     for opener in openers:
         model = opener(folder)
@@ -118,10 +146,11 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
             "who made it, add --trust, else ask for the model as .onnx or in its library's own "
             "format"
         )
-    check_native_file(file)
     load = LOADERS.get(suffix, _unpickled)
     try:
         return load(file)
+    except InputError:
+        raise
     except ImportError as error:
         missing = (error.name or str(error)).partition(".")[0]
         raise InputError(
@@ -147,7 +176,27 @@ def _xgboost(file: Path) -> Any:
 def _lightgbm(file: Path) -> Any:
     import lightgbm
 
+    if not _is_whole_lightgbm(file):
+        raise InputError(f"model: {file} is cut short, or no model of LightGBM: its end is missing")
     return lightgbm.Booster(model_file=str(file))
+
+
+def _is_whole_lightgbm(file: Path) -> bool:
+    """Return whether a file of LightGBM has all trees and parameters.
+
+    LightGBM loads some that were cut, with fewer trees and without a word.
+    """
+    text = file.read_bytes()
+    if not re.search(rb"^version=v[3-9]", text, re.MULTILINE):
+        return True  # older ones do not mark the end, and LightGBM refuses what is none of its own
+    has_parameters = re.search(rb"^parameters:", text, re.MULTILINE)
+    mark = rb"^end of parameters" if has_parameters else rb"^end of trees"
+    end = re.search(mark, text, re.MULTILINE)
+    if end is None:
+        return False
+    # the Python package writes the categories of pandas last; other programs write nothing there
+    rest = text[end.end() :].strip()
+    return not rest or not b"pandas_categorical:".startswith(rest)
 
 
 def _catboost(file: Path) -> Any:

@@ -1,12 +1,14 @@
 """Places of the files that a job writes: whether they can be written, and what they would replace.
 
-A file that is there already is replaced only where an earlier job wrote it. A Parquet file says so
-in its metadata, a page in its head, and a CSV file by the columns that it begins with.
+What is read is never written to. A file that is there already is replaced, or added to, only if an
+earlier job wrote it. A Parquet file says so in its metadata, a page in its head, a CSV file by the
+columns that it begins with, and a log by its first line.
 """
 
 import csv
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -18,17 +20,29 @@ WRITTEN = (".parquet", ".pq", ".csv")
 METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
 HEAD = 4096  #: bytes of a page within which its generator is named
 SPACE = 65536  #: bytes that a disk must have left
+MAX_LINE = 1 << 16  #: bytes of a log's first line
+
+FilesRead = Sequence[tuple[str, Path]]
+"""Files and folders that are read, each with what it is in words."""
 
 
-def check_out(path: Path, inputs: Mapping[str, Path], *, overwrite: bool = False) -> None:
+def check_out(path: Path, inputs: FilesRead, *, overwrite: bool = False) -> None:
     """Raise where an explanation cannot be written to a path, before any work is done.
 
     For the other arguments, see `check_place`.
     """
-    if path.suffix.lower() not in WRITTEN:
-        raise InputError(f"out: wanted a file that ends in {', '.join(WRITTEN)}, got {path}")
+    check_suffix(path)
     check_place(path, "out", inputs, overwrite=overwrite)
     check_place(beside(path, "partial"), "out", inputs, overwrite=overwrite)
+
+
+def check_suffix(path: Path) -> None:
+    """Raise if a name is not that of a file of values."""
+    if path.suffix.lower() not in WRITTEN:
+        raise InputError(
+            f"out: wanted a file that ends in {', '.join(WRITTEN)}, or for a large job a folder, "
+            f"with / at its end; got {path}"
+        )
 
 
 def beside(out: Path, what: str) -> Path:
@@ -37,9 +51,7 @@ def beside(out: Path, what: str) -> Path:
     return out.with_name(shortened(out.stem, LONGEST_NAME - len(ending)) + ending)
 
 
-def check_place(
-    path: Path, what: str, inputs: Mapping[str, Path], *, overwrite: bool = False
-) -> None:
+def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = False) -> None:
     """Raise where a file cannot be written, or would replace one that must stay.
 
     Parameters
@@ -49,18 +61,41 @@ def check_place(
     what
         The first word of every error.
     inputs
-        The files that are read, each by what it is in words. They are never replaced.
+        What is read. It is never replaced, and nothing is written into its folders.
     overwrite
         Whether to replace a file that no job has written.
     """
     _check_name(path, what)
+    check_apart(path, what, inputs)
     if not path.parent.is_dir():
         raise InputError(f"{what}: there is no folder {path.parent}")
     if path.is_dir():
         raise InputError(f"{what}: {path} is a folder; wanted the name of a file")
     if path.exists():
-        _check_replaced(path, what, inputs, overwrite=overwrite)
+        _check_replaced(path, what, overwrite=overwrite)
     _check_folder(path.parent, what)
+
+
+def check_apart(path: Path, what: str, inputs: FilesRead) -> None:
+    """Raise if what is written is read too, is in a folder that is read, or holds what is read."""
+    place = path.resolve()
+    for name, file in inputs:
+        read = file.resolve()
+        if place == read or (path.exists() and file.exists() and path.samefile(file)):
+            raise InputError(
+                f"{what}: {path} is {name}, and would be overwritten; choose another name"
+            )
+        if file.is_dir() and place.is_relative_to(read):
+            raise InputError(f"{what}: {path} is in the folder of {name}; choose another place")
+        if path.is_dir() and read.is_relative_to(place):
+            raise InputError(f"{what}: {path} holds {name}, {file}; choose another folder")
+
+
+def check_log(path: Path, inputs: FilesRead) -> None:
+    """Raise if lines of a log cannot be added to a path, before any work is done."""
+    is_device = path.exists() and not path.is_file() and not path.is_dir()
+    if not is_device:  # /dev/null, for one, has nothing to lose
+        check_place(path, "log", inputs)
 
 
 def _check_name(path: Path, what: str) -> None:
@@ -75,21 +110,18 @@ def _check_name(path: Path, what: str) -> None:
         raise InputError(f"{what}: {str(path)!r} is no name of a file: {error}") from error
 
 
-def _check_replaced(path: Path, what: str, inputs: Mapping[str, Path], *, overwrite: bool) -> None:
+def _check_replaced(path: Path, what: str, *, overwrite: bool) -> None:
     """Raise where the file that is there must stay."""
-    for name, file in inputs.items():
-        if file.exists() and path.samefile(file):
-            raise InputError(
-                f"{what}: {path} is {name}, and would be overwritten; choose another name"
-            )
     if not path.is_file():
         raise InputError(f"{what}: {path} is no plain file; choose another name")
     if not os.access(path, os.W_OK):
         raise InputError(f"{what}: {path} is write-protected; choose another name")
-    if not overwrite and not is_ours(path):
+    is_log = what == "log"
+    if not overwrite and not is_ours(path, is_log=is_log):
+        way_out = "" if is_log else ", or replace it with --overwrite"
         raise InputError(
             f"{what}: {path} is there already, and was not written by shear explain; choose "
-            "another name, or replace it with --overwrite"
+            f"another name{way_out}"
         )
 
 
@@ -104,14 +136,26 @@ def _check_folder(folder: Path, what: str) -> None:
         ) from error
 
 
-def is_ours(path: Path) -> bool:
+def is_ours(path: Path, *, is_log: bool = False) -> bool:
     """Return whether a file was written by a job, or is empty."""
     if not path.stat().st_size:
         return True
+    if is_log:
+        return _is_our_log(path)
     suffix = path.suffix.lower()
     if suffix == ".html":
         return _is_our_page(path)
     return _is_our_csv(path) if suffix == ".csv" else _is_our_parquet(path)
+
+
+def _is_our_log(path: Path) -> bool:
+    with path.open("rb") as file:
+        line = file.readline(MAX_LINE)
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and {"shard", "first_row", "worker"} <= set(entry)
 
 
 def _is_our_page(path: Path) -> bool:

@@ -5,14 +5,17 @@ background, the calibration.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import torch
 
 from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ModelError
-from shearshap.explainer import Explainer
+from shearshap.explainer import Explainer, model_game
 from shearshap.explanation import Explanation
 from shearshap.jobs import tables
 from shearshap.jobs.background_option import (
@@ -38,12 +41,18 @@ from shearshap.jobs.job import (
     our_warnings_as,
 )
 from shearshap.jobs.large_job import LargeJob, devices_of, identity_of
-from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
+from shearshap.jobs.manifest import (
+    MANIFEST,
+    PARTS,
+    Manifest,
+    PartHashes,
+    Preparation,
+    file_hash,
+)
 from shearshap.jobs.models import LoadedModel
-from shearshap.jobs.places import METADATA
 from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import counted
-from shearshap.jobs.shards import InputFile, Shard, cut, sample
+from shearshap.jobs.shards import InputFile, Shard, cut, numbered_sample, sample
 from shearshap.jobs.work import ModelSource, ShardWork, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
@@ -59,6 +68,12 @@ CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
 TRIED_ROWS = 16  #: rows that a method without a calibration is tried on
 BACKGROUND_ROWS = 8192  #: rows at most whose mean is a background, where the user names no other
 FAILING_ROWS = 8  #: rows of the sample that the model may fail on
+PREDICTED_ROWS = 64  #: rows whose predictions tell one model from another
+PREDICTED_COALITIONS = 8  #: for each of them: no player, all players, and random halves
+MAX_PREDICTIONS = 1 << 16  #: numbers that the manifest keeps of them
+ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to the largest
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +83,7 @@ class Plan:
     job: LargeJob
     shards: list[Shard]
     work: ShardWork
+    finished: PartHashes
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
 
@@ -77,17 +93,8 @@ class Plan:
         return sum(shard.rows for shard in self.shards)
 
     def is_done(self, shard: Shard) -> bool:
-        """Return whether the part of a shard is there, and is this job's."""
-        import pyarrow as pa
-        from pyarrow import parquet as pq
-
-        try:
-            metadata = pq.read_metadata(self.job.out / shard.name)
-        except (pa.ArrowException, OSError):
-            return False
-        schema = self.work.part_schema()
-        is_ours = (metadata.metadata or {}).get(METADATA) == schema.metadata[METADATA]
-        return bool(is_ours and metadata.num_rows == shard.rows)
+        """Return whether the part of a shard is there, as this job has written it."""
+        return self.finished.is_done(self.job.out / shard.name)
 
 
 def planned(job: LargeJob) -> Plan:
@@ -104,7 +111,8 @@ def planned(job: LargeJob) -> Plan:
         ("model", model.name),
         ("background", planning.background.description),
     )
-    return Plan(job, planning.shards, work, facts, tuple(planning.notes))
+    finished = PartHashes(job.out / PARTS, manifest.key)
+    return Plan(job, planning.shards, work, finished, facts, tuple(planning.notes))
 
 
 def _input_files(job: LargeJob, model: LoadedModel) -> list[InputFile]:
@@ -146,13 +154,12 @@ def _is_data(path: Path, folder: Path) -> bool:
 
 def _converted(job: LargeJob, model: LoadedModel) -> InputFile:
     """Return the rows of a CSV file as a Parquet file in the job's folder."""
+    # every time: both the CSV file and a copy of an earlier run may have changed
     path = job.out / CONVERTED
-    # one that is there without a manifest may be of another job
-    if not path.exists() or not (job.out / MANIFEST).exists():
-        found = find_types(job.data)
-        inputs = set(model.columns) or set(found.seen) - {*job.drop, job.id_column}
-        types = found.types(inputs, model.text_columns)
-        convert(job.data, types, path, group_rows=job.shard_rows)
+    found = find_types(job.data)
+    inputs = set(model.columns) or set(found.seen) - {*job.drop, job.id_column}
+    types = found.types(inputs, model.text_columns)
+    convert(job.data, types, path, group_rows=job.shard_rows)
     return InputFile.of(path, job.data)
 
 
@@ -214,7 +221,10 @@ class _Planning:
         if path.exists():
             manifest = Manifest.load(path)
             manifest.check_same(identity, self.job.out)
-            self._set_background(self.columns.settled(manifest.preparation.survey))
+            columns = self.columns.settled(manifest.preparation.survey)
+            self._check_background(columns, manifest.preparation.background)
+            self._set_background(columns)
+            self._check_predictions(columns, manifest.preparation.predictions)
             return manifest
 
         survey = self._surveyed()
@@ -258,6 +268,73 @@ class _Planning:
             with written_whole(self.job.out / BACKGROUND) as partial:
                 pq.write_table(table, partial, write_page_checksum=True)
 
+    def _background_hash(self) -> str | None:
+        """Return the hash of the sample whose statistic is the background; None: there is none."""
+        path = self.job.out / BACKGROUND
+        return file_hash(path) if path.is_file() else None
+
+    def _check_background(self, columns: InputColumns, known: str | None) -> None:
+        """Make the sample again if its file has changed; raise if it does not come out the same."""
+        if known is None or self._background_hash() == known:
+            return
+        self._sample_background(columns)
+        if self._background_hash() != known:
+            raise InputError(
+                f"out: {self.job.out / BACKGROUND} is damaged or was replaced, and the rows of the "
+                "data do not give the same again; choose another folder"
+            )
+
+    def _predictions(self, columns: InputColumns) -> dict[str, list[float]]:
+        """Return what the model predicts for a few rows, by the rows' numbers.
+
+        Each row is asked for whole, without any player, and without some of them: other models may
+        agree on the rows of the data, and not on such mixed rows, which decide the values.
+        """
+        table, numbers = numbered_sample(self.shards, columns.schema.names, PREDICTED_ROWS)
+        frame = columns.frame(table)
+        frame.index = numbers
+        options = self._options(None)
+        for name in ("method", "output_names", "seed"):  # which only explanations have
+            del options[name]
+        names = self.job.output_names
+        if names:
+            wanted = [
+                str(names.index(each)) if each in names else each for each in self.job.outputs
+            ]
+            options["output"] = chosen_output(wanted, ())
+        device = device_of(devices_of(self.job.device), worker=0)
+
+        def predict(frame: Any) -> Any:
+            with model_game(self.model.model, frame, device=device, **options) as game:
+                half = np.random.default_rng(0).random((PREDICTED_COALITIONS, game.players)) < 0.5
+                half[:2] = [[False], [True]]
+                values = game(torch.from_numpy(half)[None].to(game.device))
+            return values.flatten(1).tolist()
+
+        with our_warnings_as(self.notes), errors_with_files(self.job.data, self.background):
+            values, frame = _on_sound_rows(predict, frame)
+        step = -(-len(values) * len(values[0]) // MAX_PREDICTIONS)
+        return {
+            str(row): each for row, each in zip(frame.index[::step], values[::step], strict=True)
+        }
+
+    def _check_predictions(self, columns: InputColumns, known: Mapping[str, list[float]]) -> None:
+        """Raise if the model does not predict what it did when the job began."""
+        now = self._predictions(columns)
+        rows = [row for row in now if row in known]
+        before = np.array([known[row] for row in rows])
+        after = np.array([now[row] for row in rows])
+        scale = np.abs(before).max(initial=0.0)
+        if before.shape == after.shape and np.allclose(
+            after, before, rtol=0, atol=ROUNDING * scale
+        ):
+            return
+        raise InputError(
+            f"out: {self.job.out} holds a job with another model: its predictions for the same "
+            "rows were different; choose another folder, or the same model as before (a model "
+            "whose predictions change from call to call cannot be explained in several runs)"
+        )
+
     def _set_background(self, columns: InputColumns) -> None:
         """Read the background's rows: of its file, or of the sample of the rows explained."""
         job = self.job
@@ -299,25 +376,36 @@ class _Planning:
         explainer = Explainer(
             self.model.model, **self._options(None), device=device_of(devices, worker=0)
         )
+
+        def explain(frame: Any) -> Explanation:
+            return explainer(frame, budget=job.budget, tol=job.tol, progress=False)
+
         with our_warnings_as(self.notes), errors_with_files(job.data, self.background):
-            explanation = _explained_sample(explainer, frame, budget=job.budget, tol=job.tol)
+            explanation, _ = _on_sound_rows(explain, frame)
         table = explanation.to_frame("pyarrow", wide=True)
         part_columns = tuple((each.name, str(each.type)) for each in list(table.schema)[1:])
-        return Preparation(part_columns, survey, cast(Any, explanation.calibration))
+        return Preparation(
+            part_columns,
+            survey,
+            cast(Any, explanation.calibration),
+            self._background_hash(),
+            self._predictions(columns),
+        )
 
 
-def _explained_sample(
-    explainer: Explainer, frame: Any, *, budget: int | None, tol: float | None
-) -> Explanation:
-    """Explain a sample, without the few rows that the model fails on: their shards report them."""
+def _on_sound_rows(call: Callable[[Any], Result], frame: Any) -> tuple[Result, Any]:
+    """Call a function of a sample, without the few rows that the model fails on.
+
+    Return what it returns, and the rows that are left. The shards of the others report them.
+    """
     for _ in range(FAILING_ROWS):
         try:
-            return explainer(frame, budget=budget, tol=tol, progress=False)
+            return call(frame), frame
         except ModelError as error:
             if error.row is None or len(frame) == 1:
                 raise
-            frame = frame.drop(index=frame.index[error.row]).reset_index(drop=True)
-    return explainer(frame, budget=budget, tol=tol, progress=False)
+            frame = frame.drop(index=frame.index[error.row])
+    return call(frame), frame
 
 
 def _calibrated(method: str | Method, calibration: Any) -> str | Method:

@@ -130,6 +130,29 @@ def input_schema(path: Path) -> "pa.Schema":
     return schema
 
 
+def null_counts(path: Path) -> list[dict[str, int]]:
+    """Return how many values are missing in each row group, by column, as far as the footer says.
+
+    A dictionary's null may be among its values, which are not counted; so categories are left out.
+    """
+    from pyarrow import types
+
+    with _opened(path) as file:
+        plain = {field.name for field in file.schema_arrow if not types.is_dictionary(field.type)}
+        metadata = file.metadata
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        return [
+            {
+                column.path_in_schema: column.statistics.null_count
+                for column in (group.column(at) for at in range(group.num_columns))
+                if column.path_in_schema in plain
+                and column.statistics is not None
+                and column.statistics.has_null_count
+            }
+            for group in groups
+        ]
+
+
 def read_at_once(columns: int) -> int:
     """Return how many rows of a table of so many columns are read at once."""
     return max(256, min(MOST_ROWS, READ_BYTES // (8 * max(1, columns))))
@@ -184,17 +207,26 @@ def sample(shards: Sequence[Shard], columns: Sequence[str], count: int) -> "pa.T
     Where there are no more than that, they are all rows. A shard that cannot be read is left out:
     who explains it says what is wrong with it.
     """
+    return numbered_sample(shards, columns, count)[0]
+
+
+def numbered_sample(
+    shards: Sequence[Shard], columns: Sequence[str], count: int
+) -> tuple["pa.Table", list[int]]:
+    """Return the rows of a sample, and their numbers among all rows of the job."""
     import pyarrow as pa
 
     pieces = []
+    numbers = []
     for shard, positions in _places(shards, count):
         try:
             pieces.append(_rows_at(shard, columns, positions))
+            numbers += [shard.first_row + at for at in positions]
         except UnreadableError as error:
             unreadable = error
     if not pieces:
         raise unreadable
-    return pa.concat_tables(pieces, promote_options="permissive")
+    return pa.concat_tables(pieces, promote_options="permissive"), numbers
 
 
 SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most

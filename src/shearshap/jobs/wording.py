@@ -27,6 +27,15 @@ FLAGS = {
 }
 """The options of Python by name, and those of the command line that do the same."""
 
+MAX_MESSAGE = 300  #: characters of another library's message that are repeated
+
+_STACK_TRACE = re.compile(r"\s*Stack trace:[ \t]*(?:\n\s*\[bt\][^\n]*)*\s*")
+_SOURCE = re.compile(
+    r"^(?:\[\d\d:\d\d:\d\d\]\s*)?"  # XGBoost's time of day
+    r"(?:\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : )?"
+    r"(?:\S+\.(?:cc|cpp|cu|cuh|h|hpp):\d+:\s*)?"  # a line of the library's own source
+)
+
 _NAMES = "|".join(FLAGS)
 _QUOTED = r"'[^']*'"
 _LISTED = rf"{_QUOTED}(?:(?:, or|,| or) {_QUOTED})*"
@@ -78,3 +87,18 @@ def _flag(match: re.Match[str]) -> str:
 def _left_out(match: re.Match[str]) -> str:
     names = match[1].split(" and ")
     return f"leave {' and '.join(FLAGS[name] for name in names)} out"
+
+
+# Messages of other libraries
+
+
+def without_stack_trace(message: str) -> str:
+    """Return a message without the addresses of native code that a library puts into it."""
+    return _STACK_TRACE.sub(" ", message).strip()
+
+
+def first_line(message: str) -> str:
+    """Return the first line of a message that means something, without places in native code."""
+    lines = (line.strip() for line in without_stack_trace(message).splitlines())
+    line = next((line for line in lines if line and not line.startswith("[bt]")), "")
+    return _SOURCE.sub("", line).rstrip(" :")[:MAX_MESSAGE]

@@ -25,6 +25,7 @@ from shearshap.explanation import Explanation
 from shearshap.jobs.executors import Report
 from shearshap.jobs.input_columns import InputColumns
 from shearshap.jobs.job import folder_kept, our_warnings_as
+from shearshap.jobs.manifest import file_hash
 from shearshap.jobs.models import (
     FolderOpener,
     LoadedModel,
@@ -32,10 +33,9 @@ from shearshap.jobs.models import (
     importing,
     open_model,
 )
-from shearshap.jobs.native_files import without_stack_trace
 from shearshap.jobs.places import METADATA
 from shearshap.jobs.shards import Shard, batches, read_at_once
-from shearshap.jobs.wording import in_terminal_words
+from shearshap.jobs.wording import in_terminal_words, without_stack_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,8 +93,8 @@ class ShardWork:
         notes: list[str] = []
         try:
             with our_warnings_as(notes):
-                evaluations = self._write_part(shard, worker)
-            report = replace(report, rows=shard.rows, evaluations=evaluations)
+                evaluations, part_hash = self._write_part(shard, worker)
+            report = replace(report, rows=shard.rows, part_hash=part_hash, evaluations=evaluations)
         except OSError as error:
             full = error.errno in FULL
             message = f"{self.out / shard.name} cannot be written: {error.strerror or error}"
@@ -112,8 +112,8 @@ class ShardWork:
         """Return the explainer of the job."""
         return Explainer(model, **self.options, device=device)
 
-    def _write_part(self, shard: Shard, worker: int) -> int:
-        """Write the part of a shard, and return the evaluations that it took.
+    def _write_part(self, shard: Shard, worker: int) -> tuple[int, str]:
+        """Write the part of a shard; return the evaluations that it took, and the part's hash.
 
         Where memory runs out, it is tried again with half as many rows at once.
         """
@@ -131,19 +131,18 @@ class ShardWork:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _write_blocks(self, shard: Shard, explainer: Explainer, rows: int) -> int:
+    def _write_blocks(self, shard: Shard, explainer: Explainer, rows: int) -> tuple[int, str]:
         from pyarrow import parquet as pq
 
         evaluations = 0
         schema = self.part_schema()
-        with (
-            written_whole(self.out / shard.name) as partial,
-            pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer,
-        ):
-            for explanation, data, first_row in self._blocks(shard, explainer, rows):
-                evaluations += spent(explanation)
-                writer.write_table(self._table(explanation, data, first_row, schema))
-        return evaluations
+        with written_whole(self.out / shard.name) as partial:
+            with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
+                for explanation, data, first_row in self._blocks(shard, explainer, rows):
+                    evaluations += spent(explanation)
+                    writer.write_table(self._table(explanation, data, first_row, schema))
+            part_hash = file_hash(partial)
+        return evaluations, part_hash
 
     def _blocks(
         self, shard: Shard, explainer: Explainer, rows: int

@@ -62,6 +62,8 @@ def data(
         typer.echo(_catalogue())
         return
     dataset = load(name, seed=seed, path=path)
+    if out is not None:
+        dataset.check_replaced(out)
     typer.echo(_facts(dataset))
     if out is not None:
         typer.echo(f"written to {dataset.write(out)}")
@@ -158,12 +160,14 @@ def train(
     """  # noqa: D301
     _need("shear train", "safetensors")
     from shearshap.paper import networks
+    from shearshap.paper.networks.saved import check_replaced
 
     chosen = replace(networks.recipe_of(recipe), activation=activation)
-    dataset = chosen.load(name, seed=seed, path=path)
-    trained = chosen.train(dataset, seed=seed, steps=steps)
     words = (name, activation) if recipe == "ours" else (name, recipe, activation)
     folder = out or Path("out") / "-".join((*words, f"seed{seed}"))
+    check_replaced(folder)
+    dataset = chosen.load(name, seed=seed, path=path)
+    trained = chosen.train(dataset, seed=seed, steps=steps)
     networks.save(trained, folder)
     typer.echo(_training_summary(trained, dataset, folder))
 
@@ -298,12 +302,14 @@ def reproduce(
     """  # noqa: D301
     # some are needed at the very end only, and better missed now than then
     _need("shear reproduce", "safetensors", "pyarrow", "matplotlib", "jinja2")
+    from shearshap.engine.store import check_folder
     from shearshap.paper import experiments
 
     specs = experiments.specifications(
         what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path
     )
     folder = out or Path("out") / f"reproduce-{what}"
+    check_folder(folder)
     command = ["shear", *sys.argv[1:]]
     records = experiments.run(specs, folder, command=command, processes=processes)
     report = experiments.report(folder, docs=docs)

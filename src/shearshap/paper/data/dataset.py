@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.engine.store import written_whole
+from shearshap.errors import InputError
 from shearshap.paper.data.encoder import Encoder, Ints
 from shearshap.paper.data.preparation import OURS, Preparation
 
@@ -52,6 +53,19 @@ class Dataset:
     def categorical(self) -> int:
         """How many features are categories."""
         return len(self.encoder.categories)
+
+    def check_replaced(self, path: Path | str) -> None:
+        """Raise if writing to a path would replace a file that `write` has not written."""
+        path = Path(path)
+        if not path.is_file() or not path.stat().st_size:
+            return
+        with path.open(encoding="utf-8", errors="replace") as file:
+            first = file.readline(1 << 16)
+        if next(csv.reader([first]), []) != [*self.feature_names, "class", "split"]:
+            raise InputError(
+                f"out: {path} is there already, and does not hold rows of {self.name}; choose "
+                "another name"
+            )
 
     def write(self, path: Path | str) -> Path:
         """Write the rows as CSV: the features as people read them, the class and the split.

@@ -35,6 +35,20 @@ def save(trained: Trained, folder: Path | str) -> Path:
     return folder
 
 
+def check_replaced(folder: Path | str) -> None:
+    """Raise if saving a network to a folder would replace files that are not those of one."""
+    path = Path(folder) / DESCRIPTION
+    if not is_saved(folder):
+        return
+    try:
+        _description(path)
+    except InputError as error:
+        raise InputError(
+            f"out: {folder} holds a {WEIGHTS} or a {DESCRIPTION} that 'shear train' has not "
+            "written; choose another folder"
+        ) from error
+
+
 def is_saved(folder: Path | str) -> bool:
     """Return whether a folder holds a network, or what is left of one."""
     return any((Path(folder) / name).is_file() for name in (WEIGHTS, DESCRIPTION))
