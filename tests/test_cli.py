@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from shearshap import __version__
 from shearshap.cli import app
-from shearshap.paper import networks as models
-from shearshap.paper.data import NAMES, criteo, load
-from shearshap.paper.networks.architectures import ACTIVATIONS
+from shearshap_lab import networks as models
+from shearshap_lab.data import NAMES, criteo, load
+from shearshap_lab.networks.architectures import ACTIVATIONS
 
 
 def shear(*words: object) -> Result:
@@ -68,11 +68,11 @@ def test_every_command_has_help_with_examples(command: str) -> None:
 
 
 def test_the_command_starts_without_the_papers_modules() -> None:
-    script = "import sys, shearshap.cli; print(*(name for name in sys.modules if name.startswith('shearshap.paper')))"
+    script = "import sys, shearshap.cli; print(*(name for name in sys.modules if name.startswith('shearshap_lab')))"
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert finished.stdout.split() == ["shearshap.paper", "shearshap.paper.commands"]
+    assert finished.stdout.split() == ["shearshap_lab", "shearshap_lab.commands"]
 
 
 def test_help_loads_no_heavy_library() -> None:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.batches import out_of_memory
 from shearshap.errors import ModelError, ShearError
-from shearshap.game import ModelGame
+from shearshap.games.batches import out_of_memory
+from shearshap.games.game import ModelGame
 
 WITHOUT_DERIVATIVES = "Shear(interaction='second-differences')"
 """What to try where derivatives fail, for messages."""

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer
-from shearshap.explanation import Explanation
 from shearshap.jobs import tables
 from shearshap.jobs.background_option import (
     Background,
@@ -47,7 +45,9 @@ from shearshap.jobs.shards import InputFile, Shard, cut, sample
 from shearshap.jobs.work import ModelSource, ShardWork, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
-from shearshap.suggestions import no_such
+from shearshap.result.explanation import Explanation
+from shearshap.result.suggestions import no_such
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shearshap import __version__
-from shearshap.explanation import Explanation
+from shearshap.result.explanation import Explanation
 
 if TYPE_CHECKING:
     import pyarrow as pa

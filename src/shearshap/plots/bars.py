@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap import views
-from shearshap.colours import GREY, INK
-from shearshap.explanation import Explanation
+from shearshap.plots import views
 from shearshap.plots.arguments import (
     check_explanation,
     positive_count,
@@ -27,6 +25,8 @@ from shearshap.plots.canvas import (
     write_numbers,
 )
 from shearshap.plots.cohorts import Labels, draw_classes, draw_cohorts, grouped_rows
+from shearshap.plots.colours import GREY, INK
+from shearshap.result.explanation import Explanation
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}

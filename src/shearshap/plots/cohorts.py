@@ -7,11 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from shearshap import views
-from shearshap.colours import COHORTS, GREY, INK
-from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
+from shearshap.plots import views
 from shearshap.plots.arguments import single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
@@ -24,7 +21,10 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
-from shearshap.text_views import has_places
+from shearshap.plots.colours import COHORTS, GREY, INK
+from shearshap.plots.text_views import has_places
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
 
 Labels = Sequence[Any] | NDArray[Any]
 

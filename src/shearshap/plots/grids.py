@@ -7,11 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from shearshap import views
-from shearshap.colours import FAINT, INK
-from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     BY_SIGN,
@@ -25,10 +22,13 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
+from shearshap.plots.colours import FAINT, INK
 from shearshap.plots.number_axes import SMALL, number_axis
 from shearshap.plots.points import draw_colour_bar
-from shearshap.text_views import padding
-from shearshap.views import Edges, Ints, Strengths
+from shearshap.plots.text_views import padding
+from shearshap.plots.views import Edges, Ints, Strengths
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
 
 Order = Literal["prediction", "similar", "given"]
 

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from shearshap.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
+from shearshap.plots.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
 
 
 @dataclass(frozen=True)
