@@ -23,8 +23,8 @@ from torch import nn
 
 from setting import EVERY_METHOD, SAMPLING, machine, table
 from shearshap import Explanation, explain
-from shearshap.paper import networks as models
-from shearshap.paper.data import load
+from shearshap_lab import networks as models
+from shearshap_lab.data import load
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}

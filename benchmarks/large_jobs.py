@@ -29,8 +29,8 @@ from pyarrow import parquet as pq
 from setting import machine, table
 from shearshap import Auto, Explainer
 from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
-from shearshap.paper import networks
-from shearshap.paper.data import load
+from shearshap_lab import networks
+from shearshap_lab.data import load
 
 BUDGET = 32
 FILES = 8

@@ -22,12 +22,12 @@ import torch
 
 from comparison.answers import SEEDS, answers_file
 from peers import OUT, REQUIREMENTS, ROOT, THREADS, environment_with
-from shearshap.contest.contest import Contest, read_records, run
-from shearshap.contest.contest_page import Results, in_words, leaderboard, report
-from shearshap.contest.entrants import Answer, Entrant, our_methods
-from shearshap.contest.games import Games, slug, write_tables
-from shearshap.contest.sources import NETWORKS, TREES, Request, from_rules
-from shearshap.contest.standings import tally
+from shearshap_lab.contest.contest import Contest, read_records, run
+from shearshap_lab.contest.contest_page import Results, in_words, leaderboard, report
+from shearshap_lab.contest.entrants import Answer, Entrant, our_methods
+from shearshap_lab.contest.games import Games, slug, write_tables
+from shearshap_lab.contest.sources import NETWORKS, TREES, Request, from_rules
+from shearshap_lab.contest.standings import tally
 
 ENVIRONMENT = OUT / "leaderboard-env"
 PAGE = ROOT / "docs" / "leaderboard.md"

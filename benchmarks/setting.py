@@ -13,7 +13,7 @@ from torch import nn
 
 from shearshap import METHODS
 from shearshap.methods.base import Method
-from shearshap.paper.baselines import BASELINES
+from shearshap_lab.baselines import BASELINES
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
 SAMPLING = [name for name in METHODS if name not in ("exact", "auto")]

@@ -17,13 +17,13 @@ import torch
 from scipy.stats import spearmanr
 
 from setting import machine, table
-from shearshap.adapters import Outputs, Predictor
-from shearshap.adapters.modules import module
-from shearshap.batches import Batch
-from shearshap.game import ModelGame
+from shearshap.games.batches import Batch
+from shearshap.games.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
-from shearshap.paper import data
-from shearshap.paper import networks as models
+from shearshap.models import Outputs, Predictor
+from shearshap.models.modules import module
+from shearshap_lab import data
+from shearshap_lab import networks as models
 
 NAMES = ("census", "bank", "german", "criteo-synthetic")
 PAPER = {"census": "84.7 %", "bank": "89.8 %"}

@@ -36,7 +36,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from setting import machine, table
 from shearshap.trees import choosing
 from shearshap.trees.exact_trees import ExactTrees
-from shearshap.trees.reading import read
+from shearshap.trees.readers.reading import read
 
 Floats = NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from PIL import Image
 from torch import nn
 
 from shearshap import Explainer, Explanation, plots
-from shearshap.paper import data, networks
+from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
@@ -264,7 +264,7 @@ def explained_report(folder: Path) -> Path:
 
 
 def reproduction_report(_: Path) -> Path:
-    """Return the report of `shear reproduce`, which is part of the documentation."""
+    """Return the report of `shear paper reproduce`, which is part of the documentation."""
     return DOCS / "reproduction" / "report.html"
 
 

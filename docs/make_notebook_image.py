@@ -19,8 +19,9 @@ SHOWN = (1, 3)  #: the code cells in the picture
 def main() -> None:
     """Write examples/first_look.ipynb with its outputs, and docs/images/notebook.png."""
     sys.path.insert(0, str(ROOT / "tests"))
-    import browser
     import test_notebook as notebooks
+
+    import browser
 
     notebook = notebooks.nbformat.read(notebooks.NOTEBOOK, as_version=4)
     with TemporaryDirectory() as folder:

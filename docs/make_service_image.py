@@ -14,8 +14,8 @@ import torch
 
 import browser
 from shearshap.jobs import Job
-from shearshap.paper import data, networks
 from shearshap.serve import Service
+from shearshap_lab import data, networks
 
 IMAGE = Path(__file__).parent / "images" / "service.png"
 SIZE = {"width": 1280, "height": 960, "deviceScaleFactor": 1, "mobile": False}

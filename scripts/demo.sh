@@ -4,4 +4,4 @@
 set -eu
 extra=all
 . "$(dirname "$0")/setup.sh"
-exec .venv/bin/shear reproduce census --quick "$@"
+exec .venv/bin/shear paper reproduce census --quick "$@"

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from shearshap.adapters import Outputs, Predictor
-from shearshap.adapters.modules import module
+from shearshap.models import Outputs, Predictor
+from shearshap.models.modules import module
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Golden numbers: what every method answers on fixed games and models, kept in golden.npz.
+"""Golden numbers: what methods answer on fixed games and models, kept in golden.npz.
 
     python tests/golden.py write    compute all numbers and replace the file
     python tests/golden.py check    compute them again and print where they differ by more than 1e-12
@@ -10,7 +10,7 @@ matrix products), so that only a change of the numbers shows, not a change of th
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from games import smooth_table, table_game
 from shearshap import METHODS, BudgetError, Explainer, Explanation, MethodError, explain_game
-from shearshap.paper.baselines import BASELINES
 
 FILE = Path(__file__).with_name("golden.npz")
 TOLERANCE = 1e-12
@@ -36,15 +35,16 @@ FIELDS = (
 )
 
 Numbers = dict[str, NDArray[np.float64]]
+Methods = Mapping[str, Any]
 
 
-def numbers() -> Numbers:
-    """Return every golden number, by case, method and field."""
+def numbers(methods: Methods) -> Numbers:
+    """Return every golden number of some methods, by case, method and field."""
     found: Numbers = {}
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case, explanation in _cases():
+        for case, explanation in _cases(methods):
             for name in FIELDS:
                 field = getattr(explanation, name)
                 if field is not None:
@@ -52,23 +52,17 @@ def numbers() -> Numbers:
     return found
 
 
-def _cases() -> Iterator[tuple[str, Explanation]]:
+def _cases(methods: Methods) -> Iterator[tuple[str, Explanation]]:
     """Yield explanations by name; what a method cannot do (a budget too small, no intervals) is left out."""
-    for name in methods():
-        for case, asked in _questions(name):
+    for name, method in methods.items():
+        for case, asked in _questions(name, method):
             try:
                 yield f"{name}/{case}", asked()
             except (BudgetError, MethodError):
                 continue
 
 
-def methods() -> dict[str, Any]:
-    """Return the methods of the library and the paper's, by name."""
-    return {**METHODS, **BASELINES, "auto": "auto"}
-
-
-def _questions(name: str) -> Iterator[tuple[str, Any]]:
-    method = methods()[name]
+def _questions(name: str, method: Any) -> Iterator[tuple[str, Any]]:
     yield from _game_questions(method)
     yield from _model_questions(method, stops=name != "auto")
 
@@ -143,10 +137,10 @@ class Smooth(nn.Module):
         return total / (1 + total * total).sqrt()
 
 
-def differences(tolerance: float) -> list[str]:
-    """Return what differs from the file, a line each."""
-    now = numbers()
-    with np.load(FILE) as kept:
+def differences(methods: Methods, file: Path, tolerance: float) -> list[str]:
+    """Return what differs from a file, a line each."""
+    now = numbers(methods)
+    with np.load(file) as kept:
         before = dict(kept)
     lines = [f"{name}: missing" for name in before.keys() - now.keys()]
     for name, then in before.items():
@@ -166,13 +160,18 @@ def differences(tolerance: float) -> list[str]:
     return sorted(lines)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:] == ["write"]:
-        np.savez_compressed(FILE, **numbers())  # type: ignore[arg-type]
-        print(f"{len(np.load(FILE).files)} arrays in {FILE}")
-    elif sys.argv[1:] == ["check"]:
-        found = differences(TOLERANCE)
+def main(methods: Methods, file: Path, words: list[str]) -> None:
+    """Write a file of golden numbers, or compare with it."""
+    if words == ["write"]:
+        np.savez_compressed(file, **numbers(methods))  # type: ignore[arg-type]
+        print(f"{len(np.load(file).files)} arrays in {file}")
+    elif words == ["check"]:
+        found = differences(methods, file, TOLERANCE)
         print("\n".join(found) or "all equal")
         sys.exit(bool(found))
     else:
         sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(METHODS, FILE, sys.argv[1:])

@@ -38,7 +38,7 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.game import FunctionGame, GameInfo, Usage
+from shearshap.games.game import FunctionGame, GameInfo, Usage
 from shearshap.methods.base import Design, Method, Promise
 
 # a smaller seed is no simpler: there is nothing to shrink

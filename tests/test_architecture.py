@@ -1,7 +1,6 @@
 """How modules may depend on each other, read from their source."""
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,12 +10,6 @@ import pytest
 import shearshap
 
 ROOT = Path(shearshap.__file__).parent
-
-COMPOSES = {
-    "shearshap.cli",  # the command line puts the library and the paper together
-    "shearshap.contest.sources",  # the paper's networks are games
-    "shearshap.contest.contest_page",  # its tables are made into Markdown as the paper's are
-}
 
 
 def _module(path: Path) -> str:
@@ -55,14 +48,9 @@ def when_imported(node: ast.AST) -> Iterator[ast.AST]:
         yield from when_imported(child)
 
 
-def of_the_paper(module: str) -> bool:
-    return module == "shearshap.paper" or module.startswith("shearshap.paper.")
-
-
-@pytest.mark.parametrize("module", [name for name in TREES if not of_the_paper(name)])
-def test_the_core_knows_nothing_of_the_paper(module: str) -> None:
-    paper = {name for name in imported(ast.walk(TREES[module])) if of_the_paper(name)}
-    assert not paper or module in COMPOSES
+def test_the_library_knows_nothing_of_the_laboratory() -> None:
+    for module, tree in TREES.items():
+        assert "shearshap_lab" not in ast.unparse(tree), module
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
@@ -77,8 +65,3 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 def test_every_import_is_of_a_module_that_exists() -> None:
     for module, tree in TREES.items():
         assert imported(ast.walk(tree)) <= TREES.keys(), module
-
-
-def test_no_two_modules_share_a_file_name() -> None:
-    names = Counter(path.name for path in ROOT.rglob("*.py") if path.name != "__init__.py")
-    assert [name for name, count in names.items() if count > 1] == []

@@ -550,9 +550,9 @@ def test_what_is_kept_is_told_as_it_is(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shearshap.paper.networks.recipe_of", interrupted)
-    monkeypatch.setattr("shearshap.paper.networks.load", interrupted)
-    monkeypatch.setattr("shearshap.paper.data.load", interrupted)
+    monkeypatch.setattr("shearshap_lab.networks.recipe_of", interrupted)
+    monkeypatch.setattr("shearshap_lab.networks.load", interrupted)
+    monkeypatch.setattr("shearshap_lab.data.load", interrupted)
     result = CliRunner().invoke(app, [command, "german"])
     assert result.exit_code == 130
     assert ("goes on from there" in result.stderr) == kept

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shearshap
-from shearshap.paper.baselines import BASELINES
+from shearshap_lab.baselines import BASELINES
 
 
 def test_the_public_names() -> None:

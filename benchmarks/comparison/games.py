@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap import Explanation, explain, explain_game
-from shearshap.paper.data import Dataset, load
-from shearshap.paper.networks import Trained, save, train
-from shearshap.paper.networks import load as load_network
-from shearshap.paper.truth import ground_truth
+from shearshap_lab.data import Dataset, load
+from shearshap_lab.networks import Trained, save, train
+from shearshap_lab.networks import load as load_network
+from shearshap_lab.truth import ground_truth
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

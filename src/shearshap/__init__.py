@@ -18,7 +18,6 @@ from shearshap.errors import (
 
 if TYPE_CHECKING:
     from shearshap.explainer import Explainer, explain, explain_game, model_game
-    from shearshap.explanation import Explanation
     from shearshap.methods import (
         METHODS,
         Auto,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         Shear,
         Welford,
     )
+    from shearshap.result.explanation import Explanation
 
 __version__ = "0.1.0"
 
@@ -58,7 +58,7 @@ __all__ = [
 
 _HOMES = {
     "explainer": ("Explainer", "explain", "explain_game", "model_game"),
-    "explanation": ("Explanation",),
+    "result.explanation": ("Explanation",),
     "methods": (
         "METHODS",
         "Auto",

@@ -1,13 +1,13 @@
-"""The command `shear`: it explains models, and runs the paper's experiments, from a terminal.
+"""The command `shear`: it explains models from a terminal.
 
-Here the library and the paper meet: jobs know nothing of the paper, whose commands and folders of
-networks are added here.
+Other distributions add commands by the entry point group `shearshap.commands`, and kinds of model
+folders by `shearshap.models`. shearshap-lab adds `shear paper` and `shear benchmark`.
 """
 
 import shlex
 import sys
 from collections.abc import Mapping
-from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from shearshap import __version__
-from shearshap.contest.benchmark import benchmark
 from shearshap.errors import InputError, ModelError, ShearError
-from shearshap.paper import commands
-from shearshap.paper.commands import CriteoFile, Seed
 
 RESUMED = ("truth", "reproduce", "benchmark")
 """Commands that keep what is finished; `explain` says what it has kept itself."""
@@ -74,7 +71,7 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Shapley values of any model, and of the paper's networks.
+    """Shapley values of any model.
 
     \b
     Explain a model of yours:
@@ -83,25 +80,14 @@ def main(
     \b
     Let people change a row in a browser, and see its values move:
         shear serve --model model.onnx --data rows.csv
-
-    \b
-    From nothing to exact Shapley values:
-        shear data
-        shear train census
-        shear truth out/census-softplus-seed0 --rows 100
-
-    \b
-    Every experiment of the paper:
-        shear reproduce census --quick
-
-    \b
-    An estimator of yours against ours:
-        shear benchmark --method mine.py:MyMethod --quick
     """  # noqa: D301
 
 
 # Options of `shear explain` and `shear serve`
 
+Seed = Annotated[
+    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
+]
 MethodName = Annotated[str, typer.Option(help="A method's name, or auto.")]
 ChosenOutputs = Annotated[
     list[str] | None,
@@ -181,9 +167,8 @@ def explain(
     model: Annotated[
         str,
         typer.Option(
-            help="A folder made by 'shear train', a file (.onnx; .json or .ubj of XGBoost; .txt of "
-            "LightGBM; .cbm of CatBoost; .joblib or .pkl with --trust), or module:function, "
-            "path/to/file.py:function."
+            help="A file (.onnx; .json or .ubj of XGBoost; .txt of LightGBM; .cbm of CatBoost; "
+            ".joblib or .pkl with --trust), or module:function, path/to/file.py:function."
         ),
     ],
     data: Annotated[
@@ -285,7 +270,6 @@ def explain(
             show_default="_log.jsonl in --out",
         ),
     ] = None,
-    path: CriteoFile = None,
 ) -> None:
     """Explain a model's predictions for the rows of a file, or of a folder of files.
 
@@ -303,7 +287,6 @@ def explain(
         shear explain --model model.onnx --data rows.csv --groups address=street,city,zip \\
             --output-names no,maybe,yes --interactions --out values.parquet --report
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
-        shear explain --model out/census-softplus-seed0 --data census.csv --out values.parquet
         shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
     from shearshap.jobs import Job, LargeJob, is_large, run
@@ -342,7 +325,7 @@ def explain(
         "batch_size": batch_size,
         "device": device,
         "trust": trust,
-        "folder_openers": [partial(_open_network, data=path)],
+        "folder_openers": _folder_openers(),
     }
     if large:
         job_of_parts = LargeJob(
@@ -363,7 +346,6 @@ def explain(
         report=report,
         overwrite=overwrite,
         command=shlex.join(["shear", *sys.argv[1:]]),
-        also_read={} if path is None else {"Criteo's file": path},
     )
     try:
         outcome = job.run()
@@ -379,11 +361,9 @@ def _refuse_options(whose: str, options: Mapping[str, object]) -> None:
             raise InputError(f"{name} is an option {whose}; leave it out")
 
 
-def _open_network(folder: Path, data: Path | None) -> Any:
-    """Open a folder made by `shear train`; a function of the module, which other processes find."""
-    from shearshap.paper import networks
-
-    return networks.open_folder(folder, data=data)
+def _folder_openers() -> list[Any]:
+    """Return the functions of other distributions that open a folder with a model."""
+    return [entry.load() for entry in entry_points(group="shearshap.models")]
 
 
 @app.command()
@@ -462,7 +442,6 @@ def serve(
             help="Seconds that a request may take, waiting included; then its work ends.",
         ),
     ] = 30.0,
-    path: CriteoFile = None,
 ) -> None:
     """Explain a model's predictions on request: a page for a browser, and an API.
 
@@ -499,7 +478,7 @@ def serve(
         batch_size=batch_size,
         device=device,
         trust=trust,
-        folder_openers=[partial(_open_network, data=path)],
+        folder_openers=_folder_openers(),
     )
     limits = Limits(
         body=max_body,
@@ -513,8 +492,12 @@ def serve(
     service.run(typer.echo)
 
 
-for command in (commands.data, commands.train, commands.truth, commands.reproduce, benchmark):
-    app.command()(command)
+for entry in entry_points(group="shearshap.commands"):
+    command = entry.load()
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=entry.name)
+    else:
+        app.command(name=entry.name)(command)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from shearshap.adapters import Form, Output, Scale
+from shearshap.data import Background, Groups
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.run import Run, whole
+from shearshap.engine.sampling import open_game
+from shearshap.engine.solvers import Task, solve
 from shearshap.errors import InputError, ModelError
-from shearshap.explanation import Explanation
-from shearshap.game import FunctionGame, ModelGame
-from shearshap.inputs import Background, Groups
+from shearshap.games.game import FunctionGame, ModelGame
 from shearshap.methods.base import Method
-from shearshap.solvers import Task, solve
-from shearshap.solvers.sampling import open_game
+from shearshap.models import Form, Output, Scale
+from shearshap.result.explanation import Explanation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -300,9 +300,8 @@ def model_game(
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
-    Use it to evaluate coalitions of your own, or to measure an explanation
-    (`shearshap.paper.metrics`). The options are those of `explain`; `advance` is called with the
-    number of evaluations of each batch.
+    Use it to evaluate coalitions of your own, or to measure an explanation. The options are
+    those of `explain`; `advance` is called with the number of evaluations of each batch.
     """
     task = Task(
         model,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 import browser
 from drawn import _no_figure_stays, bars, whiskers  # noqa: F401
 from shearshap import Explainer, Explanation, InputError, plots
-from shearshap.axes import axes
-from shearshap.digits import decimals, format_number, script
+from shearshap.result.axes import axes
+from shearshap.result.digits import decimals, format_number, script
 
 Floats = NDArray[np.float64]
 

@@ -195,7 +195,9 @@ def of_model(made: Callable[[Data], Any]) -> Callable[[Data], Case]:
     return build
 
 
-def of_output(made: Callable[[Data], Any], function: Callable[[Any], Any]) -> Callable[[Data], Case]:
+def of_output(
+    made: Callable[[Data], Any], function: Callable[[Any], Any]
+) -> Callable[[Data], Case]:
     def build(data: Data) -> Case:
         model = made(data)
         answer = getattr(model, "predict_proba", model.predict)
@@ -331,7 +333,9 @@ def test_what_is_not_proved_is_sampled(name: str) -> None:
         if answer.method == "exact (trees)":  # proved for these rows
             is_right(case, answer)
         elif answer.method != "exact":
-            notes = [note for note in answer.notes if note.startswith("the values are not computed")]
+            notes = [
+                note for note in answer.notes if note.startswith("the values are not computed")
+            ]
             assert len(notes) == 1
 
 

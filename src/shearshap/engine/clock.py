@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 
 from shearshap.errors import ShearWarning, level_of_caller
-from shearshap.explanation import Explanation
+from shearshap.result.explanation import Explanation
 
 
 class Clock:

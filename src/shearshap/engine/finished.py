@@ -18,20 +18,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.active import ActiveGame, widened, without_null
-from shearshap.axes import declared
-from shearshap.coalitions import EMPTY, FULL, are_all
 from shearshap.engine.room import Room
 from shearshap.errors import ModelError
-from shearshap.explanation import Explanation
-from shearshap.game import Game, all_finite
+from shearshap.games.active import ActiveGame, widened, without_null
+from shearshap.games.coalitions import EMPTY, FULL, are_all
+from shearshap.games.game import Game, all_finite
 from shearshap.interactions.fields import (
     CrossContribution,
     derivative_cross,
     interaction_fields,
 )
-from shearshap.levels import all_alike
 from shearshap.methods.base import Design, Estimate
+from shearshap.methods.levels import all_alike
+from shearshap.result.axes import declared
+from shearshap.result.explanation import Explanation
 
 EVERYONE = slice(None)
 

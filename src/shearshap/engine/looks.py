@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import FULL, codes, end_coalitions
 from shearshap.engine.finished import Answer
 from shearshap.engine.run import Run
-from shearshap.game import Game
+from shearshap.games.coalitions import FULL, codes, end_coalitions
+from shearshap.games.game import Game
 from shearshap.interactions.cross import derivative_contribution, second_differences
 from shearshap.interactions.fields import check_pairs
 from shearshap.methods.base import Look

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from shearshap.active import ActiveGame
 from shearshap.engine.clock import Clock, within_time
 from shearshap.engine.finished import FinishedRows
 from shearshap.engine.memory import FIRST_BLOCK
@@ -31,9 +30,10 @@ from shearshap.engine.plans import Plans, pilot_rows
 from shearshap.engine.room import Room
 from shearshap.engine.run import Run
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
-from shearshap.explanation import Explanation
-from shearshap.game import Ends, Game, ModelGame
+from shearshap.games.active import ActiveGame
+from shearshap.games.game import Ends, Game, ModelGame
 from shearshap.methods import name_of
+from shearshap.result.explanation import Explanation
 
 
 def explained_blocks(

@@ -1,6 +1,6 @@
 """How many rows to work on at once, by the memory that their coalitions and values take."""
 
-from shearshap.game import Game
+from shearshap.games.game import Game
 
 FIRST_BLOCK = 16
 """Rows of the first block, which is begun before the number of outputs is known."""

@@ -31,7 +31,7 @@ from shearshap.engine.meter import Meter
 from shearshap.engine.plans import Plan
 from shearshap.engine.stages import ScheduledStage
 from shearshap.errors import ModelError
-from shearshap.game import Game
+from shearshap.games.game import Game
 from shearshap.methods.base import Look
 
 

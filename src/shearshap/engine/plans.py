@@ -15,9 +15,9 @@ from torch import Tensor
 from shearshap.engine.memory import FIRST_BLOCK
 from shearshap.engine.run import Run
 from shearshap.engine.stages import Schedule
-from shearshap.game import Game
-from shearshap.gaussian import Calibration, CalibrationByPlayers, StagedCalibration
+from shearshap.games.game import Game
 from shearshap.interactions.fields import check_pairs
+from shearshap.methods.kriging import Calibration, CalibrationByPlayers, StagedCalibration
 
 STEP = 1.25
 """Factor from one number of players that play to the next."""

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.devices import HostCopies, empty_array, to_numpy
+from shearshap.games.devices import HostCopies, empty_array, to_numpy
 
 
 class Room:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shearshap.errors import BudgetError, InputError, MethodError
-from shearshap.game import Game
+from shearshap.games.game import Game
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MOST_PLAYERS

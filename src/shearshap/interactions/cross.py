@@ -29,9 +29,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from shearshap.active import ActiveGame
 from shearshap.errors import MethodError, ShearWarning, level_of_caller
-from shearshap.game import Game, GameInfo, ModelGame
+from shearshap.games.active import ActiveGame
+from shearshap.games.game import Game, GameInfo, ModelGame
 from shearshap.interactions.derivatives import (
     WITHOUT_DERIVATIVES,
     floating_type,

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.batches import out_of_memory
 from shearshap.errors import ModelError
-from shearshap.game import ModelGame, model_errors
+from shearshap.games.batches import out_of_memory
+from shearshap.games.game import ModelGame, model_errors
 
 WITHOUT_DERIVATIVES = "Shear(interaction='second-differences')"
 """What to try where derivatives fail, for messages."""

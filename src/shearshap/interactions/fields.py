@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from shearshap.active import ActiveGame
 from shearshap.errors import MethodError, ModelError
-from shearshap.game import Game, ModelGame
-from shearshap.gaussian import Calibration
+from shearshap.games.active import ActiveGame
+from shearshap.games.game import Game, ModelGame
 from shearshap.interactions.cross import by_derivatives
 from shearshap.interactions.pairwise import estimated_second_differences, has_pairs
 from shearshap.interactions.pairwise import interactions as pairwise_interactions
+from shearshap.methods.kriging import Calibration
 
 
 @dataclass(frozen=True)

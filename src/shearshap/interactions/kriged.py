@@ -24,7 +24,7 @@ makes products of it, in which the other players' factors do not depend on i and
 
 So one matrix product a' a, weighted by pair, gives all i and j at once (`weighted_pairs`).
 
-Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.gaussian.kernels`.
+Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.methods.kriging.kernels`.
 """
 
 from collections.abc import Callable
@@ -34,17 +34,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.gaussian import Calibration
-from shearshap.gaussian.kernels import (
+from shearshap.methods.kriging import Calibration
+from shearshap.methods.kriging.kernels import (
     VARIANCE_NODES,
     cholesky_with_nugget,
     chunk_entries,
     gauss_legendre,
     odd_even_kernels,
 )
-from shearshap.gaussian.likelihood import SMALLEST_SQUARE, log_diagonal
-from shearshap.gaussian.odd_even import OddEven, thinned_pairs
-from shearshap.gaussian.relevances import relevances, shifted
+from shearshap.methods.kriging.likelihood import SMALLEST_SQUARE, log_diagonal
+from shearshap.methods.kriging.odd_even import OddEven, thinned_pairs
+from shearshap.methods.kriging.relevances import relevances, shifted
 
 #: Shifts of the logits of a row's relevances. The lowest leaves only pairwise interactions.
 LEVELS = range(-6, 3)
@@ -134,7 +134,7 @@ def at_likeliest_level(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
 
 
 class _Solution(NamedTuple):
-    """P y and the likelihood of y, in the notation of `shearshap.gaussian.likelihood`."""
+    """P y and the likelihood of y, in the notation of `shearshap.methods.kriging.likelihood`."""
 
     dual: Tensor  #: (r, m)
     minus_log_likelihood: Tensor  #: (r,)

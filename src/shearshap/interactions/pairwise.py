@@ -22,13 +22,13 @@ Letters: r rows, c coalitions, m complement pairs, p players, k outputs.
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import codes
 from shearshap.errors import MethodError
-from shearshap.gaussian import Calibration
-from shearshap.gaussian.kernels import chunk_entries
-from shearshap.gaussian.odd_even import OddEven
+from shearshap.games.coalitions import codes
 from shearshap.interactions.kriged import kriged_interactions, kriged_second_differences
 from shearshap.interactions.walsh import exact_interactions, exact_second_differences
+from shearshap.methods.kriging import Calibration
+from shearshap.methods.kriging.kernels import chunk_entries
+from shearshap.methods.kriging.odd_even import OddEven
 
 
 def interactions(

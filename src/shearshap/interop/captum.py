@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.futures import Future
 
+from shearshap.data.several import Layout
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import whole
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explainer import explain, explain_game
-from shearshap.explanation import Explanation
-from shearshap.inputs.several import Layout
 from shearshap.interop.captum_arguments import (
     Arguments,
     Baselines,
@@ -34,6 +33,7 @@ from shearshap.interop.captum_arguments import (
 )
 from shearshap.interop.few_evaluations import Explain, explained_within
 from shearshap.methods.base import Method
+from shearshap.result.explanation import Explanation
 
 try:
     from captum.attr import PerturbationAttribution

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shearshap.data.several import Layout
 from shearshap.errors import InputError
-from shearshap.inputs.several import Layout
 
 Tensors = Tensor | tuple[Tensor, ...]
 Baselines = Tensor | float | tuple[Tensor | float, ...] | None

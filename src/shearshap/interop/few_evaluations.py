@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import with_ends
 from shearshap.errors import BudgetError, ShearWarning, level_of_caller
-from shearshap.explanation import Explanation
-from shearshap.game import GameInfo
+from shearshap.games.coalitions import with_ends
+from shearshap.games.game import GameInfo
 from shearshap.methods import Auto
 from shearshap.methods.base import Design, Estimate, Method, Promise, as_tensor
+from shearshap.result.explanation import Explanation
 
 Explain = Callable[[str | Method, int], Explanation]
 """Explains by a method, within a budget."""

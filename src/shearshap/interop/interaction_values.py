@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from shearshap.errors import InputError
 
 if TYPE_CHECKING:
-    from shearshap.explanation import Explanation
+    from shearshap.result.explanation import Explanation
 
 
 def interaction_values(explanation: "Explanation", row: int, output: int | str) -> Any:

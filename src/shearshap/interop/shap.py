@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.interop.tabular import as_text
+from shearshap.result.frames import as_text
 
 if TYPE_CHECKING:
-    from shearshap.explanation import Explanation
+    from shearshap.result.explanation import Explanation
 
 
 def shap_explanation(explanation: "Explanation") -> Any:

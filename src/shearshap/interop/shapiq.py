@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from shearshap.errors import InputError
 from shearshap.explainer import explain_game
-from shearshap.explanation import Explanation
 from shearshap.interop.few_evaluations import explained_within
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
+from shearshap.result.explanation import Explanation
 
 try:
     from shapiq.approximator.base import Approximator

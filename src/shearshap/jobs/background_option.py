@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shearshap.data.background import STATISTICS
 from shearshap.errors import InputError
-from shearshap.inputs.background import STATISTICS
 
 
 @dataclass(frozen=True)

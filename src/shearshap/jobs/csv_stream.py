@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shearshap.engine.store import written_whole
 from shearshap.errors import InputError
 from shearshap.jobs.csv_bytes import has_end
 from shearshap.jobs.csv_files import HEXADECIMAL, MISSING, ZEROS, check_csv
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,10 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from shearshap.adapters import Form, Scale
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, ShearWarning
 from shearshap.explainer import Explainer
-from shearshap.explanation import Explanation
 from shearshap.jobs import places, tables
 from shearshap.jobs.background_option import (
     Background,
@@ -38,8 +36,10 @@ from shearshap.jobs.models import (
 from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 from shearshap.jobs.wording import in_terminal_words, without_stack_trace
-from shearshap.labels import label_array
-from shearshap.suggestions import no_such
+from shearshap.models import Form, Scale
+from shearshap.result.explanation import Explanation
+from shearshap.result.labels import label_array
+from shearshap.result.suggestions import no_such
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -356,7 +356,7 @@ def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened)
 def _page(job: Job, result: Result, known: Mapping[str, Any]) -> Path:
     """Write the report."""
     # not at the top: the page is made of what this module defines
-    from shearshap.jobs.explained_page import report
+    from shearshap.report.explained_page import report
 
     try:
         return report(job, result, known)

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ShearError
-from shearshap.gaussian import AnyCalibration, calibration_from_dict
 from shearshap.jobs.input_columns import Survey
+from shearshap.methods.kriging import AnyCalibration, calibration_from_dict
+from shearshap.store import written_whole
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
 PARTS = "_parts.jsonl"

@@ -11,12 +11,12 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from shearshap.adapters import adapt
 from shearshap.errors import InputError
 from shearshap.jobs.wording import first_line
+from shearshap.models import adapt
 
 ACCEPTED = (
-    "a folder made by 'shear train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
+    "a folder made by 'shear paper train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
     "(CatBoost), .joblib, .pkl or .pickle (with --trust), module:function, or "
     "path/to/file.py:function"
 )

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from shearshap.engine.store import LONGEST_NAME, shortened
 from shearshap.errors import InputError
 from shearshap.report import GENERATOR
+from shearshap.store import LONGEST_NAME, shortened
 
 WRITTEN = (".parquet", ".pq", ".csv")
 METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata

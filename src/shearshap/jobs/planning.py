@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import torch
 
-from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer, model_game
-from shearshap.explanation import Explanation
 from shearshap.jobs import tables
 from shearshap.jobs.background_option import (
     Background,
@@ -56,7 +54,9 @@ from shearshap.jobs.shards import InputFile, Shard, cut, numbered_sample, sample
 from shearshap.jobs.work import ModelSource, ShardWork, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
-from shearshap.suggestions import no_such
+from shearshap.result.explanation import Explanation
+from shearshap.result.suggestions import no_such
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shearshap import __version__
-from shearshap.explanation import Explanation
-from shearshap.importance import mean_sizes
+from shearshap.result.explanation import Explanation
+from shearshap.result.importance import mean_sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa

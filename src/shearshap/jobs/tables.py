@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shearshap.engine.store import written_whole
+from shearshap.data.native_frames import as_frame, trained_order
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation
-from shearshap.inputs.native_frames import as_frame, trained_order
 from shearshap.jobs.csv_files import NUMBER, ids_as_written, notes_on_csv, read_csv
 from shearshap.jobs.places import METADATA
+from shearshap.result.explanation import Explanation
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shearshap.batches import out_of_memory
-from shearshap.engine.store import written_whole
 from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.explainer import Explainer
-from shearshap.explanation import Explanation
+from shearshap.games.batches import out_of_memory
 from shearshap.jobs.executors import Report
 from shearshap.jobs.input_columns import InputColumns
 from shearshap.jobs.job import folder_kept, our_warnings_as
@@ -36,6 +34,8 @@ from shearshap.jobs.models import (
 from shearshap.jobs.places import METADATA
 from shearshap.jobs.shards import Shard, batches, read_at_once
 from shearshap.jobs.wording import in_terminal_words, without_stack_trace
+from shearshap.result.explanation import Explanation
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

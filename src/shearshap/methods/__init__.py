@@ -1,15 +1,15 @@
 """Every method by name, and the way from a name to a method and back."""
 
 from shearshap.errors import MethodError
-from shearshap.gaussian import Calibration
 from shearshap.methods.auto import Auto
 from shearshap.methods.base import Method
 from shearshap.methods.exact import Enumeration, Exact
 from shearshap.methods.kernel import Kernel, Leverage, Welford
-from shearshap.methods.kriging import Kriging
+from shearshap.methods.kriging import Calibration
+from shearshap.methods.kriging.method import Kriging
 from shearshap.methods.permutation import Permutation
 from shearshap.methods.shear import Shear
-from shearshap.suggestions import no_such
+from shearshap.result.suggestions import no_such
 
 METHODS: dict[str, Method] = {
     "auto": Auto(),
@@ -24,10 +24,7 @@ METHODS: dict[str, Method] = {
     "leverage": Leverage(),
     "kriging": Kriging(),
 }
-"""The methods by name.
-
-The paper's own protocols of the baselines are in `shearshap.paper.baselines`.
-"""
+"""The methods by name."""
 
 
 def resolve(method: str | Method) -> Method:

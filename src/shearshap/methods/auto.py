@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.game import GameInfo
+from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Method, Promise, Stage, keyed_by_members, nested
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
-from shearshap.methods.kriging import Kriging, calibration_for, fewest_in_pairs
+from shearshap.methods.kriging.method import Kriging, calibration_for, fewest_in_pairs
 
 MOST_KRIGED = 1 << 14
 """Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""

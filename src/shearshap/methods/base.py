@@ -24,9 +24,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.coalitions import codes
 from shearshap.errors import MethodError
-from shearshap.game import GameInfo
+from shearshap.games.coalitions import codes
+from shearshap.games.game import GameInfo
 from shearshap.interactions.cross import CrossKind
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]

@@ -7,9 +7,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import with_ends
-from shearshap.levels import possible_jumps
+from shearshap.games.coalitions import with_ends
 from shearshap.methods.base import Design, Estimate
+from shearshap.methods.levels import possible_jumps
 
 
 @dataclass(frozen=True)

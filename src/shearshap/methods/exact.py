@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import subsets
 from shearshap.errors import BudgetError
-from shearshap.game import GameInfo
+from shearshap.games.coalitions import subsets
+from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise
 
 MOST_PLAYERS = 30  #: whose coalitions are still listed

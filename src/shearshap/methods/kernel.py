@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from torch import Tensor
 
-from shearshap.coalitions import (
+from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.games.coalitions import (
     EMPTY,
     FULL,
     Bools,
@@ -48,10 +49,9 @@ from shearshap.coalitions import (
     pair_caps,
     with_ends,
 )
-from shearshap.errors import ShearWarning, level_of_caller
-from shearshap.game import GameInfo
-from shearshap.levels import possible_jumps, unseen_variance
+from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
+from shearshap.methods.levels import possible_jumps, unseen_variance
 from shearshap.methods.spread import normalised
 
 _LEAST_FREE = 1e-6

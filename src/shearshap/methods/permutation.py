@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.coalitions import EMPTY, FULL, Bools, with_ends
-from shearshap.game import GameInfo
-from shearshap.levels import possible_jumps
+from shearshap.games.coalitions import EMPTY, FULL, Bools, with_ends
+from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
+from shearshap.methods.levels import possible_jumps
 from shearshap.methods.spread import FEWEST, moderated_errors
 
 

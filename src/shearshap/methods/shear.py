@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.coalitions import Bools, Floats, subsets
-from shearshap.game import GameInfo
+from shearshap.games.coalitions import Bools, Floats, subsets
+from shearshap.games.game import GameInfo
 from shearshap.interactions.cross import (
     CrossKind,
     second_difference_coalitions,

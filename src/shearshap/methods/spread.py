@@ -5,7 +5,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from shearshap.levels import unseen_variance
+from shearshap.methods.levels import unseen_variance
 
 FEWEST = 4
 """The smallest number of draws that have standard errors.

@@ -3,8 +3,8 @@
 import numpy as np
 
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation
 from shearshap.plots.canvas import shorten
+from shearshap.result.explanation import Explanation
 
 NAMED = 4  #: outputs that an error message lists
 

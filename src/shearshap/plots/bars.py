@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap import views
-from shearshap.colours import GREY, INK
-from shearshap.explanation import Explanation
-from shearshap.importance import cohorts
+from shearshap.plots import views
 from shearshap.plots.arguments import (
     check_explanation,
     positive_count,
@@ -28,6 +25,9 @@ from shearshap.plots.canvas import (
     write_numbers,
 )
 from shearshap.plots.cohorts import WHISKER, draw_classes, draw_cohorts, draw_whiskers
+from shearshap.plots.colours import GREY, INK
+from shearshap.result.explanation import Explanation
+from shearshap.result.importance import cohorts
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 

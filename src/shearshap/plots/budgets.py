@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from shearshap import views
-from shearshap.colours import GREY, KINDS
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import axes_of, axis_label, key_look, number_axes, shorten, tidy
+from shearshap.plots.colours import GREY, KINDS
+from shearshap.result.explanation import Explanation, Floats
 
 MARKERS = "osD^vP<>"  #: one for each of the colours in KINDS
 WANTED = "convergence: wanted two or more explanations of the same rows, made with growing budgets"

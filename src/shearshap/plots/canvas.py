@@ -13,10 +13,10 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from shearshap import colours
-from shearshap.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
-from shearshap.explanation import Explanation
+from shearshap.plots import colours
+from shearshap.plots.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
 from shearshap.plots.number_axes import LETTER, SMALL, number_axis
+from shearshap.result.explanation import Explanation
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 

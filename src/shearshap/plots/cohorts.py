@@ -6,12 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap import views
-from shearshap.colours import COHORTS, GREY, INK
-from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
-from shearshap.importance import distinct_names, mean_sizes, side_by_side
+from shearshap.plots import views
 from shearshap.plots.arguments import single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
@@ -24,7 +20,11 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
-from shearshap.text_views import has_places, same_players
+from shearshap.plots.colours import COHORTS, GREY, INK
+from shearshap.plots.text_views import has_places, same_players
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import distinct_names, mean_sizes, side_by_side
 
 TOGETHER = 0.8  #: the height of all bars of a player, relative to the distance between two players
 WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}

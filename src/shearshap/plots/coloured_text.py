@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from shearshap import views
-from shearshap.colours import INK, LOWERS, RAISES
-from shearshap.digits import decimals, format_end, format_number
-from shearshap.explanation import Explanation, Floats
+from shearshap.plots import views
 from shearshap.plots.arguments import row_number, single_output
 from shearshap.plots.canvas import BY_SIGN, colour_mark, colour_of, ink_on, key_look, shorten
+from shearshap.plots.colours import INK, LOWERS, RAISES
 from shearshap.plots.number_axes import SMALL
+from shearshap.result.digits import decimals, format_end, format_number
+from shearshap.result.explanation import Explanation, Floats
 
 SIZE = 12  #: points: the size of words
 WIDTH = 6.8  #: inches

@@ -7,12 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from shearshap import views
-from shearshap.colours import FAINT, INK
-from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
-from shearshap.importance import mean_sizes
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     BY_SIGN,
@@ -26,10 +22,14 @@ from shearshap.plots.canvas import (
     tidy,
     write_numbers,
 )
+from shearshap.plots.colours import FAINT, INK
 from shearshap.plots.number_axes import SMALL, number_axis
 from shearshap.plots.points import draw_colour_bar
-from shearshap.text_views import padding, same_players
-from shearshap.views import Edges, Ints, Strengths
+from shearshap.plots.text_views import padding, same_players
+from shearshap.plots.views import Edges, Ints, Strengths
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
 
 Order = Literal["prediction", "similar", "given"]
 

@@ -6,16 +6,16 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
-from shearshap import views
-from shearshap.colours import GREY, INK, LOWERS, RAISES, sign_colour
-from shearshap.digits import decimals, format_number
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
-from shearshap.importance import mean_sizes
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import axes_of, key_look, shorten
+from shearshap.plots.colours import GREY, INK, LOWERS, RAISES, sign_colour
 from shearshap.plots.number_axes import SMALL
-from shearshap.views import Edges, Ints, Strengths
+from shearshap.plots.views import Edges, Ints, Strengths
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
 
 WIDEST = 7.0  #: points: the width of the strongest edge
 LARGEST = 900.0  #: square points: the area of the largest node

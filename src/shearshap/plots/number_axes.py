@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.axis import Axis, YAxis
 from matplotlib.ticker import Formatter, MaxNLocator
 
-from shearshap.digits import format_number, true_minus
-from shearshap.explanation import Floats
+from shearshap.result.digits import format_number, true_minus
+from shearshap.result.explanation import Floats
 
 SMALL = 9  #: points: the size of labels
 LETTER = 0.62  #: the width of a letter, relative to its size

@@ -9,13 +9,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
-from shearshap.colours import LOWERS, RAISES
-from shearshap.digits import format_end
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
 from shearshap.plots.arguments import row_number, single_output
 from shearshap.plots.canvas import BY_SIGN, axes_of, axis_label, tidy
+from shearshap.plots.colours import LOWERS, RAISES
 from shearshap.plots.points import draw_colour_bar
+from shearshap.result.digits import format_end
+from shearshap.result.explanation import Explanation, Floats
 
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye

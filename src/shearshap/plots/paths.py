@@ -9,11 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from shearshap import views
-from shearshap.colours import FAINT, GREY, INK
-from shearshap.digits import decimals, format_number
-from shearshap.explanation import Explanation, Floats
-from shearshap.importance import mean_sizes
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     LOW_TO_HIGH,
@@ -23,9 +19,13 @@ from shearshap.plots.canvas import (
     shorten,
     tidy,
 )
+from shearshap.plots.colours import FAINT, GREY, INK
 from shearshap.plots.number_axes import SMALL
 from shearshap.plots.points import MANY, draw_colour_bar
-from shearshap.text_views import same_players
+from shearshap.plots.text_views import same_players
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
 
 FEW = 60  #: rows up to which lines are drawn without transparency
 

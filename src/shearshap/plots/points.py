@@ -9,10 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colorbar import Colorbar
 
-from shearshap.colours import GREY, INK
-from shearshap.explanation import Floats
 from shearshap.plots.canvas import CELL_LETTERS, LOW_TO_HIGH, colour_mark, key_look, shorten
+from shearshap.plots.colours import GREY, INK
 from shearshap.plots.number_axes import SMALL, number_axis
+from shearshap.result.explanation import Floats
 
 DOT = 4.0  #: points: the diameter
 MANY = 5_000  #: points beyond which a vector graphic holds them as one picture

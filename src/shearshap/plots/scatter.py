@@ -9,10 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from numpy.typing import NDArray
 
-from shearshap import views
-from shearshap.colours import GREY, KINDS, LOWERS
 from shearshap.errors import InputError
-from shearshap.explanation import Explanation, Floats
+from shearshap.plots import views
 from shearshap.plots.arguments import player_number, single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
@@ -23,6 +21,7 @@ from shearshap.plots.canvas import (
     shorten,
     tidy,
 )
+from shearshap.plots.colours import GREY, KINDS, LOWERS
 from shearshap.plots.points import (
     HALF_SWARM,
     dot_look,
@@ -31,6 +30,7 @@ from shearshap.plots.points import (
     draw_numbers,
     room,
 )
+from shearshap.result.explanation import Explanation, Floats
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most

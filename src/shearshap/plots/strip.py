@@ -16,10 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from shearshap import views
-from shearshap.colours import GREY, INK, LOWERS, RAISES
-from shearshap.digits import decimals, format_end, format_estimate
-from shearshap.explanation import Explanation
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     axes_of,
@@ -30,7 +27,10 @@ from shearshap.plots.canvas import (
     player_label,
     tidy,
 )
+from shearshap.plots.colours import GREY, INK, LOWERS, RAISES
 from shearshap.plots.number_axes import LETTER, SMALL
+from shearshap.result.digits import decimals, format_end, format_estimate
+from shearshap.result.explanation import Explanation
 
 HALF = 0.8  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name

@@ -3,10 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap import views
-from shearshap.colours import GREY
-from shearshap.explanation import Explanation
-from shearshap.importance import mean_sizes
+from shearshap.plots import views
 from shearshap.plots.arguments import positive_count, single_output
 from shearshap.plots.canvas import (
     axes_of,
@@ -17,8 +14,11 @@ from shearshap.plots.canvas import (
     shorten,
     tidy,
 )
+from shearshap.plots.colours import GREY
 from shearshap.plots.points import HALF_SWARM, draw_colour_bar, draw_numbers, room
-from shearshap.text_views import same_players
+from shearshap.plots.text_views import same_players
+from shearshap.result.explanation import Explanation
+from shearshap.result.importance import mean_sizes
 
 
 def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:

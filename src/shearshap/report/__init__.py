@@ -1,7 +1,7 @@
 """HTML pages in a single file, made of plain data; they need no network to be read.
 
-`Page` is what a page shows; `render` and `write` make the file. `inline` turns a matplotlib figure
-into a panel's SVG, `chart` draws lines with bars, dots and intervals without matplotlib.
+`Page` is what a page shows; `render` and `write` make the file.
+`chart` draws lines with bars, dots and intervals without matplotlib.
 """
 
 from shearshap.report.html_charts import Dot, Line, chart
@@ -16,7 +16,6 @@ from shearshap.report.page import (
     render,
     write,
 )
-from shearshap.report.svg import inline
 
 __all__ = [
     "GENERATOR",
@@ -29,7 +28,6 @@ __all__ = [
     "Series",
     "Table",
     "chart",
-    "inline",
     "render",
     "write",
 ]

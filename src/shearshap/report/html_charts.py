@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from shearshap.colours import GREY, LOWERS, RAISES
-from shearshap.digits import true_minus
-from shearshap.html_tables import Scale, breakable
+from shearshap.plots.colours import GREY, LOWERS, RAISES
+from shearshap.result.digits import true_minus
+from shearshap.result.html_tables import Scale, breakable
 
 if TYPE_CHECKING:
     from markupsafe import Markup

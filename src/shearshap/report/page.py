@@ -16,9 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shearshap import colours
-from shearshap.engine.store import written_whole
-from shearshap.html_tables import breakable
+from shearshap.plots import colours
+from shearshap.result.html_tables import breakable
+from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     from jinja2 import Template

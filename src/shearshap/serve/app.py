@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from shearshap import __version__
 from shearshap.errors import ShearError
-from shearshap.importance import mean_sizes
+from shearshap.result.importance import mean_sizes
 from shearshap.serve.batching import Batcher
 from shearshap.serve.bodies import max_evaluations, parsed, question_of, read_body
 from shearshap.serve.features import checked_rows, plain_rows

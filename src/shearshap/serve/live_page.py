@@ -5,8 +5,8 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from shearshap import digits
-from shearshap.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
+from shearshap.plots.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
+from shearshap.result import digits
 
 
 @dataclass(frozen=True)

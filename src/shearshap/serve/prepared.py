@@ -19,20 +19,20 @@ from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.plans import Plans
 from shearshap.engine.run import Run, default_budget
+from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
+from shearshap.engine.task import Task
 from shearshap.errors import BudgetError, ModelError, ShearWarning
 from shearshap.explainer import Explainer
-from shearshap.explanation import Explanation
-from shearshap.game import ModelGame
+from shearshap.games.game import ModelGame
 from shearshap.jobs.job import Job, errors_with_files, explainer_of, open_files, our_warnings_as
 from shearshap.methods import name_of
-from shearshap.methods.kriging import fewest_in_pairs
+from shearshap.methods.kriging.method import fewest_in_pairs
+from shearshap.result.explanation import Explanation
 from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
 from shearshap.serve.features import Feature, cells_of, features_of
-from shearshap.solvers.exact_forest import ExactForest
-from shearshap.solvers.forests import exact_forest, note_on, wants_trees
-from shearshap.solvers.sampling import NamedGame, labelled_blocks, open_game
-from shearshap.solvers.task import Task
-from shearshap.trees.reading import NotTrees
+from shearshap.trees.exact_forest import ExactForest
+from shearshap.trees.forests import exact_forest, note_on, wants_trees
+from shearshap.trees.readers.reading import NotTrees
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,392 @@
+"""The paper's baselines as it ran them, where that differs from the methods one would use.
+
+Two readings of each baseline:
+
+- as the paper's appendix describes it (KS, KS-Pair, PS, APS): names that end in -paper, or in
+  -coin-paper where the appendix's random sets are drawn by fair coins
+- as the authors' released numbers were made: names that end in -authors
+
+All of them split N p evaluations into N for each player. They are used as instances:
+`explain(..., method=BASELINES["kernel-paper"])`. KS-WF spends the whole budget in one regression in
+every reading: it is `METHODS["kernel-welford"]`.
+
+Letters: m regressions, n draws of each player.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import comb, inf, sqrt
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.games.coalitions import FULL, Bools, Floats, with_ends
+from shearshap.games.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, as_tensor
+from shearshap.methods.differences import Differences
+from shearshap.methods.kernel import (
+    constrained_regression,
+    kernel_draws,
+    least_norm,
+    warn_if_singular,
+)
+from shearshap.methods.permutation import JoiningOrders, chains, random_orders
+from shearshap.methods.spread import FEWEST, moderated_errors, sample_deviation
+
+
+class Baseline(Method):
+    """A method that samples however large the budget: it never lists all coalitions."""
+
+    enumerates: ClassVar[bool] = False
+
+    def full(self, _game: GameInfo) -> None:
+        """Return None: no budget makes it exact."""
+        return
+
+    def ample(self, game: GameInfo) -> int:
+        """Return a budget at which none of the p regressions is singular."""
+        return 2 + 128 * game.players
+
+
+# Kernel regressions
+
+
+@dataclass(frozen=True)
+class AveragedKernel(Baseline):
+    """Kernel SHAP as the mean of p regressions of N coalitions each."""
+
+    paired: bool = False  #: evaluate the complement of every coalition too
+    #: whether the spread of the regressions is their error; it is not where they share a bias
+    has_errors: ClassVar[bool]
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return two coalitions for each of the p regressions, and the ends."""
+        return 2 + 2 * game.players
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "MeanOfRegressions":
+        """Return p regressions on coalitions of their own."""
+        drawn = self._coalitions(game.players, budget, rng)
+        weights, rank = self.regressions(drawn)
+        full_rank = self.full_rank(game.players)
+        warn_if_singular(rank, full_rank, drawn.shape[1])
+
+        coalitions = with_ends(as_tensor(drawn.reshape(1, -1, game.players), game))
+        has_errors = self.has_errors and rank == full_rank and game.players >= FEWEST
+        return MeanOfRegressions(coalitions, as_tensor(weights, game), has_errors)
+
+    def _coalitions(self, players: int, budget: int, rng: np.random.Generator) -> Bools:
+        """Return the coalitions (m, c, p) of the m = p regressions."""
+        samples = (budget - 2) // players
+        draws = samples // 2 if self.paired else samples
+        drawn = self.draw(players, players * draws, rng).reshape(players, draws, players)
+        if self.paired:
+            return np.concatenate((drawn, ~drawn), axis=1)
+        return drawn
+
+    @abstractmethod
+    def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
+        """Draw coalitions independently, (count, p)."""
+
+    @abstractmethod
+    def regressions(self, drawn: Bools) -> tuple[Floats, int]:
+        """Return the weights (m, p, 2 + c) on coalitions (m, c, p), and the smallest rank."""
+
+    @abstractmethod
+    def full_rank(self, players: int) -> int:
+        """Return the number of unknowns."""
+
+
+@dataclass(frozen=True)
+class AppendixKernel(AveragedKernel):
+    """KS and KS-Pair as the paper's appendix describes them.
+
+    Regressions without the constraint of efficiency, on coalitions that are drawn uniformly and
+    weighed by pi.
+    """
+
+    has_errors: ClassVar[bool] = False
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """None."""
+        return frozenset()
+
+    def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
+        """Draw coalitions uniformly."""
+        return uniform_draws(players, count, rng)
+
+    def regressions(self, drawn: Bools) -> tuple[Floats, int]:
+        """Return the weights of unconstrained regressions."""
+        weight = coalition_weights(drawn.shape[2])[drawn.sum(axis=2)]
+        fits, rank = unconstrained_regressions(drawn.astype(np.float64), weight)
+        empty = -fits.sum(axis=2, keepdims=True)
+        full = np.zeros_like(empty)
+        return np.concatenate((empty, full, fits), axis=2), rank
+
+    def full_rank(self, players: int) -> int:
+        """Return p: nothing is known beforehand."""
+        return players
+
+
+@dataclass(frozen=True)
+class AuthorsKernel(AveragedKernel):
+    """KS and KS-Pair as the authors' released numbers were made.
+
+    Regressions under efficiency, on coalitions that are drawn from the kernel.
+    """
+
+    has_errors: ClassVar[bool] = True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Efficient and, where paired, exact on pairwise games."""
+        return frozenset({"efficiency", "pairwise"} if self.paired else {"efficiency"})
+
+    def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
+        """Draw coalitions from the Shapley kernel."""
+        return kernel_draws(players, count, rng)
+
+    def regressions(self, drawn: Bools) -> tuple[Floats, int]:
+        """Return the weights of regressions under efficiency."""
+        fits = [constrained_regression(inner, np.ones(len(inner))) for inner in drawn]
+        weights = np.stack([fit.weights for fit in fits])
+        return weights, min(fit.rank for fit in fits)
+
+    def full_rank(self, players: int) -> int:
+        """Return p - 1: efficiency gives the last unknown."""
+        return players - 1
+
+
+@dataclass(frozen=True)
+class MeanOfRegressions(Design):
+    """The mean of m independent regressions, whose spread gives its standard error.
+
+    There is none where the regressions are singular, fewer than four, or not efficient: then their
+    common bias is what matters.
+    """
+
+    coalitions: Tensor  #: (1, 2 + m c, p)
+    weights: Tensor  #: (m, p, 2 + c)
+    has_errors: bool
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the mean of the regressions' answers."""
+        count = len(self.weights)
+        centred = values - values[:, :1]
+        inner = centred[:, 2:].unflatten(1, (count, -1))
+        answers = torch.einsum("mpc,rmck->rmpk", self.weights[:, :, 2:], inner)
+        answers = answers + torch.einsum("mp,rk->rmpk", self.weights[:, :, FULL], centred[:, FULL])
+
+        phi = answers.mean(dim=1)
+        if not self.has_errors:
+            return Estimate(phi)
+        return Estimate(phi, sample_deviation(answers, 1) / sqrt(count), count - 1)
+
+
+def uniform_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
+    """Draw coalitions uniformly from all but the empty and the full one, (count, p)."""
+    drawn = rng.random((count, players)) < 0.5
+    while (ends := drawn.all(axis=1) | ~drawn.any(axis=1)).any():
+        drawn[ends] = rng.random((int(ends.sum()), players)) < 0.5
+    return drawn
+
+
+def coalition_weights(players: int) -> Floats:
+    """Return pi_S by size, (p + 1,), as eq. (KS) of the appendix prints it.
+
+    It is 0 for the empty and the full coalition, which are not drawn.
+    """
+    inner = [(players - 1) / (comb(players, s) * s * (players - s)) for s in range(1, players)]
+    return np.array([0.0, *inner, 0.0])
+
+
+def unconstrained_regressions(inner: Floats, weight: Floats) -> tuple[Floats, int]:
+    """Return (A' W A)^-1 A' W (m, p, c) of regressions A (m, c, p), W (m, c), and the smallest
+    rank.
+
+    A singular regression gets its least-norm solution.
+    """
+    root = np.sqrt(weight)[..., None]
+    inverse, rank = least_norm(root * inner)
+    return np.asarray(inverse * np.swapaxes(root, -1, -2)), rank
+
+
+# Permutations
+
+
+@dataclass(frozen=True)
+class AppendixPermutation(Baseline):
+    """PS and APS as the paper's appendix describes them: N evaluations for each player alone.
+
+    These are N/2 random sets S of the other players, and v(S + i) - v(S). The appendix says of S
+    that it is "randomly selected from the feature space", which can be read in two ways.
+
+    Parameters
+    ----------
+    antithetic
+        Whether every set is followed by its complement among the other players.
+    coin
+        False: S are the players before i in a random order, which gives the Shapley value. True:
+        each other player is in S by a fair coin, which gives the Banzhaf value instead.
+    """
+
+    antithetic: bool = False
+    coin: bool = False
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Nothing for null players, unbiased by orders and, antithetic, exact on pairwise games."""
+        promised: set[Promise] = {"null-player"}
+        if not self.coin:
+            promised.add("unbiased")
+        if self.antithetic:
+            promised.add("pairwise")
+        return frozenset(promised)
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return the coalitions of one draw for each player."""
+        return 2 + self._coalitions_per_draw(game.players)
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Differences:
+        """Return differences of each player at sets of its own."""
+        players = game.players
+        draws = (budget - 2) // self._coalitions_per_draw(players)
+
+        others = self._others(players, draws, rng)
+        if self.antithetic:
+            others = np.concatenate((others, ~others), axis=1)
+
+        count = others.shape[1]
+        weights = torch.full((count,), 1 / count, dtype=torch.float64, device=game.device)
+        return self._layout.of(as_tensor(others, game)[None], weights)
+
+    @property
+    def _layout(self) -> type[Differences]:
+        if self.coin:
+            return Differences  # the spread of the draws says nothing of their bias
+        return PairedDifferences if self.antithetic else SampledDifferences
+
+    def _others(self, players: int, draws: int, rng: np.random.Generator) -> Bools:
+        """Return the sets S of each player, (p, n, p); whether it holds the player is ignored."""
+        turn = rng.random((players, draws, players))
+        if self.coin:
+            return np.asarray(turn < 0.5)
+        # the players who come before player i in a random order are its set S
+        own = np.einsum("ini->in", turn)
+        return np.asarray(turn < own[:, :, None])
+
+    def _coalitions_per_draw(self, players: int) -> int:
+        copies = 2 if self.antithetic else 1
+        return 2 * copies * players
+
+
+@dataclass(frozen=True)
+class SampledDifferences(Differences):
+    """Independent differences of every player, all weighed alike."""
+
+    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors of each player's n differences (r, p, n, k)."""
+        count = differences.shape[2]
+        if count < FEWEST:
+            return None, inf
+        return moderated_errors(differences, dim=2, players=1, jumps=jumps)
+
+
+@dataclass(frozen=True)
+class PairedDifferences(SampledDifferences):
+    """Differences whose second half is at the complements of the first half."""
+
+    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors of the pairs' means, which are the independent draws."""
+        half = differences.shape[2] // 2
+        means = (differences[:, :, :half] + differences[:, :, half:]) / 2
+        return super().errors(means, jumps)
+
+
+@dataclass(frozen=True)
+class AuthorsPermutation(Baseline):
+    """PS and APS as the authors' released results were made.
+
+    N whole permutations for N evaluations a player. Antithetic, an off-by-one leaves two of them
+    unpaired: N/2 - 1 orders are followed by their reverses, and two stand alone.
+    """
+
+    antithetic: bool = False
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Efficient, unbiased, nothing for null players."""
+        return frozenset({"efficiency", "unbiased", "null-player"})
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return the budget of one permutation or, antithetic, of the two that stand alone.
+
+        A permutation counts p evaluations here, though its last prefix is the full coalition.
+        """
+        copies = 2 if self.antithetic else 1
+        return 2 + copies * game.players
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> JoiningOrders:
+        """Return N orders, partly reverses of each other where antithetic."""
+        count = (budget - 2) // game.players
+        if not self.antithetic:
+            orders = random_orders(game.players, count, rng)
+            return JoiningOrders(chains(orders, game), as_tensor(orders, game))
+
+        pairs = count // 2 - 1
+        drawn = random_orders(game.players, pairs + 2, rng)
+        orders = np.concatenate((drawn, drawn[:pairs, ::-1]))
+        return PartlyReversedOrders(chains(orders, game), as_tensor(orders, game), pairs=pairs)
+
+
+@dataclass(frozen=True)
+class PartlyReversedOrders(JoiningOrders):
+    """Joining orders of which only the first q have their reverses at the end.
+
+    With q = 2 and ~a the reverse of a, n = 6 orders are laid out    a b c d ~a ~b
+
+    With g the gains in the n orders, and u the mean gain of an order and its reverse,
+
+        phi = mean(g),   var(phi) = (4 q var(u) + (n - 2 q) var(g)) / n^2,
+
+    where the variances are taken over the orders that were drawn, not over reverses.
+    """
+
+    pairs: int = 0  #: q
+
+    def errors(self, gains: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return the standard errors of both kinds of draws together."""
+        count = gains.shape[1]
+        drawn = count - self.pairs
+        # the spread of a single pair is unknown
+        if drawn < FEWEST or self.pairs == 1:
+            return None, inf
+
+        single, freedom = moderated_errors(gains[:, :drawn], 1, 1, jumps)
+        paired = torch.zeros_like(single)
+        if self.pairs:
+            means = (gains[:, : self.pairs] + gains[:, drawn:]) / 2
+            paired, _ = moderated_errors(means, 1, 1, jumps)
+        # sums of both kinds: their errors are those of the means, times how many there are
+        alone = sqrt(drawn * (drawn - self.pairs)) * single
+        both = torch.hypot(alone, 2 * self.pairs * paired)
+        return both / count, freedom
+
+
+BASELINES: dict[str, Method] = {
+    "kernel-paper": AppendixKernel(),
+    "kernel-paired-paper": AppendixKernel(paired=True),
+    "permutation-paper": AppendixPermutation(),
+    "permutation-antithetic-paper": AppendixPermutation(antithetic=True),
+    "permutation-coin-paper": AppendixPermutation(coin=True),
+    "permutation-antithetic-coin-paper": AppendixPermutation(antithetic=True, coin=True),
+    "kernel-authors": AuthorsKernel(),
+    "kernel-paired-authors": AuthorsKernel(paired=True),
+    "permutation-authors": AuthorsPermutation(),
+    "permutation-antithetic-authors": AuthorsPermutation(antithetic=True),
+}
+"""The paper's baselines by name: as in its appendix (-paper), and as its authors ran them
+(-authors).
+"""

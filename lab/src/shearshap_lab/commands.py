@@ -1,0 +1,321 @@
+"""The commands `shear paper ...`: the paper's data sets, networks, ground truth, experiments.
+
+Each imports what it needs when it is called, so that `shear explain` need not wait for it, nor have
+it installed.
+"""
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from shearshap_lab.data import Dataset
+    from shearshap_lab.networks import Trained
+    from shearshap_lab.truth import Truth
+
+Seed = Annotated[
+    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
+]
+CriteoFile = Annotated[
+    Path | None, typer.Option("--path", help="Your copy of Criteo's file; for criteo only.")
+]
+
+app = typer.Typer(
+    name="paper",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="The experiments of the paper: data, networks, exact values, reproduction.",
+)
+
+
+# shear paper data
+
+
+@app.command()
+def data(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A data set; without one, all are listed.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    path: CriteoFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the rows here too, as CSV for people to read.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """List the data sets, or show what is in one.
+
+    \b
+    Examples:
+        shear paper data
+        shear paper data census
+        shear paper data german --out german.csv
+        shear paper data criteo --path train.txt.gz
+    """  # noqa: D301
+    from shearshap_lab.data import load
+
+    if name is None:
+        if out is not None:
+            raise typer.BadParameter("name a data set to write", param_hint="--out")
+        typer.echo(_catalogue())
+        return
+    dataset = load(name, seed=seed, path=path)
+    if out is not None:
+        dataset.check_replaced(out)
+    typer.echo(_facts(dataset))
+    if out is not None:
+        typer.echo(f"written to {dataset.write(out)}")
+
+
+def _catalogue() -> str:
+    """Return a table of the data sets."""
+    from shearshap_lab.data import criteo, uci
+
+    table = [("name", "rows", "features", "what it is")]
+    for name, source in uci.SOURCES.items():
+        table.append((name, str(source.rows), str(source.features), source.title))
+    features = str(criteo.FEATURES)
+    own_file = f"{criteo.TITLE} of your own file: needs --path FILE"
+    table.append(("criteo", f"<={criteo.ROWS}", features, own_file))
+    table.append(("criteo-synthetic", str(criteo.ROWS), features, criteo.SYNTHETIC_TITLE))
+
+    lines = [f"{name:<18}{rows:>8}{features:>10}  {what}" for name, rows, features, what in table]
+    return "\n".join(lines)
+
+
+def _facts(dataset: "Dataset") -> str:
+    """Return what is in a data set, a line for each fact and each feature."""
+    import numpy as np
+
+    fractions = np.bincount(dataset.labels) / len(dataset.labels)
+    classes = [
+        f"{name} ({fraction:.1%})"
+        for name, fraction in zip(dataset.classes, fractions, strict=True)
+    ]
+    splits = (
+        f"{len(dataset.train)} train, {len(dataset.validation)} validation, "
+        f"{len(dataset.test)} test"
+    )
+    rows, inputs = dataset.inputs.shape
+    lines = [
+        f"{dataset.name}: {dataset.title}",
+        f"rows      {rows}: {splits}",
+        f"classes   {', '.join(classes)}",
+        f"features  {len(dataset.groups)} in {inputs} inputs; from the training rows:",
+        *(f"  {name:<16}{_feature(dataset, name)}" for name in dataset.feature_names),
+        f"source    {dataset.source}",
+    ]
+    return "\n".join(lines)
+
+
+def _feature(dataset: "Dataset", name: str) -> str:
+    encoder = dataset.encoder
+    if name in encoder.categories:
+        return f"{len(encoder.categories[name])} categories"
+    mean, deviation = encoder.numeric[name]
+    scale = " on a log scale" if encoder.logarithmic else ""
+    return f"number, mean {mean:.4g}, standard deviation {deviation:.4g}{scale}"
+
+
+# shear paper train
+
+
+@app.command()
+def train(
+    name: Annotated[str, typer.Argument(help="A data set, as 'shear paper data' lists them.")],
+    activation: Annotated[
+        str, typer.Option(help="One of softplus, relu, gelu, tanh.")
+    ] = "softplus",
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="ours; authors: as the paper's authors trained; authors-mean: likewise, but "
+            "explained against the mean."
+        ),
+    ] = "ours",
+    seed: Seed = 0,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Batches at most, rounded up to whole passes.")
+    ] = 30_000,
+    path: CriteoFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder to save the network in.",
+            show_default="out/NAME-ACTIVATION-seedSEED, with the recipe in it if it is not ours",
+        ),
+    ] = None,
+) -> None:
+    """Train the paper's network for a data set, and save it.
+
+    Training stops when the validation rows no longer gain, and the seed decides the split of the
+    rows, too. The authors' recipe has 20 epochs and one split for all seeds.
+
+    \b
+    Examples:
+        shear paper train census
+        shear paper train census --recipe authors --seed 3
+        shear paper train bank --activation relu --seed 1 --out bank-relu
+    """  # noqa: D301
+    from shearshap_lab import networks
+    from shearshap_lab.networks.saved import check_replaced
+
+    chosen = replace(networks.recipe_of(recipe), activation=activation)
+    words = (name, activation) if recipe == "ours" else (name, recipe, activation)
+    folder = out or Path("out") / "-".join((*words, f"seed{seed}"))
+    check_replaced(folder)
+    dataset = chosen.load(name, seed=seed, path=path)
+    trained = chosen.train(dataset, seed=seed, steps=steps)
+    networks.save(trained, folder)
+    typer.echo(_training_summary(trained, dataset, folder))
+
+
+def _training_summary(trained: "Trained", dataset: "Dataset", folder: Path) -> str:
+    """Return how good a trained network is, and where it is."""
+    config = trained.config
+    lines = [
+        f"{dataset.name}: {dataset.title}",
+        f"network   {config.kind}, {config.activation}, {trained.epochs} epochs, seed "
+        f"{trained.seed}",
+        f"accuracy  {trained.test_accuracy:.2%} of {len(dataset.test)} test rows",
+        f"majority  {trained.majority:.2%} are of the larger class",
+        f"saved in  {folder}",
+    ]
+    return "\n".join(lines)
+
+
+# shear paper truth
+
+
+@app.command()
+def truth(
+    model_dir: Annotated[Path, typer.Argument(help="A folder made by 'shear paper train'.")],
+    rows: Annotated[
+        int, typer.Option(min=1, help="Test rows to explain, from the first on.")
+    ] = 500,
+    output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
+    tolerance: Annotated[
+        float,
+        typer.Option(help="Expected error over mean |value|, where exact values cost too much."),
+    ] = 0.01,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides the draws of an estimate; exact values need none.")
+    ] = 0,
+    path: CriteoFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to keep the values in.", show_default="MODEL_DIR"),
+    ] = None,
+) -> None:
+    """Compute the Shapley values of a trained network.
+
+    They are what estimators are measured against.
+
+    Up to 20 features the values are exact; beyond, they are estimated until they have converged.
+    Stop it whenever you like: the same command goes on where it was.
+
+    \b
+    Examples:
+        shear paper truth out/census-softplus-seed0
+        shear paper truth out/criteo-softplus-seed0 --rows 100 --path train.txt.gz
+    """  # noqa: D301
+    from shearshap_lab import networks
+    from shearshap_lab.data import load
+    from shearshap_lab.truth import ground_truth
+
+    started = time.perf_counter()
+    trained = networks.load(model_dir)
+    dataset = load(trained.dataset, seed=trained.seed, path=path, preparation=trained.preparation)
+    folder = out or model_dir
+    known = ground_truth(
+        trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance, seed=seed
+    )
+    seconds = time.perf_counter() - started
+    typer.echo(_truth_summary(known, dataset, seconds, folder / f"truth-{known.key}"))
+
+
+def _truth_summary(known: "Truth", dataset: "Dataset", seconds: float, folder: Path) -> str:
+    """Return what ground truth came to, how far to trust it, and where it is."""
+    import numpy as np
+
+    kind = "exact"
+    if not known.exact:
+        kind = f"estimated, expected error {known.error:.3%} of mean |value|"
+    lines = [
+        f"{dataset.name}: {dataset.title}",
+        f"rows      {len(known.rows)} of {len(dataset.test)} test rows, {len(dataset.groups)} "
+        "features each",
+        f"values    {kind}",
+        f"cost      {known.evaluations} evaluations a row",
+        f"|value|   {np.abs(known.values).mean():.4g} on average",
+        f"time      {seconds:.1f} s",
+        f"kept in   {folder}",
+    ]
+    return "\n".join(lines)
+
+
+# shear paper reproduce
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="census, bank, german, criteo, or all of them.")],
+    protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Test rows to explain.", show_default="by data set")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Draws of every estimate.", show_default="5")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One network, fewer rows and rounds: minutes.")
+    ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Networks that are measured at once, each on one core.")
+    ] = 1,
+    path: CriteoFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for records and report.", show_default="out/reproduce-WHAT"),
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write reproduction.md and reproduction/report.html to this folder too.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run every experiment of the paper, and write a report.
+
+    Networks are trained and their ground truth is computed where they are not there yet, or were
+    made by other code. Stop it whenever you like: the same command goes on where it was. Without
+    --path, criteo stands for made-up data of its schema.
+
+    \b
+    Examples:
+        shear paper reproduce census --quick
+        shear paper reproduce all
+        shear paper reproduce bank --protocol fair --rows 300 --rounds 10
+        shear paper reproduce all --processes 2 --docs docs
+    """  # noqa: D301
+    from shearshap.store import check_folder
+    from shearshap_lab import experiments
+
+    specs = experiments.specifications(
+        what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path
+    )
+    folder = out or Path("out") / f"reproduce-{what}"
+    check_folder(folder)
+    command = ["shear", *sys.argv[1:]]
+    records = experiments.run(specs, folder, command=command, processes=processes)
+    report = experiments.report(folder, docs=docs)
+    typer.echo(experiments.printed(records))
+    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")

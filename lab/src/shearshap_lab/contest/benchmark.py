@@ -1,0 +1,181 @@
+"""The command `shear benchmark`: estimators of the user's own against ours."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shearshap.errors import InputError
+
+if TYPE_CHECKING:
+    from shearshap_lab.contest.entrants import Entrant
+    from shearshap_lab.contest.games import Games
+    from shearshap_lab.contest.sources import Request
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured unless the command line says otherwise."""
+
+    rows: int  #: games of each origin
+    seeds: int
+    evaluations: str
+
+
+QUICK = Plan(rows=4, seeds=2, evaluations="8,32")
+FULL = Plan(rows=8, seeds=3, evaluations="8,16,32,64")
+
+
+def benchmark(
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An estimator of yours, path/to/file.py:Name or module:Name: a Method, a function "
+            "of a game, or a shapiq approximator; may be repeated. Without one, our methods meet "
+            "each other.",
+            show_default=False,
+        ),
+    ] = None,
+    games: Annotated[
+        str | None,
+        typer.Option(
+            help="Kinds of games, with commas: rules, trees, networks.",
+            show_default="all; with --folder none",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of .npz files with tables of games of your own.", show_default=False
+        ),
+    ] = None,
+    evaluations: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluations a player, with commas.", show_default="8,16,32,64; quick: 8,32"
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Games of each model, rule or file.", show_default="8; quick: 4"),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs on each game.", show_default="3; quick: 2")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Our methods to compare with, with commas.", show_default="all"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer models, games, seeds and budgets: a minute.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the games into this folder, as .npz files of tables, and stop.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for records and report.")] = Path(
+        "out/benchmark"
+    ),
+) -> None:
+    """Compare an estimator of yours with our methods.
+
+    Games are rules, trees and the paper's networks, all with exact Shapley values, or tables of
+    your own. Every estimator gets the same budgets, and its evaluations are counted. The report
+    has wins, ties and losses, with intervals. Stop it whenever you like: the same command goes on
+    where it was.
+
+    \b
+    Examples:
+        shear benchmark --method mine.py:MyMethod --quick
+        shear benchmark --method mine.py:estimate --games rules,trees --against kriging,leverage
+        shear benchmark --method mine.py:MyMethod --folder tables
+        shear benchmark --games networks --export tables
+    """  # noqa: D301
+    from shearshap.jobs.models import importing
+    from shearshap.store import check_folder
+    from shearshap_lab.contest.contest import Contest, run
+    from shearshap_lab.contest.contest_page import printed, report
+    from shearshap_lab.contest.entrants import our_methods
+    from shearshap_lab.contest.games import write_tables
+    from shearshap_lab.contest.sources import Request
+
+    plan = QUICK if quick else FULL
+    budgets = _whole_numbers("--evaluations", evaluations or plan.evaluations)
+    ours = our_methods(_listed(against))
+
+    with ExitStack() as stack:
+        for place in method or []:
+            # also while they are called: they may import modules late
+            stack.enter_context(importing(place))
+        entrants = [*ours, *_entrants(method or [], {entrant.name for entrant in ours})]
+        chosen = _games(games, folder, Request(rows or plan.rows, out, quick))
+        if export is not None:
+            for each in chosen:
+                typer.echo(f"written   {write_tables(each, export)}")
+            return
+        check_folder(out)
+        contest = Contest(entrants, chosen, budgets, seeds or plan.seeds)
+        run(contest, out, command=shlex.join(["shear", *sys.argv[1:]]))
+
+    page = report(out)
+    typer.echo(printed(out))
+    typer.echo(f"\nrecords   {out / 'records.parquet'}\nreport    {page}, for a browser")
+
+
+def _entrants(places: Sequence[str], taken: set[str]) -> list["Entrant"]:
+    """Return the user's estimators; one whose name is taken goes by its whole place."""
+    from shearshap_lab.contest.entrants import open_entrant
+
+    entrants = []
+    for place in dict.fromkeys(places):
+        entrant = open_entrant(place)
+        if entrant.name in taken:
+            entrant = replace(entrant, name=place)
+        taken = taken | {entrant.name}
+        entrants.append(entrant)
+    return entrants
+
+
+def _games(kinds: str | None, folder: Path | None, request: "Request") -> list["Games"]:
+    """Return the games of the kinds that are asked for, and those of a folder."""
+    from shearshap_lab.contest.games import read_tables
+    from shearshap_lab.contest.sources import SOURCES
+
+    names = _listed(kinds)
+    if kinds is None and folder is None:
+        names = list(SOURCES)
+    for name in names:
+        if name not in SOURCES:
+            raise InputError(
+                f"games: wanted some of {', '.join(SOURCES)}, got {name!r}; for tables of your "
+                "own take --folder"
+            )
+    games = [each for name in names for each in SOURCES[name](request)]
+    if folder is not None:
+        games += read_tables(folder, request.rows)
+    return games
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    """Return the positive whole numbers of a list with commas, each once, in order."""
+    try:
+        numbers = sorted({int(part) for part in _listed(text)})
+    except ValueError:
+        numbers = []
+    if not numbers or numbers[0] < 1:
+        raise InputError(f"{option}: wanted positive whole numbers such as 8,16,32, got {text!r}")
+    return numbers
+
+
+def _listed(text: str | None) -> list[str]:
+    """Return the parts of a list with commas, each once."""
+    parts = [part.strip() for part in (text or "").split(",")]
+    return [part for part in dict.fromkeys(parts) if part]

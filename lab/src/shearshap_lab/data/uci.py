@@ -1,0 +1,286 @@
+"""The three UCI data sets that ship inside the package."""
+
+import hashlib
+import lzma
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+from shearshap_lab.data.dataset import Dataset, scikit_split, split
+from shearshap_lab.data.encoder import Encoder
+from shearshap_lab.data.preparation import OURS, Preparation
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the package: its hash, its columns and what they mean."""
+
+    file: str
+    sha256: str
+    title: str
+    attribution: str
+    separator: str
+    columns: tuple[str, ...]
+    numeric: tuple[str, ...]
+    label: str
+    positive: str  #: the label's value that is class 1
+    classes: tuple[str, str]
+    validation: int  #: rows
+    test: int  #: rows
+    header: bool = False
+    dropped: tuple[str, ...] = ()
+    meanings: dict[str, str] = field(default_factory=dict)  #: code -> how people read it
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return len(self.read()[self.label])
+
+    @property
+    def features(self) -> int:
+        """How many features the data set has."""
+        return len(self.columns) - 1 - len(self.dropped)
+
+    def read(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of the file, as text."""
+        lines = self._text().splitlines()
+        body = lines[1:] if self.header else lines
+        rows = [self._cells(line) for line in body if line.strip()]
+        return dict(zip(self.columns, np.array(rows).T, strict=True))
+
+    def _text(self) -> str:
+        """Return the unpacked file, after checking its hash."""
+        packed = (files("shearshap_lab.data") / "files" / self.file).read_bytes()
+        try:
+            content = lzma.decompress(packed)
+        except lzma.LZMAError:
+            content = b""  # has another hash
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise InputError(
+                f"{self.file} is damaged: its hash is not the one it was shipped with; reinstall "
+                "shearshap"
+            )
+        return content.decode()
+
+    def _cells(self, line: str) -> list[str]:
+        return [cell.strip().strip('"') for cell in line.split(self.separator)]
+
+
+def load(name: str, source: Source, seed: int, preparation: Preparation = OURS) -> Dataset:
+    """Return a shipped data set, encoded and split."""
+    frame = source.read()
+    labels = (frame.pop(source.label) == source.positive).astype(np.int64)
+    for column in source.dropped:
+        del frame[column]
+
+    train, validation, test = _split(source, labels, seed, preparation)
+    encoder = _encoder(source, frame, train, preparation)
+    inputs = encoder.encode(frame)
+    return Dataset(
+        name=name,
+        title=source.title,
+        inputs=inputs,
+        labels=labels,
+        classes=source.classes,
+        groups=encoder.groups,
+        display=_display(frame, source.meanings),
+        encoder=encoder,
+        train=train,
+        validation=validation,
+        test=test,
+        background=_background(inputs[train], encoder, preparation),
+        source=source.attribution,
+        meanings=source.meanings,
+        preparation=preparation,
+    )
+
+
+def _split(
+    source: Source, labels: NDArray[np.int64], seed: int, preparation: Preparation
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of the train, validation and test rows."""
+    if preparation.split == "scikit-learn":
+        return scikit_split(len(labels), source.validation, source.test)
+    return split(labels, source.validation, source.test, seed)
+
+
+def _encoder(
+    source: Source,
+    frame: dict[str, NDArray[Any]],
+    train: NDArray[np.int64],
+    preparation: Preparation,
+) -> Encoder:
+    """Return the encoder, fitted to the training rows or to all."""
+    fitted = frame
+    if preparation.fitted == "training rows":
+        fitted = {column: values[train] for column, values in frame.items()}
+    standardised = preparation.encoding == "standardised"
+    return Encoder.fit(fitted, source.numeric, standardised=standardised)
+
+
+def _background(
+    training_inputs: NDArray[np.float32], encoder: Encoder, preparation: Preparation
+) -> NDArray[np.float32]:
+    """Return what absent features are replaced with, (d,)."""
+    mean = training_inputs.mean(axis=0, dtype=np.float64)
+    if preparation.background == "quirk":
+        for name in encoder.numeric:
+            mean[encoder.groups[name]] = 0
+        for name, (block_mean, _) in encoder.blocks.items():
+            # these are means of 0/1 columns, in a space where the columns are standardised
+            mean[encoder.groups[name]] = block_mean
+    return np.asarray(mean, dtype=np.float32)
+
+
+def _display(frame: dict[str, NDArray[Any]], meanings: dict[str, str]) -> NDArray[np.object_]:
+    """Return the cells as people read them, (n, p)."""
+    cells = np.column_stack(list(frame.values())).astype(object)
+    for code, meaning in meanings.items():
+        cells[cells == code] = meaning
+    return cells
+
+
+_GERMAN_CODES = {
+    # checking
+    "A11": "below 0 DM",
+    "A12": "0 to 200 DM",
+    "A13": "200 DM or more",
+    "A14": "no checking account",
+    # history
+    "A30": "no credits, or all paid back",
+    "A31": "all credits here paid back",
+    "A32": "credits paid back so far",
+    "A33": "delays in the past",
+    "A34": "critical account, or credits elsewhere",
+    # purpose
+    "A40": "new car",
+    "A41": "used car",
+    "A42": "furniture",
+    "A43": "radio or television",
+    "A44": "appliances",
+    "A45": "repairs",
+    "A46": "education",
+    "A47": "vacation",
+    "A48": "retraining",
+    "A49": "business",
+    "A410": "others",
+    # savings
+    "A61": "below 100 DM",
+    "A62": "100 to 500 DM",
+    "A63": "500 to 1000 DM",
+    "A64": "1000 DM or more",
+    "A65": "unknown or none",
+    # employment
+    "A71": "unemployed",
+    "A72": "below 1 year",
+    "A73": "1 to 4 years",
+    "A74": "4 to 7 years",
+    "A75": "7 years or more",
+    # personal
+    "A91": "male, divorced or separated",
+    "A92": "female, divorced, separated or married",
+    "A93": "male, single",
+    "A94": "male, married or widowed",
+    "A95": "female, single",
+    # debtors
+    "A101": "none",
+    "A102": "co-applicant",
+    "A103": "guarantor",
+    # property
+    "A121": "real estate",
+    "A122": "building society savings or life insurance",
+    "A123": "car or other",
+    "A124": "unknown or none",
+    # plans
+    "A141": "bank",
+    "A142": "stores",
+    "A143": "none",
+    # housing
+    "A151": "rented",
+    "A152": "own",
+    "A153": "for free",
+    # job
+    "A171": "unskilled, not resident, or unemployed",
+    "A172": "unskilled, resident",
+    "A173": "skilled",
+    "A174": "management, self-employed or highly qualified",
+    # telephone
+    "A191": "none",
+    "A192": "registered",
+    # foreign
+    "A201": "yes",
+    "A202": "no",
+}
+
+_CENSUS = Source(
+    file="adult.data.xz",
+    sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    title="UCI Adult, training file (the paper's Census Income)",
+    attribution=(
+        "B. Becker and R. Kohavi (1996), UCI Machine Learning Repository, DOI 10.24432/C5XW20, "
+        "CC BY 4.0"
+    ),
+    separator=",",
+    columns=(
+        "age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
+        "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
+        "hours-per-week", "native-country", "income",
+    ),
+    numeric=("age", "education-num", "capital-gain", "capital-loss", "hours-per-week"),
+    label="income",
+    positive=">50K",
+    classes=("at most 50K a year", "more than 50K a year"),
+    validation=5210,
+    test=6513,
+    dropped=("fnlwgt",),
+)  # fmt: skip
+
+_BANK = Source(
+    file="bank-full.csv.xz",
+    sha256="b44507c26634736d4a0619ec2d7c4b6ff56a2c63cbeb5176d3134e7b25e416f0",
+    title='UCI Bank Marketing (what the paper calls "German Credit")',
+    attribution=(
+        "S. Moro, P. Rita and P. Cortez (2014), UCI Machine Learning Repository, "
+        "DOI 10.24432/C5K306, CC BY 4.0"
+    ),
+    separator=",",
+    columns=(
+        "age", "job", "marital", "education", "default", "balance", "housing", "loan",
+        "contact", "day", "month", "duration", "campaign", "pdays", "previous", "poutcome", "y",
+    ),
+    numeric=("age", "balance", "day", "duration", "campaign", "pdays", "previous"),
+    label="y",
+    positive="yes",
+    classes=("no deposit", "deposit"),
+    validation=7234,
+    test=9043,
+    header=True,
+)  # fmt: skip
+
+_GERMAN = Source(
+    file="german.data.xz",
+    sha256="b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+    title="UCI Statlog German Credit (the data set that the paper names, but does not use)",
+    attribution=(
+        "H. Hofmann (1994), UCI Machine Learning Repository, DOI 10.24432/C5NC77, CC BY 4.0"
+    ),
+    separator=" ",
+    columns=(
+        "checking", "duration", "history", "purpose", "amount", "savings", "employment", "rate",
+        "personal", "debtors", "residence", "property", "age", "plans", "housing", "credits",
+        "job", "dependents", "telephone", "foreign", "risk",
+    ),
+    numeric=("duration", "amount", "rate", "residence", "age", "credits", "dependents"),
+    label="risk",
+    positive="1",
+    classes=("bad", "good"),
+    validation=160,
+    test=200,
+    meanings=_GERMAN_CODES,
+)  # fmt: skip
+
+SOURCES = {"census": _CENSUS, "bank": _BANK, "german": _GERMAN}

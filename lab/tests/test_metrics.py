@@ -1,0 +1,395 @@
+"""Each metric against a slow transcription of the paper's formula; degenerate rows and error texts, pinned."""
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from games import (
+    Bools,
+    Floats,
+    additive,
+    all_coalitions,
+    exact_shares,
+    network,
+    predictor,
+    random_table,
+    table_game,
+)
+from shearshap import InputError, explain, explain_game
+from shearshap.games.batches import Batch
+from shearshap.games.game import FunctionGame, Game, ModelGame
+from shearshap_lab.metrics import (
+    Summary,
+    absolute_error,
+    faithfulness,
+    monotonicity,
+    ranking_accuracy,
+    removal_effects,
+    summary,
+    throughput,
+)
+
+some = settings(max_examples=60, deadline=None)
+SHAPES = array_shapes(min_dims=2, max_dims=2, max_side=6)
+TIED = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0])
+WIDE = TIED | st.floats(-1e6, 1e6)
+GROUPS = np.array([0, 1, 1, 2, 3, 3, 3])
+
+
+def two_tables(elements: st.SearchStrategy[float]) -> st.SearchStrategy[tuple[Floats, Floats]]:
+    return SHAPES.flatmap(
+        lambda shape: st.tuples(
+            arrays(float, shape, elements=elements), arrays(float, shape, elements=elements)
+        )
+    )
+
+
+def network_game(rows: int = 3, background: int = 2, output: int | None = 1) -> ModelGame:
+    rng = np.random.default_rng(0)
+    predict = predictor(network(7).eval(), output)
+    inputs, reference = (
+        torch.tensor(rng.normal(size=(rows, 7))),
+        torch.tensor(rng.normal(size=(background, 7))),
+    )
+    return ModelGame(predict, inputs, reference, torch.tensor(GROUPS), (7,), 4, Batch(10))
+
+
+def value_of(game: Game, row: int, members: set[int]) -> float:
+    """One value of one row, asked for alone."""
+    coalition = torch.tensor([[[player in members for player in range(game.players)]]])
+    return float(game.take(slice(row, row + 1))(coalition)[0, 0, 0])
+
+
+def slow_order(phi: Floats) -> list[int]:
+    return sorted(range(len(phi)), key=lambda player: (-phi[player], player))
+
+
+def slow_error(phi: Floats, truth: Floats) -> float:
+    return sum(abs(float(truth[i]) - float(phi[i])) for i in range(len(truth)))
+
+
+def slow_accuracy(phi: Floats, truth: Floats) -> float:
+    estimated, true = slow_order(phi), slow_order(truth)
+    alike = Fraction(1e-7) * max(abs(Fraction(float(one))) for one in truth)
+    away = [
+        abs(Fraction(float(truth[i])) - Fraction(float(truth[j])))
+        for i, j in zip(estimated, true, strict=True)
+    ]
+    hits = sum(1 / m for m in range(1, len(truth) + 1) if away[m - 1] <= alike)
+    return hits / sum(1 / m for m in range(1, len(truth) + 1))
+
+
+def deviations(numbers: Floats) -> list[Fraction]:
+    exact = [Fraction(float(number)) for number in numbers]
+    mean = sum(exact, Fraction()) / len(exact)
+    return [number - mean for number in exact]
+
+
+def slow_pearson(x: Floats, y: Floats) -> float:
+    """cov / (sigma sigma), in fractions: no rounding, overflow or underflow."""
+    left, right = deviations(x), deviations(y)
+    covariance = sum((a * b for a, b in zip(left, right, strict=True)), Fraction())
+    variances = sum((a * a for a in left), Fraction()) * sum((b * b for b in right), Fraction())
+    if variances == 0:
+        return 0.0
+    return (-1 if covariance < 0 else 1) * math.sqrt(covariance * covariance / variances)
+
+
+def slow_monotonicity(phi: Floats, game: Game, row: int) -> float:
+    players = range(len(phi))
+    delta = []
+    for i in slow_order(phi):
+        before = {j for j in players if j != i and phi[j] >= phi[i]}
+        delta.append(value_of(game, row, before | {i}) - value_of(game, row, before))
+    return sum(delta[m] >= delta[m + 1] for m in range(len(delta) - 1)) / (len(delta) - 1)
+
+
+# Against the truth
+
+
+@some
+@given(two_tables(WIDE))
+def test_absolute_error_is_the_sum_over_players(tables: tuple[Floats, Floats]) -> None:
+    phi, truth = tables
+    slow = [slow_error(*rows) for rows in zip(phi, truth, strict=True)]
+    np.testing.assert_allclose(absolute_error(phi, truth), slow, rtol=1e-12)
+
+
+@some
+@given(two_tables(TIED) | two_tables(WIDE))
+def test_ranking_accuracy_weighs_the_top_ranks_most(tables: tuple[Floats, Floats]) -> None:
+    phi, truth = tables
+    slow = [slow_accuracy(*rows) for rows in zip(phi, truth, strict=True)]
+    np.testing.assert_allclose(ranking_accuracy(phi, truth), slow, rtol=1e-12)
+
+
+@some
+@given(arrays(float, array_shapes(min_dims=2, max_dims=2, max_side=40), elements=WIDE))
+def test_the_truth_is_perfect(truth: Floats) -> None:
+    assert (absolute_error(truth, truth) == 0).all()
+    assert (ranking_accuracy(truth, truth) == 1).all()
+    assert (ranking_accuracy(np.asfortranarray(truth), truth) == 1).all()
+
+
+def test_a_permuted_ranking_by_hand() -> None:
+    """True order 3 0 2 1, estimated 3 2 0 1: ranks 1 and 4 agree, (1 + 1/4) / (1 + 1/2 + 1/3 + 1/4) = 3/5."""
+    accuracy = ranking_accuracy([[0.2, -5.0, 0.3, 0.9]], [[0.3, -5.0, 0.2, 0.9]])
+    assert accuracy == pytest.approx([3 / 5], abs=1e-15)
+
+
+def test_signed_values_are_ranked() -> None:
+    """By magnitude both would be 0 1; with their signs they are 1 0 and 0 1."""
+    assert ranking_accuracy([[-2.0, 1.0]], [[2.0, 1.0]]).tolist() == [0.0]
+
+
+def test_equal_estimates_go_by_the_players_number() -> None:
+    assert ranking_accuracy([[0.0, -0.0, 0.0]], [[3.0, 2.0, 1.0]]).tolist() == [1.0]
+    assert ranking_accuracy([[0.0, 0.0]], [[1.0, 2.0]]).tolist() == [0.0]
+
+
+def test_players_of_equal_true_values_may_stand_in_any_order() -> None:
+    """Three players that never matter: an estimate's noise about zero says nothing about its ranking."""
+    truth = [[2.0, 0.0, 1e-12, 0.0, -1.0]]
+    assert ranking_accuracy([[2.1, -1e-9, 1e-9, 3e-3, -1.2]], truth).tolist() == [1.0]
+    assert ranking_accuracy([[1.0, 2.0]], [[5.0, 5.0]]).tolist() == [1.0]
+    assert ranking_accuracy([[2.0, 0.1, -0.1, 0.0, 0.2]], truth).tolist() != [1.0]
+
+
+# Against the model
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_removal_effects_of_a_network(rows: int) -> None:
+    game = network_game(rows)
+    everyone = set(range(4))
+    slow = [
+        [value_of(game, r, everyone) - value_of(game, r, everyone - {i}) for i in range(4)]
+        for r in range(rows)
+    ]
+    effects = removal_effects(game)
+    np.testing.assert_allclose(effects, slow, atol=1e-12)
+    assert effects.dtype == np.float64
+    assert game.usage.evaluations == 5 * game.cost
+
+
+def test_removal_effects_ask_once_for_all_rows() -> None:
+    asked: list[Bools] = []
+
+    def value(coalitions: Bools) -> Floats:
+        asked.append(coalitions)
+        return np.asarray(coalitions @ np.array([1.0, 2.0, 4.0]))
+
+    assert removal_effects(FunctionGame(value, 3)).tolist() == [[1.0, 2.0, 4.0]]
+    assert [coalitions.astype(int).tolist() for coalitions in asked] == [
+        [[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    ]
+
+
+@some
+@given(
+    two_tables(TIED) | two_tables(st.floats(-1e200, 1e200)) | two_tables(st.floats(-1e-200, 1e-200))
+)
+def test_faithfulness_is_pearsons_correlation(tables: tuple[Floats, Floats]) -> None:
+    phi, effects = (
+        table * (abs(np.ptp(table, axis=1)) > 1e-6 * abs(table).max(axis=1))[:, None]
+        for table in tables
+    )
+    slow = [slow_pearson(*rows) for rows in zip(effects, phi, strict=True)]
+    np.testing.assert_allclose(faithfulness(phi, effects), slow, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-200, 1.0, 1e200, 1e308])
+def test_faithfulness_has_no_scale(scale: float) -> None:
+    phi, effects = np.array([[1.0, -1.0, 0.5, 0.25]]), np.array([[3.0, 1.0, 2.0, 0.0]])
+    expected = slow_pearson(effects[0], phi[0])
+    assert faithfulness(phi * scale, effects) == pytest.approx(
+        [expected], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
+    assert faithfulness(effects, phi * scale) == pytest.approx(
+        [expected], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
+    assert faithfulness(phi, phi * scale) == pytest.approx(
+        [1], abs=1e-3 if scale < 1e-308 else 1e-12
+    )
+    assert (abs(faithfulness(phi, -phi * scale)) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        [0.0, 0.0, 0.0],
+        [0.1, 0.1, 0.1],
+        [0.3, 0.1 + 0.2, 0.3],
+        [1e200, 1e200, 1e200 * (1 + 1e-15)],
+        [-1e-200, -1e-200, -1e-200],
+        [-1e308, -1e308, -1e308],
+    ],
+)
+def test_what_is_constant_correlates_with_nothing(flat: list[float]) -> None:
+    assert faithfulness([flat], [[1.0, 2.0, 5.0]]).tolist() == [0.0]
+    assert faithfulness([[1.0, 2.0, 5.0]], [flat]).tolist() == [0.0]
+    assert faithfulness([flat], [flat]).tolist() == [0.0]
+
+
+def test_a_constant_row_leaves_its_neighbours_alone() -> None:
+    phi, effects = (
+        [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
+        [[1.0, 2.0, 3.0]] * 2 + [[-2.0, -4.0, -6.0]],
+    )
+    np.testing.assert_allclose(faithfulness(phi, effects), [0, 1, -1], atol=1e-15)
+
+
+def test_a_single_player_has_no_correlation_and_is_in_order() -> None:
+    game = FunctionGame(lambda z: z[:, 0] * 2.0, 1)
+    assert faithfulness([[2.0]], removal_effects(game)).tolist() == [0.0]
+    assert monotonicity([[2.0]], game).tolist() == [1.0]
+
+
+@some
+@given(
+    players=st.integers(2, 5),
+    data=st.data(),
+    seed=st.integers(0, 10**6),
+)
+def test_monotonicity_of_any_game(players: int, data: st.DataObject, seed: int) -> None:
+    """Values are small integers, so that differences tie too."""
+    game = FunctionGame(
+        table_game(np.random.default_rng(seed).integers(0, 3, size=1 << players).astype(float)),
+        players,
+    )
+    phi = data.draw(arrays(float, (1, players), elements=TIED))
+    assert monotonicity(phi, game).tolist() == [slow_monotonicity(phi[0], game, 0)]
+
+
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_monotonicity_of_a_network(decimals: int) -> None:
+    """Rows have values, ties and orders of their own."""
+    game = network_game(rows=8)
+    phi = np.random.default_rng(1).normal(size=(8, 4)).round(decimals)
+    slow = [slow_monotonicity(phi[r], game, r) for r in range(8)]
+    assert monotonicity(phi, game).tolist() == slow
+    assert len(set(slow)) > 1
+    assert game.usage.evaluations == 8 * game.cost
+
+
+def test_additive_games_are_faithful_and_monotone() -> None:
+    value, worth = additive(6)
+    game = FunctionGame(value, 6)
+    np.testing.assert_allclose(faithfulness(worth[None], removal_effects(game)), 1)
+    assert monotonicity(worth[None], game).tolist() == [1.0]
+    assert monotonicity(-worth[None], game).tolist() == [0.0]
+
+
+def test_constant_values_are_in_the_order_of_their_numbers() -> None:
+    """All are in each W_i, so each adds what its removal takes away: 4 >= 2 < 3 >= 1, two of three."""
+    game = FunctionGame(lambda z: z @ np.array([4.0, 2.0, 3.0, 1.0]), 4)
+    assert monotonicity([[7.0] * 4], game).tolist() == [2 / 3]
+
+
+def test_metrics_of_an_explanation() -> None:
+    table = random_table(6, 0)
+    truth = exact_shares(table)[None]
+    answer = explain_game(table_game(table), players=6, budget=64)
+    assert absolute_error(answer.values, truth)[0] < 1e-12
+    assert ranking_accuracy(answer.values, truth)[0] == 1
+    game = network_game(rows=5)
+    whole = explain(
+        network(7),
+        game.inputs,
+        reference=game.background,
+        groups=GROUPS,
+        output=1,
+        budget=16 * game.cost,
+    )
+    everything = game(torch.from_numpy(all_coalitions(4))[None])[:, :, 0].numpy()
+    assert absolute_error(whole.values, [exact_shares(table) for table in everything]).max() < 1e-12
+    assert (faithfulness(whole.values, removal_effects(game)) > 0.5).mean() > 0.5
+
+
+def test_tensors_and_integers_will_do() -> None:
+    phi = torch.tensor([[1, 2, 3]])
+    assert absolute_error(phi, [[1, 2, 5]]).tolist() == [2.0]
+    assert absolute_error(phi.float().requires_grad_(), phi).dtype == np.float64
+
+
+# Speed, and all rows together
+
+
+def test_throughput() -> None:
+    assert throughput(6513, 2.0) == 3256.5
+
+
+def test_summary_of_rows() -> None:
+    assert summary([1.0, 2.0, 6.0]) == Summary(mean=3.0, std=math.sqrt(14 / 3), median=2.0, rows=3)
+    assert summary(np.ones(1)) == Summary(1.0, 0.0, 1.0, 1)
+
+
+# What is refused
+
+TWO = np.ones((2, 3))
+WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
+    (
+        absolute_error,
+        (np.ones((2, 3, 4)), TWO),
+        "values: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
+    ),
+    (ranking_accuracy, (TWO, np.ones(3)), "truth: wanted shape (r, p), got (3,); for a single row pass values[None]"),
+    (absolute_error, (np.float64(1), TWO), "values: wanted shape (r, p), got (); pass explanation.values"),
+    (absolute_error, (np.ones((0, 3)), TWO), "values: wanted shape (r, p), got (0, 3); pass explanation.values"),
+    (
+        ranking_accuracy,
+        (TWO, np.ones((4, 3))),
+        "truth: wanted the shape of values, (2, 3), got (4, 3); compare the same rows and players, in the same order",
+    ),
+    (
+        faithfulness,
+        (TWO, np.ones((2, 4))),
+        "effects: wanted the shape of values, (2, 3), got (2, 4); compare the same rows and players, in the same order",
+    ),
+    (
+        faithfulness,
+        ([[1.0, 2.0], [3.0, math.inf]], [[1.0, 2.0], [3.0, 4.0]]),
+        "values: wanted finite numbers, got inf at row 1, player 1; leave such rows out and say so",
+    ),
+    (absolute_error, ([["a", "b"]], TWO), "values: wanted numbers, got an array of <U1"),
+    (
+        monotonicity,
+        (TWO, FunctionGame(lambda z: z[:, 0], 3)),
+        "game: wanted the 2 rows and 3 players of values, got 1 rows and 3 players; "
+        "take the rows that were explained: game.take(slice(...))",
+    ),
+    (
+        monotonicity,
+        (TWO[:1], FunctionGame(lambda z: z[:, :2] * 1.0, 3)),
+        "game: wanted one output, got 2; choose one, as explain does with output=1",
+    ),
+    (
+        removal_effects,
+        (network_game(output=None),),
+        "game: wanted one output, got 2; choose one, as explain does with output=1",
+    ),
+    (throughput, (3, 0.0), "seconds: wanted the time it took, above 0, got 0.0; time more rows at once"),
+    (throughput, (3, -1), "seconds: wanted the time it took, above 0, got -1; time more rows at once"),
+    (throughput, (3, math.nan), "seconds: wanted the time it took, above 0, got nan; time more rows at once"),
+    (summary, (TWO,), "metric: wanted one number a row, shape (r,), got (2, 3); pass what a metric returned"),
+    (summary, ([],), "metric: wanted one number a row, shape (r,), got (0,); pass what a metric returned"),
+    (
+        summary,
+        ([0.0, math.nan],),
+        "metric: wanted finite numbers, got nan at row 1; leave such rows out and say so",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("metric", "arguments", "text"), WRONG)
+def test_errors_say_what_was_wanted(metric: Any, arguments: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(text)}$"):
+        metric(*arguments)

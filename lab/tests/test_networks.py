@@ -1,0 +1,538 @@
+"""The paper's networks: their definitions, training, files, and explaining one that looks its inputs up in tables."""
+
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from games import predictor
+from shearshap import InputError, explain
+from shearshap.games.batches import Batch
+from shearshap.games.game import ModelGame
+from shearshap.interactions.cross import cross_contribution, hessian
+from shearshap_lab.data import Dataset, criteo, load
+from shearshap_lab.networks import (
+    MLP,
+    RECIPES,
+    Config,
+    DeepFM,
+    NetworkClassifier,
+    Trained,
+    build,
+    config_for,
+    open_folder,
+    recipe_of,
+    train,
+    train_until,
+)
+from shearshap_lab.networks import load as load_model
+from shearshap_lab.networks import save as save_model
+
+
+@pytest.fixture(scope="module")
+def german() -> Dataset:
+    return load("german")
+
+
+@pytest.fixture(scope="module")
+def made() -> Dataset:
+    return criteo.synthetic(0, rows=3000)
+
+
+@pytest.fixture(scope="module")
+def small(german: Dataset) -> Trained:
+    return train(german, steps=6)
+
+
+@pytest.fixture(scope="module")
+def deepfm(made: Dataset) -> Trained:
+    return train(made, steps=400, learning_rate=3e-3)
+
+
+def weights(trained: Trained) -> dict[str, Tensor]:
+    return trained.network.state_dict()
+
+
+# Networks
+
+
+def test_the_papers_network_for_each_data_set(german: Dataset, made: Dataset) -> None:
+    assert config_for(german) == Config("mlp", 61, hidden=64)
+    config = config_for(made, "relu")
+    assert (config.kind, config.inputs, config.hidden, config.activation) == (
+        "deepfm",
+        39,
+        32,
+        "relu",
+    )
+    assert config.vocabularies == tuple(
+        1 + len(kinds) for kinds in made.encoder.categories.values()
+    )
+    assert made.inputs[:, 13:].max(axis=0).tolist() == [size - 1 for size in config.vocabularies]
+
+
+def test_the_mlp_has_two_hidden_layers() -> None:
+    network = build(Config("mlp", 61))
+    assert isinstance(network, MLP)
+    sizes = [tuple(layer.weight.shape) for layer in network.layers if isinstance(layer, nn.Linear)]
+    assert sizes == [(64, 61), (64, 64), (2, 64)]
+    assert network(torch.zeros(3, 61)).shape == (3, 2)
+
+
+def slow_deepfm(network: DeepFM, row: Tensor) -> Tensor:
+    """The log-odds of one row: bias, first-order weights, every pair's dot product and the deep part."""
+    embeddings, start = (
+        [row[number] * network.weights[number] for number in range(network.numbers)],
+        0,
+    )
+    for place, size in enumerate(network.config.vocabularies):
+        embeddings.append(network.table.weight[start + int(row[network.numbers + place])])
+        start += size
+    first = sum(embedding[0] for embedding in embeddings)
+    pairs = sum(a[1:] @ b[1:] for a, b in combinations(embeddings, 2))
+    deep: Tensor = network.deep(torch.cat([embedding[1:] for embedding in embeddings]))[0]
+    return network.bias[0] + first + pairs + deep
+
+
+def example() -> tuple[DeepFM, Tensor]:
+    torch.manual_seed(0)
+    network = build(Config("deepfm", 6, hidden=5, vocabularies=(3, 4, 2), factors=3)).double()
+    assert isinstance(network, DeepFM)
+    nn.init.normal_(network.bias)
+    rows = torch.cat(
+        (torch.randn(8, 3), torch.stack([torch.randint(size, (8,)) for size in (3, 4, 2)], dim=1)),
+        dim=1,
+    )
+    return network, rows.double()
+
+
+def test_deepfm_against_its_definition() -> None:
+    network, rows = example()
+    odds = torch.stack([slow_deepfm(network, row) for row in rows])
+    torch.testing.assert_close(network(rows), torch.stack((-odds, odds), dim=1) / 2)
+
+
+def test_deepfm_is_its_two_halves() -> None:
+    network, rows = example()
+    assert network.embed(rows).shape == (8, 6, 4)
+    torch.testing.assert_close(network.from_embeddings(network.embed(rows)), network(rows))
+
+
+def test_deepfm_without_categories() -> None:
+    network = build(Config("deepfm", 3))
+    assert network(torch.ones(2, 3)).shape == (2, 2)
+
+
+def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(InputError, match="kind: wanted one of mlp, deepfm, got 'cnn'"):
+        build(Config("cnn", 3))
+    with pytest.raises(
+        InputError, match="activation: wanted one of softplus, relu, gelu, tanh, got 'sine'"
+    ):
+        build(Config("mlp", 3, activation="sine"))
+
+
+# Training
+
+
+def test_training_is_decided_by_the_seed_alone(german: Dataset, small: Trained) -> None:
+    torch.manual_seed(123)
+    before = torch.random.get_rng_state()
+    again, other = train(german, steps=6), train(german, steps=6, seed=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(small).items())
+    assert not all(
+        torch.equal(value, weights(other)[name]) for name, value in weights(small).items()
+    )
+
+
+def test_training_learns_census() -> None:
+    census = load("census")
+    trained = train(census, steps=400)
+    assert trained.epochs == 5
+    assert trained.majority == pytest.approx(0.759, abs=0.002)
+    assert trained.test_accuracy > trained.majority + 0.05
+    assert trained.validation_accuracy > 0.81
+    assert not trained.network.training
+
+
+def test_training_stops_without_a_gain(german: Dataset) -> None:
+    assert train(german, learning_rate=0.0, patience=9).epochs == 4
+    assert train(german, steps=7).epochs == 3
+
+
+def test_training_for_some_epochs_keeps_the_best(german: Dataset) -> None:
+    trained = train(german, epochs=4, drop_last=True)
+    assert trained.epochs == 4
+    best = max(
+        train(german, epochs=count, drop_last=True).validation_accuracy for count in (1, 2, 3, 4)
+    )
+    assert trained.validation_accuracy == best
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_one_training_serves_shorter_ones(german: Dataset, drop_last: bool) -> None:
+    together = train_until(german, (2, None, 5), steps=18, drop_last=drop_last)
+    alone = [train(german, epochs=epochs, steps=18, drop_last=drop_last) for epochs in (2, None, 5)]
+    for shared, own in zip(together, alone, strict=True):
+        assert (shared.epochs, shared.validation_accuracy) == (own.epochs, own.validation_accuracy)
+        assert shared.test_accuracy == own.test_accuracy
+        for name, value in weights(own).items():
+            assert torch.equal(value, weights(shared)[name])
+    assert [trained.epochs for trained in together] == [2, 9 if drop_last else 6, 5]
+
+
+def test_training_needs_a_full_batch_where_others_are_dropped(german: Dataset) -> None:
+    message = "drop_last: 640 training rows do not fill one batch of 641; pass a smaller batch_size"
+    with pytest.raises(InputError, match=message):
+        train(german, drop_last=True, batch_size=641)
+    with pytest.raises(InputError, match="epochs: wanted a positive number, got 0"):
+        train(german, epochs=0)
+
+
+def test_the_authors_recipe() -> None:
+    recipe = RECIPES["authors"]
+    german = recipe.load("german")
+    trained = recipe.train(german, seed=1)
+    assert (trained.epochs, trained.seed, recipe.stopping) == (20, 1, "20 epochs")
+    assert trained.preparation == recipe.preparation
+    assert RECIPES["authors-mean"].network == recipe.network
+    assert RECIPES["ours"].network != recipe.network
+    other = recipe.train(german, seed=2)
+    assert not torch.equal(weights(other)["layers.0.weight"], weights(trained)["layers.0.weight"])
+    with pytest.raises(InputError, match="recipe: wanted one of ours, authors, authors-mean, got"):
+        recipe_of("theirs")
+
+
+def test_training_refuses_no_steps(german: Dataset) -> None:
+    with pytest.raises(InputError, match="steps: wanted a positive number of batches, got 0"):
+        train(german, steps=0)
+
+
+# Files
+
+
+@pytest.mark.parametrize("kind", ["small", "deepfm"])
+def test_a_network_comes_back_as_it_was(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    trained: Trained = request.getfixturevalue(kind)
+    folder = save_model(trained, tmp_path / "deep" / "folder")
+    back = load_model(folder)
+    inputs = torch.ones(5, trained.config.inputs)
+    assert torch.equal(back.network(inputs), trained.network(inputs))
+    assert replace(back, network=trained.network) == trained
+    assert not back.network.training
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_nothing_is_unpickled(
+    small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("pickle was used")
+
+    for name in ("load", "loads", "Unpickler", "dump", "dumps"):
+        monkeypatch.setattr(f"pickle.{name}", refuse)
+    load_model(save_model(small, tmp_path))
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    facts = json.loads((folder / "model.json").read_text())
+    facts["config"] |= changes.pop("config", {})
+    (folder / "model.json").write_text(json.dumps({**facts, **changes}))
+
+
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(InputError, match="^" + re.escape(message)):
+        load_model(folder)
+
+
+def test_damaged_weights_are_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    for damaged in (bytes(content), bytes(content[:100]), b""):
+        path.write_bytes(damaged)
+        refused(
+            tmp_path, f"{path} is damaged, or not the one that model.json describes (other hash)"
+        )
+
+
+def test_weights_of_no_network_are_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.safetensors"
+    for content in (b"not safetensors at all", save_tensors({"other": torch.zeros(2)})):
+        path.write_bytes(content)
+        edit(tmp_path, sha256=hashlib.sha256(content).hexdigest())
+        refused(tmp_path, f"{path} does not hold the weights of this mlp: ")
+
+
+def test_another_architecture_is_refused(small: Trained, tmp_path: Path) -> None:
+    save_model(small, tmp_path)
+    weights_path = tmp_path / "model.safetensors"
+    edit(tmp_path, config={"hidden": 32})
+    refused(tmp_path, f"{weights_path} does not hold the weights of this mlp: ")
+    edit(tmp_path, config={"hidden": 64, "kind": "deepfm"})
+    refused(tmp_path, f"{weights_path} does not hold the weights of this deepfm: ")
+    edit(tmp_path, config={"kind": "cnn"})
+    refused(tmp_path, "kind: wanted one of mlp, deepfm, got 'cnn'")
+
+
+@pytest.mark.parametrize("config", [{"hidden": "64"}, {"layers": 3}, {"vocabularies": None}])
+def test_a_config_of_other_fields_or_types_is_refused(
+    small: Trained, tmp_path: Path, config: dict[str, Any]
+) -> None:
+    edit(save_model(small, tmp_path), config=config)
+    refused(
+        tmp_path,
+        f"{tmp_path / 'model.json'} does not describe a network of ours: wanted a config of {{'kind': 'str', 'inputs': 'int'",
+    )
+
+
+def test_a_spoiled_description_is_refused(small: Trained, tmp_path: Path) -> None:
+    path = save_model(small, tmp_path) / "model.json"
+    edit(tmp_path, extra=1)
+    refused(
+        tmp_path,
+        f"{path} does not describe a network of ours: wanted the keys ['config', 'dataset', 'epochs'",
+    )
+    path.write_text("[1]")
+    refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys")
+    path.write_text("{")
+    refused(tmp_path, f"{path} is no JSON: ")
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_missing_file_is_named(small: Trained, tmp_path: Path, name: str) -> None:
+    path = save_model(small, tmp_path) / name
+    path.unlink()
+    refused(
+        tmp_path,
+        f"there is no file {path}; wanted a folder made by 'shear paper train', with model.safetensors and model.json",
+    )
+
+
+def test_networks_say_what_they_need_installed(
+    small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(small, tmp_path)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    message = "kept as safetensors, which is not installed: pip install 'shearshap[paper]'"
+    with pytest.raises(InputError, match=re.escape(message)):
+        save_model(small, tmp_path)
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_model(tmp_path)
+
+
+# Classifiers of raw rows
+
+
+@pytest.fixture(scope="module", params=["census", "bank", "german", "criteo-synthetic"])
+def classifier(request: pytest.FixtureRequest, made: Dataset) -> NetworkClassifier:
+    """A network that was not trained, for each data set."""
+    dataset = made if request.param == "criteo-synthetic" else load(request.param)
+    torch.manual_seed(0)
+    config = config_for(dataset)
+    network = build(config).eval()
+    return NetworkClassifier(Trained(network, config, dataset.name, 0, 0, 0.0, 0.0, 0.0), dataset)
+
+
+def raw_rows(dataset: Dataset, path: Path, library: str, rows: int = 300) -> Any:
+    """The first rows of a data set as its CSV file is read by a library."""
+    text = list(dataset.encoder.categories)
+    replace(
+        dataset,
+        display=dataset.display[:rows],
+        labels=dataset.labels[:rows],
+        train=np.arange(rows),
+        validation=np.arange(0),
+        test=np.arange(0),
+    ).write(path)
+    if library == "polars":
+        schema = dict.fromkeys(text, pl.String)
+        return pl.read_csv(path, schema_overrides=schema, infer_schema_length=None)
+    frame = pd.read_csv(path, dtype=dict.fromkeys(text, str))
+    return pa.Table.from_pandas(frame) if library == "pyarrow" else frame
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_raw_rows_become_the_inputs_of_the_data_set(
+    classifier: NetworkClassifier, tmp_path: Path, library: str
+) -> None:
+    dataset = classifier.dataset
+    frame = raw_rows(dataset, tmp_path / "rows.csv", library)
+    np.testing.assert_allclose(classifier.encode(frame), dataset.inputs[:300], rtol=1e-5, atol=1e-6)
+
+
+def test_a_classifier_has_scikit_learns_habits(
+    classifier: NetworkClassifier, tmp_path: Path
+) -> None:
+    dataset = classifier.dataset
+    frame = raw_rows(dataset, tmp_path / "rows.csv", "pandas")
+    with torch.no_grad():
+        logits = classifier.trained.network(torch.from_numpy(dataset.inputs[:300]))
+    np.testing.assert_allclose(classifier.decision_function(frame), logits, rtol=1e-4, atol=1e-5)
+    chances = classifier.predict_proba(frame)
+    np.testing.assert_allclose(chances, logits.softmax(dim=1), rtol=1e-4)
+    assert classifier.classes_.tolist() == list(dataset.classes)
+    assert classifier.predict(frame).tolist() == [
+        dataset.classes[int(at)] for at in chances.argmax(axis=1)
+    ]
+    assert classifier.feature_names_in_.tolist() == dataset.feature_names
+    assert classifier.unseen(frame) == [] or dataset.name == "census"
+
+
+def test_codes_and_words_with_blanks_around_them_are_read(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    words = pd.DataFrame(german.display[:2], columns=german.feature_names)
+    assert words["checking"][0] == "below 0 DM"
+    others = words.assign(checking=["A11", f" {words['checking'][1]} "])
+    np.testing.assert_array_equal(classifier.encode(others), classifier.encode(words))
+
+
+def test_the_background_row_is_the_training_mean_and_mode(classifier: NetworkClassifier) -> None:
+    dataset = classifier.dataset
+    assert list(classifier.background_) == dataset.feature_names
+    encoded = classifier.encode(pd.DataFrame([classifier.background_]))[0]
+    training = dataset.inputs[dataset.train]
+    for at, name in enumerate(dataset.feature_names):
+        columns = dataset.groups[name]
+        if name in dataset.encoder.numeric:
+            np.testing.assert_allclose(
+                encoded[columns], training[:, columns].mean(axis=0), atol=2e-4
+            )
+        else:
+            words, counts = np.unique(
+                dataset.display[dataset.train, at].astype(str), return_counts=True
+            )
+            assert counts[words == classifier.background_[name]] == counts.max()
+
+
+def test_categories_that_training_did_not_have_are_noted(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
+    assert classifier.unseen(frame) == []
+    assert classifier.unseen(frame.assign(purpose=["a boat", "new car", None])) == [
+        "purpose: 2 of 3 cells hold a category that training did not have, such as 'a boat'"
+    ]
+    with pytest.raises(InputError, match="column 'amount' is missing in row 1"):
+        classifier.unseen(frame.assign(amount=["3", "", "4"]))
+
+
+def test_rows_that_cannot_be_read_are_refused(german: Dataset, small: Trained) -> None:
+    classifier = NetworkClassifier(small, german)
+    with pytest.raises(InputError, match="rows: wanted a frame of pandas, polars or pyarrow, got"):
+        classifier.predict(german.inputs[:2])
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
+    with pytest.raises(InputError, match="rows: column 'amount' is missing; german has checking,"):
+        classifier.predict(frame.drop(columns="amount"))
+    with pytest.raises(InputError, match="column 'amount' must hold numbers: "):
+        classifier.predict(frame.assign(amount="much"))
+
+
+def test_a_folder_is_opened_as_a_classifier(
+    german: Dataset, small: Trained, tmp_path: Path
+) -> None:
+    assert open_folder(tmp_path) is None
+    opened = open_folder(save_model(small, tmp_path))
+    assert opened is not None
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
+    wanted = NetworkClassifier(small, german).predict_proba(frame)
+    np.testing.assert_array_equal(opened.predict_proba(frame), wanted)
+    with pytest.raises(InputError, match="path: only criteo reads a file of yours"):
+        open_folder(tmp_path, data="x.txt")
+    (tmp_path / "model.json").unlink()
+    with pytest.raises(InputError, match="there is no file"):
+        open_folder(tmp_path)
+
+
+def test_a_network_of_another_preparation_reads_raw_rows(tmp_path: Path) -> None:
+    recipe = RECIPES["authors"]
+    german = recipe.load("german")
+    trained = train(german, epochs=1)
+    opened = open_folder(save_model(trained, tmp_path))
+    assert opened is not None
+    frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
+    np.testing.assert_allclose(opened.encode(frame), german.inputs[:3], atol=1e-6)
+    assert opened.trained.preparation == recipe.preparation
+
+
+def test_a_network_saved_without_its_preparation_is_one_of_ours(
+    small: Trained, tmp_path: Path
+) -> None:
+    save_model(small, tmp_path)
+    path = tmp_path / "model.json"
+    facts = json.loads(path.read_text())
+    del facts["preparation"]
+    path.write_text(json.dumps(facts))
+    assert load_model(tmp_path).preparation == RECIPES["ours"].preparation
+    path.write_text(json.dumps({**facts, "preparation": {"encoding": "0/1"}}))
+    with pytest.raises(InputError, match="wanted a preparation of"):
+        load_model(tmp_path)
+
+
+def test_a_classifier_is_explained_on_raw_rows(german: Dataset, small: Trained) -> None:
+    """The background of one raw row is the same one, encoded, of the network itself."""
+    classifier = NetworkClassifier(small, german)
+    frame = pd.DataFrame(german.display[:4], columns=german.feature_names)
+    background = classifier.encode(pd.DataFrame([classifier.background_]))[0]
+    options: dict[str, Any] = {"budget": 120, "method": "leverage"}
+    numbers = frame.astype(dict.fromkeys(german.encoder.numeric, float))
+    raw = explain(classifier, numbers, reference=classifier.background_, scale="logit", **options)
+    encoded = explain(
+        small.network, german.inputs[:4], reference=background, groups=german.groups, **options
+    )
+    np.testing.assert_allclose(raw.values, encoded.values, atol=1e-5)
+
+
+# Explaining DeepFM
+
+
+def test_deepfm_is_explained(made: Dataset, deepfm: Trained) -> None:
+    rows = made.inputs[made.test[:4]]
+    for method in ("leverage", "shear"):
+        explanation = explain(
+            deepfm.network,
+            rows,
+            reference=made.background,
+            groups=made.groups,
+            budget=400,
+            method=method,
+            output=1,
+        )
+        assert explanation.values.shape == (4, 39)
+        if method == "leverage":
+            np.testing.assert_allclose(explanation.gap, 0, atol=1e-5)
+        else:
+            assert explanation.derivative_passes > 0
+    logits = deepfm.network(torch.from_numpy(rows))[:, 1].detach()
+    np.testing.assert_allclose(explanation.predictions, logits, rtol=1e-5)
+
+
+def test_derivatives_by_embeddings_rank_as_second_differences_do(
+    made: Dataset, deepfm: Trained
+) -> None:
+    inputs = torch.from_numpy(made.inputs[made.test[:8]])
+    reference = torch.from_numpy(made.background)[None]
+    predict = predictor(deepfm.network, 1)
+    game = ModelGame(predict, inputs, reference, torch.arange(39), (39,), 39, Batch(4096))
+    by_derivatives = hessian(game).numpy()
+    by_differences = cross_contribution(game, "second-differences").numpy()
+    upper = np.triu_indices(39, 1)
+    for derivative, difference in zip(by_derivatives, by_differences, strict=True):
+        ranks = [np.argsort(np.argsort(eta[upper])) for eta in (derivative, difference)]
+        assert np.corrcoef(ranks[0], ranks[1])[0, 1] > 0.8

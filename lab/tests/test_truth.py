@@ -1,0 +1,352 @@
+"""Ground truth: exact where it can be, honest where it cannot, never stale, never computed twice."""
+
+import copy
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from shearshap import Explanation, InputError, ShearWarning, explain
+from shearshap_lab import truth
+from shearshap_lab.data import Dataset, criteo, load
+from shearshap_lab.networks import Trained, train
+from shearshap_lab.truth import Truth, ground_truth
+
+PLAYERS, ROWS = 5, 7
+
+
+class Counted:
+    """`explain`, which counts its calls and may fail after some."""
+
+    def __init__(self, fail_after: int = 10**9) -> None:
+        self.calls, self.fail_after = 0, fail_after
+
+    def __call__(self, *args: Any, **options: Any) -> Explanation:
+        if self.calls == self.fail_after:
+            raise KeyboardInterrupt
+        self.calls += 1
+        return explain(*args, **options)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    counted = Counted()
+    monkeypatch.setattr(truth, "explain", counted)
+    return counted
+
+
+@pytest.fixture(scope="module")
+def german() -> Dataset:
+    """German credit, its 20 features joined into few players."""
+    dataset = load("german")
+    columns = np.array_split(np.arange(dataset.inputs.shape[1]), PLAYERS)
+    return replace(dataset, groups={f"player {n}": part.tolist() for n, part in enumerate(columns)})
+
+
+@pytest.fixture(scope="module")
+def mlp(german: Dataset) -> Trained:
+    return train(german, steps=30, learning_rate=0.01)
+
+
+@pytest.fixture(scope="module")
+def made() -> Dataset:
+    return criteo.synthetic(0, rows=3000)
+
+
+@pytest.fixture(scope="module")
+def deepfm(made: Dataset) -> Trained:
+    """A network whose deep part is bent enough for permutations to differ: pairs alone cancel in antithetic ones."""
+    trained = train(made, steps=100, learning_rate=3e-3)
+    with torch.no_grad():
+        for weights in trained.network.get_submodule("deep").parameters():
+            weights.mul_(5)
+    return trained
+
+
+@pytest.fixture
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows a piece, and two pairs of permutations a round."""
+    monkeypatch.setattr(truth, "PIECE", 2 << PLAYERS)
+    monkeypatch.setattr(truth, "PAIRS", 2)
+
+
+def pieces(folder: Path) -> list[Path]:
+    return sorted(folder.glob("truth-*/*"))
+
+
+def same(one: Truth, other: Truth) -> None:
+    for name in (
+        "values",
+        "base_values",
+        "predictions",
+        "standard_errors",
+        "rows",
+        "evaluations",
+        "exact",
+        "key",
+    ):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+# Exact
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_exact_values_are_those_of_explain(mlp: Trained, german: Dataset, tmp_path: Path) -> None:
+    found = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    wanted = explain(
+        mlp.network, german.inputs[german.test[:ROWS]], reference=german.background, groups=german.groups,
+        budget=1 << PLAYERS, method="exact", output=1,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-6)
+    np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-6)
+    np.testing.assert_allclose(found.predictions, wanted.predictions, atol=1e-6)
+    np.testing.assert_array_equal(found.rows, german.test[:ROWS])
+    assert (found.exact, found.standard_errors) == (True, None)
+    assert (found.error, found.absolute_error) == (0, 0)
+    assert found.evaluations == 1 << PLAYERS
+    assert repr(found) == "Truth(7 rows, 5 players, exact, 32 evaluations a row)"
+
+
+def test_more_rows_than_there_are_means_all_test_rows(
+    mlp: Trained, german: Dataset, tmp_path: Path
+) -> None:
+    np.testing.assert_array_equal(ground_truth(mlp, german, folder=tmp_path).rows, german.test)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_nothing_is_computed_twice(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted
+) -> None:
+    first = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    assert counted.calls == len(pieces(tmp_path)) == 4
+    counted.fail_after = counted.calls
+    same(ground_truth(mlp, german, rows=ROWS, folder=tmp_path), first)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize("finished", [0, 1, 3])
+def test_a_run_that_was_stopped_goes_on(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted, finished: int
+) -> None:
+    counted.fail_after = finished
+    with pytest.raises(KeyboardInterrupt):
+        ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    assert len(pieces(tmp_path)) == finished
+    counted.calls, counted.fail_after = 0, 100
+    resumed = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    assert counted.calls == 4 - finished
+    same(resumed, ground_truth(mlp, german, rows=ROWS, folder=tmp_path / "fresh"))
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_what_a_killed_run_left_half_written_does_not_count(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted
+) -> None:
+    first = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    whole = pieces(tmp_path)[0]
+    half = whole.read_bytes()[:100]
+    whole.unlink()
+    leftover = whole.with_name(f".{whole.name}.0123456789ab.partial")
+    leftover.write_bytes(half)
+    same(ground_truth(mlp, german, rows=ROWS, folder=tmp_path), first)
+    assert counted.calls == 4 + 1
+    assert leftover.read_bytes() == half
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize(
+    "damage", ["empty", "truncated", "flipped", "text", "other rows", "pickle", "no values"]
+)
+def test_a_damaged_piece_is_computed_again(
+    mlp: Trained, german: Dataset, tmp_path: Path, counted: Counted, damage: str
+) -> None:
+    first = ground_truth(mlp, german, rows=ROWS, folder=tmp_path)
+    path = pieces(tmp_path)[1]
+    content = path.read_bytes()
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        spoiled = bytearray(content)
+        spoiled[content.index(first.values[2].tobytes())] ^= 255
+        path.write_bytes(spoiled)
+    elif damage == "text":
+        path.write_text("no archive")
+    elif damage == "other rows":
+        path.write_bytes(pieces(tmp_path)[3].read_bytes())
+    elif damage == "pickle":
+        with path.open("wb") as file:
+            np.savez(file, values=np.array([{}, {}], dtype=object))
+    else:
+        with path.open("wb") as file:
+            np.savez(file, predictions=np.zeros(2))
+    counted.calls = 0
+    same(ground_truth(mlp, german, rows=ROWS, folder=tmp_path), first)
+    assert counted.calls == 1
+    assert path.read_bytes() == content
+
+
+def test_the_key_covers_all_that_the_values_depend_on(
+    mlp: Trained, german: Dataset, tmp_path: Path
+) -> None:
+    def key(
+        trained: Trained = mlp, dataset: Dataset = german, rows: int = 2, output: int = 1
+    ) -> str:
+        return ground_truth(trained, dataset, rows=rows, output=output, folder=tmp_path).key
+
+    heavier = copy.deepcopy(mlp.network)
+    with torch.no_grad():
+        next(heavier.parameters())[0, 0] += 1e-3
+    other_act = train(german, steps=1, activation="relu")
+    other_act.network.load_state_dict(mlp.network.state_dict())
+    inputs = german.inputs.copy()
+    inputs[german.test[1], 0] += 1
+    names = list(german.groups)
+    regrouped = dict(zip(names, reversed(german.groups.values()), strict=True))
+    keys = [
+        key(),
+        key(replace(mlp, network=heavier)),
+        key(other_act),
+        key(rows=3),
+        key(dataset=replace(german, inputs=inputs)),
+        key(dataset=replace(german, background=german.background + 1)),
+        key(dataset=replace(german, groups=regrouped)),
+        key(output=0),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key(copy.deepcopy(mlp)) == keys[0]
+    assert re.fullmatch("[0-9a-f]{16}", keys[0])
+    assert {path.parent.name for path in pieces(tmp_path)} == {f"truth-{one}" for one in keys}
+
+
+# Estimated
+
+
+def estimate(
+    deepfm: Trained, made: Dataset, folder: Path, *, seed: int = 0, tolerance: float = 0.01
+) -> Truth:
+    return ground_truth(deepfm, made, rows=4, folder=folder, seed=seed, tolerance=tolerance)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_many_players_are_estimated_and_never_called_exact(
+    deepfm: Trained, made: Dataset, tmp_path: Path
+) -> None:
+    found = estimate(deepfm, made, tmp_path)
+    rounds = len(pieces(tmp_path))
+    assert not found.exact
+    assert found.standard_errors is not None
+    assert found.values.shape == found.standard_errors.shape == (4, 39)
+    assert rounds >= 8
+    assert rounds * 39 < found.evaluations <= rounds * (2 + 2 * 2 * 38)
+    assert 0 < found.error <= 0.01
+    assert found.error == pytest.approx(
+        np.sqrt(2 / np.pi) * found.standard_errors.mean() / np.abs(found.values).mean()
+    )
+    row_errors = [sum(np.sqrt(2 / np.pi) * error for error in row) for row in found.standard_errors]
+    assert found.absolute_error == pytest.approx(np.mean(row_errors))
+    np.testing.assert_allclose(
+        found.values.sum(axis=1), found.predictions - found.base_values, atol=1e-5
+    )
+    assert repr(found).startswith("Truth(4 rows, 39 players, estimated to 0.")
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_values_and_standard_errors_are_those_of_the_rounds(
+    deepfm: Trained, made: Dataset, tmp_path: Path
+) -> None:
+    found = estimate(deepfm, made, tmp_path)
+    rounds = np.stack([np.load(path)["values"] for path in pieces(tmp_path)])
+    np.testing.assert_allclose(found.values, rounds.mean(axis=0), atol=1e-12)
+    assert found.standard_errors is not None
+    np.testing.assert_allclose(
+        found.standard_errors, rounds.std(axis=0, ddof=1) / np.sqrt(len(rounds)), atol=1e-12
+    )
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_standard_errors_are_honest(
+    deepfm: Trained, made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truth, "ROUNDS", (40, 40))
+    one, other = (estimate(deepfm, made, tmp_path, seed=seed, tolerance=1) for seed in (0, 1))
+    assert one.key != other.key
+    assert one.standard_errors is not None
+    assert other.standard_errors is not None
+    # The last digits are the network's single precision, not the draws.
+    combined = np.hypot(one.standard_errors, other.standard_errors)
+    drawn = combined > 1e-5
+    assert drawn.mean() > 0.5
+    scores = ((one.values - other.values) / combined.clip(min=1e-5))[drawn]
+    assert np.abs(scores).max() < 4
+    assert 0.7 < np.sqrt((scores**2).mean()) < 1.3
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_the_smaller_the_tolerance_the_more_rounds_on_top_of_those_kept(
+    deepfm: Trained, made: Dataset, tmp_path: Path, counted: Counted
+) -> None:
+    rough = estimate(deepfm, made, tmp_path)
+    before = counted.calls
+    fine = estimate(deepfm, made, tmp_path, tolerance=rough.error / 2)
+    assert fine.key == rough.key
+    assert fine.error <= rough.error / 2
+    assert counted.calls == len(pieces(tmp_path)) > before
+    same(estimate(deepfm, made, tmp_path), rough)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_an_estimate_that_was_stopped_goes_on(
+    deepfm: Trained, made: Dataset, tmp_path: Path, counted: Counted
+) -> None:
+    counted.fail_after = 3
+    with pytest.raises(KeyboardInterrupt):
+        estimate(deepfm, made, tmp_path)
+    counted.calls, counted.fail_after = 0, 100
+    resumed = estimate(deepfm, made, tmp_path)
+    assert counted.calls == len(pieces(tmp_path)) - 3
+    same(resumed, estimate(deepfm, made, tmp_path / "fresh"))
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_running_out_of_rounds_is_a_warning(
+    deepfm: Trained, made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truth, "ROUNDS", (8, 9))
+    message = r"after 9 rounds the expected error is [\d.]+% of mean \|value\|, above the tolerance of 0.00%; the standard"
+    with pytest.warns(ShearWarning, match=message):
+        found = estimate(deepfm, made, tmp_path, tolerance=1e-9)
+    assert 9 * 39 < found.evaluations <= 9 * 154
+    assert found.error > 1e-9
+
+
+# Inputs
+
+
+def test_what_makes_no_sense_is_refused(
+    mlp: Trained, german: Dataset, made: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="rows: wanted a positive number of test rows, got 0"):
+        ground_truth(mlp, german, rows=0, folder=tmp_path)
+    with pytest.raises(
+        InputError,
+        match=re.escape(
+            "tolerance: wanted a positive fraction of mean |value|, such as 0.01, got 0"
+        ),
+    ):
+        ground_truth(mlp, german, tolerance=0, folder=tmp_path)
+    with pytest.raises(InputError, match="output: there is no output 2; the model has 2"):
+        ground_truth(mlp, german, output=2, folder=tmp_path)
+    message = (
+        "the network does not fit the data set: it was trained on 'german' (seed 0), with 61 inputs; "
+        "'criteo-synthetic' here has 39, or other categories; load the data set with the network's seed"
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        ground_truth(mlp, made, folder=tmp_path)
+    assert pieces(tmp_path) == []

@@ -1,0 +1,160 @@
+"""Rows, background and groups of every kind, as tensors to mix.
+
+What rows become
+
+    encoded.py            tensors to mix, and the way back to what the model takes
+    arrays.py             an array or tensor, mixed as it is
+    objects.py            an array of Python's numbers, mixed by its cells
+    frames.py             a table of any library, mixed by its cells
+    frame_pools.py        those mixes, fast in each library
+    several.py            a tuple of inputs, side by side in one tensor
+
+What is read of the rows
+
+    tensors.py            numbers of every kind as a tensor
+    native_frames.py      frames of every library, their columns by name
+    columns.py            one column of a frame
+    players.py            the players and their names
+    owners.py             who owns which input
+    display.py            what the players' inputs are, for people
+    index.py              the rows' labels
+
+What an absent player is replaced with
+
+    background.py         what the user may pass, and the statistics
+    foreign.py            backgrounds that shap makes
+    array_background.py   the background of an array
+    frame_background.py   the background of a frame
+    frame_statistics.py   a statistic of a frame
+
+Rows and background in one type
+
+    array_types.py        the type of an array
+    frame_types.py        the types of a frame's columns
+    categories.py         categories of rows and background as one list
+    integers.py           integers beside a background that is none
+    float_trial.py        whether a model tells integers from floats
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from shearshap.data.arrays import encode_array
+from shearshap.data.background import Background, ParsedBackground, parse_background
+from shearshap.data.columns import Frame
+from shearshap.data.encoded import Inputs
+from shearshap.data.frames import encode_frame
+from shearshap.data.index import Index, check_column, row_labels, without_column
+from shearshap.data.native_frames import (
+    FrameLayout,
+    as_frame,
+    column_labels,
+    matrix,
+    trained_order,
+)
+from shearshap.data.objects import encode_objects, is_of_objects
+from shearshap.data.players import Grouping, Groups
+from shearshap.data.several import encode_several
+from shearshap.data.tensors import in_type_of_numpy, numeric
+from shearshap.errors import InputError
+from shearshap.models import AdaptedModel
+
+
+def encode(
+    rows: Any,
+    background: Background,
+    groups: Groups,
+    model: AdaptedModel,
+    *,
+    index: Index = None,
+    feature_names: Sequence[str] | None = None,
+    argument: str = "background",
+) -> Inputs:
+    """Check rows, background and groups, and encode them for a model.
+
+    Parameters
+    ----------
+    rows
+        An array or tensor (r, *shape), a frame, or a tuple of arrays.
+    index
+        The column of a frame that holds the rows' labels, which the model does not get; or r
+        labels. None: a pandas frame's index, else 0, 1, 2, ...
+    feature_names
+        The user's names of the players, or of the inputs.
+    argument
+        What the user calls the background: "background" or "reference", for errors.
+    """
+    grouping = Grouping(_made_columns(groups), feature_names)
+    frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
+    if isinstance(index, str):
+        check_column(frame, index)
+
+    if isinstance(rows, tuple):
+        inputs = encode_several(rows, background, grouping, model, argument)
+    else:
+        parsed = parse_background(background, argument)
+        if isinstance(index, str):
+            rows = without_column(rows, index, "rows")
+            parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
+        inputs = _encode_one(rows, parsed, grouping, model)
+        inputs = replace(inputs, weights=parsed.weights)
+
+    labels, name = row_labels(frame, index, len(inputs.rows))
+    return replace(inputs, index=labels, index_name=name)
+
+
+def _made_columns(groups: Any) -> Groups:
+    """Return groups; where they are a fitted transformer, the columns it makes of each input."""
+    if hasattr(groups, "steps") and not hasattr(groups, "transform"):
+        raise InputError(
+            "groups: this Pipeline ends in a model; pass its transformers alone, pipeline[:-1]"
+        )
+    if not hasattr(groups, "fit_transform"):
+        return groups  # type: ignore[no-any-return]
+    from shearshap.models.sklearn import made_columns
+
+    return made_columns(groups)
+
+
+def _encode_one(
+    rows: Any, background: ParsedBackground, grouping: Grouping, model: AdaptedModel
+) -> Inputs:
+    """Encode rows of a single input: a frame or an array."""
+    frame = as_frame(rows, "rows")
+    if frame is None:
+        frame = _as_trained(rows, model)
+    if frame is None:
+        if is_of_objects(rows) and not model.takes_tensors:
+            return encode_objects(rows, background, grouping, model)
+        return encode_array(rows, background, grouping, model)
+
+    named = replace(grouping, columns=tuple(frame.columns))
+    if len(frame) == 0 or not frame.columns:
+        raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
+    if model.takes_frames:
+        order = trained_order(frame, model.feature_names or frame.columns, "rows")
+        layout = FrameLayout(order, column_labels(rows, "rows"))
+        return encode_frame(frame, layout, background, named, model)
+    return encode_array(matrix(frame, "rows"), background, named, model)
+
+
+def _as_trained(rows: Any, model: AdaptedModel) -> Frame | None:
+    """Return an array as a pandas frame, where the model was trained with named columns."""
+    if not model.feature_names or not model.takes_frames:
+        return None
+    table = numeric(rows, "rows")
+    shape = tuple(table.shape)
+    if len(shape) != 2 or shape[1] != len(model.feature_names):
+        raise InputError(
+            f"rows: the model was trained with {len(model.feature_names)} named columns, "
+            f"got an array of shape {shape}; pass a frame with "
+            f"{', '.join(model.feature_names[:8])}, ..."
+        )
+    numbers = in_type_of_numpy(table)
+    return nw.from_numpy(numbers, schema=list(model.feature_names), backend="pandas")
+
+
+__all__ = ["Background", "Groups", "Inputs", "encode"]

@@ -1,0 +1,225 @@
+"""What the players' inputs are, for people: a number for each, and words where they say more.
+
+Nothing is computed before it is read: making words of a large frame takes longer than all the rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.data.columns import Frame, codes_of, hashable_values, number_table, values_of
+from shearshap.games.devices import to_numpy
+
+Words = NDArray[np.object_]
+
+
+class Display(Protocol):
+    """What the players' inputs are, for people."""
+
+    @property
+    def data(self) -> NDArray[np.float64]:
+        """A number for each player of each row, (r, p)."""
+
+    @property
+    def words(self) -> Words | None:
+        """Words for each player of each row, (r, p); None where they say no more than `data`."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberDisplay:
+    """The display of rows of numbers."""
+
+    rows: Tensor  #: (r, d) in the user's type
+    placed: Tensor  #: (r, d) in the model's type and on its device, where blocks may be faster
+    owner: NDArray[np.int64]  #: (d,)
+    columns: Sequence[str] = ()  #: the inputs' names, where they are known
+
+    @cached_property
+    def data(self) -> NDArray[np.float64]:
+        """A number for each player of each row, (r, p).
+
+        That is a single input's own number, the place of the input that is on in a one-hot block,
+        and the mean of any other block.
+        """
+        if every_input_plays(self.owner):
+            numbers = _doubles(self.rows)
+            is_users_own = self.rows.device.type == "cpu" and self.rows.dtype == torch.float64
+            return numbers.copy() if is_users_own else numbers
+
+        data = self._blocks[0]  # which nobody else reads
+        if self.placed.dtype != self.rows.dtype:  # the model's type may have fewer digits
+            single = np.flatnonzero(np.bincount(self.owner)[self.owner] == 1)
+            place = torch.as_tensor(single, device=self.rows.device)
+            data[:, self.owner[single]] = _doubles(self.rows[:, place])
+        return data
+
+    @cached_property
+    def words(self) -> Words | None:
+        """The column that is on of a one-hot block, else the block's numbers, (r, p)."""
+        if not self.columns or every_input_plays(self.owner):
+            return None
+
+        cells = to_numpy(self.rows)
+        words = joined_by_player(cells, self.owner)
+        names = np.array(self.columns, dtype=object)
+        one_hot = self._blocks[1]
+        for player in np.flatnonzero(one_hot.any(axis=0)):
+            own = np.flatnonzero(self.owner == player)
+            column_on = names[own[cells[:, own].argmax(axis=1)]]
+            words[:, player] = np.where(one_hot[:, player], column_on, words[:, player])
+        return words
+
+    @cached_property
+    def _blocks(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        numbers = self.placed if self.placed.is_floating_point() else self.placed.double()
+        return _block_numbers(numbers, torch.from_numpy(self.owner))
+
+
+@dataclass(frozen=True, eq=False)
+class CellDisplay:
+    """The display of a frame's cells."""
+
+    frame: Frame  #: (r, d)
+    owner: NDArray[np.int64]  #: (d,)
+
+    @property
+    def data(self) -> NDArray[np.float64]:
+        """A number for each player of each row, (r, p)."""
+        return self._numbers.data
+
+    @cached_property
+    def words(self) -> Words | None:
+        """Each player's cells as people read them, (r, p)."""
+        if holds_numbers_only(self.frame):
+            return self._numbers.words
+
+        words = cell_words(self.frame)
+        if every_input_plays(self.owner):
+            return words
+        return joined_by_player(words, self.owner)
+
+    @cached_property
+    def _numbers(self) -> NumberDisplay:
+        numbers = torch.from_numpy(cell_numbers(self.frame))
+        return NumberDisplay(numbers, numbers, self.owner, self.frame.columns)
+
+
+# Cells
+
+
+def holds_numbers_only(frame: Frame) -> bool:
+    """Return whether every column of a frame holds numbers."""
+    return all(dtype.is_numeric() for dtype in frame.schema.values())
+
+
+def cell_numbers(frame: Frame) -> NDArray[np.float64]:
+    """Return a number for every cell, (r, d).
+
+    A number is itself. The number of any other cell is its place among the column's sorted values.
+    """
+    numbers = np.empty(frame.shape)
+    is_number = np.array([dtype.is_numeric() for dtype in frame.schema.values()])
+    of_numbers = np.flatnonzero(is_number).tolist()
+    if of_numbers:
+        numbers[:, of_numbers] = number_table(frame[:, of_numbers])
+    for place, name in enumerate(frame.columns):
+        if not is_number[place]:
+            numbers[:, place] = codes_of(frame[name])
+    return numbers
+
+
+def cell_words(frame: Frame) -> Words:
+    """Return every cell as people read it, (r, d); a missing one is None."""
+    words = np.empty(frame.shape, dtype=object)
+    doubles = _places_of_doubles(frame)
+    if doubles:
+        numbers = number_table(frame[:, doubles])
+        plain = numbers.astype(object)
+        plain[np.isnan(numbers)] = None
+        words[:, doubles] = plain
+    names = frame.columns
+    for place in set(range(len(names))).difference(doubles):
+        column = frame[names[place]]
+        numeric = column.dtype.is_numeric()
+        values = values_of(column) if numeric else hashable_values(column)
+        # not by assigning the list, which numpy would take for a table where cells are tuples
+        words[:, place] = np.fromiter(values, dtype=object, count=len(values))
+    return words
+
+
+def _places_of_doubles(frame: Frame) -> list[int]:
+    """Return the places of columns that are words as soon as they are numbers."""
+    return [place for place, dtype in enumerate(frame.schema.values()) if dtype == nw.Float64()]
+
+
+# Players
+
+
+def every_input_plays(owner: NDArray[np.int64]) -> bool:
+    """Return whether every input is a player of its own, in the inputs' order."""
+    return bool(np.array_equal(owner, np.arange(owner.size)))
+
+
+def joined_by_player(cells: NDArray[Any], owner: NDArray[np.int64]) -> Words:
+    """Return the cells (r, d) of each player, (r, p): one as it is, several joined by commas."""
+    players = int(owner.max()) + 1
+    joined = np.empty((len(cells), players), dtype=object)
+    for player in range(players):
+        block = cells[:, owner == player]
+        if block.shape[1] == 1:
+            joined[:, player] = block[:, 0]
+        else:
+            joined[:, player] = [", ".join(map(str, row)) for row in block]
+    return joined
+
+
+def _block_numbers(x: Tensor, owner: Tensor) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return each player's number, of inputs x (r, d), and whether its inputs are one-hot: (r, p).
+
+    Let x have d = 4 inputs of players 0, 1, 1, 1. Then a row
+
+        x      7  0  0  1
+        place  0  0  1  2      of each input in its block
+
+    has the numbers 7 (a block of one is no one-hot block: its mean) and 2 (the place that is on).
+    """
+    own = owner.to(x.device)
+    size = torch.bincount(own).to(x.dtype)
+    place = _places(own).to(x.dtype)
+
+    def total(numbers: Tensor) -> Tensor:
+        """Sum inputs (r, d) by player, (r, p)."""
+        zeros = torch.zeros((len(x), len(size)), dtype=x.dtype, device=x.device)
+        return zeros.index_add_(1, own, numbers.to(x.dtype))
+
+    known = x.nan_to_num()
+    sums = total(known)
+    binary = total((x == 0) | (x == 1)) == size
+    one_hot = binary & (sums == 1) & (size > 1)
+
+    numbers = torch.where(one_hot, total(known * place), sums / size)
+    has_missing = total(x.isnan()) > 0
+    numbers = numbers.masked_fill(has_missing, torch.nan)
+    return _doubles(numbers), to_numpy(one_hot)
+
+
+def _places(owner: Tensor) -> Tensor:
+    """Return each input's place in its player's block, (d,): owners 0 1 0 1 1 have 0 0 1 1 2."""
+    order = torch.argsort(owner, stable=True)
+    size = torch.bincount(owner)
+    start = size.cumsum(0) - size  # of each player's block in that order
+
+    places = torch.empty_like(owner)
+    places[order] = torch.arange(len(owner), device=owner.device) - start[owner[order]]
+    return places
+
+
+def _doubles(numbers: Tensor) -> NDArray[np.float64]:
+    return to_numpy(numbers.double())

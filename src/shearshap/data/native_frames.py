@@ -1,0 +1,211 @@
+"""Frames of pandas, polars and pyarrow: their columns by name, in the order that is wanted.
+
+narwhals reads all of them as one kind of frame, which knows columns by names. Labels of pandas may
+be something else, such as the numbers 0 and 1. They become names, and the model gets them back:
+
+    frame of the user        columns  0    1
+    frame of narwhals        columns "0"  "1"
+    frame for the model      columns  0    1
+
+A model that was trained with names gets its columns in the order that it was trained with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.data.columns import Column, Frame, is_numeric_or_boolean
+from shearshap.errors import InputError
+
+
+def as_frame(rows: Any, argument: str) -> Frame | None:
+    """Return rows as a frame if they are one of pandas, polars or pyarrow, else None.
+
+    Labels of pandas that are not strings, such as 0, 1, 2, become names: "0", "1", "2".
+    """
+    if not nw.dependencies.is_into_dataframe(rows):
+        return None
+    _check_byte_order(rows, argument)
+    labels = column_labels(rows, argument)
+    if labels is not None:
+        rows = rows.set_axis(list(labels.place), axis=1)
+    try:
+        frame: Frame = nw.from_native(rows, eager_only=True)
+        frame.columns  # noqa: B018  (a name that stands twice is seen here)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{argument}: the frame cannot be read: {error}") from error
+    return frame
+
+
+def _check_byte_order(rows: Any, argument: str) -> None:
+    """Raise where a column of pandas has a foreign order of bytes, which pandas cannot index."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return
+    for label, dtype in zip(rows.columns, rows.dtypes, strict=True):
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            raise InputError(
+                f"{argument}: column {label!r} is {dtype.str}, of a foreign order of bytes, which "
+                f"pandas cannot take rows of; pass it as {dtype.newbyteorder('=')}"
+            )
+
+
+# Labels
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The columns' labels of a pandas frame, where they are not strings."""
+
+    index: Any  #: the frame's `columns`
+    place: dict[str, int]  #: of each label, by its name
+
+
+def column_labels(rows: Any, argument: str) -> Labels | None:
+    """Return the labels of a pandas frame's columns, where they are not strings; else None."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return None
+    labels = list(rows.columns)
+    others = [label for label in labels if not isinstance(label, str)]
+    if not others:
+        return None
+
+    names = [str(label) for label in labels]
+    if len(others) < len(labels) or len(set(names)) < len(names):
+        raise InputError(
+            f"{argument}: column names must be all strings or all of another kind, and no two of "
+            f"them alike, got {others[0]!r} among {', '.join(map(repr, labels[:8]))}; try "
+            "frame.columns.astype(str)"
+        )
+    return Labels(rows.columns, {name: place for place, name in enumerate(names)})
+
+
+@dataclass(frozen=True)
+class FrameLayout:
+    """How the model takes a frame: the order of its columns, and their labels."""
+
+    order: Sequence[str]
+    labels: Labels | None  #: where they are not the columns' names
+
+    def native(self, frame: Frame) -> Any:
+        """Return a frame of the user's library, which the model may write into."""
+        copied = frame.clone()
+        if frame.implementation.is_pyarrow():
+            # not by `select`, which would keep what pandas has noted in the table
+            columns = [copied.to_native().column(name) for name in self.order]
+            return type(copied.to_native()).from_arrays(columns, names=list(self.order))
+        if frame.implementation.is_polars():
+            return copied.to_native().select(self.order)
+        if frame.implementation.is_pandas():
+            return self._in_pandas(copied.to_native())
+        return self.joined({name: copied[name] for name in self.order})
+
+    def _in_pandas(self, copied: Any) -> Any:
+        """Return a pandas frame, which is ours alone, in the layout of the model."""
+        import pandas as pd
+
+        chosen = pd.DataFrame(copied)[list(self.order)].reset_index(drop=True)
+        chosen.attrs = {}  # notes of the user, which mixes of rows do not have either
+        chosen.columns = self.own_labels
+        return chosen
+
+    def joined(self, columns: dict[str, Column]) -> Any:
+        """Return columns, in the model's order, as a frame of the user's library."""
+        native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
+        if self.labels is not None:
+            native.columns = self.own_labels
+        return native
+
+    @cached_property
+    def own_labels(self) -> Any:
+        """The columns' labels in the model's order: the names, or what they stand for."""
+        if self.labels is None:
+            return list(self.order)
+        return self.labels.index[[self.labels.place[name] for name in self.order]]
+
+
+# Columns
+
+
+def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
+    """Return a frame with some columns replaced, without the index that pandas would give it."""
+    frame = nw.maybe_reset_index(frame)
+    if not columns:
+        return frame
+    new = {column.name: nw.maybe_reset_index(column).to_native() for column in columns}
+    if frame.implementation.is_pandas():
+        return nw.from_native(_with_pandas_columns(frame.to_native(), new), eager_only=True)
+    if frame.implementation.is_pyarrow():
+        table = frame.to_native()
+        # all at once: each column that is set copies the list of all
+        arrays = [new.get(name, table.column(name)) for name in table.column_names]
+        joined = type(table).from_arrays(arrays, names=table.column_names)
+        return nw.from_native(joined, eager_only=True)
+    return frame.with_columns(*columns)
+
+
+def _with_pandas_columns(native: Any, new: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    others = native.drop(columns=list(new))
+    return pd.concat([others, pd.DataFrame(new)], axis=1)[list(native.columns)]
+
+
+# Order
+
+
+def trained_order(frame: Frame, names: Sequence[str], argument: str) -> list[str]:
+    """Return a frame's columns in the order of a model's names, or raise with what does not fit.
+
+    A space in a column's name may be an underscore in the model's, as in LightGBM.
+    """
+    by_model_name = {name.replace(" ", "_"): name for name in frame.columns}
+    present = set(frame.columns)
+    order = [name if name in present else by_model_name.get(name, name) for name in names]
+    _check_columns(frame, order, argument)
+    return order
+
+
+def aligned(frame: Frame, columns: Sequence[str], argument: str) -> Frame:
+    """Return a frame with its columns in this order, or raise with what does not fit."""
+    _check_columns(frame, columns, argument)
+    return frame.select(*columns)
+
+
+def _check_columns(frame: Frame, wanted: Sequence[str], argument: str) -> None:
+    """Raise where a column is missing or of no use."""
+    present = set(frame.columns)
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        raise InputError(
+            f"{argument}: column {missing[0]!r} is missing ({len(missing)} of {len(wanted)} are: "
+            f"{missing[:8]})"
+        )
+    useful = set(wanted)
+    unused = [name for name in frame.columns if name not in useful]
+    if unused:
+        raise InputError(
+            f"{argument}: there is no use for column {unused[0]!r}; drop what the model does not "
+            f"take: {unused[:8]}"
+        )
+
+
+# Numbers
+
+
+def matrix(frame: Frame, argument: str) -> NDArray[Any]:
+    """Return a frame of numbers as an array (n, d), or raise with the column that holds none."""
+    for name, dtype in frame.schema.items():
+        if not is_numeric_or_boolean(dtype):
+            raise InputError(
+                f"{argument}: column {name!r} is {dtype}, and this kind of model takes numbers "
+                "only; encode it, or explain the whole Pipeline or function that does"
+            )
+    decimals = [name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Decimal)]
+    if decimals:
+        frame = frame.with_columns(*(nw.col(name).cast(nw.Float64()) for name in decimals))
+    return np.asarray(frame.to_numpy())

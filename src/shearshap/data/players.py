@@ -1,0 +1,169 @@
+"""The players and their names, from what the user says of groups, columns and names.
+
+A player may be a column, a one-hot block or a patch of an image. For d = 5 inputs whose columns are
+called age, rome, oslo, bern and sex:
+
+    groups                                       players' names             owner
+    None                                         age rome oslo bern sex     0  1  2  3  4
+    {"city": ["rome", "oslo", "bern"]}           city age sex               1  0  0  0  2
+    [[0, 4], [1, 2, 3]]                          age + sex, rome + 2 more   0  1  1  1  0
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.data.owners import owners
+from shearshap.errors import InputError
+
+Columns = Sequence[int] | Sequence[str] | int | str | slice
+Mask = NDArray[np.integer[Any]]
+Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | None
+
+
+@dataclass(frozen=True)
+class Players:
+    """Who owns which input, and what the players and the inputs are called."""
+
+    owner: NDArray[np.int64]  #: (d,) the player that owns each input
+    names: list[str]  #: of the players; empty where they are not known
+    columns: Sequence[str]  #: the names of the inputs; empty where they are not known
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the user says of the players: which inputs are theirs, and what all are called."""
+
+    groups: Groups
+    feature_names: Sequence[str] | None = None  #: one for each player, or one for each input
+    columns: Sequence[str] = ()  #: the inputs' own names, as a frame has them
+
+    def players(self, shape: tuple[int, ...]) -> Players:
+        """Return the players of rows of a shape, under the names that the user gave."""
+        if self.feature_names is None:
+            owner, names = _owners_and_names(self.groups, shape, self.columns)
+            return Players(owner, names, self.columns)
+        given = [str(name) for name in self.feature_names]
+        return self._renamed_players(shape, given)
+
+    def _renamed_players(self, shape: tuple[int, ...], given: list[str]) -> Players:
+        """Return the players, where names were given to them or to the inputs."""
+        inputs = int(np.prod(shape))
+        of_inputs = given if len(given) == inputs else []
+        known = self.columns or of_inputs
+        owner, names = _owners_and_names(self.groups, shape, known, of_inputs)
+        count = int(owner.max()) + 1
+
+        # one for each player and for each input: of the inputs only where the groups use them
+        uses_them = not self.columns and _holds_names(self.groups)
+        if len(given) == count and not uses_them:
+            return Players(owner, given, self.columns)
+        if of_inputs:
+            return Players(owner, names, of_inputs)
+
+        wanted = f"{count}, one for each player"
+        if count != inputs:
+            wanted += f", or {inputs}, one for each input column"
+        raise InputError(f"feature_names: wanted {wanted}, got {len(given)}")
+
+
+def _owners_and_names(
+    groups: Groups, shape: tuple[int, ...], columns: Sequence[str], shown: Sequence[str] = ()
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the player that owns each input, (d,), and the players' names, empty where unknown.
+
+    `columns` are the inputs' names, or empty. Lists may hold names. Each input that a mapping
+    leaves out is a player of its own. `shown` are the inputs' names that the players' names are
+    made of, where they are not `columns`.
+    """
+    shown = shown or columns
+    if isinstance(groups, Mapping):
+        inputs = int(np.prod(shape))
+        numbered = {name: _numbered(group, columns, inputs) for name, group in groups.items()}
+        complete = _completed(numbered, inputs, shown)
+        return owners(complete, shape), [str(name) for name in complete]
+
+    owner = owners(_numbered_lists(groups, shape, columns), shape)
+    return owner, _names(owner, shown)
+
+
+# Names
+
+
+def _numbered_lists(groups: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
+    """Return lists of columns as numbers, where they hold names; anything else as it is."""
+    if not isinstance(groups, Sequence) or not _holds_names(groups):
+        return groups
+    inputs = int(np.prod(shape))
+    return [_numbered(group, columns, inputs) for group in groups]
+
+
+def _holds_names(groups: Any) -> bool:
+    """Return whether groups, a mapping or lists, name any of the inputs."""
+    if isinstance(groups, Mapping):
+        return _holds_names(list(groups.values()))
+    if not isinstance(groups, Sequence):
+        return False
+    return any(isinstance(column, str) for group in groups for column in _listed(group))
+
+
+def _listed(group: Any) -> Any:
+    if isinstance(group, str):
+        return [group]
+    return group if isinstance(group, Iterable) else ()
+
+
+def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
+    """Return a player's columns as numbers, where they are names or a slice."""
+    if isinstance(group, slice):
+        return list(range(*group.indices(inputs)))
+
+    members = [group] if isinstance(group, str | int | np.integer) else group
+    if not isinstance(members, Iterable):
+        raise InputError(
+            f"groups: a player's columns are a list of numbers or names, got {group!r}"
+        )
+    return [
+        _column_number(member, columns) if isinstance(member, str) else member for member in members
+    ]
+
+
+def _column_number(name: str, columns: Sequence[str]) -> int:
+    if name in columns:
+        return columns.index(name)
+    if columns:
+        known = f"the rows have {', '.join(columns)}"
+    else:
+        known = "the rows' columns have no names; use numbers"
+    raise InputError(f"groups: there is no column {name!r}; {known}")
+
+
+def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> dict[Any, Any]:
+    """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
+    owned = {int(column) for group in groups.values() for column in np.ravel(group)}
+    complete = dict(groups)
+    for column in range(inputs):
+        if column in owned:
+            continue
+        name = columns[column] if columns else f"x{column}"
+        if name in groups:
+            raise InputError(
+                f"groups: player {name!r} leaves out the column of its own name; add it, or rename "
+                "the player"
+            )
+        complete[name] = [column]
+    return complete
+
+
+def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
+    """Return a name for each player, made of its columns' names; none where those are unknown."""
+    if not columns:
+        return []
+    names = []
+    for player in range(int(owner.max()) + 1):
+        own = [columns[int(column)] for column in np.flatnonzero(owner == player)]
+        names.append(" + ".join(own) if len(own) <= 2 else f"{own[0]} + {len(own) - 1} more")
+    return names

@@ -1,0 +1,260 @@
+"""The general solver: any model is a game of coalitions, whose values the engine asks for."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import isroutine
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from shearshap.data import Inputs, encode
+from shearshap.data.display import every_input_plays
+from shearshap.data.tensors import can_be_subtracted
+from shearshap.engine.clock import Clock
+from shearshap.engine.loop import explained_blocks
+from shearshap.engine.meter import BAR_FORMAT, Meter
+from shearshap.engine.progress import progress_bar
+from shearshap.engine.run import Run, whole
+from shearshap.engine.task import Task
+from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+from shearshap.games.batches import FIRST, USUAL, Batch, Pace, automatic_batch
+from shearshap.games.game import ModelGame, has_negative_zeros
+from shearshap.models import (
+    Lease,
+    Outputs,
+    Predictor,
+    adapted_model,
+    checked_multilabel,
+    checked_output,
+    checked_returns,
+    checked_scale,
+)
+from shearshap.result.explanation import Explanation
+
+MOST_NAMES = 16  #: of players in an error
+
+
+def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
+    """Yield the explanations of a task's rows, block by block."""
+    clock = Clock(run.deadline)
+    lease = Lease(task.model, task.device)
+    try:
+        check_task(task)
+        meter = Meter()
+        with lease:
+            named = named_game(task, lease, meter.asked)
+            game = named.game
+            meter.expect(run.on(game).most_evaluations(game))
+            with rows_bar(progress, game.rows, "rows") as bar:
+                meter.show(bar)
+                blocks = explained_blocks(game, run, clock, meter=meter)
+                yield from labelled_blocks(named, blocks)
+    except BaseException:
+        lease.give_back()  # an interrupt may have come while the model was being given back
+        raise
+
+
+def rows_bar(progress: bool | None, rows: int, unit: str) -> Any:
+    """Return a bar over rows that a meter moves."""
+    # by time alone: how far it is between two batches may change at any time
+    return progress_bar(
+        progress, total=rows, unit=f" {unit}", bar_format=BAR_FORMAT, miniters=0, mininterval=0.2
+    )
+
+
+def labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
+    """Yield blocks with names and data; doubts of the first, and errors, are the user's to see."""
+    first = True
+    try:
+        for block in blocks:
+            labelled = named.labelled(block)
+            yield _with_notes(labelled, named) if first else labelled
+            first = False
+    except ModelError as error:
+        named.point_out(error)
+        raise
+
+
+def _with_notes(block: Explanation, named: "NamedGame") -> Explanation:
+    """Return the first block; warn if inputs or outputs may not be what they pass for."""
+    doubt = named.outputs.doubt()
+    notes = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
+    for note in notes:
+        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+    return replace(block, notes=(*block.notes, *notes))
+
+
+@dataclass(frozen=True)
+class NamedGame:
+    """The game of a model's predictions, with names and data of rows, players and outputs."""
+
+    game: ModelGame
+    inputs: Inputs
+    outputs: Outputs
+    feature_names: Sequence[str]
+
+    def labelled(self, block: Explanation) -> Explanation:
+        """Return an explanation, whose index is the rows' numbers, with names and data."""
+        rows = _as_slice(block.index)
+        count = block.values.shape[2] if block.values.ndim == 3 else 1
+        words = self.inputs.display_data
+        checks = block.check_evaluations
+        if checks:  # only the first block of a call is checked
+            checks += self.inputs.evaluations
+        return replace(
+            block,
+            check_evaluations=checks,
+            feature_names=list(self.feature_names),
+            output_names=self.outputs.chosen_names(count),
+            index=self.inputs.index[rows],
+            index_name=self.inputs.index_name,
+            data=self.inputs.data[rows],
+            display_data=None if words is None else words[rows],
+        )
+
+    def point_out(self, error: ModelError) -> None:
+        """Add to a model's error, for its traceback, the row's label and the players present."""
+        if error.row is None:
+            return
+        label = self.inputs.index[self.game.position(error.row)]
+        names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
+        present = [name for name, there in zip(names, error.coalition, strict=True) if there]
+        absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
+        error.add_note(
+            f"Row {error.row} has the label {_shown(label)}.\n"
+            f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
+            "error.inputs is what the model was called with, error.coalition which players are "
+            "present."
+        )
+
+
+@contextmanager
+def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGame]:
+    """Check a task, and open its game; afterwards the model is as it was before.
+
+    `advance` is called with the number of evaluations of each batch.
+    """
+    lease = Lease(task.model, task.device)
+    try:
+        check_task(task)
+        with lease:
+            yield named_game(task, lease, advance)
+    except BaseException:
+        lease.give_back()  # an interrupt may have come while the model was being given back
+        raise
+
+
+def check_task(task: Task) -> None:
+    """Raise where options are wrong whatever the model is."""
+    checked_scale(task.scale, checked_output(task.output))
+    checked_returns(task.returns)
+    checked_multilabel(task.multilabel)
+    if task.background is None:
+        raise InputError(
+            "background: say what an absent player is replaced with, for example ('mean', train)"
+        )
+
+
+def named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
+    """Return the game of a task whose model is in use."""
+    output = checked_output(task.output)
+    scale = checked_scale(task.scale, output)
+    adapted = adapted_model(lease, scale, returns=task.returns, multilabel=task.multilabel)
+    outputs = Outputs(
+        output,
+        scale,
+        adapted.form,
+        tuple(task.output_names or adapted.output_names),
+        bool(adapted.independent),
+        checked=task.output_names is not None,
+        certainty=adapted.certainty,
+    )
+    outputs.check()
+    inputs = encode(
+        task.rows,
+        task.background,
+        task.groups,
+        adapted,
+        index=task.index,
+        feature_names=task.feature_names,
+        argument=task.background_word,
+    )
+    smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
+    predict = Predictor(smooth, outputs, inputs.decode)
+    game = _game(task, predict, inputs, advance)
+    return NamedGame(game, inputs, outputs, inputs.names)
+
+
+def _game(
+    task: Task, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
+) -> ModelGame:
+    return ModelGame(
+        predict,
+        inputs.rows,
+        inputs.background,
+        torch.as_tensor(inputs.owner, device=predict.device),
+        inputs.shape,
+        inputs.players,
+        _batch(task, predict, inputs),
+        advance,
+        finite=_finite(predict, inputs),
+        negative_zeros=any(map(has_negative_zeros, (inputs.rows, inputs.background))),
+        untouched=inputs.untouched,
+        type_changes=inputs.type_changes,
+        weights=_weights(inputs),
+        one_each=every_input_plays(inputs.owner),
+    )
+
+
+def _batch(task: Task, predict: Predictor, inputs: Inputs) -> Batch:
+    """Return the size of batches; what the user has set is not bounded by time."""
+    if task.batch_size != "auto":
+        return Batch(whole("batch_size", task.batch_size))
+    size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
+    # an accelerator answers later than it is asked: there the time of a call says nothing
+    if predict.device.type != "cpu":
+        return Batch(size)
+    return Batch(size, Pace(FIRST if _is_function(task.model) else USUAL))
+
+
+def _is_function(model: object) -> bool:
+    """Return whether a model is a function of the user's own, and not one of a known library."""
+    return isroutine(model) or not (
+        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
+    )
+
+
+def _weights(inputs: Inputs) -> torch.Tensor | None:
+    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
+
+
+def _finite(predict: Predictor, inputs: Inputs) -> bool:
+    """Return whether all inputs are numbers that can be mixed."""
+    if not predict.adapted.takes_missing:
+        return True  # checked when the rows were read
+    return all(can_be_subtracted(part) for part in (inputs.rows, inputs.background))
+
+
+def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Return numbers of rows, in order, as a slice where none is left out: it copies nothing."""
+    first = int(rows[0])
+    after = int(rows[-1]) + 1
+    return slice(first, after) if after - first == len(rows) else rows
+
+
+def _shown(label: Any) -> str:
+    """Return a row's label as people write it: texts in quotes, numbers and dates without."""
+    return repr(str(label)) if isinstance(label, str) else str(label)
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names as text: the first of them, and how many there are more."""
+    if not names:
+        return "none"
+    shown = ", ".join(names[:MOST_NAMES])
+    left_out = len(names) - MOST_NAMES
+    return f"{shown} and {left_out} more" if left_out > 0 else shown

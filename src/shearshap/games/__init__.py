@@ -1,0 +1,1 @@
+"""Games: what a coalition of players is worth."""

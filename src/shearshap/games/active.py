@@ -1,0 +1,161 @@
+"""Games among the players that take part: null players are left out, row by row.
+
+A player whose inputs are those of every background row is null: no coalition value depends on it.
+Rows with about equally many active players are explained together, as a game of q players. Which
+players these are differs from row to row, and a row with fewer is filled up with null ones. Here
+q = 2:
+
+    players    0    1    2    3
+    row 0      a    null b    null       its players a and b are 0 and 2
+    row 1      null null a    b          its players a and b are 2 and 3
+    row 2      a    null null null       its players a and b are 0 and 1, which is null
+
+Letters: r rows, c coalitions, p players, q of them that play, k outputs.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from shearshap.games.game import Ends, ModelGame, Usage
+
+
+@dataclass(frozen=True)
+class ActiveGame:
+    """The game of a model among some players of each row; the others are null, and absent."""
+
+    game: ModelGame
+    own: Tensor  #: (r, q) the players of each row that play, in order
+    active: Tensor  #: (r, q) of bool: which of these are not known to be null
+
+    @classmethod
+    def of(cls, game: ModelGame, active: Tensor, count: int) -> "ActiveGame":
+        """Return the game of q players, of rows with at most as many active ones, (r, p)."""
+        missing = count - active.sum(dim=1, keepdim=True)
+        null = ~active
+        plays = active | (null & (null.cumsum(dim=1) <= missing))
+        own = plays.nonzero()[:, 1].reshape(len(active), count)
+        return cls(game, own, active.gather(1, own))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows r."""
+        return self.game.rows
+
+    @property
+    def players(self) -> int:
+        """The number of players q that play."""
+        return self.own.shape[1]
+
+    @property
+    def cost(self) -> int:
+        """Model evaluations for one coalition."""
+        return self.game.cost
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions and values live."""
+        return self.game.device
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the model can be differentiated."""
+        return self.game.differentiable
+
+    @property
+    def usage(self) -> Usage:
+        """What has been spent on each row so far."""
+        return self.game.usage
+
+    def take(self, rows: slice | Tensor) -> "ActiveGame":
+        """Return the game of some of the rows, with nothing spent yet."""
+        return ActiveGame(self.game.take(rows), self.own[rows], self.active[rows])
+
+    def place(self, row: int) -> int:
+        """Return a row's number in the whole."""
+        return self.game.place(row)
+
+    def active_players(self) -> Tensor | None:
+        """Return which of its players are not known to be null, (r, q)."""
+        return self.active
+
+    def distances(self) -> Tensor:
+        """Return how far each player's inputs are from the background's, (r, q)."""
+        return self.game.distances().gather(1, self.own)
+
+    def ends(self) -> Ends:
+        """Ask for the empty and the full coalition: null players make no difference."""
+        return self.game.ends()
+
+    def doubt(self, ends: Ends, *, first: bool) -> str | None:
+        """Say why predictions are not the model's own; None if they are."""
+        return self.game.doubt(ends, first=first)
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        """Map coalitions (r or 1, c, q) of bool to values (r, c, k)."""
+        own = self.own[:1] if self._alike else self.own
+        return self.game(self._among_all(coalitions, own))
+
+    def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
+        """Map one coalition for each of the rows named: (n,) and (n, q) to values (n, k)."""
+        wide = self._among_all(coalitions[:, None], self.own[rows])
+        return self.game.each(rows, wide[:, 0])
+
+    def surface(self, z: Tensor) -> Tensor:
+        """Map points z (r, n, q) to g(z), (r, n, k), differentiably; null players are at 0."""
+        placed = torch.nn.functional.one_hot(self.own, self.game.players).to(z.dtype)
+        return self.game.surface(z @ placed)
+
+    def pairs_of(self, every: Tensor) -> Tensor:
+        """Return the part (r, q, q) of a matrix over all players (r, p, p)."""
+        rows = torch.arange(self.rows, device=every.device)[:, None, None]
+        own = self.own.to(every.device)
+        return every[rows, own[:, :, None], own[:, None, :]]
+
+    def _among_all(self, coalitions: Tensor, own: Tensor) -> Tensor:
+        """Return coalitions (r or 1, c, q) as those of all players, (r or 1, c, p)."""
+        rows = max(len(coalitions), len(own))
+        count = coalitions.shape[1]
+        wide = coalitions.new_zeros(rows, count, self.game.players)
+        index = own[:, None].expand(rows, count, -1)
+        return wide.scatter_(2, index, coalitions.expand(rows, -1, -1))
+
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether all rows have the same active players, so that they share coalitions."""
+        return bool((self.own == self.own[:1]).all())
+
+
+def without_null(values: Tensor, active: Tensor) -> Tensor:
+    """Return Shapley values (r, q, k) with 0 for null players, and the same sum.
+
+    What null players have, which is an estimate's error, is divided equally among the active ones.
+    """
+    present = active[:, :, None]
+    error = torch.where(present, 0.0, values).sum(dim=1, keepdim=True)
+    each = error / active.sum(dim=1)[:, None, None]
+    return torch.where(present, values + each, 0.0)
+
+
+def widened(part: Tensor, letters: str, own: Tensor, players: int) -> Tensor:
+    """Return a field of active players as one of all players, with zeros for the others.
+
+    `letters` are the field's axes, such as "rpk": each axis of q players (own, (r, q)) becomes one
+    of p.
+    """
+    for axis, letter in enumerate(letters):
+        if letter == "p":
+            part = _widened_axis(part, axis, own, players)
+    return part
+
+
+def _widened_axis(part: Tensor, axis: int, own: Tensor, players: int) -> Tensor:
+    shape = list(part.shape)
+    index_shape = [1] * part.ndim
+    index_shape[0] = len(own)
+    index_shape[axis] = own.shape[1]
+    index = own.reshape(index_shape).expand(shape)
+    shape[axis] = players
+    return part.new_zeros(shape).scatter_(axis, index, part)

@@ -1,0 +1,273 @@
+"""Evaluations in batches: split a box of them until each piece fits, and name the one that fails.
+
+The evaluations of a game fill a box: rows by coalitions by background rows. A box that is too large
+for one forward pass is cut in half along its first axis that can be cut, again and again:
+
+    4 rows, 6 coalitions, 1 background row, batches of 8:
+
+        rows 0-3 x coalitions 0-5   24 evaluations: too large
+        rows 0-1 x coalitions 0-5   12: too large
+        row  0   x coalitions 0-5    6: a batch
+        row  1   x coalitions 0-5    6: a batch
+        ...
+
+A batch is too large where its inputs would not fit memory, or where a slow function would be silent
+for much longer than a second: until it returns, no progress can be shown, and nothing stopped.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+import torch
+from torch import Tensor
+
+from shearshap.errors import ModelError, ShearError
+from shearshap.games.devices import free_memory
+
+BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
+"""Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
+
+
+LONG = 1.0
+"""Seconds that a batch may take."""
+
+SHORT = 0.02
+"""Seconds of a batch that say nothing of larger ones: most of them are not spent on evaluations."""
+
+FIRST = 32
+"""Evaluations of a function's first batch, which may take any time: the two ends of 16 rows."""
+
+USUAL = 256
+"""Evaluations that no model of a known library is asked for too slowly.
+
+Networks round otherwise in very small batches, so that theirs are not made smaller without need.
+"""
+
+LEAP = 128
+"""How many times larger than a short batch the next one may be."""
+
+STEP = 4
+"""How many times larger than any other batch the next one may be, at least."""
+
+
+@dataclass
+class Pace:
+    """How many evaluations take about a second, learnt from the batches so far.
+
+    What a batch takes beyond its evaluations, such as the way to a server, is told from them by two
+    batches of different sizes: smaller batches would not make that any shorter.
+    """
+
+    most: float = USUAL  #: evaluations in the next batch
+    _last: tuple[int, float] | None = None  #: size and seconds of the last batch
+    _other: tuple[int, float] | None = None  #: of the last that was of a clearly different size
+
+    def learn(self, size: int, seconds: float) -> None:
+        """Take in what a batch took."""
+        if seconds < SHORT:
+            # a small batch, such as the last of many, is no reason to make large ones smaller
+            self.most = max(self.most, LEAP * size)
+        else:
+            farthest = max(self.most, size * max(STEP, LONG / seconds))
+            self.most = max(1.0, min(LONG / self._seconds_each(size, seconds), farthest))
+            if seconds <= LONG / STEP:
+                self.most = max(self.most, STEP * size)
+        self._remember(size, seconds)
+
+    def _seconds_each(self, size: int, seconds: float) -> float:
+        """Return what one evaluation more takes, by two batches where they differ in size."""
+        for other in (self._last, self._other):
+            if other is not None and _differ(size, other[0]):
+                each = (seconds - other[1]) / (size - other[0])
+                return max(each, 1e-9)  # a larger batch may have been faster, by chance
+        return seconds / size
+
+    def _remember(self, size: int, seconds: float) -> None:
+        if self._last is not None and _differ(size, self._last[0]):
+            self._other = self._last
+        self._last = (size, seconds)
+
+
+def _differ(size: int, other: int) -> bool:
+    """Return whether sizes differ enough to tell evaluations from what comes on top."""
+    return 2 * max(size, other) >= 3 * min(size, other)
+
+
+@dataclass
+class Batch:
+    """How many model evaluations go into one batch; halved for good whenever memory runs out."""
+
+    size: int
+    pace: Pace | None = None  #: bounds the time of a batch; None: nothing does
+
+    @property
+    def most(self) -> float:
+        """The most evaluations of the next batch."""
+        most = self.size if self.pace is None else min(self.size, self.pace.most)
+        return max(1, most)
+
+    def halve(self, tried: int) -> None:
+        """Go on with batches of half the size that was tried."""
+        self.size = max(1, min(self.size, tried) // 2)
+
+
+def automatic_batch(device: torch.device, inputs: int) -> int:
+    """Return a batch size that bounds the memory of rows with this number of inputs."""
+    memory = BATCH_BYTES["cpu" if device.type == "cpu" else "other"]
+    free = free_memory(device)
+    if free is not None:
+        memory = min(memory, free // 16)
+    return max(1, memory // (4 * inputs))  # four bytes a number
+
+
+@dataclass(frozen=True)
+class Box:
+    """Which evaluations: some rows, some of their coalitions and some background rows."""
+
+    rows: slice
+    coalitions: slice
+    background: slice
+
+    @classmethod
+    def whole(cls, rows: int, coalitions: int, background: int) -> "Box":
+        """Return the box of all evaluations."""
+        return cls(slice(0, rows), slice(0, coalitions), slice(0, background))
+
+    @property
+    def slices(self) -> tuple[slice, slice, slice]:
+        """The three axes, in order."""
+        return self.rows, self.coalitions, self.background
+
+    @property
+    def size(self) -> int:
+        """The number of evaluations in the box."""
+        return prod(part.stop - part.start for part in self.slices)
+
+    def halves(self) -> tuple["Box", "Box"]:
+        """Return the box cut in two along its first axis that is longer than 1."""
+        for name in ("rows", "coalitions", "background"):
+            part = getattr(self, name)
+            if part.stop - part.start > 1:
+                middle = part.start + (part.stop - part.start) // 2
+                first = replace(self, **{name: slice(part.start, middle)})
+                second = replace(self, **{name: slice(middle, part.stop)})
+                return first, second
+        raise ValueError("a single evaluation cannot be halved")
+
+
+class FailedBatch(Exception):  # noqa: N818  (it is caught at once, and never seen by users)
+    """The model failed, for another reason than memory, on the evaluations of a box."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(box)
+        self.box = box
+
+        #: of the rows before the box, which are complete; None where there are no outputs yet
+        self.outputs: Tensor | None = None
+
+
+Forward = Callable[[Box], Tensor]  #: the model's outputs in a box, (r, c, b) or (r, c, b, k)
+
+
+def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device) -> Tensor:
+    """Return all outputs in double precision, (r, c, b) or (r, c, b, k), on a device.
+
+    Out of memory is no error: the batch is halved for good, and the box is tried again in pieces.
+    Any other error of the model is the cause of a `FailedBatch`.
+    """
+    outputs: Tensor | None = None
+    waiting = [whole]
+    while waiting:
+        box = waiting.pop()
+        if box.size > batch.most:
+            first, second = box.halves()
+            waiting += [second, first]
+            continue
+
+        try:
+            piece = _outputs(box, forward, batch)
+        except FailedBatch as failed:
+            # boxes are cut along the rows first, so the rows before this one are complete
+            failed.outputs = None if outputs is None else outputs[: box.rows.start]
+            raise
+        if piece is None:
+            waiting.append(box)
+            continue
+
+        if outputs is None:
+            shape = [part.stop - part.start for part in whole.slices]
+            outputs = torch.empty((*shape, *piece.shape[3:]), dtype=torch.float64, device=device)
+        # the one copy of what the model returned, whose memory it may use again
+        outputs[box.slices] = piece.to(device)
+    assert outputs is not None, "a box holds at least one evaluation"
+    return outputs
+
+
+def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
+    """Return the outputs in a box; None where memory ran out, after the batch is halved."""
+    started = time.perf_counter()
+    try:
+        outputs = forward(box)
+        if batch.pace is not None:
+            batch.pace.learn(box.size, time.perf_counter() - started)
+        return outputs
+    except Exception as error:
+        if isinstance(error, ShearError):
+            raise
+        if not out_of_memory(error):
+            raise FailedBatch(box) from error
+        if box.size == 1:
+            raise ModelError(
+                "out of memory on a single model evaluation "
+                f"({type(error).__name__}: {error}); try a smaller model"
+            ) from error
+    batch.halve(box.size)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+MEMORY_RAN_OUT = re.compile(
+    r"(CUDA|HIP|MPS|XPU)( error:| backend)? out of memory"  # torch, on accelerators
+    r"|DefaultCPUAllocator: |enforce fail.*can't allocate memory"  # torch, on a CPU
+    r"|(CUBLAS|CUDNN)_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"  # the libraries of CUDA
+    r"|std::bad_alloc|bad allocation|bad_malloc"  # libraries in C++
+    r"|Failed to allocate memory for requested buffer"  # ONNX Runtime
+    r"|OOM when allocating|RESOURCE_EXHAUSTED: Out of memory"  # TensorFlow and JAX
+)
+"""What libraries say when memory ran out, where they have no exception of their own for it.
+
+A model's own message may mention memory for any reason, so only what they say literally counts.
+"""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, on any device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return MEMORY_RAN_OUT.search(str(error)) is not None
+
+
+def first_failure(box: Box, forward: Forward) -> Box | None:
+    """Return the first single row and coalition on which the model fails, sought by halving.
+
+    None where neither half of a failing box fails by itself.
+    """
+    while box.rows.stop - box.rows.start > 1 or box.coalitions.stop - box.coalitions.start > 1:
+        halves = box.halves()
+        failing = next((half for half in halves if _fails(half, forward)), None)
+        if failing is None:
+            return None
+        box = failing
+    return box
+
+
+def _fails(box: Box, forward: Forward) -> bool:
+    try:
+        forward(box)
+    except Exception:  # noqa: BLE001  (whatever the model raises)
+        return True
+    return False

@@ -1,0 +1,222 @@
+"""Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.errors import MethodError
+from shearshap.games.coalitions import EMPTY, FULL, with_ends
+from shearshap.games.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
+from shearshap.methods.exact import enumeration
+from shearshap.methods.kriging import AnyCalibration, Calibration, StagedCalibration
+from shearshap.methods.kriging.calibrating import calibrate
+from shearshap.methods.kriging.effort import MANY_OUTPUTS
+from shearshap.methods.kriging.few_kriging import FewKriging
+from shearshap.methods.kriging.krige import degrees_of_freedom, krige
+from shearshap.methods.kriging.odd_even import OddEven, signs_of
+from shearshap.methods.kriging.pair_selection import selected_pairs
+from shearshap.methods.kriging.shared import SharedKernels
+
+
+@dataclass(frozen=True)
+class Kriging(Method):
+    """Kriging of the game's odd part, with standard errors.
+
+    Complement pairs show the odd part of the game, which determines the Shapley values, and its
+    even part, which shows how strongly players interact. A Gaussian process whose variances follow
+    those strengths is conditioned on the odd part. Its posterior mean gives the Shapley values, its
+    posterior variance their standard errors. Rows share the coalitions, which are chosen to lower
+    that variance most. If there are many rows, they share matrices too: each starts from the answer
+    of a similar pilot row's equations, and refines it to its own. Games that jump, such as votes
+    with a threshold, are not what the process expects: standard errors then include how badly each
+    pair is predicted from all others.
+
+    With fewer than two evaluations a player plus two, coalitions come without complements, and
+    there are no standard errors.
+
+    Parameters
+    ----------
+    calibration
+        The numbers of the process, from an earlier `Explanation.calibration`. None: they are fitted
+        to the values of the first rows explained. A row's answer depends on its own values, the
+        seed and the calibration alone.
+    """
+
+    calibration: AnyCalibration | None = field(default=None, repr=False)
+    pilot_rows: ClassVar[int] = 256
+
+    @property
+    def stops(self) -> bool:
+        """Whether a row can stop: after part of the pairs."""
+        return True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Efficient, and exact on pairwise games once there is a pair for each player."""
+        return frozenset({"efficiency", "pairwise"})
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return the minimum where pairs are too many to afford."""
+        return min(FewKriging().minimum(game), 1 << game.players)
+
+    def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+        """Return this method, or the one for budgets that do not hold a pair for each player."""
+        enough = coalitions >= min(fewest_in_pairs(players), 1 << players)
+        return self if enough else FewKriging()
+
+    def for_players(self, players: int, every: int) -> Method:
+        """Return the method with the calibration for this number of active players."""
+        return replace(self, calibration=calibration_for(self.calibration, players, every))
+
+    def smallest_stage(self, game: GameInfo) -> int:
+        """Return half the fewest in pairs: the second stage has the first to agree with."""
+        return fewest_in_pairs(game.players) // 2
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
+        """Return a design of complement pairs, or of all coalitions where the budget holds them."""
+        if budget >= 1 << game.players:
+            return enumeration(game)
+        if budget < fewest_in_pairs(game.players):
+            return FewKriging().design(game, budget, rng)
+
+        count = (budget - 2) // 2
+        sides = as_tensor(selected_pairs(game.players, count, rng), game)
+        coalitions = with_ends(torch.cat((sides, ~sides))[None])
+        calibration = self.calibration
+        if calibration is not None:
+            calibration = calibration.for_players(game.players)
+        return ComplementPairs.of(coalitions, calibration)
+
+    def calibration_of(self, designs: Sequence[Design]) -> object:
+        """Return what was fitted, stage by stage where there are several, or the user's own."""
+        if self.calibration is not None:
+            return self.calibration
+        fitted = [
+            (_pairs(design.coalitions), design.calibration)
+            for design in designs
+            if isinstance(design, ComplementPairs) and design.calibration is not None
+        ]
+        if not fitted:
+            return None
+        if len(fitted) == 1:
+            _, calibration = fitted[0]
+            return calibration
+        return StagedCalibration(tuple(fitted))
+
+
+@dataclass(frozen=True)
+class ComplementPairs(Design):
+    """Complement pairs of coalitions, which a Gaussian process turns into Shapley values.
+
+    The columns of m pairs (S_n, S_n^c):
+
+        0      1     2 ... m + 1      m + 2 ... 2 m + 1
+        empty  full  S_1 ... S_m      S_1^c ... S_m^c
+    """
+
+    wants_agreement: ClassVar[bool] = True
+
+    coalitions: Tensor  #: (1, 2 + 2 m, p)
+    calibration: Calibration | None = None  #: for this number of pairs
+    source: Calibration | StagedCalibration | None = None  #: also for parts of the design
+    fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, coalitions: Tensor, source: Calibration | StagedCalibration | None
+    ) -> "ComplementPairs":
+        """Return the design with the source's calibration for its number of pairs."""
+        calibration = None if source is None else source.at(_pairs(coalitions))
+        return cls(coalitions, calibration, source)
+
+    def fit(self, values: Tensor) -> "ComplementPairs":
+        """Return the design calibrated to the pilot rows' values, unless it has a calibration."""
+        if self.calibration is not None:
+            return self
+        calibration, kernels = calibrate(self._parts(values))
+        return ComplementPairs(self.coalitions, calibration, calibration, kernels)
+
+    def calibrated(self, calibration: object) -> "ComplementPairs":
+        """Return the design with another design's calibration."""
+        assert calibration is None or isinstance(calibration, Calibration | StagedCalibration)
+        return self.of(self.coalitions, calibration)
+
+    def first(self, coalitions: int) -> Stage:
+        """Return the design of the first pairs, those that lower the variance most."""
+        device = self.coalitions.device
+        count = (coalitions - 2) // 2
+
+        ends = torch.arange(2, device=device)
+        sides = torch.arange(2, 2 + count, device=device)
+        complements = sides + _pairs(self.coalitions)
+        columns = torch.cat((ends, sides, complements))
+        return Stage(columns, self.of(self.coalitions[:, columns], self.source))
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the posterior mean and standard deviation of the Shapley values."""
+        assert self.calibration is not None, "fit comes before estimate"
+        phi, deviations = krige(self._parts(values), self.calibration, self.shared_kernels)
+
+        rows, columns, outputs = values.shape
+        shape = (rows, outputs, -1)
+        freedom = degrees_of_freedom(columns // 2, self.coalitions.shape[2])
+        return Estimate(phi.reshape(shape).mT, deviations.reshape(shape).mT, freedom)
+
+    @cached_property
+    def shared_kernels(self) -> SharedKernels | None:
+        """The kernels that rows share, made once for all blocks; None: each row has its own."""
+        if self.calibration is None or not self.calibration.centres:
+            return None
+        return self.fitted_kernels or SharedKernels.of(signs_of(self._sides), self.calibration)
+
+    @property
+    def _sides(self) -> Tensor:
+        """One side of each pair, (1 + m, p), the full coalition first."""
+        return self.coalitions[0, FULL : 2 + _pairs(self.coalitions)]
+
+    def _parts(self, values: Tensor) -> OddEven:
+        """Return the odd and even parts of values (r, c, k).
+
+        The full and the empty coalition are the first pair. A few outputs count as rows of their
+        own. Many have one kernel for each row.
+        """
+        outputs = values.shape[2]
+        flat = values.mT.flatten(0, 1)
+        after_sides = 2 + _pairs(self.coalitions)
+        inside = torch.cat((flat[:, FULL, None], flat[:, 2:after_sides]), dim=1)
+        outside = torch.cat((flat[:, EMPTY, None], flat[:, after_sides:]), dim=1)
+        together = outputs if outputs >= MANY_OUTPUTS else 1
+        return OddEven.of(self._sides, inside, outside, together)
+
+
+def calibration_for(
+    calibration: AnyCalibration | None, players: int, every: int
+) -> Calibration | StagedCalibration | None:
+    """Return a calibration for rows with this number of active players, of every player there is.
+
+    It raises where the calibration was fitted to another number of players.
+    """
+    if calibration is None:
+        return None
+    if calibration.size != every:
+        raise MethodError(
+            f"calibration: it was fitted to {calibration.size} players, the game has {every}; "
+            "give the calibration of an explanation with the same players, or none"
+        )
+    return calibration.for_players(players)
+
+
+def fewest_in_pairs(players: int) -> int:
+    """Return the two ends, and a complement pair for each player."""
+    return 2 + 2 * players
+
+
+def _pairs(coalitions: Tensor) -> int:
+    """Return the number of pairs m of coalitions (1, 2 + 2 m, p), not counting the ends."""
+    return (coalitions.shape[1] - 2) // 2

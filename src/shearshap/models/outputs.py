@@ -1,0 +1,423 @@
+"""Which of a model's outputs are explained, and on which scale."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.errors import InputError, ModelError
+from shearshap.models.forms import (
+    LEAST_SEEN,
+    Certainty,
+    SeenOutputs,
+    doubtful_range,
+    refuse_range,
+    refuse_shares,
+)
+from shearshap.models.forms import Form as Form
+
+Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
+Scale = Literal["probability", "log-odds", "margin", "logit"]
+
+#: Two words for one scale: scores before they become probabilities.
+MARGINS = ("margin", "logit")
+
+#: Probabilities are clipped this far from 0 and 1, where their log-odds would be infinite.
+_SMALLEST = 1e-7
+
+#: The numbers that an array of objects may hold.
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+#: How far outside [0, 1] a sum of rounded probabilities may lie.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Turns what a model returned into the outputs to explain, (n,) or (n, k)."""
+
+    #: The outputs to explain, as `checked_output` returns them; None: all.
+    output: Output = None
+
+    #: The scale to explain them on; None: the model's own.
+    scale: Scale | None = None
+
+    #: What the model returns; None: unknown.
+    form: Form | None = None
+
+    #: Names of all the model's outputs; none where they are not known.
+    names: tuple[str, ...] = ()
+
+    #: Whether each output is a probability of its own, rather than all of them summing to 1.
+    independent: bool = False
+
+    #: Whether the user gave the names, so that there must be one for each output.
+    checked: bool = False
+
+    #: Why the form is believed.
+    certainty: Certainty = "known"
+
+    #: What the model returned so far, watched only where its form is not known.
+    seen: SeenOutputs = field(default_factory=SeenOutputs, compare=False, repr=False)
+
+    def check(self) -> None:
+        """Raise if the model is known to lack the wanted outputs or scale, before it is called."""
+        if self.scale is not None and self.form is None:
+            raise InputError(
+                f"scale={self.scale!r}: nothing says whether the model returns probabilities or "
+                "margins; pass returns='probability' or returns='margin', or leave scale out"
+            )
+        if self.scale in MARGINS and self.form != "margin":
+            raise InputError(
+                f"scale={self.scale!r}: the model returns probabilities and has no margins; "
+                "leave scale out, or try scale='log-odds'"
+            )
+        if not self._is_selection():
+            return
+
+        wanted = _as_list(self.output)
+        by_name = any(isinstance(which, str) for which in wanted)
+        if by_name and not self.names:
+            raise InputError(
+                f"output: there is no output {self.output!r}, as the model's outputs have no "
+                "names; pass an index, or name the outputs with output_names="
+            )
+        # Two names may belong to one score, so they do not yet say how many outputs there are.
+        if len(self.names) > 2:
+            for which in wanted:
+                self.index(which, len(self.names))
+
+    def __call__(self, raw: Any, rows: int) -> Tensor:
+        """Return the outputs to explain, from what the model returned for `rows` rows."""
+        if callable(self.output):
+            raw = self.output(raw)
+        answer = _shaped(_tensor(raw, rows), rows)
+        self._check_names(1 if answer.ndim == 1 else answer.shape[1])
+        # what derivatives are taken of are no new outputs
+        if self._is_watched() and not torch.is_grad_enabled():
+            self._watch(answer)
+
+        scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
+        return self._selected(scaled) if self._is_selection() else scaled
+
+    def doubt(self) -> str | None:
+        """Return a warning where what was seen may not be what it is taken for; else None."""
+        is_in_doubt = self.certainty == "assumed" and self.form == "margin"
+        if self.scale is None or not is_in_doubt or self.seen.rows < LEAST_SEEN:
+            return None
+        return doubtful_range(self.scale, self.seen) if self.seen.within_unit() else None
+
+    def _is_watched(self) -> bool:
+        """Return whether the model's outputs must be compared with what they are taken for."""
+        if self.scale is None or self.certainty == "known":
+            return False
+        return (self.form, self.certainty) in (("margin", "assumed"), ("probability", "stated"))
+
+    def _watch(self, answer: Tensor) -> None:
+        """Note the range of outputs (n,) or (n, k), and raise where it belies their form."""
+        is_first = self.seen.rows == 0
+        self.seen.add(answer)
+        if not is_first:
+            return
+
+        if self.form == "probability":
+            if self.seen.settled:
+                refuse_range(self.seen)
+            return
+        if answer.ndim == 2 and not self.independent:
+            refuse_shares(str(self.scale), answer)
+
+    def _is_selection(self) -> bool:
+        """Return whether some outputs are wanted by index or name."""
+        return self.output is not None and not callable(self.output)
+
+    def _check_names(self, outputs: int) -> None:
+        if not self.checked:
+            return
+        names = self.names if callable(self.output) else self.names_of(outputs)
+        if len(names) != outputs:
+            raise InputError(
+                f"output_names: wanted {outputs}, one for each output, got {len(self.names)}"
+            )
+
+    def _selected(self, answer: Tensor) -> Tensor:
+        table = answer[:, None] if answer.ndim == 1 else answer
+        outputs = table.shape[1]
+        columns = [self.index(which, outputs) for which in _as_list(self.output)]
+        is_single = isinstance(self.output, int | str)
+        return table[:, columns[0]] if is_single else table[:, columns]
+
+    def index(self, which: Any, outputs: int) -> int:
+        """Return the index of an output, wanted by index or name, among `outputs`."""
+        if outputs == 1 and len(self.names) == 2:
+            return self._index_of_single_score(which)
+
+        names = self.names_of(outputs)
+        if isinstance(which, str) and which in names:
+            return names.index(which)
+        if isinstance(which, int) and -outputs <= which < outputs:
+            return which % outputs
+
+        known = f"0 to {outputs - 1}"
+        if self.names:
+            known = f"{', '.join(names)} ({known})"
+        raise InputError(f"output: there is no output {which!r}; the model has {outputs}: {known}")
+
+    def _index_of_single_score(self, which: Any) -> int:
+        """Return 0 if the second of two classes is wanted: the one score is its score."""
+        second = self.names[1]
+        if which in (1, -1, second):
+            return 0
+        raise InputError(
+            f"output: there is one score for two classes, that of {second!r} (1), got {which!r}; "
+            "try scale='log-odds' for both"
+        )
+
+    def names_of(self, outputs: int) -> list[str]:
+        """Return the names of all outputs; none if the known names do not fit their number."""
+        if len(self.names) == outputs:
+            return list(self.names)
+        if len(self.names) == 2 and outputs == 1:
+            return [self.names[1]]  # the one score of two classes is the second's
+        return []
+
+    def chosen_names(self, outputs: int) -> list[str]:
+        """Return the names of the explained outputs; none where they are not known."""
+        if self.output is None:
+            return self.names_of(outputs)
+        if callable(self.output):
+            return self.names_of(outputs) if self.checked else []
+        return [self._name(which) for which in _as_list(self.output)]
+
+    def _name(self, which: int | str) -> str:
+        if not self.names:
+            return f"output {which}"
+        return which if isinstance(which, str) else self.names[which]
+
+
+def _shaped(answer: Tensor, rows: int) -> Tensor:
+    """Return an answer as (n,) or (n, k), or raise if it has no such shape."""
+    # one number for each row, whatever axes of length 1 are beside them
+    if answer.numel() == rows and rows in (1, *answer.shape):
+        return answer.reshape(rows)
+    if answer.ndim == 0:
+        raise ModelError(
+            f"the model returned shape () for {rows} rows, a single number; wanted one for each "
+            "row, as in x.sum(axis=1) in place of x.sum()"
+        )
+    if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
+        raise ModelError(
+            f"the model returned shape {tuple(answer.shape)} for {rows} rows; wanted ({rows},) or "
+            f"({rows}, k). Pass output= a function of the model's output that gives such a shape"
+        )
+    return answer
+
+
+def _tensor(raw: Any, rows: int) -> Tensor:
+    """Return an answer as a floating-point tensor, which may share the model's memory."""
+    if isinstance(raw, list) and _is_row_by_row(raw, rows):
+        raw = [_plain(part) for part in raw]
+    elif raw is None or _are_several(raw):
+        raise _no_numbers(raw)
+    try:
+        return real_numbers(raw, "the model")
+    except (TypeError, ValueError) as error:
+        raise _no_numbers(raw) from error
+
+
+def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
+    """Return what a model or a game returned as a tensor of floating-point numbers.
+
+    Truth values, integers and floats are numbers, also in an array of objects. Masked values,
+    complex numbers, dates, words and other objects are none, even if they could be read as such:
+    raise a ModelError. What is no array at all is a TypeError or ValueError. The tensor may share
+    the memory of what was returned.
+    """
+    make = "pass output= a function that makes" if source == "the model" else "make"
+    if isinstance(raw, Tensor):
+        if raw.is_complex():
+            raise _complex(source, make)
+        return _floating(raw)
+    if hasattr(raw, "toarray"):  # a sparse matrix
+        raw = raw.toarray()
+    if _is_masked(raw):
+        raise ModelError(
+            f"{source} returned masked values; {make} numbers of them, as values.filled(0) does"
+        )
+
+    table = np.asarray(raw)
+    kind = table.dtype.kind
+    if kind == "c":
+        raise _complex(source, make)
+    if kind in "mM":
+        raise ModelError(
+            f"{source} returned dates or times; {make} numbers of them, such as their distance in "
+            "days from a date"
+        )
+    if kind not in "biuf":
+        if kind == "V" or table.ndim == 0:
+            raise TypeError(f"wanted an array of numbers, got a {type(raw).__name__}")
+        _refuse_objects(table, source, make)
+    # torch wants memory that is aligned, writable and without negative strides
+    array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
+    return torch.from_numpy(array)
+
+
+def _is_masked(raw: Any) -> bool:
+    """Return whether an array, or one in a list, has masked entries."""
+    if isinstance(raw, list | tuple):
+        return any(_is_masked(part) for part in raw)
+    return bool(np.ma.is_masked(raw))
+
+
+def _floating(answer: Tensor) -> Tensor:
+    """Return a tensor of any kind as a dense one of floating-point numbers."""
+    if answer.layout != torch.strided:
+        answer = answer.to_dense()
+    if answer.is_quantized:
+        answer = answer.dequantize()
+    return answer if answer.is_floating_point() else answer.double()
+
+
+def _are_several(raw: Any) -> bool:
+    """Return whether an answer is a tuple or list of several arrays."""
+    return isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)
+
+
+def _is_row_by_row(parts: list[Any], rows: int) -> bool:
+    """Return whether a list holds an answer for each row, and not several arrays for all."""
+    if len(parts) != rows or any(np.ndim(part) > 1 for part in parts):
+        return False
+    if all(isinstance(part, list) for part in parts):
+        return True
+    # as many arrays as there are rows, each as long, may be either
+    return rows == 1 or not any(np.ndim(part) and len(part) == rows for part in parts)
+
+
+def _plain(part: Any) -> Any:
+    return part.detach().cpu().numpy() if isinstance(part, Tensor) else part
+
+
+def _complex(source: str, make: str) -> ModelError:
+    return ModelError(
+        f"{source} returned complex numbers; {make} them real, such as their absolute values"
+    )
+
+
+def _refuse_objects(table: NDArray[Any], source: str, make: str) -> None:
+    """Raise if an array of objects, or of text, holds anything but Python's or numpy's numbers."""
+    others = (each for each in table.ravel().tolist() if not isinstance(each, _NUMBERS))
+    first = next(others, 0.0)
+    if isinstance(first, str | bytes):
+        raise ModelError(
+            f"{source} returned words such as {str(first)!r}; wanted numbers: return "
+            "probabilities or scores, as predict_proba does, and not labels"
+        )
+    if not isinstance(first, _NUMBERS):
+        raise ModelError(
+            f"{source} returned objects such as {first!r}; {make} numbers of them, as "
+            "values.astype(float) does"
+        )
+
+
+def _no_numbers(raw: Any) -> ModelError:
+    example = ""
+    if isinstance(raw, tuple | list):
+        example = f", such as lambda result: result[0] for the first of its {len(raw)}"
+    if isinstance(raw, dict) and raw:
+        example = f", such as lambda result: result[{next(iter(raw))!r}]"
+    return ModelError(
+        f"the model returned a {type(raw).__name__}, which is not an array of numbers; "
+        f"pass output= a function that extracts the array{example}"
+    )
+
+
+# Scales
+
+
+def rescaled(
+    answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False
+) -> Tensor:
+    """Return outputs (n,) or (n, k) of a form on the wanted scale."""
+    if scale is None or scale == form or scale in MARGINS:
+        return answer
+    if answer.dtype in (torch.float16, torch.bfloat16):
+        answer = answer.float()
+    is_each_alone = answer.ndim == 1 or independent
+    if scale == "probability":
+        return answer.sigmoid() if is_each_alone else answer.softmax(dim=1)
+    if form != "margin":
+        return _log_odds_of_probabilities(answer)
+    return answer if is_each_alone else _log_odds_of_margins(answer)
+
+
+def _log_odds_of_margins(margins: Tensor) -> Tensor:
+    """Return z_c - log(sum over the other classes of exp z) for margins z (n, k).
+
+    That is log p_c / (1 - p_c) for p = softmax(z), without the digits lost where p_c is almost 1.
+    """
+    classes = range(margins.shape[1])
+    others = [[other for other in classes if other != c] for c in classes]
+    rest = [margins[:, columns].logsumexp(dim=1) for columns in others]
+    return margins - torch.stack(rest, dim=1)
+
+
+def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
+    lowest = float(probabilities.detach().min())
+    highest = float(probabilities.detach().max())
+    if lowest < -_ROUNDING or highest > 1 + _ROUNDING:
+        raise ModelError(
+            f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "
+            f"{highest:.4g}; leave scale out, pass returns='margin' if these are scores before "
+            "they become probabilities, or pass output= a function that makes the numbers you want"
+        )
+    return probabilities.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
+
+
+# What users give
+
+
+def _as_list(output: Any) -> list[Any]:
+    return [output] if isinstance(output, int | str) else list(output)
+
+
+def checked_output(output: Any) -> Output:
+    """Return `output` as None, a function, an index or name, or a list of those, or raise."""
+    if output is None:
+        return None
+    if callable(output):
+        return output  # type: ignore[no-any-return]
+
+    is_several = isinstance(output, Sequence | np.ndarray) and not isinstance(output, str)
+    wanted = list(output) if is_several else [output]
+    if not wanted or not all(_is_index_or_name(which) for which in wanted):
+        raise InputError(
+            "output: wanted a class's index or name, several, or a function of the model's "
+            f"output; got {output!r}"
+        )
+    plain: list[Any] = [which if isinstance(which, str) else int(which) for which in wanted]
+    return plain if is_several else plain[0]
+
+
+def _is_index_or_name(which: Any) -> bool:
+    return isinstance(which, int | str | np.integer) and not isinstance(which, bool)
+
+
+def checked_scale(scale: Any, output: Output) -> Scale | None:
+    """Return the wanted scale, or raise."""
+    if scale is None:
+        return None
+    if scale not in get_args(Scale):
+        known = ", ".join(get_args(Scale))
+        raise InputError(
+            f"scale: wanted one of {known}, or none for the model's own; got {scale!r}"
+        )
+    if callable(output):
+        raise InputError(
+            "scale: a function passed as output= makes its own scale; pass only one of the two"
+        )
+    return scale  # type: ignore[no-any-return]

@@ -1,0 +1,333 @@
+"""scikit-learn estimators and Pipelines, and any other object that predicts.
+
+What is explained is what the model says about a row: a classifier's probabilities, or its margins
+if it has no others, an outlier detector's score, the log-density of a density model, a regressor's
+prediction. Labels of classes and clusters are not numbers, and are not explained as if they were.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from shearshap.errors import InputError
+from shearshap.models.adapted import AdaptedModel
+from shearshap.models.classes import (
+    is_multilabel,
+    kind_of,
+    margin_names,
+    output_names,
+    side_by_side,
+)
+from shearshap.models.outputs import MARGINS, Form, Scale
+from shearshap.models.scores import refuse_labels
+
+Method = Callable[[Any], Any]
+
+
+def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
+    """Adapt an estimator: by its probabilities or scores if it has any, else by `predict`."""
+    if scale in MARGINS and ends_in_booster(model):
+        return _booster_in_pipeline(model, scale)
+    method, form = _method(model, scale)
+    taken = as_taken(model)
+
+    def call(rows: Any) -> Any:
+        answer = method(taken(rows))
+        return side_by_side(answer) if form == "probability" else answer
+
+    adapted = AdaptedModel(
+        call,
+        form=form,
+        output_names=_names(model, form),
+        feature_names=trained_names(model),
+        takes_missing=True,
+    )
+    return replace(adapted, independent=True) if is_multilabel(model) else adapted
+
+
+def ends_in_booster(model: Any) -> bool:
+    """Return whether a model is a Pipeline that ends in a model of a library of boosters."""
+    steps = getattr(model, "steps", None) or [("", None)]
+    return booster_library(steps[-1][1]) is not None
+
+
+def booster_library(model: Any) -> str | None:
+    """Return the library of a booster; None for other models."""
+    libraries = (ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__)
+    return next((name for name in libraries if name in ("xgboost", "lightgbm", "catboost")), None)
+
+
+def _booster_in_pipeline(pipeline: Any, scale: Scale | None) -> AdaptedModel:
+    """Adapt a Pipeline by its booster's own margins, for which a Pipeline has no method."""
+    from shearshap.models import boosters
+
+    booster = pipeline.steps[-1][1]
+    adapted: AdaptedModel = getattr(boosters, f"{booster_library(booster)}_model")(booster, scale)
+    taken = as_taken(pipeline)
+    before = pipeline[:-1]
+
+    def call(rows: Any) -> Any:
+        made = taken(rows)
+        # a Pipeline without steps before its last one has no `transform`
+        return adapted.call(before.transform(made) if len(before) else made)
+
+    return replace(adapted, call=call, feature_names=trained_names(pipeline))
+
+
+def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
+    """Return the method of an estimator that predicts on a scale, and what it returns."""
+    if not _can_predict(model):
+        raise _cannot_predict(model)
+    probabilities = getattr(model, "predict_proba", None)
+    margins = None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+
+    if margins is not None and scale in MARGINS:
+        return margins, "margin"
+    if probabilities is not None and scale in MARGINS:
+        raise InputError(
+            f"scale={scale!r}: {type(model).__name__} has no decision_function; try "
+            "scale='log-odds', which is computed from its probabilities"
+        )
+    if probabilities is not None:
+        return probabilities, "probability"
+    if margins is not None and scale is None:
+        return margins, "margin"
+
+    if margins is None:
+        refuse_labels(model)
+    if scale is not None:
+        raise _without_scale(model, scale)
+    return getattr(model, "predict", None) or model.score_samples, None
+
+
+def _can_predict(model: Any) -> bool:
+    """Return whether an object predicts, or is a density model."""
+    if any(hasattr(model, name) for name in ("predict", "predict_proba", "decision_function")):
+        return True
+    # a transformer may have a density too, but it is not what it is made for
+    return hasattr(model, "score_samples") and not hasattr(model, "transform")
+
+
+def _names(model: Any, form: Form | None) -> tuple[str, ...]:
+    if form is None:
+        return ()
+    return margin_names(model) if form == "margin" else output_names(model)
+
+
+def trained_names(model: Any) -> tuple[str, ...]:
+    """Return the columns of the frame an estimator was fitted to; none if it was an array."""
+    try:
+        names = getattr(model, "feature_names_in_", None)
+    except Exception:  # noqa: BLE001  (wrappers raise errors of their own if there are none)
+        return ()
+    if names is None or list(names) == numbered_by_lightgbm(len(names)):
+        return ()
+    return tuple(str(name) for name in names)
+
+
+def numbered_by_lightgbm(columns: int) -> list[str]:
+    """Return the names that LightGBM gives to the columns of an array."""
+    return [f"Column_{column}" for column in range(columns)]
+
+
+# Refusals
+
+
+def _cannot_predict(model: Any) -> InputError:
+    name = type(model).__name__
+    if kind_of(model) == "clusterer":
+        return InputError(
+            f"model: a {name} cannot predict: it labels only the rows it was fitted to; try a "
+            "classifier fitted to its labels"
+        )
+    if kind_of(model) == "outlier_detector":
+        return InputError(
+            f"model: a {name} cannot predict: it scores only the rows it was fitted to; try "
+            "novelty=True"
+        )
+    hint = "pass a fitted estimator, or a Pipeline that ends in one"
+    others = [name for name in ("transform", "score_samples") if hasattr(model, name)]
+    if others:
+        methods = " or ".join(f"model.{name}" for name in others)
+        hint += f", or {methods} itself to explain its numbers"
+    return InputError(f"model: a {name} cannot predict; {hint}")
+
+
+def _without_scale(model: Any, scale: Scale) -> InputError:
+    """Return the error for a scale that an estimator does not have."""
+    wanted = "decision_function" if scale in MARGINS else "probabilities"
+    hint = "leave scale out"
+    if kind_of(model) != "outlier_detector" and hasattr(model, "decision_function"):
+        hint += ", try scale='margin', or wrap it in CalibratedClassifierCV"
+    return InputError(f"scale={scale!r}: {type(model).__name__} has no {wanted}; {hint}")
+
+
+# Frames
+
+
+def numpy_or_pandas(rows: Any, *accepted: str) -> Any:
+    """Return a frame of a library that is not `accepted` as pandas; anything else as it is."""
+    if not nw.dependencies.is_into_dataframe(rows):
+        return rows
+    frame = nw.from_native(rows, eager_only=True)
+    library = frame.implementation.value
+    return rows if library in ("pandas", *accepted) else frame.to_pandas()
+
+
+def as_taken(model: Any) -> Callable[[Any], Any]:
+    """Return the function that makes of rows what an estimator takes: frames as it knows them."""
+    return partial(_with_missing_as_fitted, knows_none=_knows_none(model))
+
+
+def _with_missing_as_fitted(rows: Any, *, knows_none: bool) -> Any:
+    """Return a frame whose missing strings are None or NaN, whichever the estimator knows."""
+    if not nw.dependencies.is_into_dataframe(rows):
+        return rows
+    frame = nw.from_native(rows, eager_only=True)
+    words = [name for name, dtype in frame.schema.items() if not dtype.is_numeric()]
+    incomplete = [name for name in words if frame[name].null_count()]
+
+    # a missing string is None in polars, and NaN in pandas
+    is_as_fitted = knows_none or not incomplete
+    if frame.implementation.is_polars() and is_as_fitted:
+        return rows
+    table = frame.to_pandas()
+    if not knows_none:
+        return table
+    columns = {name: table[name].astype(object) for name in incomplete}
+    return table.assign(
+        **{name: column.where(column.notna(), None) for name, column in columns.items()}
+    )
+
+
+def _knows_none(model: Any, depth: int = 8) -> bool:
+    """Return whether an encoder anywhere in an estimator learnt None as a category."""
+    if isinstance(model, list | tuple):
+        return any(_knows_none(part, depth) for part in model)
+    is_estimator = hasattr(model, "get_params") or hasattr(model, "estimator")
+    if depth == 0 or isinstance(model, type) or not is_estimator:
+        return False
+    if any(None in list(categories) for categories in getattr(model, "categories_", ())):
+        return True
+    return any(_knows_none(part, depth - 1) for part in vars(model).values())
+
+
+# Transformers whose input columns are the players
+#
+#     input columns         city               age
+#     output columns        city_a   city_b    age
+#     made_columns          {"city": [0, 1], "age": [2]}
+
+
+def made_columns(transformer: Any) -> dict[str, list[int]]:
+    """Return the output columns of a fitted transformer, by the input column each is made from.
+
+    For explaining the model behind the transformer on rows already transformed: the columns of a
+    one-hot encoding are one player.
+    """
+    try:
+        sources = _sources(transformer, _input_names(transformer))
+    except InputError:
+        raise
+    except Exception as error:  # every transformer has errors of its own
+        kind = type(transformer).__name__
+        raise InputError(
+            f"groups: cannot find out which columns this {kind} makes ({error})"
+        ) from error
+
+    players: dict[str, list[int]] = {}
+    for column, source in enumerate(sources):
+        players.setdefault(source, []).append(column)
+    return players
+
+
+def source_positions(transformer: Any) -> list[int]:
+    """Return the position of the input column that each output column is made from."""
+    positions = [str(position) for position in range(len(_input_names(transformer)))]
+    return [int(source) for source in _sources(transformer, positions)]
+
+
+def _input_names(transformer: Any) -> list[str]:
+    """Return the columns a transformer was fitted to: their names, or x0, x1, ... for an array."""
+    names = getattr(transformer, "feature_names_in_", None)
+    if names is None:
+        return [f"x{column}" for column in range(transformer.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def _sources(transformer: Any, columns: list[str]) -> list[str]:
+    """Return the source of each output column.
+
+    `columns` are the sources of the transformer's input columns, which may themselves be made by
+    a transformer before it.
+    """
+    if hasattr(transformer, "transformers_"):
+        return _sources_of_column_transformer(transformer, columns)
+    if hasattr(transformer, "steps"):
+        for _, step in transformer.steps:
+            if step not in (None, "passthrough"):
+                columns = _sources(step, columns)
+        return columns
+
+    inputs = _input_names(transformer)
+    made_from = _made_from(transformer)
+    if not set(made_from) <= set(inputs):
+        raise InputError(
+            f"groups: cannot match the output columns of {type(transformer).__name__} to its "
+            "input columns; pass lists of columns"
+        )
+    return [columns[inputs.index(name)] for name in made_from]
+
+
+def _made_from(transformer: Any) -> list[str]:
+    """Return the names of a transformer's output columns, without the categories of an encoder."""
+    plain = copy(transformer)
+    if hasattr(plain, "feature_name_combiner"):
+        plain.feature_name_combiner = lambda column, _category: column
+    return [str(name) for name in plain.get_feature_names_out()]
+
+
+def _sources_of_column_transformer(transformer: Any, columns: list[str]) -> list[str]:
+    slices = transformer.output_indices_
+    inputs = _input_names(transformer)
+    sources = [""] * sum(part.stop - part.start for part in slices.values())
+
+    for name, inner, chosen in transformer.transformers_:
+        part = slices[name]
+        if part.stop == part.start:
+            continue
+        own_columns = [columns[position] for position in _positions(chosen, inputs)]
+        is_unchanged = isinstance(inner, str) and inner == "passthrough"
+        sources[part] = own_columns if is_unchanged else _sources(inner, own_columns)
+    return sources
+
+
+def _positions(chosen: Any, columns: list[str]) -> list[int]:
+    """Return the positions of columns that are names, numbers, a mask or a slice."""
+    if isinstance(chosen, str):
+        return [columns.index(chosen)]
+    if isinstance(chosen, slice):
+        return _positions_in_slice(chosen, columns)
+    wanted = np.asarray(chosen)
+    if wanted.dtype == bool:
+        return [int(position) for position in np.flatnonzero(wanted)]
+    return [
+        columns.index(column) if isinstance(column, str) else int(column) % len(columns)
+        for column in wanted.tolist()
+    ]
+
+
+def _positions_in_slice(chosen: slice, columns: list[str]) -> list[int]:
+    """Return the positions in a slice of numbers, or of names, whose last one belongs to it."""
+    start = chosen.start
+    stop = chosen.stop
+    if isinstance(start, str):
+        start = columns.index(start)
+    if isinstance(stop, str):
+        stop = columns.index(stop) + 1
+    return list(range(len(columns)))[start : stop : chosen.step]

@@ -1,0 +1,145 @@
+"""Texts by their words: several texts have players that are places, and a word may be anywhere.
+
+Two texts are explained together. A place is not the same word in both, and the shorter text has
+players that it does not have, its padding:
+
+    word 0   word 1    word 2   word 3
+    so       lovely                        two words, and two players of padding
+    the      acting    was      lovely
+
+By word, `lovely` is one player. A word that a text lacks is padding of that text.
+"""
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.result import axes
+
+if TYPE_CHECKING:
+    from shearshap.result.explanation import Explanation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PLACE = re.compile(r"(word|token) \d+")  #: the name of a player that is a place in a text
+
+
+def has_places(explanation: "Explanation") -> bool:
+    """Return whether players are places in texts, and not the words there."""
+    if explanation.display_data is None or explanation.data is not None:
+        return False
+    return all(PLACE.fullmatch(name) for name in explanation.feature_names)
+
+
+def padding(explanation: "Explanation") -> NDArray[np.bool_]:
+    """Return which players a row does not have, (r, p): those of texts that are longer."""
+    if explanation.display_data is None or explanation.data is not None:
+        return np.zeros(explanation.values.shape[:2], dtype=bool)
+    return np.asarray(explanation.display_data == "", dtype=bool)
+
+
+def same_players(explanation: "Explanation") -> "Explanation":
+    """Return an explanation whose players are the same thing in all rows: texts, by word."""
+    return by_word(explanation) if has_places(explanation) else explanation
+
+
+def text_of_row(explanation: "Explanation", row: int) -> "Explanation":
+    """Return the explanation of one text, without padding; its players are named by their words."""
+    one = explanation[row]
+    assert one.display_data is not None, "places in texts have words"
+
+    present = np.flatnonzero(~padding(one)[0])
+    words = [str(word) for word in one.display_data[0, present]]
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in axes.arrays(one).items():
+        for axis in np.flatnonzero([letter == "p" for letter in letters]):
+            array = np.take(array, present, axis=axis)
+        fields[name] = array
+    fields["display_data"] = None
+    return replace(one, **fields, feature_names=words)
+
+
+def by_word(
+    explanation: "Explanation", most: int | None = None, *, pairs: bool = False
+) -> "Explanation":
+    """Return the explanation of texts whose players are words, wherever they are in a text.
+
+    The value of a word that is in a text several times is the sum of its values, and 0 in a text
+    that lacks it. Standard errors are added up as well: that holds even if the values err together.
+
+    Parameters
+    ----------
+    explanation
+        Of texts, whose players are places.
+    most
+        How many words to keep, those of the largest mean |value|; the values of the others are
+        lost.
+    pairs
+        Whether to keep interactions and cross-contribution, which takes a number for each pair of
+        words in each row.
+    """
+    words, owners = _owners(explanation)
+    if most is not None and len(words) > most:
+        sizes = np.abs(_sums(explanation.values, owners, len(words))).mean(axis=0)
+        kept = np.sort(np.argsort(-sizes, kind="stable")[:most])
+        place = np.full(len(words) + 1, -1)  # the last stands for padding
+        place[kept] = np.arange(len(kept))
+        owners = place[owners]
+        words = [words[word] for word in kept]
+
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in axes.arrays(explanation).items():
+        if letters.startswith("rpp"):
+            fields[name] = _pair_sums(array, owners, len(words)) if pairs else None
+        elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
+            fields[name] = _sums(array, owners, len(words))
+        elif letters.startswith("rp"):
+            fill = axes.declared(explanation)[name].fill
+            fields[name] = np.full((len(array), len(words), *array.shape[2:]), fill, array.dtype)
+
+    rows, places = np.nonzero(owners >= 0)
+    own = owners[rows, places]
+    fields["display_data"][rows, own] = np.array(words, dtype=object)[own]
+    return replace(explanation, **fields, feature_names=words)
+
+
+def _owners(explanation: "Explanation") -> tuple[list[str], Ints]:
+    """Return the words, and for each place the number of its word, (r, p); -1 for padding.
+
+    Words are in the order in which texts have them.
+    """
+    texts = explanation.display_data
+    assert texts is not None, "places in texts have words"
+    words = list(dict.fromkeys(str(word) for word in texts.flat if word != ""))
+    number = {word: place for place, word in enumerate(words)} | {"": -1}
+    owners = np.array([number[str(word)] for word in texts.flat], dtype=np.int64)
+    return words, owners.reshape(texts.shape)
+
+
+def _sums(numbers: Floats, owners: Ints, words: int) -> Floats:
+    """Return the sums of numbers (r, p) or (r, p, k) by word, (r, w) or (r, w, k)."""
+    sums = np.zeros((len(numbers), words, *numbers.shape[2:]))
+    rows, places = np.nonzero(owners >= 0)
+    np.add.at(sums, (rows, owners[rows, places]), numbers[rows, places])
+    return sums
+
+
+def _pair_sums(pairs: Floats, owners: Ints, words: int) -> Floats:
+    """Return the sums over pairs of places (r, p, p) by pair of words, (r, w, w).
+
+    Two places with the same word belong to that word alone, as its main effect does. They are in
+    the matrix twice, and count once.
+    """
+    sums = np.zeros((len(pairs), words, words, *pairs.shape[3:]))
+    both = (owners[:, :, None] >= 0) & (owners[:, None, :] >= 0)
+    rows, first, second = np.nonzero(both)
+    np.add.at(sums, (rows, owners[rows, first], owners[rows, second]), pairs[rows, first, second])
+
+    own = np.arange(words)
+    alone = _sums(np.einsum("rpp...->rp...", pairs), owners, words)
+    sums[:, own, own] = (sums[:, own, own] + alone) / 2
+    return sums

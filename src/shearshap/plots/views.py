@@ -1,0 +1,508 @@
+"""What pictures of an explanation show, as plain data: `plots` and the report draw the same views.
+
+A waterfall is a list of steps. Each starts where the step above it ends:
+
+    base value         |◆
+    age = 39           |██████
+    hours = 60         |      █████
+    sex = Male         |        ███       lowers the output: ends left of where it starts
+    5 others           |        ██
+    prediction         |          ◆
+
+Every function here takes an explanation of one output. Letters: r rows, p players.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from shearshap.plots.colours import GREY, sign_colour
+from shearshap.plots.text_views import by_word, has_places, padding, text_of_row
+from shearshap.result.digits import (
+    decimals,
+    format_end,
+    format_estimate,
+    format_number,
+    smallest_shown,
+)
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.first_rows import cell_content
+from shearshap.result.importance import Importance, importance
+from shearshap.result.labels import is_missing, label_text
+
+Ints = NDArray[np.int64]
+Interval = tuple[float, float]
+Edges = Literal["cross-contribution", "interactions"]
+
+LEVEL = 0.95  #: of all intervals
+GAP = "gap (not shared out)"
+SLICE = 15  #: rows that are alike in a player, to find out what else moves its values
+ROUNDING = 1e-9  #: intervals that are shorter than this, relative to the largest value, are 0
+
+
+# A single row, from its base value to its prediction
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bar of a waterfall: a player, the players that are not shown, or the gap."""
+
+    name: str
+    size: float
+    colour: str
+    cell: str = ""  #: the player's content in the row, see `cell_content`
+    margin: float = 0.0  #: half the length of the interval; 0 where there is none
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The steps from a row's base value to its prediction, from the top down."""
+
+    base: float
+    prediction: float
+    steps: tuple[Step, ...]
+
+    @property
+    def sizes(self) -> list[float]:
+        """The steps' sizes."""
+        return [step.size for step in self.steps]
+
+    @property
+    def ends(self) -> list[float]:
+        """The numbers where the steps end."""
+        ends: list[float] = (self.base + np.cumsum(self.sizes)).tolist()
+        return ends
+
+    @property
+    def starts(self) -> list[float]:
+        """The numbers where the steps start."""
+        return [self.base, *self.ends[:-1]]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The texts of all lines: the base value, the steps with their margins, the prediction."""
+        places = decimals(self.sizes)
+        steps = [format_estimate(step.size, step.margin, places) for step in self.steps]
+        base = format_end(self.base, self.sizes)
+        prediction = format_end(self.prediction, self.sizes)
+        return [base, *steps, prediction]
+
+
+def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
+    """Return the waterfall of a row: its largest players, the others as one step, and the gap.
+
+    At most `most` players have a step of their own. A single player beyond them has its own, too:
+    "1 others" would take the same room, and say less. The steps of a text are its words.
+    """
+    explanation, row = _worded(explanation, row)
+    values = explanation.values[row]
+    order = largest(values)
+    shown = order if len(order) == most + 1 else order[:most]
+    others = order[len(shown) :]
+
+    steps = _player_steps(explanation, row, shown)
+    if len(others):
+        size = float(values[others].sum())
+        steps.append(Step(f"{len(others)} others", size, sign_colour(size)))
+
+    gap = float(explanation.gap[row])
+    if _is_visible(gap, [step.size for step in steps]):
+        steps.append(Step(GAP, gap, GREY))
+
+    base = float(explanation.base_values[row])
+    prediction = float(explanation.predictions[row])
+    return Waterfall(base, prediction, tuple(steps))
+
+
+def of_row(explanation: Explanation, row: int) -> Explanation:
+    """Return the explanation of one row; of a text, by its words alone."""
+    return text_of_row(explanation, row) if has_places(explanation) else explanation[row]
+
+
+def _worded(explanation: Explanation, row: int) -> tuple[Explanation, int]:
+    """Return an explanation and the number of a row in it: of a text, by its words alone."""
+    if has_places(explanation):
+        return text_of_row(explanation, row), 0
+    return explanation, row
+
+
+def _player_steps(explanation: Explanation, row: int, players: Ints) -> list[Step]:
+    sizes = explanation.values[row]
+    row_margins = np.nan_to_num(margins(explanation[row])[0])
+    return [
+        Step(
+            explanation.feature_names[player],
+            float(sizes[player]),
+            sign_colour(sizes[player]),
+            cell_content(explanation, row, player),
+            float(row_margins[player]),
+        )
+        for player in players.tolist()
+    ]
+
+
+def _is_visible(gap: float, sizes: list[float]) -> bool:
+    """Return whether a gap does not round to 0 in the decimals that steps are written with."""
+    bars = np.array([*sizes, gap])
+    largest_bar = float(np.abs(bars).max())
+    return abs(gap) >= smallest_shown(largest_bar, decimals(bars))
+
+
+# Sizes of values
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A player's value in a single row, or its mean |value| over the rows."""
+
+    player: int
+    name: str
+    size: float
+    number: str  #: the size as text
+    colour: str
+    interval: Interval | None  #: None if it is not known, or no longer than rounding
+    cell: str = ""  #: the player's content in the single row, see `cell_content`
+
+
+def bars(explanation: Explanation) -> list[Bar]:
+    """Return a bar for every player's mean |value|, the largest first.
+
+    Sizes and intervals are those of `explanation.abs().mean()`. Several texts have a bar for every
+    word, not for every place.
+    """
+    table = mean_table(explanation)
+    places = decimals(table.values)
+    intervals = known_intervals(table)
+    return [
+        Bar(
+            player,
+            table.feature_names[player],
+            float(table.values[player]),
+            format_number(float(table.values[player]), places),
+            GREY,
+            intervals[player],
+        )
+        for player in table.order.tolist()
+    ]
+
+
+def mean_table(explanation: Explanation) -> Importance:
+    """Return every player's mean |value|, with an interval, as `explanation.abs().mean()` does."""
+    return importance(explanation, sizes=True, level=LEVEL)
+
+
+def known_intervals(table: Importance) -> list[Interval | None]:
+    """Return the intervals of a table, (p,) or (g, p) in one list; None if there is none to draw.
+
+    That is if it is not known, or no longer than rounding.
+    """
+    shortest = ROUNDING * np.abs(table.values).max(initial=0.0)
+    bounds = zip(table.lower.flat, table.upper.flat, strict=True)
+    return [
+        (float(low), float(high)) if shortest < high - low < np.inf else None
+        for low, high in bounds
+    ]
+
+
+def bars_of_row(explanation: Explanation, row: int) -> list[Bar]:
+    """Return a bar for every player's value in a row, the largest first."""
+    explanation, row = _worded(explanation, row)
+    values = explanation.values[row]
+    row_margins = margins(explanation[row])[0]
+    places = decimals(values)
+    made = []
+    for player in largest(values).tolist():
+        size, margin = float(values[player]), float(row_margins[player])
+        made.append(
+            Bar(
+                player,
+                explanation.feature_names[player],
+                size,
+                format_number(size, places, sign=True),
+                sign_colour(size),
+                (size - margin, size + margin) if margin > 0 else None,
+                cell_content(explanation, row, player),
+            )
+        )
+    return made
+
+
+def rows_text(explanation: Explanation) -> str:
+    """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
+    if has_places(explanation):
+        return f"{len(explanation):,} texts, by word"
+    rows = len(explanation)
+    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+
+
+def same_pairs(explanation: Explanation, most: int) -> Explanation:
+    """Return the same with pairs of players; of texts only the `most` largest words."""
+    if has_places(explanation):
+        return by_word(explanation, most, pairs=True)
+    return explanation
+
+
+def largest(values: Floats, most: int | None = None) -> Ints:
+    """Return the numbers of the players, the largest |value| first; of equal ones the first."""
+    return np.argsort(-np.abs(values), kind="stable")[:most]
+
+
+def margins(explanation: Explanation) -> Floats:
+    """Return half the length of every value's 95 % interval, (r, p).
+
+    NaN stands for a standard error that is not known. All are 0 where no interval is longer than
+    rounding, or the method has no standard errors.
+    """
+    nothing = np.zeros_like(explanation.values)
+    if explanation.standard_errors is None:
+        return nothing
+
+    half = explanation.interval(LEVEL)[1] - explanation.values
+    half = np.where(np.isfinite(half), half, np.nan)
+    threshold = ROUNDING * np.abs(explanation.values).max(initial=0.0)
+    return half if (half > threshold).any() else nothing
+
+
+def has_intervals(explanation: Explanation) -> bool:
+    """Return whether any value has an interval to draw."""
+    return bool((margins(explanation) > 0).any())
+
+
+# Every row's values, as swarms of points
+
+
+@dataclass(frozen=True, eq=False)
+class Swarm:
+    """A player's values in all rows, as points around a line."""
+
+    player: int
+    name: str
+    values: Floats  #: (r,) NaN where a row does not have the player, as a text lacks a word
+    offsets: Floats  #: (r,) from -1 to 1: how far off the line
+    ranks: Floats  #: (r,) of the player's data, from 0 (low) to 1 (high); NaN without an order
+
+
+def swarms(
+    explanation: Explanation, players: Sequence[int] | Ints, *, bins: int, across: float
+) -> list[Swarm]:
+    """Return the swarms of some players; for `bins` and `across` see `swarm_offsets`."""
+    values = explanation.values[:, players]
+    span = float(values.min()), float(values.max())
+    return [_swarm(explanation, int(player), span, bins, across) for player in players]
+
+
+def _swarm(
+    explanation: Explanation, player: int, span: Interval, bins: int, across: float
+) -> Swarm:
+    present = ~padding(explanation)[:, player]
+    values = np.where(present, explanation.values[:, player], np.nan)
+    offsets = np.zeros_like(values)
+    offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
+    ranks = data_ranks(ordered_numbers(explanation, player))
+    return Swarm(player, explanation.feature_names[player], values, offsets, ranks)
+
+
+def swarm_offsets(values: Floats, span: Interval, *, bins: int, across: float) -> Floats:
+    """Return how far each point (n,) stands off the middle of its swarm, from -1 to 1.
+
+    Points whose values fall into the same bin of the span stand 0, 1, -1, 2, -2, ... dots off the
+    middle, in their order:
+
+        offset in dots    1         b
+                          0    a    a    a
+                         -1         c
+                        bin    0    1    2
+
+    `across` is how many dots fit between -1 and 1; a fuller swarm is squeezed.
+    """
+    low, high = span
+    width = (high - low) / bins or 1.0
+    bin_numbers = np.floor((values - low) / width).astype(np.int64)
+
+    place = _equal_before(bin_numbers)
+    sign = np.where(place % 2 == 1, 1, -1)
+    dots = (place + 1) // 2 * sign
+
+    farthest = np.abs(dots).max(initial=1)
+    return np.asarray(dots * min(2 / across, 1 / farthest))
+
+
+def _equal_before(keys: Ints) -> Ints:
+    """Return for each key (n,) how many equal keys stand before it."""
+    order = np.argsort(keys, kind="stable")
+    sorted_keys = keys[order]
+    first = np.searchsorted(sorted_keys, sorted_keys)
+
+    count = np.empty_like(order)
+    count[order] = np.arange(len(keys)) - first
+    return count
+
+
+def data_ranks(data: Floats) -> Floats:
+    """Return ranks (n,) from 0, the lowest number, to 1, the highest; NaN where there is no number.
+
+    Equal numbers have equal ranks, and ranks have equal distances. If all are equal, it is 0.5.
+    """
+    ranks = np.full(data.shape, np.nan)
+    known = np.isfinite(data)
+    if known.any():
+        places = rankdata(data[known], method="dense") - 1.0
+        ranks[known] = places / places.max() if places.max() > 0 else 0.5
+    return ranks
+
+
+def ordered_numbers(explanation: Explanation, player: int) -> Floats:
+    """Return the numbers to colour a player's rows by, (r,); NaN where they would mean nothing.
+
+    That is where texts have no order but that of their alphabet. Texts whose `data` are in another
+    order keep their colours: somebody has put them in that order.
+    """
+    unknown = np.full(len(explanation), np.nan)
+    if explanation.data is None:
+        return unknown
+
+    data = explanation.data[:, player]
+    if explanation.display_data is None:
+        return data
+    cells = explanation.display_data[:, player]
+    is_text = np.array([isinstance(content, str) for content in cells], dtype=bool)
+    if not is_text.any():
+        return data
+    numbers = _numbers(cells)
+    if numbers is not None:
+        return numbers
+
+    _, alphabet = np.unique(cells[is_text].astype(str), return_inverse=True)
+    _, order = np.unique(data[is_text], return_inverse=True)
+    return unknown if np.array_equal(alphabet, order) else data
+
+
+# Contents of cells
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A player's cells in all rows, as numbers or as the numbers of categories."""
+
+    numbers: Floats  #: (r,) NaN where there is none
+    categories: tuple[str, ...] = ()  #: the meanings of 0, 1, ...; none where cells are numbers
+    others: int | None = None  #: the number of the rarest categories together, if they are
+
+
+def column(explanation: Explanation, player: int, most: int) -> Column:
+    """Return a player's cells, with at most `most` categories; the rarest are counted as one.
+
+    Cells come from `display_data`, or from `data` without. Where all are numbers or missing, they
+    are taken as numbers.
+    """
+    table: NDArray[Any] | None = explanation.display_data
+    if table is None:
+        table = explanation.data
+    assert table is not None, "a column needs data or display_data"
+    cells = table[:, player]
+
+    data = None if explanation.data is None else explanation.data[:, player]
+    return column_of(cells, most, data)
+
+
+def column_of(cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | None = None) -> Column:
+    """Return cells (r,) as a column; categories are in the order of their mean `data`."""
+    numbers = _numbers(cells)
+    if numbers is None:
+        texts = np.array([label_text(content) for content in cells])
+        return _categories(texts, data, most)
+    return Column(np.where(np.isfinite(numbers), numbers, np.nan))
+
+
+def _numbers(cells: Sequence[Any] | NDArray[Any]) -> Floats | None:
+    """Return cells (r,) as numbers, NaN where they are missing; None if some are no numbers."""
+    try:
+        return np.array([np.nan if is_missing(content) else float(content) for content in cells])
+    except (TypeError, ValueError):
+        return None
+
+
+def _categories(texts: NDArray[np.str_], data: Floats | None, most: int) -> Column:
+    """Return a column of categories: in the order of their mean data, or else by frequency."""
+    names, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    shown = len(names) if len(names) <= most else most - 1
+    left_out = len(names) - shown
+
+    order = np.argsort(-counts, kind="stable")[:shown]
+    if data is not None:
+        means = np.bincount(place, weights=np.nan_to_num(data)) / counts
+        order = order[np.argsort(means[order], kind="stable")]
+
+    # all that are left out have the number after the last
+    numbers = np.full(len(names), float(shown))
+    numbers[order] = np.arange(shown)
+
+    categories = tuple(names[order].tolist())
+    if not left_out:
+        return Column(numbers[place], categories)
+    return Column(numbers[place], (*categories, f"{left_out} others"), others=shown)
+
+
+# Players that act together
+
+
+@dataclass(frozen=True, eq=False)
+class Strengths:
+    """How strongly players act together."""
+
+    kind: str  #: its name in legends
+    values: Floats  #: (r, p, p)
+    signed: bool  #: whether a sign has a meaning
+
+
+def strengths(explanation: Explanation, edges: Edges | None = None) -> Strengths | None:
+    """Return the cross-contribution or interactions of an explanation; None if it has none.
+
+    Without `edges`, cross-contribution comes first.
+    """
+    cross = explanation.cross_contribution
+    if cross is not None and edges != "interactions":
+        return Strengths("cross-contribution", cross, signed=False)
+
+    pairs = explanation.interactions
+    if pairs is not None and edges != "cross-contribution":
+        return Strengths("interaction", pairs, signed=True)
+    return None
+
+
+def likely_cooperator(explanation: Explanation, player: int) -> int | None:
+    """Return the player whose data go best with what another player's values differ by.
+
+    Rows are sorted by the player's own data and cut into slices. Within a slice the player itself
+    is about the same, so that what its values differ by is owed to others. The answer is the player
+    with the largest |correlation| with the values, on average over the slices; None without data,
+    or where nothing goes with the values.
+    """
+    if explanation.data is None:
+        return None
+    values = explanation.values[:, player]
+    order = np.argsort(explanation.data[:, player], kind="stable")
+    slices = np.array_split(order, max(1, len(order) // SLICE))
+    scores = [
+        -1.0 if other == player else _goes_with(values, explanation.data[:, other], slices)
+        for other in range(explanation.values.shape[1])
+    ]
+    best = int(np.argmax(scores))
+    return best if scores[best] > 0 else None
+
+
+def _goes_with(values: Floats, data: Floats, slices: list[Ints]) -> float:
+    """Return the mean |correlation| of values and the ranks of data over slices of rows."""
+    ranks = data_ranks(data)
+    total = 0.0
+    for rows in slices:
+        known = rows[np.isfinite(ranks[rows])]
+        if len(known) < 3 or np.ptp(values[known]) == 0 or np.ptp(ranks[known]) == 0:
+            continue
+        correlation = float(np.corrcoef(values[known], ranks[known])[0, 1])
+        total += abs(correlation) * len(known)
+    return total / sum(len(rows) for rows in slices)

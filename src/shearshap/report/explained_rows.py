@@ -1,0 +1,231 @@
+"""All rows of an explained file, as data in its page, which a script pages, sorts and searches.
+
+The file of values may have any size; the page has a bound. As many rows as fit are in it, each with
+its largest features. Numbers are whole multiples of a small unit, which takes few letters, and rows
+lie in blocks, so that a browser reads only those that are looked at.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.jobs.result import ROUNDING, Result
+from shearshap.plots import views
+from shearshap.report.explained_charts import LOCAL, label_of, row_chart
+from shearshap.report.explained_summary import are_classes
+from shearshap.result import digits
+from shearshap.result.explanation import Explanation
+from shearshap.result.first_rows import cell_content
+from shearshap.result.labels import label_text
+
+MOST_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
+BLOCK = 500  #: rows that are read at once
+FEWEST = 4  #: features of a row, where there are so many rows that not all fit
+UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
+ASIDE = 6  #: columns shown beside a row that the model was not given
+LONGEST = 80  #: letters of a cell
+STEP_BYTES = 20  #: of a feature of a row, about
+
+
+@dataclass(frozen=True)
+class RowData:
+    """The markup of all rows, and how many it holds."""
+
+    html: str
+    rows: int
+    features: int  #: of a row, at most
+    bytes: int
+
+
+def row_data(outputs: Sequence[Explanation], result: Result) -> RowData:
+    """Return the rows as markup: examples for a page without a script, and data for the script."""
+    rows = len(outputs[0])
+    most = _features_that_fit(outputs)
+    places = _evenly(rows, MOST_BYTES // (len(outputs) * (most + 3) * STEP_BYTES))
+    data = _data(outputs, result, places, most)
+    # cells of many letters take more room than was expected
+    while len(data.encode()) > MOST_BYTES and len(places) > 1:
+        most = max(FEWEST, most // 2)
+        fitting = 0.9 * len(places) * MOST_BYTES / len(data.encode())
+        places = _evenly(rows, int(fitting))
+        data = _data(outputs, result, places, most)
+
+    html = f'<div data-rows class="rows">{_examples(outputs)}</div>\n{data}'
+    return RowData(html, len(places), min(most, outputs[0].values.shape[1]), len(data.encode()))
+
+
+def _data(
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+) -> str:
+    """Return some of the rows as elements of data: an index of all, and block after block."""
+    index = _as_script(_index(outputs, result, places, most), "rows-index")
+    blocks = [
+        _as_script(_block(outputs, result, part, most), "rows-block")
+        for part in np.split(places, range(BLOCK, len(places), BLOCK))
+    ]
+    return "\n".join([index, *blocks])
+
+
+def script() -> str:
+    """Return the script that shows the rows."""
+    own = files("shearshap.report") / "explained_rows.js"
+    return digits.script() + own.read_text(encoding="utf-8")
+
+
+def style() -> str:
+    """Return the style sheet of the rows."""
+    return (files("shearshap.report") / "explained_rows.css").read_text(encoding="utf-8")
+
+
+# What fits
+
+
+def _features_that_fit(outputs: Sequence[Explanation]) -> int:
+    """Return how many features of a row are shown: fewer where there are very many rows."""
+    cells = len(outputs) * len(outputs[0])
+    fitting = MOST_BYTES // (cells * STEP_BYTES) - 3  # beside its label and prediction
+    return int(np.clip(fitting, FEWEST, LOCAL))
+
+
+def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
+    """Return the places of the rows to show: all, or as many as fit, evenly taken."""
+    count = min(rows, max(1, fitting))
+    return np.unique(np.linspace(0, rows - 1, count).astype(np.int64))
+
+
+# The data
+
+
+def _index(
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+) -> dict[str, Any]:
+    """Return what all rows have in common, and their labels and predictions to sort by."""
+    first = outputs[0]
+    predictions = np.stack([output.predictions for output in outputs], axis=1)
+    return {
+        "label": first.index_name if isinstance(first.index_name, str) else "row",
+        "features": first.feature_names,
+        "outputs": [output.output_names[0] for output in outputs],
+        "classes": len(outputs) > 1 and are_classes(predictions),
+        "aside": result.aside[:ASIDE],
+        "most": most,
+        "block": BLOCK,
+        "units": [unit(output.values) for output in outputs],
+        "labels": [label_of(first, place) for place in places.tolist()],
+        "predictions": [_short(output.predictions[places]) for output in outputs],
+        "bases": [_base(output.base_values[places]) for output in outputs],
+    }
+
+
+def unit(values: NDArray[np.float64]) -> float:
+    """Return the number that values are written as multiples of."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0:
+        return 1.0
+    return float(f"{10.0 ** np.floor(np.log10(largest)) / UNITS:.6g}")
+
+
+def _short(numbers: NDArray[np.float64]) -> list[float]:
+    """Return numbers to six digits."""
+    return [float(f"{number:.6g}") for number in numbers]
+
+
+def _base(numbers: NDArray[np.float64]) -> float | list[float]:
+    """Return one number where all rows have the same."""
+    if np.ptp(numbers) <= ROUNDING * np.abs(numbers).max(initial=0.0):
+        return _short(numbers[:1])[0]
+    return _short(numbers)
+
+
+def _block(
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+) -> dict[str, Any]:
+    """Return the largest features of some rows, and what the rows hold there.
+
+    A row is, for each output, [sum of the others, gap, feature, value, cell, margin, feature, ...].
+    Cells are numbers of texts.
+    """
+    texts = _Texts()
+    cells = _cells(result, places, texts)
+    by_output = [_steps(output[places], most, texts) for output in outputs]
+    rows = [[steps[at] for steps in by_output] for at in range(len(places))]
+    return {"rows": rows, "aside": cells, "texts": list(texts.numbers)}
+
+
+class _Texts:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return self.numbers.setdefault(short, len(self.numbers))
+
+
+def _cells(result: Result, places: NDArray[np.int64], texts: _Texts) -> list[list[int]]:
+    """Return the rows' cells in columns that the model was not given, as numbers of texts."""
+    taken = result.data.select(result.aside[:ASIDE]).take(places)
+    columns = [[texts.number(label_text(cell)) for cell in column.to_pylist()] for column in taken]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
+    """Return for each row its largest features, as the script takes them."""
+    values = output.values
+    players = values.shape[1]
+    shown = players if players == most + 1 else min(most, players)
+    order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :shown]
+
+    size = unit(values)
+    margins = np.nan_to_num(views.margins(output))
+    others = values.sum(axis=1) - np.take_along_axis(values, order, axis=1).sum(axis=1)
+    rows = []
+    for row, largest in enumerate(order.tolist()):
+        steps = [round(float(others[row]) / size), round(float(output.gap[row]) / size)]
+        for player in largest:
+            cell = texts.number(cell_content(output, row, player))
+            value = round(float(values[row, player]) / size)
+            margin = round(float(margins[row, player]) / size)
+            steps += (player, value, cell, margin)
+        rows.append(steps)
+    return rows
+
+
+def _as_script(content: dict[str, Any], kind: str) -> str:
+    """Return data as an element that a browser does not run, and that no text can end."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" class="{kind}">{text}</script>'
+
+
+# Without a script
+
+
+def _examples(outputs: Sequence[Explanation]) -> str:
+    """Return the charts of a few rows: the highest prediction, the middle one and the lowest."""
+    from markupsafe import Markup
+
+    first = outputs[0]
+    order = np.argsort(-first.predictions, kind="stable")
+    middle = order[len(order) // 2]
+    chosen = {"highest": order[0], "middle": middle, "lowest": order[-1]}
+    heading = Markup("<h4>{}</h4>{}")
+    seen: set[int] = set()
+    parts = []
+    for which, place in chosen.items():
+        if place in seen:
+            continue
+        seen.add(int(place))
+        title = f"{_noun(first)} {label_of(first, int(place))}: the {which} prediction"
+        parts.append(heading.format(title, Markup(row_chart(first, int(place)))))
+    return str(Markup("").join(parts))
+
+
+def _noun(explanation: Explanation) -> str:
+    name = explanation.index_name
+    return name if isinstance(name, str) else "Row"

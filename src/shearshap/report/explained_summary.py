@@ -1,0 +1,330 @@
+"""What an explanation says, in sentences made from its numbers: the first thing in a report."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from shearshap.jobs.result import ROUNDING, counted
+from shearshap.plots import views
+from shearshap.result.digits import decimals, format_number
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
+
+MOST = 2 / 3  #: of the movement, that the features named first account for
+NAMED = 5  #: features named at most
+DESCRIBED = 3  #: features whose direction is told
+CLEAR = 0.5  #: rank correlation from which on "high raises" is said
+FEW_ROWS = 5  #: fewer rows have no direction to tell
+HARDLY = 0.01  #: of the movement: features that account for no more together hardly matter
+CATEGORIES = 12  #: of a feature of words, whose means are compared
+
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def points(outputs: Sequence[Explanation]) -> list[str]:
+    """Return the sentences of a summary, the most important first; `**name**` is bold.
+
+    Each of the outputs is an explanation of one output. With several, the sizes of all count, and
+    directions are left to the pictures.
+    """
+    sizes = sum_of_sizes(outputs)
+    if sizes.max(initial=0.0) == 0:
+        return ["No feature moves any prediction: all rows get the base value."]
+
+    sentences = [_decisive(outputs[0].feature_names, sizes)]
+    if len(outputs) == 1:
+        sentences += _directions(outputs[0], views.largest(sizes, DESCRIBED))
+        sentences.append(_range(outputs[0]))
+    else:
+        sentences.append(_by_output(outputs))
+    sentences += _idle(outputs[0].feature_names, sizes)
+    sentences += _pairs(outputs)
+    sentences.append(certainty(outputs))
+    return sentences
+
+
+def sum_of_sizes(outputs: Sequence[Explanation]) -> Floats:
+    """Return every feature's mean |value|, (p,), summed over the outputs."""
+    return np.asarray(sum(mean_sizes(output) for output in outputs))
+
+
+# Which features
+
+
+def _decisive(names: Sequence[str], sizes: Floats) -> str:
+    """Return the sentence about the features that account for most of the movement."""
+    order = views.largest(sizes)
+    parts = np.cumsum(sizes[order]) / sizes.sum()
+    if len(names) == 1:
+        return f"There is one feature, **{bold(names[0])}**, and it explains all."
+
+    count = int(np.searchsorted(parts, MOST - 1e-12)) + 1
+    if count <= NAMED and count < len(names):
+        subject = in_words(count).capitalize()
+        verb = "features decide" if count > 1 else "feature decides"
+        account = "account for" if count > 1 else "accounts for"
+        pronoun = "together they" if count > 1 else "it"
+        return (
+            f"{subject} {verb} most: {listed([names[n] for n in order[:count]])}. "
+            f"{pronoun.capitalize()} {account} {percent(parts[count - 1])} of how far the "
+            "predictions move."
+        )
+
+    shown = min(NAMED, len(names) - 1)
+    return (
+        f"Many features decide together: the {in_words(shown)} largest, "
+        f"{listed([names[n] for n in order[:shown]])}, account for {percent(parts[shown - 1])} of "
+        "how far the predictions move."
+    )
+
+
+def _idle(names: Sequence[str], sizes: Floats) -> list[str]:
+    """Return the sentence about features that do nothing, or next to nothing."""
+    nothing = ROUNDING * sizes.max()
+    idle = [name for name, size in zip(names, sizes, strict=True) if size <= nothing]
+    if idle:
+        which = listed(idle) if len(idle) <= NAMED else counted(len(idle), "feature")
+        verb = "has" if len(idle) == 1 else "have"
+        return [f"{which} {verb} no effect on any row."]
+
+    rising = np.cumsum(np.sort(sizes)) / sizes.sum()
+    count = int((rising <= HARDLY).sum())
+    if count < 2:
+        return []
+    return [
+        f"The {count} smallest features together account for {percent(rising[count - 1])} and "
+        "hardly matter."
+    ]
+
+
+# Which way
+
+
+def _directions(output: Explanation, players: views.Ints) -> list[str]:
+    """Return the sentence that says which way the largest features move predictions."""
+    if len(output) < FEW_ROWS or (output.data is None and output.display_data is None):
+        return []
+    correlations = {int(player): correlation(output, int(player)) for player in players}
+    names = {player: f"**{bold(output.feature_names[player])}**" for player in correlations}
+    up = [f"high {names[player]}" for player, found in correlations.items() if found >= CLEAR]
+    down = [f"high {names[player]}" for player, found in correlations.items() if found <= -CLEAR]
+
+    phrases = []
+    if up:
+        phrases.append(f"{joined(up)} {'raise' if len(up) > 1 else 'raises'} the prediction")
+    if down:
+        it = "it" if up else "the prediction"
+        phrases.append(f"{joined(down)} {'lower' if len(down) > 1 else 'lowers'} {it}")
+    sentences = [sentence("; ".join(phrases))] if phrases else []
+    words = [_category_direction(output, player) for player in correlations]
+    return sentences + [sentence(text) for text in words if text]
+
+
+def correlation(output: Explanation, player: int) -> float:
+    """Return the rank correlation of a feature of numbers with its values; 0 where there is none.
+
+    Above 0, high numbers raise the prediction.
+    """
+    column = _cells_of(output, player)
+    if column is None or column.categories:
+        return 0.0
+    known = np.isfinite(column.numbers)
+    numbers = column.numbers[known]
+    values = output.values[known, player]
+    if len(numbers) < FEW_ROWS or np.ptp(numbers) == 0 or np.ptp(values) == 0:
+        return 0.0
+    return float(spearmanr(numbers, values).statistic)
+
+
+def _cells_of(output: Explanation, player: int) -> views.Column | None:
+    """Return a feature's cells; None where they are not known, or it does nothing."""
+    moves = np.ptp(output.values[:, player]) > ROUNDING * np.abs(output.values).max()
+    return views.column(output, player, CATEGORIES) if moves and has_cells(output, player) else None
+
+
+def has_cells(output: Explanation, player: int) -> bool:
+    """Return whether it is known what a player holds in the rows."""
+    if output.display_data is not None:
+        return True
+    return output.data is not None and bool(np.isfinite(output.data[:, player]).any())
+
+
+def _category_direction(output: Explanation, player: int) -> str:
+    """Return which category of a feature raises most, and which least; "" for numbers."""
+    column = _cells_of(output, player)
+    if column is None:
+        return ""
+    values = output.values[:, player]
+    means = {
+        category: float(values[column.numbers == number].mean())
+        for number, category in enumerate(column.categories)
+        if number != column.others and (column.numbers == number).any()
+    }
+    if len(means) < 2:
+        return ""
+    places = decimals(values)
+    highest = max(means, key=lambda category: means[category])
+    lowest = min(means, key=lambda category: means[category])
+    up = format_number(means[highest], places, sign=True)
+    down = format_number(means[lowest], places, sign=True)
+    name = bold(output.feature_names[player])
+    return (
+        f"of **{name}**, “{plain(highest)}” raises the prediction most ({up} on average) and "
+        f"“{plain(lowest)}” least ({down})"
+    )
+
+
+# How large
+
+
+def _range(output: Explanation) -> str:
+    """Return the sentence about the predictions and where they start."""
+    predictions = output.predictions
+    base = _own(float(output.base_values.mean()))
+    name = named(output)
+    if len(predictions) == 1:
+        return f"The prediction{name} is {_own(float(predictions[0]))}; it starts from {base}."
+    low = _own(float(predictions.min()))
+    high = _own(float(predictions.max()))
+    mean = _own(float(predictions.mean()))
+    return (
+        f"The predictions{name} run from {low} to {high}, with a mean of {mean}. Without any "
+        f"feature the model says {base}."
+    )
+
+
+def named(output: Explanation) -> str:
+    """Return " for “yes”" where the output has a name, else ""."""
+    name = output.output_names[0]
+    return "" if name == "output" else f" for “{plain(name)}”"
+
+
+def _own(number: float) -> str:
+    """Return a number rounded by its own size."""
+    return format_number(number, decimals(number))
+
+
+def _by_output(outputs: Sequence[Explanation]) -> str:
+    """Return the sentence about the outputs that most rows have as their highest."""
+    predictions = np.stack([output.predictions for output in outputs], axis=1)
+    names = [output.output_names[0] for output in outputs]
+    if not are_classes(predictions):
+        moved = [mean_sizes(output).sum() for output in outputs]
+        most = names[int(np.argmax(moved))]
+        return f"Of the {len(names)} outputs shown, **{bold(most)}** is moved most."
+
+    counts = np.bincount(predictions.argmax(axis=1), minlength=len(names))
+    order = np.argsort(-counts, kind="stable")[:DESCRIBED]
+    parts = [
+        f"**{bold(names[n])}** ({percent(counts[n] / counts.sum())} of the rows)"
+        for n in order
+        if counts[n]
+    ]
+    return f"Most often the highest class is {joined(parts)}."
+
+
+def are_classes(predictions: Floats) -> bool:
+    """Return whether outputs (r, k) are probabilities of classes of which one is true."""
+    return bool(predictions.min() >= -1e-6 and np.allclose(predictions.sum(axis=1), 1, atol=1e-3))
+
+
+def _pairs(outputs: Sequence[Explanation]) -> list[str]:
+    """Return the sentence about the pair of features that act together most."""
+    if outputs[0].interactions is None or len(outputs[0].feature_names) < 2:
+        return []
+    strengths = pair_sizes(outputs[0])
+    first, second = np.unravel_index(int(strengths.argmax()), strengths.shape)
+    if strengths[first, second] <= ROUNDING * mean_sizes(outputs[0]).max():
+        return ["No two features act together: each adds the same whatever the others are."]
+    names = outputs[0].feature_names
+    size = _own(float(strengths[first, second]))
+    return [
+        f"**{bold(names[first])}** and **{bold(names[second])}** act together most: what each does "
+        f"depends on the other, by {size} in a row on average."
+    ]
+
+
+def pair_sizes(output: Explanation) -> Floats:
+    """Return the mean size of every pair's interaction, (p, p), with 0 where it is no new pair."""
+    assert output.interactions is not None
+    return np.asarray(np.triu(np.abs(output.interactions).mean(axis=0), k=1))
+
+
+# How sure
+
+
+def certainty(outputs: Sequence[Explanation]) -> str:
+    """Return the sentence about how far to trust the numbers."""
+    method = outputs[0].method
+    margins = [views.margins(output) for output in outputs]
+    known = np.concatenate([margin[np.isfinite(margin)].ravel() for margin in margins])
+    if known.size and known.max() > 0:
+        margin = _rough(float(known.mean()))
+        largest = _own(float(max(mean_sizes(output).max() for output in outputs)))
+        return (
+            f"The values are estimates, good to about ±{margin} for a single row (95 % intervals); "
+            f"the largest feature moves predictions by {largest} on average."
+        )
+    if set(method.split(", ")) == {"exact"}:
+        return "The values are exact, up to rounding."
+    errors = [output.standard_errors for output in outputs]
+    if any(error is not None and np.isfinite(error).any() for error in errors):
+        return "The standard errors are 0, up to rounding."
+    return f"`{method}` has no standard errors here."
+
+
+def _rough(number: float) -> str:
+    """Return a number to one digit."""
+    return format_number(float(f"{number:.1g}"), _rough_places(number))
+
+
+def _rough_places(number: float) -> int | None:
+    places = decimals(number)
+    return None if places is None else max(0, places - 2)
+
+
+# Words
+
+
+def in_words(count: int) -> str:
+    """Return a small number as a word."""
+    return WORDS[count] if count < len(WORDS) else f"{count:,}"
+
+
+def percent(part: float) -> str:
+    """Return a part of 1 in percent, never rounded to nothing or to all."""
+    if 0 < part < 0.01:
+        return "less than 1 %"
+    if 0.99 < part < 1:
+        return "over 99 %" if part < 1 - 1e-9 else "100 %"
+    return f"{part:.0%}".replace("%", " %")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in bold, as a list in a sentence."""
+    return joined([f"**{bold(name)}**" for name in names])
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    if len(parts) == 1:
+        return parts[0]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its start, unless a name stands there, and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def bold(name: str) -> str:
+    """Return a name that stands between the signs of bold text."""
+    return plain(name).replace("*", "\N{ASTERISK OPERATOR}")
+
+
+def plain(text: str) -> str:
+    """Return a text in which a page marks up nothing."""
+    text = text.replace("`", "\N{ACUTE ACCENT}")
+    text = text.replace("**", "*\N{WORD JOINER}*")
+    return text.replace("](", "]\N{WORD JOINER}(")

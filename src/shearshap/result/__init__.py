@@ -1,0 +1,1 @@
+"""Results: explanations, what can be asked of them, and how they are shown and kept."""

@@ -1,0 +1,580 @@
+"""The result of explaining: Shapley values, what they add up to, how sure they are, their cost."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from math import inf, nan
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shearshap.errors import InputError
+from shearshap.result import axes as declared
+from shearshap.result.axes import axes, joined
+from shearshap.result.importance import Cohorts, Importance, Magnitudes, cohorts, importance
+from shearshap.result.labels import label_array
+
+Floats = NDArray[np.float64]
+
+
+# How the fields of several explanations become one
+
+
+def _distinct(contents: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(contents))
+
+
+def _methods(contents: list[str]) -> str:
+    # a part may be joined itself, and then has several methods
+    return ", ".join(_distinct(name for names in contents for name in names.split(", ")))
+
+
+def _last(contents: list[Any]) -> Any:
+    return next((content for content in reversed(contents) if content is not None), None)
+
+
+def _common(contents: list[Any]) -> Any:
+    alike = len(_distinct(contents)) == 1
+    return contents[0] if alike else None
+
+
+def _longest(contents: list[list[str]]) -> list[str]:
+    return max(contents, key=len)
+
+
+def _notes(contents: list[tuple[str, ...]]) -> tuple[str, ...]:
+    return _distinct(note for notes in contents for note in notes)
+
+
+def _total(contents: list[float | None]) -> float | None:
+    known = [content for content in contents if content is not None]
+    return sum(known) if len(known) == len(contents) else None
+
+
+def _unknown_errors(part: "Explanation") -> Floats:
+    return np.full(part.values.shape, inf)
+
+
+def _equal_evaluations(part: "Explanation") -> NDArray[np.int64]:
+    return np.full(len(part), part.evaluations, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Shapley values of r rows and p players, for one output (no k axis) or k outputs.
+
+    For every row and output, `base_values + values.sum(axis=1)` is the prediction, up to `gap`.
+    `standard_errors` say how far each value may be off, and `interval` makes confidence intervals
+    of them. `evaluations` is what a row cost.
+
+    An explanation is indexed by rows: `explanation[3]`, `explanation[10:20]` and
+    `explanation[explanation.predictions > 0.5]` are explanations themselves, and
+    `Explanation.concat` joins them again. `row` finds rows by their labels, which are in `index`.
+    `output` chooses one of several outputs, as `explanation[:, :, 1]` does. `mean`, `abs` and `by`
+    make tables of importance. `save` writes an explanation to a file, and `Explanation.load` reads
+    it. `to_frame`, `to_shap` and `to_shapiq` convert it for other libraries.
+
+    A notebook shows the first rows as a table with bars, and `print` as text.
+
+    A subclass may add fields. An array field declares its axes in its metadata, as those below do;
+    then it is taken, joined, saved and loaded with the others.
+    """
+
+    #: (r, p) or (r, p, k): every player's Shapley value
+    values: Floats = field(metadata=axes("rpk"))
+    #: (r,) or (r, k): the prediction with all players absent
+    base_values: Floats = field(metadata=axes("rk"))
+    #: (r,) or (r, k): the prediction with all players present
+    predictions: Floats = field(metadata=axes("rk"))
+    #: like `values`, infinite where they are not known; None where the method has none
+    standard_errors: Floats | None = field(metadata=axes("rpk", absent=_unknown_errors))
+    #: model evaluations spent on one row, base value and prediction included; the most of any row
+    evaluations: int = field(metadata=joined(max))
+    #: passes through the model spent on one row for derivatives, not in `evaluations`
+    derivative_passes: int = field(metadata=joined(max))
+    #: evaluations of a call, for all its rows up to these, that checked the model: see `notes`;
+    #: they are not in `evaluations`
+    check_evaluations: int = field(default=0, kw_only=True, metadata=joined(max))
+    #: its name in METHODS, or how the instance prints; with "auto", the method that was chosen
+    method: str = field(metadata=joined(_methods))
+    #: of the random draws
+    seed: int
+    #: what a calibrated method has fitted; pass it as an option to use it again
+    calibration: Any = field(default=None, metadata=joined(_last))
+    #: of the standard errors: the number of independent draws behind them, less one
+    degrees_of_freedom: float = field(default=inf, metadata=joined(min))
+    #: (r,) evaluations of every row, where `tol` let rows stop early
+    row_evaluations: NDArray[np.int64] | None = field(
+        default=None, metadata=axes("r", absent=_equal_evaluations)
+    )
+    #: (r,) whether a row's standard errors came below `tol`; None without `tol`
+    converged: NDArray[np.bool_] | None = field(default=None, metadata=axes("r"))
+    #: (r, p, p) or (r, p, p, k): k-SII of order 2, with the main effects on the diagonal
+    interactions: Floats | None = field(default=None, metadata=axes("rppk"))
+    #: (r, p, p): how strongly two players act together, summed over outputs
+    cross_contribution: Floats | None = field(default=None, metadata=axes("rpp"))
+    #: of the p players
+    feature_names: list[str] = field(default_factory=list, metadata=joined(_longest))
+    #: of the k outputs, or of the one
+    output_names: list[str] = field(default_factory=list)
+    #: (r, p) a number for what each player holds, to colour and to order by
+    data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
+    #: (r, p) what each player holds, as people read it, where that is not `data`
+    display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
+    #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
+    index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
+    #: the name of the labels; a tuple of names where labels have several levels
+    index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
+    #: sentences about the result, such as warnings
+    notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
+    #: that it took to explain the rows; None where that is not known, as of some of them
+    seconds: float | None = field(default=None, metadata=joined(_total))
+
+    def __post_init__(self) -> None:
+        """Fill in default names and labels, and check every shape."""
+        if self.index is not None:
+            self._fill("index", _checked_labels(self.index))
+        self._fill("feature_names", list(self.feature_names))
+        self._fill("output_names", list(self.output_names))
+        declared.check_shapes(self)
+
+        size = declared.sizes(self)
+        if self.index is None:
+            self._fill("index", np.arange(size["r"]))
+        if not self.feature_names:
+            self._fill("feature_names", [f"x{player}" for player in range(size["p"])])
+        if not self.output_names:
+            self._fill("output_names", _default_output_names(size.get("k")))
+
+        _check_names("feature_names", self.feature_names, size["p"], "player")
+        _check_names("output_names", self.output_names, size.get("k", 1), "output")
+
+    def _fill(self, name: str, content: Any) -> None:
+        """Set a field of this frozen instance, while it is being made."""
+        object.__setattr__(self, name, content)
+
+    @property
+    def gap(self) -> Floats:
+        """What the values miss of prediction - base value, (r,) or (r, k)."""
+        return np.asarray(self.predictions - self.base_values - self.values.sum(axis=1))
+
+    def corrected(self) -> Self:
+        """Return the explanation with each row's gap spread equally over its players.
+
+        The values then add up, and are the nearest that do in the least-squares sense. Methods
+        that promise efficiency need no correction.
+        """
+        players = self.values.shape[1]
+        correction = self.gap[:, None] / players
+        values = self.values + correction
+        if self.interactions is None:
+            return replace(self, values=values)
+
+        # Only main effects, on the diagonal, take part of the gap.
+        several = self.interactions.ndim == 4
+        diagonal = np.eye(players)[:, :, None] if several else np.eye(players)
+        interactions = self.interactions + diagonal * correction[:, :, None]
+        return replace(self, values=values, interactions=interactions)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the confidence interval of every value, lower and upper bound, each like `values`.
+
+        value -+ t standard_error, with Student's t of the standard errors' degrees of freedom.
+        """
+        # not at the top: it takes a second to import, which every worker of a job would spend
+        from scipy.stats import t as student
+
+        if not 0 < level < 1:
+            raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
+        if self.standard_errors is None:
+            raise InputError(
+                f"{self.method} has no standard errors; try method='kriging' or "
+                "'permutation-antithetic'"
+            )
+        margin = student.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors
+        return self.values - margin, self.values + margin
+
+    # Rows and outputs
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of `values`, (r, p) or (r, p, k)."""
+        return self.values.shape
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Return the explanation of some of the rows, by their places.
+
+        A single row keeps the axis of rows. `explanation[rows, :, output]` chooses an output too,
+        by its number or name, or several of them. Players stay together, since their values add up
+        to the prediction.
+        """
+        if isinstance(rows, tuple):
+            return self._of_axes(rows)
+        places = np.arange(len(self))[rows].reshape(-1)
+        evaluations = self.evaluations
+        if self.row_evaluations is not None and len(places):
+            evaluations = int(self.row_evaluations[places].max())
+        return replace(self, **declared.taken(self, places), evaluations=evaluations, seconds=None)
+
+    def _of_axes(self, key: tuple[Any, ...]) -> Self:
+        """Return the part of an explanation by rows, players (which must be all) and output."""
+        rows, players, outputs = _three_axes(key)
+        if not (isinstance(players, slice) and players == slice(None)):
+            raise InputError(
+                "an explanation is indexed by rows, and keeps all its players: take "
+                "explanation[rows], explanation[rows, :, output], or of its arrays "
+                "explanation.values[:, player]"
+            )
+        some = self[rows]
+        if isinstance(outputs, slice) and outputs == slice(None):
+            return some
+        return some._of_outputs(outputs)
+
+    def _of_outputs(self, which: Any) -> Self:
+        """Return the explanation of one output, or of several, which keep their axis."""
+        if isinstance(which, str | int | np.integer):
+            return self.output(which)
+        if self.values.ndim == 2:
+            raise InputError("the explanation has one output, without an axis of outputs")
+        every = range(len(self.output_names))
+        chosen = every[which] if isinstance(which, slice) else which
+        numbers = [self._output_number(each) for each in chosen]
+        arrays = declared.of_output(self, numbers)
+        return replace(self, **arrays, output_names=[self.output_names[each] for each in numbers])
+
+    def row(self, label: Any) -> Self:
+        """Return the explanation of the rows with a label, such as an id; see `index`.
+
+        A list of labels gives all their rows, in the order of the list. `explanation[3]` takes rows
+        by their places instead.
+        """
+        labels = label if isinstance(label, list) else [label]
+        places = [place for each in labels for place in self._places_of(each)]
+        return self[np.array(places, dtype=np.int64)]
+
+    def _places_of(self, label: Any) -> list[int]:
+        """Return the places of the rows with a label, or raise."""
+        places = [place for place, each in enumerate(self.index.tolist()) if each == label]
+        if not places and isinstance(label, np.datetime64 | np.generic):
+            places = np.flatnonzero(self.index == label).tolist()
+        if not places:
+            raise InputError(f"there is no row {label!r}{_nearest_label(label, self.index)}")
+        return places
+
+    def output(self, which: int | np.integer[Any] | str) -> Self:
+        """Return the explanation of one of several outputs, by its name or number."""
+        number = self._output_number(which)
+        if self.values.ndim == 2:
+            return self
+        arrays = declared.of_output(self, number)
+        return replace(self, **arrays, output_names=[self.output_names[number]])
+
+    def _output_number(self, which: int | np.integer[Any] | str) -> int:
+        count = len(self.output_names)
+        if isinstance(which, str) and which in self.output_names:
+            return self.output_names.index(which)
+        if isinstance(which, int | np.integer) and -count <= which < count:
+            return int(which) % count
+        raise InputError(
+            f"there is no output {which!r}; there are {', '.join(self.output_names)} (0 to "
+            f"{count - 1})"
+        )
+
+    # Importance
+
+    def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
+        """Return each player's mean value over the rows, a table with intervals.
+
+        `explanation.abs().mean()` is the mean |value|, the usual measure of importance. Several
+        texts have a mean for each word, over all of them: a text that lacks a word counts as 0.
+
+        Parameters
+        ----------
+        axis
+            0, the axis of rows, as shap's users write it.
+        level
+            Of the intervals. They cover two things: that other rows would have had another mean,
+            where the rows are a random sample of those you want to know about, and that values are
+            estimates with standard errors, even if all rows err together. They do not cover that
+            the model might be another one.
+        """
+        if axis != 0:
+            raise InputError(
+                f"mean: wanted axis 0, the mean over the rows, got {axis!r}; for other means take "
+                "explanation.values"
+            )
+        return importance(self, sizes=False, level=level)
+
+    @property
+    def abs(self) -> Magnitudes:
+        """The sizes of the values: `explanation.abs().mean()` is each player's mean |value|.
+
+        `explanation.abs.mean(0)`, as shap's users write it, is the same.
+        """
+        return Magnitudes(self)
+
+    def by(self, groups: Any, *, bins: int = 4) -> Cohorts:
+        """Return the rows in cohorts, a mapping from names to explanations.
+
+        `explanation.by(groups).abs().mean()` is a table of importance for each cohort.
+
+        Parameters
+        ----------
+        groups
+            A label for each row (a list, an array, a column); the name of a player, whose contents
+            are then the labels; or a mapping from names to arrays of bool, which may overlap. Rows
+            with equal labels are a cohort; what is missing is one, too.
+        bins
+            If a player has many different numbers, they are cut into at most so many cohorts of
+            about equally many rows.
+        """
+        return cohorts(self, groups, bins)
+
+    # Other libraries' names, to read
+
+    @property
+    def shap_values(self) -> Floats:
+        """What shap calls `values`."""
+        return self.values
+
+    @property
+    def expected_value(self) -> Any:
+        """What shap calls the base value where all rows have the same: a number, or one each (k,).
+
+        Texts have base values of their own each; there it raises.
+        """
+        if not len(self):
+            raise InputError("expected_value: there are no rows; see base_values")
+        first = self.base_values[0]
+        if not np.allclose(self.base_values, first, rtol=1e-6, atol=1e-9):
+            raise InputError("expected_value: the rows differ in it; take base_values, one a row")
+        return float(first) if self.values.ndim == 2 else first
+
+    @property
+    def compute_time(self) -> float | None:
+        """What shap calls `seconds`."""
+        return self.seconds
+
+    @property
+    def lower_bounds(self) -> Floats | None:
+        """The lower ends of the 95 % intervals; None where there are no standard errors."""
+        return None if self.standard_errors is None else self.interval()[0]
+
+    @property
+    def upper_bounds(self) -> Floats | None:
+        """The upper ends of the 95 % intervals; None where there are no standard errors."""
+        return None if self.standard_errors is None else self.interval()[1]
+
+    @classmethod
+    def concat(cls, parts: Iterable[Self]) -> Self:
+        """Return one explanation of the rows of all parts, one part after the other.
+
+        The rows keep their labels. Parts may have fewer players than others, as texts have fewer
+        words, where their names are the first of the others' names: a player that a part lacks has
+        the value 0 there. `evaluations` is the most of any part and `degrees_of_freedom` the
+        fewest. Where only some parts have standard errors, those of the others are infinite. Other
+        optional fields are None unless all parts have them.
+        """
+        every = list(parts)
+        if not every:
+            raise InputError("concat: wanted at least one explanation, got none")
+        if len(every) == 1:
+            return every[0]
+        _check_alike(every)
+        return declared.concat(every)
+
+    # Files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the explanation to one file, whole or not at all; `Explanation.load` reads it.
+
+        The file is an .npz without pickles. It holds everything: names, data, labels, notes and
+        the calibration. Numbers, texts, times, with the names of their zones, and missing values
+        come back as they are; any other object in `display_data` or `index`, such as a pandas
+        Period, comes back as its text. Only `seconds` are left out, so
+        that the same answer makes the same file.
+        """
+        from shearshap.result.archive import save
+
+        save(replace(self, seconds=None), Path(path))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Return the explanation that `save` wrote to a file."""
+        from shearshap.result.archive import load
+
+        return load(cls, Path(path))
+
+    # Other libraries
+
+    def to_frame(
+        self,
+        backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
+        *,
+        wide: bool = False,
+        interactions: bool = False,
+    ) -> Any:
+        """Return a table, by default a tidy one: a line for each row, player and output.
+
+        Parameters
+        ----------
+        backend
+            The library of the table.
+        wide
+            Whether to return one line for each row, ready to join to the data. Columns:
+            base_value, prediction, gap, evaluations, converged (with `tol`), value.<player> and
+            standard_error.<player>. With several outputs each has its own base_value.<output>,
+            value.<player>.<output> and so on. A pandas table has the labels of the rows as its
+            index, so that `frame.join(wide)` works; others have them in a first column, called
+            `index_name` or "row".
+        interactions
+            Whether to return a line for each row, output and pair of players. Columns: row,
+            output, player, other, value. Where player and other are the same, the value is its
+            main effect.
+
+        The columns of the tidy table are row (its label), output, player, value, standard_error
+        (missing where there is none), data, base_value and prediction.
+        """
+        from shearshap.result import frames as tabular
+
+        if wide and interactions:
+            raise InputError(
+                "to_frame: wide=True and interactions=True are two tables; ask for one"
+            )
+        if wide:
+            return tabular.wide(self, backend)
+        if interactions:
+            return tabular.pairs(self, backend)
+        return tabular.tidy(self, backend)
+
+    def to_shap(self, *, interactions: bool = False) -> Any:
+        """Return a `shap.Explanation` that every shap plot takes.
+
+        With several outputs, shap's plots take one at a time: `to_shap()[:, :, k]`.
+
+        Parameters
+        ----------
+        interactions
+            Whether to return shap's interaction values, (r, p, p) or (r, p, p, k): main effects on
+            the diagonal, and half of each pair's interaction on either side of it. A player's row
+            adds up to its value.
+        """
+        from shearshap.interop.shap import shap_explanation, shap_interactions
+
+        return shap_interactions(self) if interactions else shap_explanation(self)
+
+    def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
+        """Return the `shapiq.InteractionValues` of one row and output.
+
+        They are k-SII of order 2 where the explanation has interactions, else Shapley values.
+        """
+        from shearshap.interop.interaction_values import interaction_values
+
+        return interaction_values(self, row, output)
+
+    def __repr__(self) -> str:
+        """Return the shape, the method and the cost in one line."""
+        rows, players, *outputs = self.values.shape
+        several = f", {outputs[0]} outputs" if outputs else ""
+        passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
+        return (
+            f"Explanation({rows} rows, {players} players{several}, method={self.method!r}, "
+            f"{self.evaluations} evaluations{passes} a row)"
+        )
+
+    def __str__(self) -> str:
+        """Return the line of `repr`, and the first rows as a table."""
+        from shearshap.result.text_tables import explanation_text
+
+        return explanation_text(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Show the table in IPython's terminal."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, as a table with bars."""
+        from shearshap.result.html_tables import explanation_html
+
+        return explanation_html(self)
+
+
+def _three_axes(key: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Return an index of three axes, where `...` stands for those that are not named."""
+    everything = slice(None)
+    parts = list(key)
+    dots = [place for place, part in enumerate(parts) if part is Ellipsis]
+    if len(parts) - len(dots) > 3 or len(dots) > 1:
+        raise InputError("an explanation has three axes: rows, players and outputs")
+    filler = [everything] * (3 - (len(parts) - len(dots)))
+    if dots:
+        parts[dots[0] : dots[0] + 1] = filler
+    else:
+        parts += filler
+    rows, players, outputs = parts
+    return rows, players, outputs
+
+
+def _nearest_label(label: Any, index: NDArray[Any]) -> str:
+    """Return which label may have been meant, or what labels look like."""
+    texts = [str(each) for each in index[:10_000].tolist()]
+    near = get_close_matches(str(label), texts, n=1, cutoff=0.75)
+    if near and near[0] != str(label):
+        return f"; did you mean {near[0]!r}?"
+    if not texts:
+        return "; there are no rows"
+    kind = type(index[:1].tolist()[0]).__name__
+    some = ", ".join(map(repr, index[:3].tolist()))
+    return f"; labels are of type {kind}, such as {some}. explanation[3] takes rows by place"
+
+
+def _checked_labels(index: Any) -> NDArray[Any]:
+    if not isinstance(index, Iterable) or isinstance(index, str):
+        raise InputError(f"index: wanted a label for each row, got {index!r}")
+    return label_array(index)
+
+
+def _default_output_names(outputs: int | None) -> list[str]:
+    """Return names for the outputs; None is a single output, without an axis."""
+    if outputs is None:
+        return ["output"]
+    return [f"output {output}" for output in range(outputs)]
+
+
+def _check_names(field_name: str, names: list[str], count: int, kind: str) -> None:
+    if len(names) != count:
+        raise InputError(f"{field_name}: wanted a name for each {kind} ({count}), got {len(names)}")
+
+
+def _check_alike(parts: list[Any]) -> None:
+    """Raise where parts cannot be joined: they have different outputs, or different players."""
+    first = parts[0]
+    players = _longest([part.feature_names for part in parts])
+    for number, part in enumerate(parts):
+        same_axes = part.values.ndim == first.values.ndim
+        if not same_axes or part.output_names != first.output_names:
+            raise InputError(
+                f"concat: wanted parts of the same outputs; part 0 has {_outputs(first)}, and part "
+                f"{number} has {_outputs(part)}"
+            )
+        names = part.feature_names
+        if names != players[: len(names)]:
+            place = next(place for place, name in enumerate(names) if name != players[place])
+            raise InputError(
+                "concat: wanted parts of the same players, or of the first of them; player "
+                f"{place} of part {number} is {names[place]!r}, and of the longest part "
+                f"{players[place]!r}"
+            )
+
+
+def _outputs(part: Explanation) -> str:
+    """Return the outputs of an explanation in words."""
+    names = ", ".join(part.output_names)
+    return f"{names} (no axis of outputs)" if part.values.ndim == 2 else names

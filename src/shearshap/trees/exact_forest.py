@@ -1,0 +1,390 @@
+"""Exact Shapley values of games whose model is a sum of leaves, proved to be so.
+
+read        the trees, and what they see of the rows                          seen_trees.py
+compare     model and leaves, at rows, background rows and mixes of both      leaf_outputs.py
+prepare     the leaves for the background                                     trees/exact_trees.py
+explain     rows, block by block; each row's prediction, and a mix of it, are compared too
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shearshap.engine.clock import Clock, within_time
+from shearshap.engine.memory import FIRST_BLOCK
+from shearshap.engine.room import Room
+from shearshap.engine.run import Run
+from shearshap.engine.sampling import NamedGame
+from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
+from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.game import Ends, ModelGame
+from shearshap.result.explanation import Explanation
+from shearshap.trees.exact_trees import ExactTrees
+from shearshap.trees.forest import Bools, Floats, Integers
+from shearshap.trees.leaf_outputs import LeafOutputs, Points, leaf_outputs
+from shearshap.trees.readers.reading import NotTrees, first_line
+from shearshap.trees.seen_trees import SeenTrees, seen_trees
+from shearshap.trees.tree_pairs import SecondDifferences, order_two
+
+METHOD = "exact (trees)"
+
+COMPARED = 32
+"""Rows, and background rows, at which model and leaves are compared."""
+
+MIXES = 64
+"""Mixes of those rows and background rows, player by player, at which they are compared too."""
+
+PROOFS = 32
+"""Mixes of each row, and of each background row, at which an unknown transformer must not mix
+columns. If they are at most `MAX_PROOFS`, there are `PAIR_PROOFS` of each pair of the two."""
+
+PAIR_PROOFS = 16
+MAX_PROOFS = 1 << 16
+
+PROVED_AT_ONCE = 1 << 12
+"""Mixes that are transformed together."""
+
+BLOCK_BYTES = 1 << 28
+"""Memory for what is found out about the rows that are worked on at once."""
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactForest:
+    """The trees of a model, proved to be the model, and ready to explain rows of its games.
+
+    It depends on the model, the background and the players: games of other rows can share it.
+    """
+
+    seen: SeenTrees
+    outputs: LeafOutputs
+    trees: ExactTrees
+    second_differences: SecondDifferences | None  #: None: interactions are not wanted
+    base_value: Floats  #: (k,)
+    single: bool  #: whether there is one output, without an axis
+    evaluations: int  #: of a row: its prediction, and the base value that it shares with others
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        named: NamedGame,
+        run: Run,
+        *,
+        rows: int | None = None,
+        advance: Advance | None = None,
+        device: torch.device | None = None,
+    ) -> "ExactForest":
+        """Read a model's trees and prepare them; raise `NotTrees` where they are not the model.
+
+        `rows` is how many will come, by default those of the game. `advance` is called with the
+        number of trees that are ready. `device` is where tables are looked up.
+        """
+        game = _silent(named.game)
+        _check_budget(run, game)
+        seen = seen_trees(model, named.inputs)
+        rng = np.random.default_rng(run.seed)
+        points, single = _compared_points(game, seen, rng)
+        outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
+
+        background = seen.see(_decoded(game, game.background))
+        weights = named.inputs.weights
+        players = game.players
+        trees = ExactTrees(
+            seen.forest,
+            seen.owner,
+            players,
+            background,
+            weights,
+            rows=game.rows if rows is None else rows,
+            interactions=run.interactions,
+            advance=advance,
+            device=device,
+        )
+        second = None
+        if run.interactions:
+            second = SecondDifferences(seen.forest, seen.owner, players, background, weights)
+        empty = end_coalitions(players, game.device)[:, [EMPTY]]
+        base_value = game.take(slice(0, 1))(empty)[0, 0].double().cpu().numpy()
+        return cls(
+            seen,
+            outputs,
+            trees,
+            second,
+            base_value,
+            single,
+            evaluations=game.cost + 1,
+        )
+
+    def blocks(
+        self,
+        game: ModelGame,
+        run: Run,
+        clock: Clock,
+        advance: Advance,
+        *,
+        checked: bool = False,
+    ) -> Iterator[Explanation]:
+        """Yield the explanations of a game's rows, block by block, in their order.
+
+        Their index is the rows' numbers. Raise `NotTrees` before a block whose predictions are not
+        those of the leaves. `advance` is called with the number of rows that are done. `checked`
+        says that the model was checked in an earlier call with such a game.
+        """
+        game = _silent(game)
+        room = Room(game.rows if run.at_once and run.deadline is None else None)
+        most = self._most_rows(game, interactions=run.interactions)
+        size = most if run.deadline is None else FIRST_BLOCK
+        rng = np.random.default_rng((run.seed, 1))
+        checks = game.usage.checks
+        done = 0
+        while done < game.rows and size:
+            block = game.take(slice(done, done + size))
+            block.usage.checks += block.rows  # a mix of each
+            try:
+                explanation = self._block(block, run, room, done, rng)
+            except NotTrees:
+                # what was asked is of no use any more
+                game.usage.checks = checks + 2 * block.rows + (0 if done else game.cost)
+                raise
+            doubt = self._doubt(block, explanation, first=not done and not checked)
+            checks += block.usage.checks
+            notes = () if doubt is None else (doubt,)
+            explanation = replace(explanation, check_evaluations=checks, notes=notes)
+            done += len(explanation)
+            advance(len(explanation))
+
+            size = yield from within_time(explanation, clock, most, done, game.rows)
+
+    def _most_rows(self, game: ModelGame, *, interactions: bool) -> int:
+        """Return how many rows to work on at once, at least one."""
+        cells = game.players * game.players if interactions else game.players
+        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
+        return max(1, BLOCK_BYTES // (8 * cells))
+
+    def _block(
+        self, game: ModelGame, run: Run, room: Room, first_row: int, rng: np.random.Generator
+    ) -> Explanation:
+        """Return the explanation of a block of rows."""
+        seen = self.seen.see(_decoded(game, game.inputs))
+        self._prove_columns(game, seen, run.seed)
+        predictions = self._compared_predictions(game, seen, first_row, rng)
+        leaves = self.trees.values(seen)
+        values = self.outputs(leaves)
+        self._refuse_gaps(predictions - self.base_value - values.sum(axis=1), first_row, "row")
+
+        fields = {
+            "values": values,
+            "base_values": np.broadcast_to(self.base_value, predictions.shape).copy(),
+            "predictions": predictions,
+            "standard_errors": np.zeros_like(values),
+        }
+        if self.second_differences is not None:
+            index = self.outputs(self.trees.interactions(seen))
+            fields["interactions"] = order_two(index, values)
+            differences = self.outputs(self.second_differences(seen))
+            fields["cross_contribution"] = np.abs(differences).sum(axis=3)
+        return self._explanation(game, run, fields, room, first_row)
+
+    def _compared_predictions(
+        self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return the rows' predictions (r, k); raise if a mix of a row is not its leaves."""
+        rows = game.rows
+        # one draw for a row after the other: how rows are split makes no difference
+        numbers = rng.random((rows, 1 + game.players))
+        mixes = _Mixes(
+            np.arange(rows),
+            (numbers[:, 0] * game.cost).astype(np.int64),
+            present=numbers[:, 1:] < 0.5,
+        )
+        assert game.places is not None
+        both = replace(
+            game,
+            inputs=torch.cat((game.inputs, mixes.inputs(game))),
+            places=torch.cat((game.places, game.places)),
+        )
+        try:
+            answers = _predictions(both)
+        except ModelError as error:
+            _predictions(game)  # raises if it is not for a mix
+            raise NotTrees(f"the model fails on a mix of rows ({error})") from error
+
+        leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
+        gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
+        self._refuse_gaps(gaps, first_row, "a mix of row")
+        return answers[:rows]
+
+    def _refuse_gaps(self, gaps: Floats, first_row: int, place: str) -> None:
+        """Raise if gaps between model and leaves (r, k) are more than rounding."""
+        wrong = np.argwhere(~(np.abs(gaps) <= 2 * self.outputs.allowed))
+        if len(wrong):
+            row, output = wrong[0]
+            raise NotTrees(
+                f"at {place} {first_row + row} its leaves add up to another prediction (by "
+                f"{abs(gaps[row, output]):.2g})"
+            )
+
+    def _prove_columns(self, game: ModelGame, seen: Floats, seed: int) -> None:
+        """Raise if a transformer that is not known makes a column of several, at any row."""
+        if not self.seen.unknown:
+            return
+        rng = np.random.default_rng((seed, 2))
+        rows = game.rows
+        others = game.cost
+        of_pairs = min(PAIR_PROOFS * rows * others, MAX_PROOFS)
+        count = max(PROOFS * rows, PROOFS * others, of_pairs)
+        for start in range(0, count, PROVED_AT_ONCE):
+            number = np.arange(start, min(start + PROVED_AT_ONCE, count))
+            mixes = _Mixes(
+                number % rows,
+                (number % rows + number // rows) % others,
+                present=rng.random((len(number), game.players)) < 0.5,
+            )
+            mixes.prove_columns(game, self.seen, seen, self.trees.background)
+
+    def _explanation(
+        self,
+        game: ModelGame,
+        run: Run,
+        fields: dict[str, Floats],
+        room: Room,
+        first_row: int,
+    ) -> Explanation:
+        arrays: dict[str, Any] = {
+            name: room.array(name, torch.from_numpy(field), first_row)
+            for name, field in fields.items()
+        }
+        if self.single:
+            # a sum over outputs has no axis of them
+            arrays |= {
+                name: array[..., 0]
+                for name, array in arrays.items()
+                if name != "cross_contribution"
+            }
+        rows = game.rows
+        if run.stops:
+            arrays["converged"] = np.ones(rows, dtype=np.bool_)
+            arrays["row_evaluations"] = np.full(rows, self.evaluations, dtype=np.int64)
+        return Explanation(
+            **arrays,
+            index=np.arange(first_row, first_row + rows),
+            evaluations=self.evaluations,
+            derivative_passes=0,
+            method=METHOD,
+            seed=run.seed,
+        )
+
+    def _doubt(self, game: ModelGame, block: Explanation, *, first: bool) -> str | None:
+        """Warn if the predictions of a block are not the model's own, and return why."""
+        base_values = torch.from_numpy(block.base_values.reshape(len(block), -1))
+        predictions = torch.from_numpy(block.predictions.reshape(len(block), -1))
+        ends = torch.stack((base_values, predictions), dim=1).to(game.device)
+        doubt = game.doubt(Ends(ends, self.single), first=first)
+        if doubt is not None:
+            warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
+        return doubt
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixes:
+    """Mixes of rows and background rows, player by player."""
+
+    row: Integers  #: (n,)
+    other: Integers  #: (n,) the background row
+    present: Bools  #: (n, p)
+
+    def inputs(self, game: ModelGame) -> Tensor:
+        """Return the mixes (n, d) of a game's rows and background."""
+        own = torch.from_numpy(self.present)[:, game.owner.cpu()].to(game.inputs.device)
+        return torch.where(own, game.inputs[self.row], game.background[self.other])
+
+    def seen(self, trees: SeenTrees, rows: Floats, background: Floats) -> Floats:
+        """Return the same mixes (n, d') of what the trees see of rows and background."""
+        return np.where(self.present[:, trees.owner], rows[self.row], background[self.other])
+
+    def prove_columns(
+        self, game: ModelGame, trees: SeenTrees, rows: Floats, background: Floats
+    ) -> None:
+        """Raise if what the trees see of a mix is not mixed of what they see of its two rows."""
+        seen = trees.see(_decoded(game, self.inputs(game)))
+        mixed = self.seen(trees, rows, background)
+        if not np.isclose(seen, mixed, rtol=1e-6, atol=1e-12, equal_nan=True).all():
+            raise NotTrees(f"{' or '.join(trees.unknown)} makes a column of several")
+
+
+def _compared_points(
+    game: ModelGame, seen: SeenTrees, rng: np.random.Generator
+) -> tuple[Points, bool]:
+    """Return model and leaves at rows, background rows and mixes, and if there is one output.
+
+    What the trees see of a mix is mixed of what they see of a row and of a background row. So the
+    comparison tells, too, if a column is not made of its owner's inputs alone.
+    """
+    some = replace(
+        game,
+        inputs=game.inputs[_some(game.rows, rng)],
+        background=game.background[_some(game.cost, rng)],
+    )
+    mixes = _Mixes(
+        rng.integers(some.rows, size=MIXES),
+        rng.integers(some.cost, size=MIXES),
+        present=rng.random((MIXES, game.players)) < rng.random((MIXES, 1)),
+    )
+    inputs = _decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
+    rows = seen.see(_decoded(game, some.inputs))
+    background = seen.see(_decoded(game, some.background))
+    if seen.unknown:
+        mixes.prove_columns(some, seen, rows, background)
+    mixed = mixes.seen(seen, rows, background)
+    leaves = seen.forest.predict(np.concatenate((rows, background, mixed)))
+
+    count = len(leaves)
+    game.usage.checks += count
+    try:
+        raw = game.predict.adapted.call(inputs)
+        explained = game.predict.outputs(raw, count).double().cpu()
+    except Exception as error:  # the model itself may fail, which sampling then reports
+        raise NotTrees(f"the model fails on mixes of rows ({first_line(error)})") from error
+    return Points(leaves, raw, explained.reshape(count, -1).numpy()), explained.ndim == 1
+
+
+def _some(count: int, rng: np.random.Generator) -> Tensor:
+    """Return some of the numbers below a count, in order."""
+    chosen = rng.choice(count, size=min(count, COMPARED), replace=False)
+    return torch.from_numpy(np.sort(chosen))
+
+
+def _decoded(game: ModelGame, inputs: Tensor) -> Any:
+    """Return inputs (n, d) as the model takes them."""
+    return game.predict.decode(inputs.reshape(-1, *game.shape))
+
+
+def _predictions(game: ModelGame) -> Floats:
+    """Return the model's answers for the rows, (r, k), at one evaluation each."""
+    alone = game.take(background=slice(0, 1))
+    full = end_coalitions(game.players, game.device)[:, [FULL]]
+    return np.asarray(alone(full)[:, 0].double().cpu().numpy())
+
+
+def _silent(game: ModelGame) -> ModelGame:
+    """Return the game without a progress bar of its evaluations: it is not what takes the time."""
+    return replace(game, advance=lambda _evaluations: None)
+
+
+def _check_budget(run: Run, game: ModelGame) -> None:
+    needed = game.cost + 1
+    if run.budget is None or run.budget >= needed:
+        return
+    error = BudgetError(
+        f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
+        f"{game.cost} for the base value, got {run.budget}"
+    )
+    error.nearest = needed
+    raise error

@@ -1,0 +1,199 @@
+"""How the outputs that are explained follow from sums of leaves, proved on points of the game.
+
+Explained outputs (n, k) are linear in sums of leaves (n, f), or the trees are not used:
+
+    explained = constant + leaves @ matrix
+
+The matrix is what the way from a model's answers to its explained outputs makes of steps along the
+axes of leaves. Whether it is right is not assumed:
+
+    the model       at rows, background rows and mixes of both, the two sides must agree
+    its outputs     a function of the user's, or another scale, must be linear over the whole range
+                    of sums that the leaves allow, which takes no evaluation of the model
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shearshap.errors import ShearError
+from shearshap.models import Outputs
+from shearshap.models.classes import Tables
+from shearshap.models.forms import SeenOutputs
+from shearshap.models.outputs import MARGINS
+from shearshap.trees.forest import Floats, Forest
+from shearshap.trees.readers.reading import NotTrees
+
+ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+"""By which part of the leaves that a model adds up its outputs may be off, by their type."""
+
+DIRECTIONS = 32
+"""Axes of sums of leaves, and other directions, along which the extremes are looked for."""
+
+BETWEEN = 4096
+"""Points between those extremes, more of them near the ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafOutputs:
+    """The linear function from sums of leaves to explained outputs."""
+
+    matrix: Floats  #: (f, k)
+    constant: Floats  #: (k,)
+    allowed: Floats  #: (k,) by how much rounding may change an output
+
+    def __call__(self, leaves: Floats) -> Floats:
+        """Map differences of sums of leaves (..., f) to those of explained outputs (..., k)."""
+        return np.asarray(leaves @ self.matrix)
+
+    def gaps(self, explained: Floats, leaves: Floats) -> Floats:
+        """Return how far explained outputs (n, k) are from those of sums of leaves (n, f)."""
+        return np.abs(explained - self.constant - self(leaves))
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What a model and its trees say at some points."""
+
+    leaves: Floats  #: (n, f) sums of leaves
+    raw: Any  #: the model's answer
+    explained: Floats  #: (n, k) what is explained of it
+
+    def rounding(self, outputs: Floats, terms: Floats, trees: int) -> Floats:
+        """Return by how much rounding may change outputs (n, k), whose leaves add up to `terms`.
+
+        A model may begin with a large constant. Then every tree rounds to the digits of that.
+        """
+        single = getattr(self.raw, "dtype", None) == np.float32
+        dtype = np.dtype(np.float32 if single else np.float64)
+        spread = np.ptp(outputs, axis=0)
+        of_constant = (4 + np.sqrt(trees)) * np.finfo(dtype).eps
+        size = np.abs(outputs).max(axis=0)
+        return np.asarray(ROUNDING[dtype] * (spread + terms) + of_constant * size)
+
+
+def leaf_outputs(
+    outputs: Outputs, forest: Forest, points: Points, rng: np.random.Generator
+) -> LeafOutputs:
+    """Return how the explained outputs follow from leaves, or raise `NotTrees`."""
+    trees = len(forest.roots)
+    terms = _largest_sums(forest)
+    answers = _as_sums(points.raw, forest.outputs)
+    if answers is None:
+        raise NotTrees("the explained outputs are not linear in its leaves")
+    explained = _explained_by(outputs, points.raw)
+
+    possible = None
+    middle = np.zeros(forest.outputs)
+    step = np.ones(forest.outputs)
+    if not _is_selection(outputs):
+        constants = answers - points.leaves
+        constant = constants.mean(axis=0)
+        _check(np.abs(constants - constant), points.rounding(answers, terms, trees))
+        possible = possible_sums(forest, rng) + constant
+        middle = (possible.min(axis=0) + possible.max(axis=0)) / 2
+        step = np.ptp(possible, axis=0) / 4
+        step[step == 0] = 1.0
+
+    matrix = (explained(middle + np.diag(step)) - explained(middle[None])) / step[:, None]
+    allowed = points.rounding(points.explained, terms @ np.abs(matrix), trees)
+    left = points.explained - points.leaves @ matrix
+    function = LeafOutputs(matrix, left.mean(axis=0), allowed)
+    _check(function.gaps(points.explained, points.leaves), allowed)
+    if possible is not None:
+        left = explained(possible) - possible @ matrix
+        _check(np.abs(left - left.mean(axis=0)), 2 * allowed)
+        # of a threshold, all that were tried may lie on one side
+        if np.ptp(possible, axis=0).any() and not matrix.any(axis=0).all():
+            raise NotTrees("what is explained is the same for all sums of leaves that were tried")
+    return function
+
+
+def _is_selection(outputs: Outputs) -> bool:
+    """Return whether the explained outputs are some of the model's own answers, or all."""
+    is_unscaled = outputs.scale is None or outputs.scale == outputs.form or outputs.scale in MARGINS
+    return is_unscaled and not callable(outputs.output)
+
+
+def _check(gaps: Floats, allowed: Floats) -> None:
+    """Raise where gaps (n, k) are more than rounding (k,)."""
+    if not (gaps <= allowed).all():
+        raise NotTrees(
+            f"the explained outputs are not linear in its leaves (off by {gaps.max():.2g})"
+        )
+
+
+def _largest_sums(forest: Forest) -> Floats:
+    """Return the sum over the trees of their largest leaves, (f,): rounding grows with it."""
+    return np.asarray(np.maximum.reduceat(np.abs(forest.value), np.sort(forest.roots)).sum(axis=0))
+
+
+def possible_sums(forest: Forest, rng: np.random.Generator) -> Floats:
+    """Return sums of leaves (n, f) over all that mixes of rows could add up to.
+
+    Those that are extreme in some direction, and points between any two of them.
+    """
+    outputs = forest.outputs
+    axes = np.eye(outputs)[:, rng.permutation(outputs)[:DIRECTIONS]]
+    some = rng.normal(size=(outputs, DIRECTIONS if outputs > 1 else 0))
+    directions = np.hstack((axes, -axes, some, -some))  # (f, directions)
+
+    extremes = np.zeros((directions.shape[1], outputs))
+    is_leaf = forest.left < 0
+    starts = np.sort(forest.roots)
+    for start, stop in zip(starts, [*starts[1:], len(is_leaf)], strict=True):
+        leaves = forest.value[start:stop][is_leaf[start:stop]]
+        extremes += leaves[(leaves @ directions).argmax(axis=0)]
+
+    first, second = rng.integers(len(extremes), size=(2, BETWEEN))
+    part = rng.beta(0.5, 0.5, size=(BETWEEN, 1))
+    between = part * extremes[first] + (1 - part) * extremes[second]
+    return np.vstack((extremes, between))
+
+
+# Sums of leaves as a model returns them
+
+
+def _explained_by(outputs: Outputs, raw: Any) -> Callable[[Floats], Floats]:
+    """Return the function from sums of leaves (n, f), constant included, to outputs (n, k)."""
+    # the user's function may raise anything at sums that the model does not return
+    errors = Exception if callable(outputs.output) else ShearError
+    apart = replace(outputs, seen=SeenOutputs())  # these are no outputs of the model
+
+    def explained(sums: Floats) -> Floats:
+        count = len(sums)
+        try:
+            with np.errstate(all="ignore"):
+                answer = apart(_as_raw(sums, raw), count)
+        except errors as error:
+            raise NotTrees(f"output= fails at possible sums of its leaves ({error})") from error
+        return np.asarray(answer.double().numpy().reshape(count, -1))
+
+    return explained
+
+
+def _as_sums(raw: Any, sums: int) -> Floats | None:
+    """Return a model's answer as sums of leaves (n, f); None if it is of another form."""
+    table = np.asarray(raw, dtype=np.float64)
+    table = table.reshape(len(table), -1)
+    if (table.shape[1], sums) == (2, 1):
+        table = table[:, 1:] - table[:, :1]
+    return table if table.shape[1] == sums else None
+
+
+def _as_raw(sums: Floats, like: Any) -> Any:
+    """Return sums of leaves (n, f) in the form of a model's answer."""
+    if isinstance(like, Tables):
+        widths = [table.shape[1] for table in like.tables]
+        ends = np.cumsum([1 if width == 2 else width for width in widths])[:-1]
+        parts = zip(np.split(sums, ends, axis=1), widths, strict=True)
+        return Tables(
+            [np.hstack((1 - part, part)) if width == 2 else part for part, width in parts]
+        )
+    if np.ndim(like) == 1:
+        return sums[:, 0]
+    if (np.shape(like)[1], sums.shape[1]) == (2, 1):
+        return np.hstack((-sums / 2, sums / 2))  # as boosters make two classes of one score
+    return sums

@@ -1,0 +1,153 @@
+r"""The trees of CatBoost, from the JSON that a model saves.
+
+A value above a border goes right, in float32. The trees see the numeric columns only. In an
+oblivious tree all nodes of a level ask the same, and the bits of a leaf's number are the answers:
+
+    splits       [s0, s1]                      s1
+    level 0      asks s1                   0 /    \ 1
+    level 1      asks s0                  s0        s0
+    leaf         2 * s1 + s0             0  1      2  3
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from shearshap.trees.forest import Floats, Integers
+from shearshap.trees.readers.growing import Tree, grow
+from shearshap.trees.seen_rows import narrowed, numbers
+from shearshap.trees.tree_model import NotTrees, TreeModel
+
+
+def read_catboost(model: Any) -> TreeModel:
+    """Read a model whose trees ask about numbers only."""
+    saved = _saved(model)
+    floats = saved["features_info"].get("float_features", [])
+    columns = np.array([feature["flat_feature_index"] for feature in floats], dtype=np.int64)
+    # of a feature that had no missing value in training, NaN is above no border
+    missing_left = np.array(
+        [feature.get("nan_value_treatment") != "AsTrue" for feature in floats], dtype=np.bool_
+    )
+
+    scale, bias = saved["scale_and_bias"]
+    outputs = max(1, np.size(bias))
+    if "oblivious_trees" in saved:
+        trees = [_oblivious(tree, outputs, missing_left) for tree in saved["oblivious_trees"]]
+    else:
+        trees = [_uneven(tree, outputs, missing_left) for tree in saved.get("trees", [])]
+    scaled = [_scaled(tree, scale) for tree in trees]
+    return TreeModel(grow(scaled), partial(_see, columns=columns), columns)
+
+
+def _saved(model: Any) -> dict[str, Any]:
+    if model.get_text_feature_indices() or model.get_embedding_feature_indices():
+        raise NotTrees(
+            "it has features of text or embeddings, which CatBoost makes into numbers of its own"
+        )
+    _refuse_crashing(model)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        model.save_model(str(path), format="json")
+        saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return saved
+
+
+def _refuse_crashing(model: Any) -> None:
+    """Raise for a model that ends the process when its trees are saved.
+
+    Such are those read from an ONNX file: their trees are not what their parameters say.
+    """
+    is_oblivious = getattr(getattr(model, "_object", None), "_is_oblivious", None)
+    if is_oblivious is None or is_oblivious():
+        return
+    try:
+        policy = model.get_all_params().get("grow_policy", "SymmetricTree")
+    except Exception as error:  # a sum of models knows none
+        raise NotTrees("it does not know how its trees were grown") from error
+    if policy == "SymmetricTree":
+        raise NotTrees("CatBoost cannot save the trees of a model that was read from ONNX")
+
+
+def _scaled(tree: Tree, scale: float) -> Tree:
+    return Tree(
+        tree.left, tree.right, tree.column, tree.threshold, tree.missing_left, tree.value * scale
+    )
+
+
+def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the splits if all of them are about numbers."""
+    for split in splits:
+        kind = split.get("split_type", "FloatFeature")
+        if kind != "FloatFeature":
+            raise NotTrees(
+                f"its trees ask about CatBoost's own encodings of categories ({kind}), whose "
+                "numbers only CatBoost knows"
+            )
+    return splits
+
+
+def _oblivious(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
+    splits = _checked(tree.get("splits") or [])
+    depth = len(splits)
+    leaves = 2**depth
+
+    # all levels in one row, each twice as long as the one above it: the children of i are 2i + 1
+    # and 2i + 2
+    inner = np.arange(leaves - 1)
+    split = np.repeat(np.arange(depth)[::-1], 2 ** np.arange(depth))
+    column = np.array([each["float_feature_index"] for each in splits], dtype=np.int64)[split]
+    border = np.array([each["border"] for each in splits], dtype=np.float32)[split]
+
+    nodes = 2 * leaves - 1
+    values = np.zeros((nodes, outputs))
+    values[leaves - 1 :] = np.reshape(tree["leaf_values"], (leaves, outputs))
+    return Tree(
+        _padded(2 * inner + 1, nodes, -1),
+        _padded(2 * inner + 2, nodes, -1),
+        _padded(column, nodes, 0),
+        _padded(border.astype(np.float64), nodes, 0),
+        _padded(missing_left[column], nodes, False),
+        values,
+    )
+
+
+def _padded(inner: Any, nodes: int, leaf: float) -> Any:
+    """Return what the inner nodes have, and the same number for all leaves behind them."""
+    return np.append(inner, np.full(nodes - len(inner), leaf, dtype=inner.dtype))
+
+
+def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
+    """Read a tree whose nodes are nested in one another."""
+    nodes = [tree]
+    left = []
+    right = []
+    # children are put behind all nodes known so far, and their turn comes later
+    for node in nodes:
+        is_inner = "split" in node
+        left.append(len(nodes) if is_inner else -1)
+        right.append(len(nodes) + 1 if is_inner else -1)
+        if is_inner:
+            _checked([node["split"]])
+            nodes += [node["left"], node["right"]]
+
+    splits = [node.get("split", {}) for node in nodes]
+    column = np.array([split.get("float_feature_index", 0) for split in splits], dtype=np.int64)
+    border = np.array([split.get("border", 0.0) for split in splits], dtype=np.float32)
+    values = [np.broadcast_to(node.get("value", 0.0), (outputs,)) for node in nodes]
+    return Tree(
+        np.array(left),
+        np.array(right),
+        column,
+        border.astype(np.float64),
+        missing_left[column],
+        np.array(values, dtype=np.float64),
+    )
+
+
+def _see(rows: Any, *, columns: Integers) -> Floats:
+    """Return the numeric columns of rows as the trees see them (r, d')."""
+    return narrowed(numbers(rows)[:, columns])

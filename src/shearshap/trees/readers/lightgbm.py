@@ -1,0 +1,186 @@
+"""The trees of LightGBM, from the text that a booster saves.
+
+A value at most as high as the threshold goes left. What a missing value is, a node's
+`decision_type` says: none (NaN is 0), zero (0 is missing, and so is NaN), or NaN. The trees see a
+column as many times as its nodes take it differently, which is once but for rare models:
+
+    input column     0         1          1             2
+    taken as         NONE      NAN        CATEGORY      ZERO
+    seen column      0         1          3             2
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from shearshap.trees.forest import Floats, Integers
+from shearshap.trees.readers.growing import CategorySet, Tree, bits, grow
+from shearshap.trees.seen_rows import codes_among, narrowed, numbers, own_codes
+from shearshap.trees.tree_model import NotTrees, TreeModel
+
+#: How a node takes a column: its missing values, or that it is one of categories.
+NONE, ZERO, NAN, CATEGORY = range(4)
+
+#: The bits of a node's decision type; the two above them are the kind of missing values.
+IS_CATEGORY = 1
+MISSING_LEFT = 2
+
+#: What is at most that far from 0 is 0.
+NEARLY_ZERO = float(np.float32(1e-35))
+
+#: Objectives whose predictions are no sums of leaves, as their margins are.
+LINKED = (
+    "binary",
+    "multiclass",
+    "multiclassova",
+    "cross_entropy",
+    "cross_entropy_lambda",
+    "poisson",
+    "gamma",
+    "tweedie",
+)
+
+Fields = dict[str, str]
+
+
+def read_lightgbm(model: Any) -> TreeModel:
+    """Read a `Booster` or one of the scikit-learn wrappers, up to its best iteration."""
+    booster = model.booster_ if hasattr(model, "booster_") else model
+    head, *blocks = booster.model_to_string().split("\nTree=")
+    header = _fields(head)
+    if not blocks:
+        raise NotTrees("it has no trees")
+
+    outputs = int(header["num_tree_per_iteration"])
+    divisor = len(blocks) // outputs if _predicts_averages(head, header) else 1
+    raw = [_fields(block.partition("\nend of trees")[0]) for block in blocks]
+    kinds = _Kinds(int(header["max_feature_idx"]) + 1, raw)
+    trees = [
+        _tree(tree, kinds, number % outputs, outputs, divisor) for number, tree in enumerate(raw)
+    ]
+
+    categories = [list(column) for column in booster.pandas_categorical or ()]
+    see = partial(_see, columns=kinds.columns, kinds=kinds.kinds, categories=categories)
+    return TreeModel(grow(trees), see, kinds.columns)
+
+
+def _fields(text: str) -> Fields:
+    """Return the values of lines such as "num_leaves=31", by name."""
+    lines = [line.partition("=") for line in text.splitlines()]
+    return {name: value for name, equals, value in lines if equals}
+
+
+def _predicts_averages(head: str, header: Fields) -> bool:
+    """Return whether the answer that is linear in the leaves is their mean.
+
+    So it is for the predictions of a random forest, but its margins are the sums.
+    """
+    objective = header.get("objective", "").split(" ")
+    has_link = objective[0] in LINKED or "sqrt" in objective
+    return "average_output" in head.splitlines() and not has_link
+
+
+def _array(fields: Fields, name: str, kind: Any) -> Any:
+    return np.array(fields.get(name, "").split(), dtype=kind)
+
+
+def _decision_kinds(fields: Fields) -> Integers:
+    """Return how each inner node takes its column (n,)."""
+    decision_type = _array(fields, "decision_type", np.int64)
+    is_category = (decision_type & IS_CATEGORY) > 0
+    return np.where(is_category, CATEGORY, (decision_type >> 2) & 3)
+
+
+class _Kinds:
+    """The columns that the trees see, and how each takes its input column."""
+
+    def __init__(self, inputs: int, trees: list[Fields]) -> None:
+        taken = np.full((inputs, 4), False)
+        for tree in trees:
+            taken[_array(tree, "split_feature", np.int64), _decision_kinds(tree)] = True
+
+        first = np.where(taken.any(axis=1), taken.argmax(axis=1), NAN)
+        taken[np.arange(inputs), first] = False
+        more, others = np.nonzero(taken)
+        self.columns = np.append(np.arange(inputs), more)  #: (d',)
+        self.kinds = np.append(first, others)  #: (d',)
+
+        self.place = np.full((inputs, 4), -1)  #: (d, 4) the seen column of each
+        self.place[self.columns, self.kinds] = np.arange(len(self.columns))
+
+
+def _tree(fields: Fields, kinds: _Kinds, output: int, outputs: int, divisor: int) -> Tree:
+    if fields.get("is_linear", "0").strip() == "1":
+        raise NotTrees("linear_tree=True: its leaves are linear models, not numbers")
+    value = _array(fields, "leaf_value", np.float64) / divisor
+    leaves = len(value)
+    inner = leaves - 1
+    values = np.zeros((inner + leaves, outputs))
+    values[inner:, output] = value
+
+    kind = _decision_kinds(fields)[:inner]
+    column = kinds.place[_array(fields, "split_feature", np.int64), kind]
+    decision_type = _array(fields, "decision_type", np.int64)
+    default_left = (decision_type & MISSING_LEFT) > 0
+    return Tree(
+        _children(_array(fields, "left_child", np.int64)[:inner], leaves),
+        _children(_array(fields, "right_child", np.int64)[:inner], leaves),
+        _padded(column, leaves),
+        _padded(_array(fields, "threshold", np.float64), leaves),
+        _padded(default_left & (kind != NONE), leaves),  # where none is missing it does not matter
+        values,
+        _category_sets(fields, kind),
+    )
+
+
+def _children(child: Integers, leaves: int) -> Integers:
+    """Return children (n,), leaves behind the inner nodes; LightGBM has -1 - i for leaf i."""
+    inner = len(child)
+    return np.append(np.where(child < 0, inner - 1 - child, child), np.full(leaves, -1))
+
+
+def _padded(inner: Any, leaves: int) -> Any:
+    """Return what inner nodes have, and 0 for the leaves behind them."""
+    return np.append(inner, np.zeros(leaves, dtype=inner.dtype))
+
+
+def _category_sets(fields: Fields, kind: Integers) -> dict[int, CategorySet]:
+    """Return the sets of categories that go left, by node; all others and NaN go right."""
+    nodes = np.flatnonzero(kind == CATEGORY)
+    if not len(nodes):
+        return {}
+    threshold = _array(fields, "threshold", np.float64).astype(np.int64)  # the number of a set
+    start = _array(fields, "cat_boundaries", np.int64)
+    words = _array(fields, "cat_threshold", np.int64)
+    return {
+        node: CategorySet(bits(words[start[number] : start[number + 1]]))
+        for node, number in zip(nodes.tolist(), threshold[nodes], strict=True)
+    }
+
+
+# Rows
+
+
+def _see(rows: Any, *, columns: Integers, kinds: Integers, categories: list[list[Any]]) -> Floats:
+    """Return rows as the trees see them (r, d')."""
+    made = numbers(rows, partial(_codes, categories=categories))
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "iub":
+        made = narrowed(made)  # LightGBM makes float32 of an array of integers
+    seen = made[:, columns]
+
+    seen[np.abs(seen) <= NEARLY_ZERO] = 0.0
+    seen[np.isnan(seen) & (kinds == NONE)] = 0.0
+    seen[(seen == 0.0) & (kinds == ZERO)] = np.nan
+    return seen
+
+
+def _codes(columns: dict[int, Any], *, categories: list[list[Any]]) -> dict[int, Floats]:
+    """Return codes among the categories trained with; columns are matched by their order."""
+    if len(columns) != len(categories):
+        return own_codes(columns)
+    codes = [{value: float(code) for code, value in enumerate(column)} for column in categories]
+    return {
+        position: codes_among(series, series.cat.categories, own, np.nan)
+        for (position, series), own in zip(columns.items(), codes, strict=True)
+    }

@@ -1,0 +1,263 @@
+"""A model's trees, what they see of the rows that the model is given, and whose it is.
+
+A model is read through what is around its trees:
+
+    model.predict_proba            the bound method of an estimator
+    GridSearchCV                   predicts by the best estimator that it has found
+    Pipeline                       its transformers make the columns that the trees see
+    XGBClassifier, ...             the trees
+
+    the model's columns            city              age       owned by players 1 and 0
+    after the transformers         city_a  city_b    age
+    as the trees see them          0       1         2
+    owner                          1       1         0
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shearshap.data import Inputs
+from shearshap.errors import InputError
+from shearshap.models.classes import kind_of
+from shearshap.models.scores import LABELLERS, method_of_estimator
+from shearshap.models.sklearn import as_taken, booster_library, source_positions
+from shearshap.trees.forest import Floats, Forest, Integers
+from shearshap.trees.readers.reading import NotTrees, first_line, read
+
+#: Classes of scikit-learn whose models are trees; each has a classifier and a regressor.
+_ESTIMATORS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
+_BOOSTERS = ("GradientBoosting", "HistGradientBoosting")
+
+#: Libraries whose own methods are known to predict by the trees.
+_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+
+#: Methods that predictions are made by.
+_PREDICTS = re.compile("predict|decision_function|validate_X|preprocess_X")
+
+#: Transformers of scikit-learn that make each column of one: any other has to prove it.
+_COLUMN_BY_COLUMN = {
+    "Binarizer",
+    "KBinsDiscretizer",
+    "MaxAbsScaler",
+    "MinMaxScaler",
+    "OneHotEncoder",
+    "OrdinalEncoder",
+    "PowerTransformer",
+    "QuantileTransformer",
+    "RobustScaler",
+    "SimpleImputer",
+    "StandardScaler",
+    "TargetEncoder",
+    # these choose columns
+    "GenericUnivariateSelect",
+    "RFE",
+    "RFECV",
+    "SelectFdr",
+    "SelectFpr",
+    "SelectFromModel",
+    "SelectFwe",
+    "SelectKBest",
+    "SelectPercentile",
+    "SequentialFeatureSelector",
+    "VarianceThreshold",
+}
+
+#: Transformers of scikit-learn that hold others, and the attribute that does.
+_CONTAINERS = {
+    "ColumnTransformer": "transformers_",
+    "FeatureUnion": "transformer_list",
+    "Pipeline": "steps",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SeenTrees:
+    """A forest, and how it sees the rows that the model is given."""
+
+    forest: Forest
+    see: Callable[[Any], Floats]  #: rows as the model takes them, to (r, d')
+    owner: Integers  #: (d',) the player that owns each column that is seen
+    unknown: tuple[str, ...] = ()  #: transformers that may make a column of several
+
+
+def innermost(model: Any) -> Any:
+    """Return the estimator in a bound method and a Pipeline: it may have trees."""
+    estimator = _estimator(model)
+    steps = getattr(estimator, "steps", None)
+    return steps[-1][1] if isinstance(steps, list) and steps else estimator
+
+
+def has_trees(model: Any) -> bool:
+    """Return whether a model is known to be made of trees, whether they can be read or not."""
+    return booster_library(innermost(model)) is not None or _is_named(
+        model, _ESTIMATORS + _BOOSTERS
+    )
+
+
+def is_boosted(model: Any) -> bool:
+    """Return whether a model of trees adds up margins, so that probabilities need a link."""
+    return booster_library(innermost(model)) is not None or _is_named(model, _BOOSTERS)
+
+
+def _is_named(model: Any, names: tuple[str, ...]) -> bool:
+    """Return whether a model extends an estimator of scikit-learn of one of these names."""
+    kinds = {f"{name}{kind}" for name in names for kind in ("Classifier", "Regressor")}
+    return any(
+        ancestor.__name__ in kinds and ancestor.__module__.startswith("sklearn.")
+        for ancestor in type(innermost(model)).__mro__
+    )
+
+
+def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
+    """Return the trees of a model for its encoded rows; raise `NotTrees` with the reason."""
+    if len(inputs.shape) != 1:
+        raise NotTrees("the rows have more axes than one")
+    _refuse_other_methods(model)
+    trees = read(innermost(model))
+    column = _input_columns(model, inputs)
+    if len(trees.columns) and trees.columns.max() >= len(column):
+        raise NotTrees("the trees ask for more columns than the rows have")
+    return SeenTrees(
+        trees.forest,
+        _sight(model, trees.see),
+        inputs.owner[column[trees.columns]],
+        tuple(dict.fromkeys(_unknown(_transformers(model)))),
+    )
+
+
+def _refuse_other_methods(model: Any) -> None:
+    """Raise if a model may answer by something else than the leaves of its trees."""
+    owner = method_of_estimator(model)
+    if owner is not None and _library(model) not in _LIBRARIES:
+        raise NotTrees(
+            f"{model.__name__} is not the library's own: it may change what the leaves say"
+        )
+    if owner is not None and model.__name__ == "predict" and kind_of(owner) in LABELLERS:
+        raise NotTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
+
+    last = innermost(model)
+    members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
+    parts = [model if owner is None else owner, _estimator(model), last, *members]
+    replaced = [name for part in parts for name in _replaced_on(part)]
+    replaced += [name for kind in dict.fromkeys(map(type, parts)) for name in _replaced_in(kind)]
+    if replaced:
+        raise NotTrees(f"{replaced[0]} is not the library's own: it may change what the leaves say")
+
+
+def _replaced_on(part: Any) -> Iterator[str]:
+    """Yield the methods of an instance that take the place of its class's."""
+    for name, attribute in vars(part).items():
+        if callable(attribute) and _PREDICTS.search(name) and hasattr(type(part), name):
+            yield f"{type(part).__name__}.{name}"
+
+
+def _replaced_in(kind: type) -> Iterator[str]:
+    """Yield the methods of a class, or of its ancestors, that take the place of a library's."""
+    known = [ancestor for ancestor in kind.__mro__ if _library(ancestor) in _LIBRARIES]
+    names = dict.fromkeys(name for ancestor in known for name in vars(ancestor))
+    for name in filter(_PREDICTS.search, names):
+        first = next(ancestor for ancestor in kind.__mro__ if name in vars(ancestor))
+        if not {_library(first), _library(vars(first)[name])} <= {*_LIBRARIES, ""}:
+            yield f"{first.__name__}.{name}"
+
+
+def _library(item: Any) -> str:
+    """Return the package that a class or a function is defined in; "" if it does not say."""
+    return str(getattr(item, "__module__", None) or "").partition(".")[0]
+
+
+def _estimator(model: Any) -> Any:
+    """Return the estimator whose bound method a model is, or that a search has found, or both."""
+    owner = method_of_estimator(model)
+    estimator = model if owner is None else owner
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def _transformers(model: Any) -> Any:
+    """Return the transformers of a Pipeline as one; None where there are none."""
+    estimator = _estimator(model)
+    if innermost(model) is estimator or len(estimator.steps) == 1:
+        return None
+    return estimator[:-1]
+
+
+def _input_columns(model: Any, inputs: Inputs) -> Integers:
+    """Return which input each column is made of that the last estimator is given."""
+    order = np.arange(len(inputs.owner)) if inputs.order is None else inputs.order
+    transformers = _transformers(model)
+    if transformers is None:
+        return order
+    try:
+        return order[source_positions(transformers)]
+    except InputError as error:
+        raise NotTrees(str(error).removeprefix("groups: ").partition(";")[0]) from error
+    except Exception as error:  # every transformer has errors of its own
+        raise NotTrees(
+            f"nothing says which columns the Pipeline's steps make of which ({error})"
+        ) from error
+
+
+def _unknown(transformer: Any) -> Iterator[str]:
+    """Yield the names of transformers, in a Pipeline, that may make a column of several."""
+    if transformer is None or isinstance(transformer, str):  # "passthrough" or "drop"
+        return
+    kind = type(transformer)
+    is_own = _library(kind) == "sklearn" and "transform" not in vars(transformer)
+    if is_own and kind.__name__ in _CONTAINERS:
+        for _, part, *_ in getattr(transformer, _CONTAINERS[kind.__name__]):
+            yield from _unknown(part)
+    elif not is_own or not _works_by_column(transformer):
+        yield kind.__name__
+
+
+def _works_by_column(transformer: Any) -> bool:
+    """Return whether a transformer of scikit-learn is known to make each column of one."""
+    name = type(transformer).__name__
+    if name != "FunctionTransformer":
+        return name in _COLUMN_BY_COLUMN
+    function = transformer.func
+    return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
+
+
+# How trees see rows
+
+
+def _sight(model: Any, see: Callable[[Any], Floats]) -> Callable[[Any], Floats]:
+    """Return the function from rows as the model takes them to what its trees see."""
+    transformers = _transformers(model)
+    if transformers is None:
+        return lambda rows: _seen(see, rows)
+    taken = as_taken(_estimator(model))
+    # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
+    absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
+
+    def transformed(rows: Any) -> Floats:
+        try:
+            made = transformers.transform(taken(rows))
+        except Exception as error:  # every transformer has errors of its own
+            raise NotTrees(f"the Pipeline's steps fail ({first_line(error)})") from error
+        return _seen(see, _dense(made, absent))
+
+    return transformed
+
+
+def _seen(see: Callable[[Any], Floats], rows: Any) -> Floats:
+    """Return what trees see of rows; raise `NotTrees` if it is not made of numbers."""
+    try:
+        return see(rows)
+    except (TypeError, ValueError) as error:
+        raise NotTrees(f"what its trees see of the rows is not known ({error})") from error
+
+
+def _dense(made: Any, absent: float) -> Any:
+    """Return a sparse matrix as an array; anything else as it is."""
+    if not hasattr(made, "tocoo"):
+        return made
+    cells = made.tocoo()
+    array = np.full(made.shape, absent)
+    array[cells.row, cells.col] = cells.data
+    return array

@@ -1,0 +1,723 @@
+"""What may be given, and the errors for what may not: before any work, saying what was wanted and what came."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from games import Floats, network
+from shearshap import (
+    BudgetError,
+    Explainer,
+    InputError,
+    MethodError,
+    ModelError,
+    Shear,
+    ShearError,
+    explain,
+    explain_game,
+    model_game,
+)
+from shearshap.data import display, encode
+from shearshap.data.background import STATISTICS
+from shearshap.models import AdaptedModel
+
+ROWS = np.random.default_rng(0).normal(size=(5, 4))
+ZEROS = np.zeros(4)
+
+
+class Spy(nn.Module):
+    """Counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.asked += 1
+        return x.sum(dim=1)
+
+
+def spoiled(row: int, column: int, value: float) -> Floats:
+    rows = ROWS.copy()
+    rows[row, column] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rows": spoiled(3, 1, np.nan)}, InputError, "rows: row 3 is nan at column 1 (1 of 5 rows are not finite)"),
+        ({"rows": spoiled(2, 0, -np.inf)}, InputError, "rows: row 2 is -inf at column 0"),
+        ({"rows": ROWS[0]}, InputError, "rows: wanted shape (r, d), got (4,); for a single row pass rows[None]"),
+        ({"rows": ROWS[:0]}, InputError, "rows: there is nothing to explain in an array of shape (0, 4)"),
+        ({"rows": [["a", "b", "c", "d"]]}, InputError, "rows: wanted numbers, got an array of <U1"),
+        ({"rows": [[1.0, 2.0], [3.0]]}, InputError, "rows: wanted a numeric array, got ragged lists"),
+        ({"rows": ROWS[:, :3]}, InputError, "ARGUMENT: wanted one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),
+        ({"reference": np.zeros(5)}, InputError, "ARGUMENT: wanted one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
+        ({"reference": np.zeros((0, 4))}, InputError, "ARGUMENT: wanted one row of shape (4,)"),
+        ({"reference": np.full(4, np.nan)}, InputError, "ARGUMENT: row 0 is nan at column 0"),
+        ({"reference": "average"}, InputError, "ARGUMENT: wanted one of mean, median, mode, a row or background rows; got 'average'"),
+        ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "ARGUMENT: wanted one row of shape (4,)"),
+        ({"reference": "mean", "rows": ROWS[:1]}, InputError, "there is only one, which would be its own background; pass ARGUMENT=('mean', rows)"),
+        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups of players [0, 1]"),
+        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
+        ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
+        ({"groups": [[0, 1], []]}, InputError, "groups: player 1 needs a list of input columns (integers), got []"),
+        ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: there is no column 'c'; the rows' columns have no names; use numbers"),
+        ({"groups": np.array([0, 1, 1])}, InputError, "groups: wanted lists of columns or an integer mask of shape (4,)"),
+        ({"groups": np.array([0.5, 1, 1, 2])}, InputError, "got an array of float64 of shape (4,)"),
+        ({"groups": np.array([0, 1, 1, np.nan])}, InputError, "got an array of float64 of shape (4,)"),
+        ({"groups": np.array(list("aabb"))}, InputError, "got an array of <U1 of shape (4,)"),
+        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "groups: a mask numbers its players from 0, or from 1, got -1 to 2"),
+        ({"budget": 0}, BudgetError, "budget: wanted a positive integer, got 0"),
+        ({"budget": 12.5}, BudgetError, "budget: wanted a positive integer, got 12.5"),
+        ({"budget": True}, BudgetError, "budget: wanted a positive integer, got True"),
+        ({"budget": "many"}, BudgetError, "budget: wanted a positive integer, got 'many'"),
+        ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations a row for 4 players, got 15"),
+        ({"budget": 7, "method": "leverage"}, BudgetError, "leverage needs at least 8 evaluations a row for 4 players, got 7"),
+        ({"budget": 3}, BudgetError, "kriging needs at least 4 evaluations a row for 4 players, got 3"),
+        ({"budget": 10**6, "method": "exact", "rows": np.ones((2, 40)), "reference": np.zeros(40)}, BudgetError, "exact needs at least about 2^40 evaluations"),
+        ({"budget": 50, "reference": np.zeros((100, 4))}, BudgetError, "got 50"),
+        (
+            {"budget": 31, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError,
+            "exact needs at least 48 evaluations a row for 4 players (16 coalitions of 3 background rows each), got 31",
+        ),
+        ({"method": "sheer"}, MethodError, "there is no method 'sheer'; did you mean 'shear'? There are: auto, exact, shear,"),
+        ({"method": Shear}, MethodError, "method: wanted a name or an instance such as Shear(), got <class"),
+        ({"method": 3}, MethodError, "method: wanted a name or an instance such as Shear(), got 3"),
+        ({"output": 1.5}, InputError, "output: wanted a class's index or name, several, or a function of the model's output; got 1.5"),
+        ({"output": [0, 1.5]}, InputError, "output: wanted a class's index or name"),
+        ({"output": []}, InputError, "output: wanted a class's index or name"),
+        ({"batch_size": 0}, InputError, "batch_size: wanted a positive integer, got 0"),
+        ({"seed": -1}, InputError, "seed: wanted an integer from 0, got -1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_any_work(
+    options: dict[str, Any], error: type[ShearError], message: str
+) -> None:
+    spy = Spy()
+    arguments = {"rows": ROWS, "reference": ZEROS, "budget": 16, **options}
+    # `explain` calls it reference, the Explainer background
+    pattern = re.escape(message).replace("ARGUMENT", "(background|reference)")
+    with pytest.raises(error, match=pattern) as caught:
+        explain(spy, arguments.pop("rows"), **arguments)
+    assert isinstance(caught.value, ShearError)
+    assert spy.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (lambda x: x[:, :, None], ModelError, "the model returned shape (10, 4, 1) for 10 rows; wanted (10,) or (10, k)"),
+        (lambda x: x.sum(), ModelError, "the model returned shape () for 10 rows"),
+        (lambda x: (x[:, 0], x[:, 1]), ModelError, "the model returned a tuple, which is not an array of numbers"),
+        (lambda x: x[:3, 0], ModelError, "the model returned shape (3,) for 10 rows"),
+        (lambda _: "text", ModelError, "the model returned a str, which is not an array of numbers"),
+        (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), ModelError, "the model returned nan for row 0 with 0 of 4 players present"),
+        (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), ModelError, "with 3 of 4 players present"),
+        (lambda x: x @ np.ones(5), ModelError, "the model failed on inputs of shape (10, 4):"),
+        ("model.pt", InputError, "model: wanted a torch.nn.Module, a scikit-learn estimator"),
+        ("model.pt", InputError, "or a function of a numpy array or frame; got str 'model.pt'; load the file first"),
+        (object(), InputError, "got object"),
+    ],
+)  # fmt: skip
+def test_bad_models_are_refused(model: Any, error: type[ShearError], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        explain(model, ROWS, reference=ZEROS, budget=16)
+
+
+def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
+    rows = np.ones((9, 3))
+    rows[7] = 2
+    with pytest.raises(ModelError, match="for row 7 with 3 of 3 players present"):
+        explain(
+            lambda x: np.where(x.sum(axis=1) == 6, np.nan, 1.0),
+            rows,
+            reference=np.zeros(3),
+            budget=8,
+        )
+
+
+def test_the_width_a_module_wants_is_named() -> None:
+    with pytest.raises(ModelError, match=r"the model failed on inputs of shape \(4, 3\)"):
+        explain(network(4), np.ones((2, 3)), reference=np.zeros(3), budget=8)
+
+
+@pytest.mark.parametrize("huge", [1e39, 3e38])
+def test_numbers_too_large_for_the_model_are_refused(huge: float) -> None:
+    with pytest.raises(
+        InputError, match=r"there are numbers too large for the model's torch.float32"
+    ):
+        explain(network(4).float(), np.full((2, 4), huge), reference=-np.full(4, huge), budget=16)
+
+
+def test_the_default_device_changes_nothing() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 8))
+    net = network(8)
+    usual = explain(net, rows, reference=np.zeros(8), budget=60).values
+    torch.set_default_device("meta")
+    try:
+        odd = explain(net, rows, reference=np.zeros(8), budget=60).values
+    finally:
+        torch.set_default_device(None)
+    np.testing.assert_allclose(odd, usual)
+
+
+def test_output_out_of_range() -> None:
+    with pytest.raises(InputError, match=r"output: there is no output 2; the model has 2: 0 to 1"):
+        explain(network(4), ROWS, reference=ZEROS, budget=16, output=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"value": 3}, InputError, "value: wanted a function of coalitions (c, p), got int"),
+        ({"players": 0}, InputError, "players: wanted a positive integer, got 0"),
+        ({"value": lambda z: z}, None, ""),
+        ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 6 coalitions; wanted (6,) or (6, k)"),
+        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for a coalition of 0 of 3 players; it must be finite"),
+    ],
+)  # fmt: skip
+def test_bad_games_are_refused(
+    options: dict[str, Any], error: type[ShearError] | None, message: str
+) -> None:
+    arguments = {"value": lambda z: z.sum(axis=1), "players": 3, "budget": 8, **options}
+    if error is None:
+        assert explain_game(arguments.pop("value"), **arguments).values.shape == (1, 3, 3)
+        return
+    with pytest.raises(error, match=re.escape(message)):
+        explain_game(arguments.pop("value"), **arguments)
+
+
+# What may be given
+
+
+def test_references() -> None:
+    """A row, background rows (the mean of values, not the value at the mean), and statistics of both."""
+    net, background = network(4, outputs=1), np.random.default_rng(1).normal(size=(6, 4))
+
+    def base(reference: Any, rows: Floats = ROWS) -> float:
+        return float(explain(net, rows, reference=reference, budget=16 * 6).base_values[0])
+
+    def at(row: Floats) -> float:
+        return float(net(torch.tensor(row)[None]).detach())
+
+    assert base(ZEROS) == pytest.approx(at(ZEROS))
+    assert base(background) == pytest.approx(np.mean([at(row) for row in background]))
+    assert base(("mean", background)) == pytest.approx(at(background.mean(axis=0)))
+    assert base(("median", background)) == pytest.approx(at(np.median(background, axis=0)))
+    assert base("mean") == pytest.approx(at(ROWS.mean(axis=0)))
+    assert base(torch.tensor(background)) == pytest.approx(base(background))
+    assert base("mode", np.array([[0.0, 1, 2, 3], [0, 1, 5, 3], [0, 2, 5, 3]])) == pytest.approx(
+        at(np.array([0.0, 1, 5, 3]))
+    )
+
+
+def test_the_mode_of_a_one_hot_block_is_a_category() -> None:
+    """Column by column, the mode of three categories at 40, 35 and 25 % would be no category at all."""
+    codes = np.repeat([0, 1, 2], [40, 35, 25])
+    rows = np.column_stack((np.eye(3)[codes], np.arange(100) % 7 == 0)).astype(float)
+    seen: list[Floats] = []
+
+    def model(x: Floats) -> Floats:
+        seen.append(x)
+        return np.asarray(x.sum(axis=1))
+
+    explain(model, rows, reference=("mode", rows), groups=[[0, 1, 2], [3]], budget=4)
+    assert seen[0][0].tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [[[0, 2], [1], [3]], {"a": [0, 2], "b": [1], "c": [3]}, np.array([0, 1, 0, 2]), [0, 1, 0, 2]],
+)
+def test_groups_are_players(groups: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    answer = explain(
+        lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups
+    )
+    np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        np.array([1, 2, 1, 3]),
+        np.array([0, 5, 0, 9]),
+        np.array([10, 20, 10, 30], dtype=np.uint8),
+        np.array([1.0, 2.0, 1.0, 3.0]),
+        torch.tensor([1, 2, 1, 3]),
+        [1, 2, 1, 3],
+    ],
+)
+def test_the_numbers_of_a_mask_may_start_anywhere_and_have_gaps(groups: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    answer = explain(
+        lambda x: x @ weights, np.ones((2, 4)), reference=ZEROS, budget=8, groups=groups
+    )
+    np.testing.assert_allclose(answer.values, [[101, 10, 1000]] * 2)
+
+
+def test_a_mask_of_truth_values_is_of_two_players() -> None:
+    mask = np.array([True, False, True, False])
+    answer = explain(
+        lambda x: x @ [1.0, 10, 100, 1000], np.ones((1, 4)), reference=0, budget=4, groups=mask
+    )
+    np.testing.assert_allclose(answer.values, [[1010, 101]])
+
+
+SEGMENTS = np.repeat([[1, 1, 7, 7, 3]], 4, axis=0)
+
+
+@pytest.mark.parametrize("channels", ["first", "last"])
+@pytest.mark.parametrize(
+    "mask", [SEGMENTS, SEGMENTS[None], SEGMENTS[None, None], SEGMENTS[..., None]]
+)
+def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: Any) -> None:
+    images = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    expected = [images[0][:, number == SEGMENTS].sum() for number in (1, 3, 7)]
+    has_first = mask.ndim == 2 or mask.shape[0] == 1
+    if channels == "last":
+        images = np.moveaxis(images, 1, -1)
+    fits = mask.ndim == 2 or has_first == (channels == "first")
+    explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=mask)
+    if not fits:
+        with pytest.raises(InputError, match="groups: wanted lists of columns or an integer mask"):
+            explainer(images, budget=8)
+        return
+    np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
+
+
+def test_nested_lists_may_be_a_mask_without_channels() -> None:
+    images = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=SEGMENTS.tolist())
+    expected = [images[0][:, number == SEGMENTS].sum() for number in (1, 3, 7)]
+    np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
+
+    # of one channel, lists that hold every column once are lists of columns
+    rows_of_pixels = np.arange(20).reshape(4, 5).tolist()
+    of_lists = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=rows_of_pixels)
+    grey = images[:, :1]
+    np.testing.assert_allclose(of_lists(grey, budget=16).values, grey.sum(axis=(1, 3)))
+
+
+def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
+    with pytest.raises(InputError, match=r"does not tell which axis of \(3, 3, 3\) is that of the"):
+        explain(
+            lambda x: x.sum(axis=(1, 2, 3)),
+            np.ones((2, 3, 3, 3)),
+            reference=0,
+            budget=8,
+            groups=np.zeros((3, 3), dtype=int),
+        )
+
+
+def test_masks_of_several_inputs_without_channels() -> None:
+    rows = (np.ones((2, 3, 2, 2)), np.ones((2, 2)))
+    masks = (np.array([[4, 4], [9, 9]]), np.array([9, 2]))
+    answer = explain(
+        lambda image, row: image.sum(axis=(1, 2, 3)) + 10 * row.sum(axis=1),
+        rows,
+        reference=0,
+        budget=8,
+        groups=masks,
+    )
+    np.testing.assert_allclose(answer.values, [[10, 6, 16]] * 2)
+
+
+# Names of columns
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "expected"),
+    [
+        ([["a", "c"], ["b"], ["d"]], list("abcd"), ["a + c", "b", "d"]),
+        ([["d", "c", "b"], ["a"]], list("abcd"), ["b + 2 more", "a"]),
+        ({"z": ["a", "c"]}, list("abcd"), ["z", "b", "d"]),
+        ([[0, 2], [1], [3]], list("abcd"), ["a + c", "b", "d"]),
+        ([[0, 2], [1], [3]], list("xyz"), ["x", "y", "z"]),
+        ({"p": [0, 2], "q": [1], "r": [3]}, list("xyz"), ["x", "y", "z"]),
+        ([["b"], ["a"], ["d"], ["c"]], list("abcd"), ["b", "a", "d", "c"]),
+        ([[1], [0], [3], [2]], list("wxyz"), ["w", "x", "y", "z"]),
+        (None, range(4), ["0", "1", "2", "3"]),
+        ([[0, 2], [1], [3]], range(4), ["0 + 2", "1", "3"]),
+    ],
+)
+def test_names_of_an_arrays_columns_or_of_players(groups: Any, names: Any, expected: Any) -> None:
+    weights = np.array([1.0, 10, 100, 1000])
+    explainer = Explainer(lambda x: x @ weights, 0, groups=groups, feature_names=names)
+    answer = explainer(np.ones((1, 4)), budget=16)
+    assert answer.feature_names == expected
+    worth = dict(zip("abcd", weights, strict=True))
+    for name, value in zip(answer.feature_names, answer.values[0], strict=True):
+        if set(name.split(" + ")) <= set("abcd"):
+            assert value == pytest.approx(sum(worth[column] for column in name.split(" + ")))
+
+
+def test_names_of_another_number_are_refused() -> None:
+    explainer = Explainer(lambda x: x[:, 0], 0, groups=[[0, 1], [2], [3]], feature_names=list("ab"))
+    with pytest.raises(
+        InputError,
+        match="feature_names: wanted 3, one for each player, or 4, one for each input column, got 2",
+    ):
+        explainer(ROWS)
+
+
+# A number as a background
+
+
+def test_a_number_is_the_background_of_every_input() -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    for number in (1, 1.0, np.float32(1), np.array(1.0), torch.tensor(1.0)):
+        answer = explain(lambda x: x.sum(axis=1), rows, reference=number, budget=8)
+        np.testing.assert_allclose(answer.values, rows - 1, atol=1e-12)
+    whole = explain(lambda x: 10 // (x.sum(axis=1) + 1), rows.astype(int), reference=0, budget=8)
+    assert whole.base_values.tolist() == [10, 10]
+    several = explain(
+        lambda x, y: x.sum(axis=1) + y[:, 0], (rows, rows[:, :1]), reference=1, budget=16
+    )
+    np.testing.assert_allclose(several.values, np.column_stack((rows, rows[:, 0])) - 1, atol=1e-12)
+    with pytest.raises(InputError, match="row 0 is nan at column 0"):
+        explain(lambda x: x.sum(axis=1), rows, reference=np.nan, budget=8)
+
+
+# What holds no numbers
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.ma.masked_array(ROWS, ROWS > 1), "masked entries are no numbers; fill them in, as in rows.filled(0)"),
+        (ROWS * 1j, "wanted numbers, got an array of complex128; pass real and imaginary parts"),
+        (ROWS.astype(str), "make numbers of the text first, rows.astype(float)"),
+        ([["1", "2", "3", "4"]] * 2, "wanted numbers, got an array of <U1; make numbers of the text"),
+        (ROWS.astype(str).astype(object), "got an array of objects that are not all numbers"),
+        (np.array([["1", 2, 3.0, None]] * 2, dtype=object), "got an array of objects that are not all numbers"),
+        (ROWS.astype("datetime64[s]"), "got an array of datetime64[s]; pass a frame"),
+        (ROWS.astype("timedelta64[s]"), "got an array of timedelta64[s]; pass a frame"),
+        (torch.tensor(ROWS).to_sparse(), "got a tensor that is sparse; pass rows.to_dense()"),
+        (torch.tensor(ROWS) * 1j, "got a tensor that is of complex numbers; pass torch.view_as_real(rows)"),
+        (torch.empty(5, 4, device="meta"), "got a tensor that is without numbers (on the meta device)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["rows", "reference", "statistic", "part"])
+def test_what_holds_no_real_numbers_is_refused(bad: Any, message: str, place: str) -> None:
+    spy = Spy()
+    rows, reference = {
+        "rows": (bad, ZEROS),
+        "reference": (ROWS, bad),
+        "statistic": (ROWS, ("mean", bad)),
+        "part": ((bad, bad), 0),
+    }[place]
+    with pytest.raises(InputError, match=re.escape(message)):
+        explain(spy, rows, reference=reference, budget=16)
+    assert spy.asked == 0
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized_tensors_are_refused() -> None:
+    quantized = torch.quantize_per_tensor(torch.tensor(ROWS).float(), 0.1, 0, torch.qint8)
+    with pytest.raises(InputError, match=r"that is quantized; pass rows.dequantize\(\)"):
+        explain(Spy(), quantized, reference=0, budget=16)
+
+
+def test_nested_tensors_are_refused() -> None:
+    nested = torch.nested.as_nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(InputError, match=r"got a tensor that is nested; pass rows.to_padded"):
+        explain(Spy(), nested, reference=0, budget=16)
+
+
+def test_a_mask_over_images() -> None:
+    mask = np.array([[0, 0, 1], [2, 2, 1]])
+    images = np.random.default_rng(0).normal(size=(3, 2, 3))
+    answer = explain(
+        lambda x: x.sum(axis=(1, 2)), images, reference=np.zeros((2, 3)), budget=8, groups=mask
+    )
+    expected = np.stack([images[:, mask == player].sum(axis=1) for player in range(3)], axis=1)
+    np.testing.assert_allclose(answer.values, expected)
+
+
+def test_outputs() -> None:
+    net = network(4, outputs=3)
+    every = explain(net, ROWS, reference=ZEROS, budget=16)
+    assert every.values.shape == (5, 4, 3)
+    assert every.predictions.shape == every.base_values.shape == every.gap.shape == (5, 3)
+    one = explain(net, ROWS, reference=ZEROS, budget=16, output=-1)
+    assert one.values.shape == (5, 4)
+    np.testing.assert_allclose(one.values, every.values[:, :, 2])
+    two = explain(net, ROWS, reference=ZEROS, budget=16, output=[2, 0])
+    np.testing.assert_allclose(two.values, every.values[:, :, [2, 0]])
+    margin = explain(
+        net, ROWS, reference=ZEROS, budget=16, output=lambda logits: logits[:, 1] - logits[:, 0]
+    )
+    np.testing.assert_allclose(
+        margin.values, every.values[:, :, 1] - every.values[:, :, 0], atol=1e-12
+    )
+    assert explain(network(4, outputs=1), ROWS, reference=ZEROS, budget=16).values.shape == (5, 4)
+    second: Any = np.int64(1)
+    assert explain(lambda x: x, ROWS, reference=ZEROS, budget=16, output=second).values.shape == (
+        5,
+        4,
+    )
+
+
+def test_rows_as_tensors_lists_and_integers() -> None:
+    expected = explain(network(4), ROWS, reference=ZEROS, budget=16).values
+    for rows in (torch.tensor(ROWS), ROWS.tolist(), torch.tensor(ROWS, requires_grad=True)):
+        np.testing.assert_allclose(
+            explain(network(4), rows, reference=ZEROS, budget=16).values, expected
+        )
+    whole = np.arange(20).reshape(5, 4)
+    answer = explain(lambda x: x.sum(axis=1), whole, reference=("mean", whole), budget=16)
+    np.testing.assert_allclose(answer.values, whole - whole.mean(axis=0))
+
+
+def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:
+    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
+    with pytest.raises(
+        ModelError, match=r"pass rows of indices as an integer tensor, torch.as_tensor\(rows\)"
+    ):
+        explain(net, np.array([[1, 2], [2, 4]]), reference=np.array([0, 0]), budget=4)
+
+
+def test_integer_tensors_need_an_integer_background() -> None:
+    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
+    with pytest.raises(
+        InputError, match=r"integer rows need an integer background; try \('mode', rows\)"
+    ):
+        explain(net, torch.tensor([[1, 2], [2, 4]]), reference="mean", budget=4)
+
+
+def test_the_efficiency_correction_is_off_by_default_and_closes_the_gap() -> None:
+    answer = explain(network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear", output=1)
+    assert abs(answer.gap).max() > 1e-3
+    fixed = answer.corrected()
+    np.testing.assert_allclose(fixed.gap, 0, atol=1e-12)
+    np.testing.assert_allclose(
+        fixed.values - answer.values, np.repeat(answer.gap[:, None] / 4, 4, axis=1)
+    )
+    several = explain(
+        network(4), ROWS, reference=ZEROS, budget=2 + 4 * 4, method="shear"
+    ).corrected()
+    np.testing.assert_allclose(several.gap, 0, atol=1e-12)
+
+
+def test_an_explanation_prints_what_it_is() -> None:
+    answer = explain(network(4), ROWS, reference=ZEROS, budget=40, method="shear")
+    assert repr(answer) == (
+        "Explanation(5 rows, 4 players, 2 outputs, method='shear', 34 evaluations + 11 derivative passes a row)"
+    )
+    named = explain(network(4), ROWS, reference=ZEROS, budget=40, method=Shear(selection="random"))
+    assert named.method.startswith("Shear(outsiders='antithetic', selection='random'")
+
+
+def test_one_player_gets_everything() -> None:
+    answer = explain(
+        network(4), ROWS, reference=ZEROS, budget=2, groups=[[0, 1, 2, 3]], method="shear"
+    )
+    assert answer.method == "exact"
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
+
+
+def test_progress_is_silent_off_a_terminal_and_shows_when_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explain(network(4), ROWS, reference=ZEROS, budget=16)
+    assert capsys.readouterr().err == ""
+    explain(network(4), ROWS, reference=ZEROS, budget=16, progress=True)
+    assert "evaluations" in capsys.readouterr().err
+
+
+def test_a_models_game_answers_coalitions_of_ones_own() -> None:
+    model = network(4)
+    told: list[int] = []
+    with model_game(
+        model, ROWS, reference=ZEROS, groups=[[0, 1], [2], [3]], advance=told.append
+    ) as game:
+        values = game(torch.tensor([[[True, False, True], [False, False, False]]]))
+    mixed = ROWS * np.array([1, 1, 0, 1])
+    inputs = torch.tensor(np.concatenate((mixed, np.zeros((1, 4)))))
+    wanted = model(inputs).detach().double().reshape(6, -1)
+    torch.testing.assert_close(values[:, 0], wanted[:5])
+    torch.testing.assert_close(values[:, 1], wanted[5:].expand(5, -1))
+    assert (game.rows, game.players, game.usage.evaluations, sum(told)) == (5, 3, 2, 10)
+
+
+# A statistic is one line
+
+
+def maximum(rows: Any, _owner: Any) -> Any:
+    return np.nanmax(rows, axis=0)
+
+
+def test_a_new_statistic_is_one_line_for_arrays_and_several_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(STATISTICS, "maximum", maximum)
+    model = AdaptedModel(lambda x: x)
+    for background in ("maximum", ("maximum", ROWS)):
+        inputs = encode(ROWS, background, None, model)
+        np.testing.assert_array_equal(inputs.background[0], ROWS.max(axis=0))
+
+    ids = np.arange(10).reshape(5, 2)
+    several: Any
+    for several in ("maximum", ("maximum", (ROWS, ids))):
+        inputs = encode((ROWS, ids), several, None, model)
+        numbers, largest = inputs.decode(inputs.background)
+        np.testing.assert_array_equal(numbers[0], ROWS.max(axis=0))
+        np.testing.assert_array_equal(largest[0], [8, 9])
+
+
+# Several inputs
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int16, torch.uint8, torch.uint64, torch.bool])
+def test_integers_of_every_type_are_mixed_exactly_beside_floats(kind: torch.dtype) -> None:
+    """Doubles cannot tell 2^53 from 2^53 + 1; a row's number can."""
+    large = 1 if kind == torch.bool else torch.iinfo(kind).max
+    ids = torch.tensor([[large, large - 1], [large - 1, 1]], dtype=kind)
+    numbers = torch.tensor([[0.5], [1.5]], dtype=torch.bfloat16)
+    absent: Any = (torch.zeros(1), torch.zeros(2, dtype=kind))
+    model = AdaptedModel(lambda x: x, takes_tensors=True)
+
+    inputs = encode((numbers, ids), absent, None, model)
+    assert not inputs.smooth
+    present = torch.tensor([[True, True, False], [False, True, True]])
+    mixed = torch.where(present, inputs.rows, inputs.background)
+    kept_numbers, kept_ids = inputs.decode(mixed)
+    assert kept_ids.dtype == kind
+    assert kept_ids.tolist() == [[ids[0, 0].item(), 0], ids[1].tolist()]
+    assert kept_numbers.dtype == torch.bfloat16
+    assert kept_numbers.tolist() == [[0.5], [0.0]]
+
+
+def test_large_ids_do_not_collapse() -> None:
+    first = (1 << 53) + 1
+
+    def model(ids: Any, numbers: Any) -> Floats:
+        return np.asarray((ids[:, 0] == first) * numbers[:, 0])
+
+    rows = (np.array([[first], [first - 1]]), np.ones((2, 1)))
+    background: Any = (np.array([0]), np.zeros(1))
+    values = explain(model, rows, reference=background, budget=4).values
+    np.testing.assert_allclose(values, [[0.5, 0.5], [0.0, 0.0]])
+
+
+def test_several_floating_inputs_are_differentiated() -> None:
+    net = network(4)
+    whole = explain(net, ROWS, reference=ZEROS, budget=18, method="shear")
+    derivatives: list[bool] = []
+
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, left: torch.Tensor, right: torch.Tensor) -> Any:
+            derivatives.append(left.requires_grad)
+            return self.net(torch.cat((left, right), dim=1))
+
+    parts = (ROWS[:, :1], ROWS[:, 1:])
+    background: Any = (ZEROS[:1], ZEROS[1:])
+    several = explain(Joined(), parts, reference=background, budget=18, method="shear")
+    np.testing.assert_allclose(several.values, whole.values, atol=1e-12)
+    assert several.derivative_passes == whole.derivative_passes > 0
+    assert any(derivatives)
+
+
+# Labels
+
+
+def test_the_rows_of_an_array_are_numbered() -> None:
+    model = AdaptedModel(lambda x: x)
+    for rows, background in ((ROWS, ZEROS), ((ROWS, ROWS), (ZEROS, ZEROS))):
+        inputs = encode(rows, background, None, model)
+        assert inputs.index.tolist() == [0, 1, 2, 3, 4]
+        assert inputs.index_name is None
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        list("abcde"),
+        np.arange(5) * 10,
+        [1, "b", None, 2.5, "e"],
+        [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)],
+    ],
+)
+def test_labels_of_rows(labels: Any) -> None:
+    inputs = encode(ROWS, ZEROS, None, AdaptedModel(lambda x: x), index=labels)
+    assert inputs.index.shape == (5,)
+    assert inputs.index.tolist() == list(labels)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ("id", "index: the rows are no frame with a column 'id'; pass a label for each row"),
+        ([1, 2, 3], "index: wanted 5 labels, one for each row, got 3"),
+        (np.zeros((5, 2)), "index: wanted 5 labels, one for each row, got shape (5, 2)"),
+        (3, "index: wanted a column's name or a label for each row, got 3"),
+    ],
+)
+def test_bad_labels_are_refused(index: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        encode(ROWS, ZEROS, None, AdaptedModel(lambda x: x), index=index)
+
+
+# Names of arguments
+
+
+@pytest.mark.parametrize("argument", ["background", "reference"])
+@pytest.mark.parametrize(
+    ("rows", "background", "message"),
+    [
+        (ROWS, np.zeros(5), ": wanted one row of shape (4,)"),
+        (ROWS, np.full(4, np.nan), ": row 0 is nan"),
+        (ROWS, "average", ": wanted one of mean, median, mode"),
+        (ROWS, ("mean",), ": wanted a pair such as ('mean', rows), got a tuple of 1"),
+        (ROWS[:1], "mean", "='mean' alone is the mean of the rows to explain"),
+        (torch.ones(2, 2, dtype=torch.int64), np.full(2, 0.5), ": integer rows need an integer"),
+        ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of as many"),
+        ((ROWS, ROWS), (ZEROS,) * 3, ": wanted 2 parts, one for each input, got 3"),
+        (
+            (ROWS, ROWS),
+            (ZEROS, ROWS),
+            ": the parts need the same number of background rows, got [1, 5]",
+        ),
+    ],
+)
+def test_errors_call_the_background_what_the_user_calls_it(
+    rows: Any, background: Any, message: str, argument: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(argument + message)):
+        encode(rows, background, None, AdaptedModel(lambda x: x), argument=argument)
+
+
+def test_an_empty_tuple_is_refused() -> None:
+    with pytest.raises(InputError, match="rows: there are no inputs in an empty tuple"):
+        encode((), (), None, AdaptedModel(lambda x: x))
+
+
+# Display
+
+
+def test_what_people_read_is_computed_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    block_numbers = display._block_numbers
+
+    def counted(*arguments: Any) -> Any:
+        computed.append(1)
+        return block_numbers(*arguments)
+
+    monkeypatch.setattr(display, "_block_numbers", counted)
+    inputs = encode(ROWS, ZEROS, [[0, 1], [2, 3]], AdaptedModel(lambda x: x))
+    assert not computed
+    np.testing.assert_allclose(inputs.data, ROWS.reshape(5, 2, 2).mean(axis=2))
+    assert inputs.data is inputs.data
+    assert inputs.display_data is None
+    assert len(computed) == 1

@@ -1,0 +1,406 @@
+"""The documentation: code blocks run and print what is shown, the site builds, and pages are true to the code."""
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+from typer.testing import CliRunner
+
+import browser
+import shearshap
+from shearshap import plots
+from shearshap.cli import app
+from shearshap.report import explained_charts as charts
+from shearshap.report import explained_page as document
+from shearshap.report import explained_rows as rows
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+A_MODEL = """
+import torch
+from shearshap import explain
+
+torch.manual_seed(0)
+model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+train, rows = torch.randn(50, 6), torch.randn(9, 6)
+exact = explain(network, rows, background=("mean", train), budget=64, output=1)
+"""
+
+BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
+"""What a page assumes: a model, rows to explain and rows it was trained on."""
+
+ELSEWHERE = ("pip ", "sphinx-build ")
+"""Commands that are shown but not run: test_wheel.py installs the wheel, and a test below builds the site."""
+
+COMPLAINTS = (
+    *(f"shap#{issue}" for issue in (
+        217, 397, 441, 498, 679, 835, 1035, 1111, 1173, 1362, 1454, 1654, 1897, 1977, 2095, 2328, 2760, 3363, 3505, 3995,
+        4031, 4182, 4194, 4239, 4251, 4482, 5027,
+    )),
+    *(f"captum#{issue}" for issue in (646, 1113, 1350, 1789)),
+    *(f"shapiq#{issue}" for issue in (354, 355)),
+    "alibi#879",
+)  # fmt: skip
+"""Issues that users of other libraries have reported; faq.md answers each of them."""
+
+ANSWERED_ELSEWHERE = {
+    "shap#441": "test_standard_errors.py::test_intervals_hold_the_exact_values",
+    "shap#2760": "test_standard_errors.py::test_intervals_hold_the_exact_values",
+    "shap#5027": "test_ray.py::test_reports_are_those_of_one_process",
+}
+"""The tests that hold answers of faq.md, where they are not in test_complaints.py."""
+
+OTHER_ANSWERS = (
+    "test_laws.py::test_the_law_is_kept",  # values add up; parts agree with the whole
+    "test_large_jobs.py::test_only_what_is_missing_is_explained_again",
+    "test_interop_captum.py::test_a_budget_is_the_evaluations_of_a_row_and_batches_are_bounded",
+    "test_interop_captum.py::test_rows_go_through_the_model_together",
+    "test_game.py::test_a_gpu_gives_the_same_values",
+    "test_frames.py::test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_column",
+    "test_adapters.py::test_boosted_classifiers",
+    "test_adapters.py::test_an_array_for_a_model_of_named_columns_gets_its_names",
+    "test_untouched.py::test_the_rows_categories_keep_their_codes",
+    "test_untouched.py::test_a_mean_is_rounded_where_the_model_tells_integers_from_floats",
+    "test_zoo_networks.py::test_scales_of_a_module_whose_ending_can_be_seen",
+    "test_zoo_networks.py::test_classes_that_sum_to_one_are_refused_until_they_are_stated",
+    "test_zoo_networks.py::test_outputs_between_0_and_1_are_doubted",
+    "test_zoo_networks.py::test_scales_of_functions",
+    "test_zoo_networks.py::test_labels_of_their_own",
+    "test_adapters.py::test_labels_that_do_not_exclude_each_other_have_chances_of_their_own",
+    "test_explainer.py::test_it_stores_options_only",
+)
+"""The tests that hold what else faq.md says."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of a page that runs."""
+
+    kind: str  #: python or console
+    code: str
+    line: int  #: of the page
+    shown: str | None  #: the output that the page shows right after it
+
+
+def steps(text: str) -> list[Step]:
+    """Return the blocks of a page that run, in their order."""
+    blocks = list(BLOCK.finditer(text))
+    shown = {}
+    for block, following in pairwise(blocks):
+        between = text[block.end() : following.start()]
+        if following[1] == "text" and not between.strip():
+            shown[block.start()] = following[2]
+
+    runs = [block for block in blocks if block[1] != "text"]
+    return [
+        Step(block[1], block[2], text[: block.start()].count("\n") + 2, shown.get(block.start()))
+        for block in runs
+    ]
+
+
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    if steps(path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
+@pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    mpl.use("Agg")
+    if "import ray" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("ray")
+    import_peers(page.read_text(encoding="utf-8"))
+    name = str(page.relative_to(ROOT))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(BEFORE.get(name, ""), f"before {name}", "exec"), namespace)
+    try:
+        for step in steps(page.read_text(encoding="utf-8")):
+            run = run_python if step.kind == "python" else run_commands
+            printed = run(step, str(page), namespace)
+            assert step.shown is None or agrees(step.shown, printed), (
+                f"{name}:{step.line} shows\n{step.shown}\nand gives\n{printed}"
+            )
+    finally:
+        plt.close("all")
+
+
+def import_peers(text: str) -> None:
+    """Import the peers that a page imports, without the warnings that they give on import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for peer in re.findall(
+            r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE
+        ):
+            import_module(peer)
+
+
+def run_python(step: Step, page: str, namespace: dict[str, Any]) -> str:
+    """Run a block; errors name the page and the line in it."""
+    printed = io.StringIO()
+    code = compile("\n" * (step.line - 1) + step.code, page, "exec")
+    with redirect_stdout(printed):
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def run_commands(step: Step, page: str, _namespace: dict[str, Any]) -> str:
+    """Run the commands `$ shear ...` of a block."""
+    printed = []
+    commands = [
+        line.removeprefix("$ ")
+        for line in step.code.replace("\\\n", " ").splitlines()
+        if line.strip()
+    ]
+    for command in commands:
+        if command.startswith(ELSEWHERE):
+            continue
+        program, *arguments = shlex.split(command)
+        assert program == "shear", f"{page}:{step.line} runs {program}, which no test does"
+        answer = CliRunner().invoke(app, arguments)
+        assert answer.exit_code == 0, (
+            f"{page}:{step.line}: {command}\n{answer.output}\n{answer.exception!r}"
+        )
+        printed.append(answer.output)
+    return "".join(printed)
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Return whether a page shows what was printed, where ... stands for anything."""
+    return OutputChecker().check_output(shown, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
+
+
+def test_a_page_is_run_from_top_to_bottom_and_its_output_is_compared() -> None:
+    page = "```python\nx = 1\n```\n\ntext\n\n```python\nprint(x + 1)\n```\n\n```text\n2\n```\n\n```console\n$ shear paper data\n```\n"
+    first, second, third = steps(page)
+    assert (first.shown, second.shown, third.shown) == (None, "2\n", None)
+    assert (first.line, second.line, third.line) == (2, 8, 16)
+    namespace: dict[str, Any] = {}
+    assert [run_python(step, "page", namespace) for step in (first, second)] == ["", "2\n"]
+    assert agrees("2\n", "2\n")
+    assert not agrees("2\n", "3\n")
+    assert "census" in run_commands(third, "page", namespace)
+    with pytest.raises(ZeroDivisionError) as raised:
+        run_python(Step("python", "1 / 0\n", 41, None), "page", namespace)
+    assert raised.traceback[-1].lineno + 1 == 41
+    with pytest.raises(AssertionError, match="page:3: shear nothing"):
+        run_commands(Step("console", "$ shear nothing\n", 3, None), "page", namespace)
+    with pytest.raises(AssertionError, match="page:3 runs rm, which no test does"):
+        run_commands(Step("console", "$ rm file\n", 3, None), "page", namespace)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as HTML; a warning of Sphinx is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    places = ["-d", str(folder / "read"), str(DOCS), str(folder / "html")]
+    done = subprocess.run([*build, *places], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.mark.xdist_group("site")  # which is built once
+def test_the_site_builds_without_a_warning(site: Path) -> None:
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
+    assert [page for page in pages if not (site / page).exists()] == []
+    api = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    assert [name for name in documented() if f'id="{name}"' not in api] == []
+
+
+BEYOND_THE_WINDOW = """
+const wide = document.documentElement.clientWidth;
+const scrolls = element => element && (
+  ["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX) || scrolls(element.parentElement));
+return [...document.querySelectorAll("article *")]
+  .filter(element => element.getBoundingClientRect().right > wide + 1 && !scrolls(element.parentElement))
+  .map(element => `${element.tagName} ${element.textContent.slice(0, 40)}`);
+"""
+
+BROKEN_IMAGES = (
+    "return [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
+)
+
+BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.xdist_group("site")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path, scheme: str) -> None:
+    pages = sorted(path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md"))
+    assert len(pages) > 25
+    with browser.chromium() as driver:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.command(driver, "Emulation.setEmulatedMedia", features=features)
+        for page in pages:
+            for width in (390, 1280):
+                browser.visit(driver, site / page, width=width)
+                assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, width)
+                assert driver.execute_script(BROKEN_IMAGES) == [], (page, width)
+        colour = driver.execute_script(BACKGROUND)
+    lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+    assert (lightness > 600) == (scheme == "light"), colour
+
+
+def documented() -> list[str]:
+    """The names that the API pages must have."""
+    core = [f"shearshap.{name}" for name in shearshap.__all__ if name != "METHODS"]
+    members = [
+        "Explainer.stream",
+        "Explanation.concat",
+        "Explanation.interval",
+        "Explanation.load",
+        "Explanation.notes",
+        "Explanation.save",
+        "Explanation.to_frame",
+        "methods.kriging.StagedCalibration",
+        "jobs.Job.run",
+        "methods.METHODS",
+    ]
+    drawn = [f"shearshap.plots.{name}" for name in plots.__all__]
+    return [*core, *(f"shearshap.{name}" for name in members), *drawn]
+
+
+def test_no_block_is_of_a_kind_that_is_not_run() -> None:
+    """Python and commands run, text is compared, directives are Sphinx's: there is no fifth kind to be forgotten."""
+    for page in (ROOT / "README.md", *DOCS.rglob("*.md")):
+        fences = re.findall(
+            r"^ *(?:```+|~~~+)(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        assert len(fences) % 2 == 0, page
+        kinds = {kind.strip() for kind in fences[::2]}
+        assert {kind for kind in kinds if not kind.startswith("{")} <= {
+            "python",
+            "console",
+            "text",
+        }, page
+
+
+def test_the_page_says_how_much_the_report_shows() -> None:
+    page = " ".join((DOCS / "howto" / "command-line.md").read_text(encoding="utf-8").split())
+    for sentence in (
+        f"the {charts.GLOBAL} largest features",
+        f"up to {charts.DOTS} rows",
+        f"at most {rows.MOST_BYTES // 1_000_000} MB",
+        f"its {charts.LOCAL} largest features",
+        f"the first {document.SHOWN_OUTPUTS} outputs",
+    ):
+        assert sentence in page
+
+
+def test_the_reference_of_commands_is_that_of_the_program() -> None:
+    sys.path.insert(0, str(DOCS))
+    try:
+        reference = import_module("make_cli_reference")
+    finally:
+        sys.path.remove(str(DOCS))
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.reference(), (
+        "run python docs/make_cli_reference.py"
+    )
+
+
+def test_every_complaint_has_an_answer() -> None:
+    answered = re.findall(
+        r"\b(?:shapiq|shap|captum|alibi)#\d+\b", (DOCS / "faq.md").read_text(encoding="utf-8")
+    )
+    assert sorted(set(answered)) == sorted(COMPLAINTS)
+
+
+def test_every_answer_has_its_test() -> None:
+    """A test in test_complaints.py is named by the issues that it answers; the others are listed here."""
+    complaints = (ROOT / "tests" / "test_complaints.py").read_text(encoding="utf-8")
+    held = {
+        issue
+        for name in re.findall(r"^def test_(\w+)", complaints, flags=re.MULTILINE)
+        for issue in issues_in(name)
+    }
+    assert sorted(held | ANSWERED_ELSEWHERE.keys()) == sorted(COMPLAINTS)
+    for place in (*ANSWERED_ELSEWHERE.values(), *OTHER_ANSWERS):
+        assert exists(place), place
+
+
+def issues_in(name: str) -> list[str]:
+    """The issues in a test's name: those of ..._shap_217_835_captum_646 are shap#217, shap#835, captum#646."""
+    issues = []
+    library = ""
+    for word in name.split("_"):
+        if word in ("shap", "captum", "shapiq", "alibi"):
+            library = word
+        elif word.isdigit() and library:
+            issues.append(f"{library}#{word}")
+    return issues
+
+
+def exists(place: str) -> bool:
+    """Whether a test is there, "test_docs.py::test_every_answer_has_its_test"."""
+    file, name = place.split("::")
+    return f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8")
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    for page in DOCS.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for place in re.findall(r"tests/(test_\w+\.py::test_\w+)", text):
+            assert exists(place), (page, place)
+
+
+STILTED = (
+    "how it is here",
+    "with | comes",
+    "is felt",
+    "misses up to",
+    "too dear",
+    "take turns with",
+    "takes turns with",
+    "who spends more",
+    "for good",
+)
+"""Phrases that a native speaker stumbles over, and that were once on these pages."""
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs"])
+def test_pages_are_in_plain_english(name: str) -> None:
+    place = ROOT / name
+    for page in place.rglob("*.md") if place.is_dir() else [place]:
+        words = " ".join(page.read_text(encoding="utf-8").split()).lower()
+        assert [phrase for phrase in STILTED if phrase in words] == [], page
+
+
+def test_every_chart_is_drawn_from_the_tables_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    mpl.use("Agg")
+    made = import_module("make_charts").charts()
+    plt.close("all")
+    assert sorted(f"{name}.svg" for name in made) == sorted(
+        path.name for path in (DOCS / "images" / "charts").iterdir()
+    )
+    shown = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in made if f"charts/{name}.svg" not in shown] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in DOCS.rglob("*.md"):
+        links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == [], page

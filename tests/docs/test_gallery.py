@@ -1,0 +1,53 @@
+"""The page of pictures: every plot is on it, and every picture is made by one command."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+from matplotlib.image import imread
+
+from shearshap import plots
+
+DOCS = Path(__file__).parents[2] / "docs"
+GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
+LARGEST = 200_000  #: bytes of a picture, at most
+
+
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_gallery", DOCS / "make_gallery.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pictures(page: str) -> set[str]:
+    return set(re.findall(r"!\[[^\]]+\]\((?:\.\./)?images/([\w-]+)\.png\)", page))
+
+
+def test_every_plot_is_in_the_gallery() -> None:
+    assert [name for name in plots.__all__ if f"`plots.{name}(" not in GALLERY] == []
+
+
+def test_every_picture_is_made_by_the_command() -> None:
+    module = maker()
+    made = {*module.PLOTS, *module.PAGES}
+    assert pictures(GALLERY) == made
+    assert set(module.PAGES) == set(module.SHOTS)
+    for name in made:
+        assert (DOCS / "images" / f"{name}.png").stat().st_size < LARGEST, name
+
+
+def test_pictures_of_pages_exist_and_all_are_used() -> None:
+    shown = set()
+    for page in DOCS.rglob("*.md"):
+        shown |= pictures(page.read_text(encoding="utf-8"))
+    assert shown == {path.stem for path in (DOCS / "images").glob("*.png")}
+
+
+def test_pictures_are_not_empty() -> None:
+    for path in (DOCS / "images").glob("*.png"):
+        picture = imread(path)
+        assert picture[..., :3].std() > 0.02, path.name

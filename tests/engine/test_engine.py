@@ -1,0 +1,616 @@
+"""The one loop: blocks, stages, looks, deadlines, errors in the middle, and the seam before it."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Bools, Floats, network, random_table, table_game
+from shearshap import (
+    METHODS,
+    Explainer,
+    Explanation,
+    InputError,
+    Kriging,
+    ModelError,
+    Shear,
+    ShearWarning,
+    explain,
+    explain_game,
+    model_game,
+)
+from shearshap.engine import clock, memory, room
+from shearshap.engine.finished import Answer, FinishedRows
+from shearshap.engine.loop import explained_blocks
+from shearshap.engine.run import Run
+from shearshap.engine.solvers import SOLVERS, Task
+from shearshap.engine.stages import Sources
+from shearshap.games.game import FunctionGame, ModelGame
+from shearshap.methods import Auto
+
+ROWS = np.random.default_rng(0).normal(size=(40, 6))
+ZEROS = np.zeros(6)
+
+
+def stepwise(rows: Floats) -> Floats:
+    """A model of products of steps, which answers a row alike in any batch."""
+    steps = (rows > 0.3) * 1.0
+    return np.asarray(
+        steps[:, 0] * steps[:, 1] + steps[:, 2] * rows[:, 3] - steps[:, 4] * steps[:, 5]
+    )
+
+
+# Blocks
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few rows each, after the first."""
+    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 30_000)
+
+
+class LateCopies:
+    """Copies that are not there before they are waited for, as those from a GPU may be."""
+
+    most_waiting = 0
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Tensor, Tensor]] = []
+
+    def start(self, source: Tensor, destination: Tensor) -> None:
+        destination.zero_()
+        self.waiting.append((source, destination))
+        LateCopies.most_waiting = max(LateCopies.most_waiting, len(self.waiting))
+
+    def wait(self) -> None:
+        for source, destination in self.waiting:
+            destination.copy_(source)
+        self.waiting = []
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_are_copied_while_the_next_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    wanted = explainer(ROWS, budget=30)
+    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    answer = explainer(ROWS, budget=30)
+    np.testing.assert_array_equal(answer.values, wanted.values)
+    np.testing.assert_array_equal(answer.predictions, wanted.predictions)
+    np.testing.assert_array_equal(answer.standard_errors, wanted.standard_errors)
+    fields = 4  # values, base values, predictions and standard errors
+    assert LateCopies.most_waiting > 2 * fields
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_before_an_error_are_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_late(rows: Floats) -> Floats:
+        if (rows == ROWS[38]).all(axis=1).any():
+            raise ValueError("no such row")
+        return stepwise(rows)
+
+    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    with pytest.raises(ModelError) as failure:
+        Explainer(fails_late, ZEROS, method="leverage")(ROWS, budget=30)
+    finished = failure.value.finished
+    assert finished is not None
+    assert len(finished) > 16
+    wanted = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=30)
+    np.testing.assert_array_equal(finished.values, wanted.values[: len(finished)])
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("tol", [None, 0.05])
+def test_the_stream_yields_blocks_whose_concatenation_is_the_call(tol: float | None) -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    blocks = list(explainer.stream(ROWS, budget=40, tol=tol))
+    whole = explainer(ROWS, budget=40, tol=tol)
+    assert len(blocks) > 2
+    assert sum(len(block) for block in blocks) == len(ROWS)
+    joined = Explanation.concat(blocks)
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-12)
+    np.testing.assert_array_equal(joined.index, np.arange(len(ROWS)))
+    np.testing.assert_array_equal(joined.data, ROWS)
+
+
+def test_a_block_is_there_before_the_next_is_begun(small_blocks: None) -> None:  # noqa: ARG001
+    asked: list[int] = []
+
+    def model(rows: Floats) -> Floats:
+        asked.append(len(rows))
+        return stepwise(rows)
+
+    blocks = Explainer(model, ZEROS, method="leverage").stream(ROWS, budget=40)
+    first = next(blocks)
+    assert sum(asked) == len(first) * first.evaluations + first.check_evaluations
+    assert len(first) < len(ROWS)
+
+
+def test_a_closed_stream_gives_the_model_back() -> None:
+    net = network(6).train()
+    blocks = Explainer(net, ZEROS, method="leverage").stream(np.tile(ROWS, (10, 1)), budget=40)
+    next(blocks)
+    assert not net.training
+    blocks.close()  # type: ignore[attr-defined]
+    assert net.training
+
+
+def test_inference_mode_between_two_blocks_is_the_callers(small_blocks: None) -> None:  # noqa: ARG001
+    net = network(6)
+    with torch.inference_mode():
+        for _ in Explainer(net, ZEROS, method="shear").stream(ROWS, budget=60):
+            assert torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_two_ends_are_asked_first(name: str) -> None:
+    asked: list[Bools] = []
+
+    def value(z: Bools) -> Floats:
+        asked.append(z)
+        return table_game(random_table(5, 1))(z)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        explain_game(value, players=5, budget=60, method=name)
+    assert asked[0].tolist() == [[False] * 5, [True] * 5]
+
+
+# Looks
+
+
+def test_a_look_is_a_stage_whose_values_are_used_again() -> None:
+    """Second differences ask for the full coalition, and for others that SHEAR's design has too."""
+    asked: list[Floats] = []
+
+    def model(rows: Floats) -> Floats:
+        asked.append(rows)
+        return stepwise(rows)
+
+    answer = explain(model, ROWS, background=ZEROS, budget=200, method="shear")
+    look = 1 + 6 + 15
+    design = 2 + 16 * 6
+    spent = answer.row_evaluations
+    if spent is None:
+        spent = np.full(len(ROWS), answer.evaluations)
+    assert sum(len(rows) for rows in asked) == spent.sum() + answer.check_evaluations
+    assert answer.evaluations < look + design
+    again = explain(model, ROWS, background=ZEROS, budget=200, method="shear", batch_size=7)
+    np.testing.assert_allclose(again.values, answer.values, atol=1e-12)
+
+
+def test_a_look_shows_every_row_its_own_values() -> None:
+    """Each row alone has the answer that it has among others."""
+    together = explain(stepwise, ROWS, background=ZEROS, budget=200, method=Shear(unbiased=True))
+    alone = [
+        explain(stepwise, ROWS[[row]], background=ZEROS, budget=200, method=Shear(unbiased=True))
+        for row in range(5)
+    ]
+    apart = np.concatenate([one.values for one in alone])
+    np.testing.assert_allclose(together.values[:5], apart, atol=1e-12)
+
+
+# Stages
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    known = rng.choice(40, size=12, replace=False)
+    keys = rng.integers(0, 40, size=30)
+    sources = Sources.between(known, keys, torch.device("cpu"))
+    fresh = keys[sources.fresh.numpy()]
+    assert len(set(fresh)) == len(fresh)
+    assert set(fresh) == set(keys) - set(known)
+    np.testing.assert_array_equal(np.concatenate((known, fresh))[sources.source.numpy()], keys)
+
+
+def test_the_drawn_example_of_stages() -> None:
+    sources = Sources.between(np.array([7, 3, 9]), np.array([3, 5, 9, 5]), torch.device("cpu"))
+    assert sources.fresh.tolist() == [1]
+    assert sources.source.tolist() == [1, 3, 2, 3]
+
+
+# Auto carries a calibration
+
+
+@pytest.mark.parametrize("budget", [400, 1 << 14])
+def test_parts_of_a_job_under_auto_with_a_tolerance_agree_with_the_whole(budget: int) -> None:
+    """A jumpy game of 14 players, rows cut in two, with what the whole was fitted to."""
+    rng = np.random.default_rng(3)
+    weights = rng.lognormal(size=14)
+    rows = rng.normal(size=(30, 14))
+
+    def vote(x: Floats) -> Floats:
+        return np.asarray(((np.abs(x) * weights).sum(axis=1) >= 0.4 * weights.sum()) * 1.0)
+
+    def explained(part: Floats, calibration: object = None) -> Explanation:
+        explainer = Explainer(vote, np.zeros(14), method=Auto(calibration=calibration))
+        return explainer(part, budget=budget, tol=0.05)
+
+    whole = explained(rows)
+    assert whole.row_evaluations is not None
+    assert len(set(whole.row_evaluations.tolist())) > 1
+    parts = [explained(rows[:11], whole.calibration), explained(rows[11:], whole.calibration)]
+    joined = Explanation.concat(parts)
+    np.testing.assert_allclose(joined.values, whole.values, atol=1e-9)
+    np.testing.assert_array_equal(joined.row_evaluations, whole.row_evaluations)
+    assert joined.method == whole.method
+
+
+def test_auto_reports_the_method_it_chose() -> None:
+    game = table_game(random_table(8, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        methods = {
+            budget: explain_game(game, players=8, budget=budget, method="auto").method
+            for budget in (16, 100, 256)
+        }
+    assert methods == {16: "kriging", 100: "kriging", 256: "exact"}
+
+
+def test_a_calibration_is_not_printed_into_the_name() -> None:
+    fitted = explain_game(table_game(random_table(8, 0)), players=8, budget=100).calibration
+    answer = explain_game(
+        table_game(random_table(8, 1)), players=8, budget=100, method=Kriging(calibration=fitted)
+    )
+    assert answer.method == "kriging"
+
+
+# Deadlines
+
+
+class Watch:
+    """A clock that the model moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    made = Watch()
+    monkeypatch.setattr(clock, "time", made)
+    return made
+
+
+def slow(watch: Watch, seconds_a_row: float) -> Explainer:
+    def model(rows: Floats) -> Floats:
+        watch.now += len(rows) * seconds_a_row / 40
+        return stepwise(rows)
+
+    return Explainer(model, ZEROS, method="leverage")
+
+
+def test_a_deadline_returns_what_is_done_and_says_what_is_not(watch: Watch) -> None:
+    rows = np.tile(ROWS, (5, 1))
+    whole = slow(watch, 0)(rows, budget=40)
+    with pytest.warns(ShearWarning, match=r"the deadline of 60 s came after \d+ of 200 rows"):
+        part = slow(watch, 1)(rows, budget=40, deadline=60)
+    assert 45 <= len(part) <= 60
+    np.testing.assert_allclose(part.values, whole.values[: len(part)], atol=1e-12)
+    np.testing.assert_array_equal(part.index, np.arange(len(part)))
+    assert f"after {len(part)} of 200 rows" in part.notes[-1]
+
+
+def test_the_first_block_is_always_finished(watch: Watch) -> None:
+    with pytest.warns(ShearWarning, match="after 16 of 40 rows"):
+        part = slow(watch, 1)(ROWS, budget=40, deadline=0.001)
+    assert len(part) == 16
+
+
+def test_a_deadline_that_does_not_come_changes_nothing() -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = explainer(ROWS, budget=40, deadline=1e6)
+    without = explainer(ROWS, budget=40)
+    np.testing.assert_allclose(answer.values, without.values, atol=1e-12)
+    assert answer.notes == without.notes
+
+
+@pytest.mark.parametrize("deadline", [0, -1, float("nan"), "soon", True])
+def test_a_deadline_is_a_positive_number(deadline: object) -> None:
+    with pytest.raises(InputError, match="deadline: wanted a positive number, seconds"):
+        Explainer(stepwise, ZEROS)(ROWS, budget=40, deadline=deadline)  # type: ignore[arg-type]
+
+
+# Errors in the middle
+
+
+def test_a_model_error_in_the_middle_names_the_row_and_keeps_what_is_finished(
+    small_blocks: None,  # noqa: ARG001
+) -> None:
+    def model(rows: Floats) -> Floats:
+        if (rows == 99).any():
+            raise ValueError("ninety-nine")
+        return stepwise(rows)
+
+    rows = ROWS.copy()
+    rows[33, 2] = 99
+    explainer = Explainer(model, ZEROS, method="leverage")
+    with pytest.raises(ModelError, match=r"ninety-nine.*first on row 33 with 6 of 6") as caught:
+        explainer(rows, budget=40)
+    finished = caught.value.finished
+    assert 16 <= len(finished) <= 33
+    whole = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=40)
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
+
+
+class Dying:
+    """A model that answers for so many rows, and then never again, as behind a quota."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
+
+    def __call__(self, rows: Floats) -> Floats:
+        self.left -= len(rows)
+        if self.left < 0:
+            raise RuntimeError("no quota left")
+        return stepwise(rows)
+
+
+@pytest.mark.parametrize("method", ["leverage", "permutation", "kernel-paired"])
+def test_rows_that_are_answered_in_full_are_kept_when_the_model_dies(method: str) -> None:
+    """Batches of one row each: 4 checks, the ends of 16 rows, and then some rows in full."""
+    budget = 40
+    dying = Dying(4 + 16 * 2 + 9 * (budget - 2) + 7)
+    explainer = Explainer(dying, ZEROS, method=method, batch_size=budget - 2)
+    with pytest.raises(ModelError, match="no quota left") as caught:
+        explainer(ROWS[:16], budget=budget)
+    finished = caught.value.finished
+    np.testing.assert_array_equal(finished.index, np.arange(len(finished)))
+    assert len(finished) >= 9
+    whole = Explainer(stepwise, ZEROS, method=method)(ROWS[:16], budget=budget)
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
+
+
+def test_rows_that_converged_are_kept_when_the_model_dies() -> None:
+    """With a tolerance rows finish in any order, and their labels say which they are."""
+    rows = np.tile(ROWS[:16], 2)
+    # these add up, and converge at once
+    rows[:8] = np.random.default_rng(1).uniform(0.1, 0.2, size=(8, 12))
+    rows = rows[::-1]
+    labels = [f"row {number}" for number in range(16)]
+
+    def model(rows: Floats) -> Floats:
+        return np.asarray(stepwise(rows[:, :6]) * (1 + rows[:, 6:].sum(axis=1)) + rows.sum(axis=1))
+
+    def explained(model: Callable[[Floats], Floats]) -> Explanation:
+        explainer = Explainer(model, np.zeros(12), method="leverage", batch_size=8)
+        return explainer(rows, budget=1000, tol=1e-6, index=labels)
+
+    whole = explained(model)
+    spent = whole.row_evaluations
+    assert spent is not None
+    early = np.flatnonzero(spent == spent.min())
+    assert 8 <= len(early) < 16
+    assert early[0] < 8  # they are not the first rows
+
+    enough_for_the_first_stage = 4 + 16 * int(spent.min())
+    dying = Dying(enough_for_the_first_stage + 5)
+    with pytest.raises(ModelError, match="no quota left") as caught:
+        explained(lambda rows: model(rows) + 0 * dying(rows[:, :6]))
+    finished = caught.value.finished
+    assert finished.index.tolist() == [labels[row] for row in early]
+    assert finished.converged.all()
+    np.testing.assert_allclose(finished.values, whole.values[early], atol=1e-12)
+
+
+def test_rows_before_a_bad_one_are_kept_by_methods_that_look() -> None:
+    def model(rows: Floats) -> Floats:
+        # a mix that no look and no end shows, of a row that is not the first
+        if ((rows[:, 0] == 5) & (rows[:, 1:] == 0).sum(axis=1).astype(bool)).any():
+            raise ValueError("five")
+        return stepwise(rows)
+
+    rows = ROWS[:10].copy()
+    rows[6, 0] = 5
+    with pytest.raises(ModelError, match="five") as caught:
+        Explainer(model, ZEROS, method="shear")(rows, budget=64)
+    finished = caught.value.finished
+    np.testing.assert_array_equal(finished.index, np.arange(6))
+    whole = Explainer(stepwise, ZEROS, method="shear")(rows, budget=64)
+    np.testing.assert_allclose(finished.values, whole.values[:6], atol=1e-12)
+
+
+def test_a_stream_yields_what_is_finished_before_the_error() -> None:
+    budget = 40
+    dying = Dying(4 + 16 * 2 + 5 * (budget - 2))
+    blocks = Explainer(dying, ZEROS, method="leverage", batch_size=8).stream(
+        ROWS[:16], budget=budget
+    )
+    first = next(blocks)
+    np.testing.assert_array_equal(first.index, np.arange(5))
+    with pytest.raises(ModelError, match="no quota left"):
+        next(blocks)
+
+
+def test_an_error_leads_to_the_row_and_the_coalition() -> None:
+    """The question that failed can be asked again."""
+
+    def model(frame: pd.DataFrame) -> Floats:
+        if ((frame["a"] == 2) & (frame["b"] == 0)).any():
+            raise ValueError("bad mix")
+        return frame.to_numpy().sum(axis=1)  # type: ignore[no-any-return]
+
+    rows = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1.0], "c": [3.0, 3.0]}, index=["u", "v"])
+    background = pd.DataFrame({"a": [0.0], "b": [0.0], "c": [0.0]})
+    with pytest.raises(ModelError, match="bad mix") as caught:
+        Explainer(model, background)(rows, budget=8)
+    error = caught.value
+    assert error.row == 1
+    assert error.coalition.tolist() == [True, False, False]
+    assert error.inputs.to_numpy().tolist() == [[2.0, 0.0, 0.0]]
+    with pytest.raises(ValueError, match="bad mix"):
+        model(error.inputs)
+
+    notes = "\n".join(error.__notes__)
+    assert "Row 1 has the label 'v'" in notes
+    assert "Players present: a; absent: b, c." in notes
+
+
+def test_an_error_of_nan_leads_there_too() -> None:
+    def model(rows: Floats) -> Floats:
+        return np.where((rows[:, 0] == 2) & (rows[:, 1] == 0), np.nan, 1.0)
+
+    with pytest.raises(ModelError, match="nan for row 1 with 1 of 2 players") as caught:
+        Explainer(model, np.zeros(2))(np.array([[1.0, 1.0], [2.0, 1.0]]), budget=4)
+    assert caught.value.row == 1
+    assert caught.value.coalition.tolist() == [True, False]
+    np.testing.assert_array_equal(caught.value.inputs, [[2.0, 0.0]])
+    assert len(caught.value.finished) == 1
+
+
+def test_an_error_at_once_has_nothing_finished() -> None:
+    def model(_rows: Floats) -> Floats:
+        raise ValueError("never")
+
+    with pytest.raises(ModelError, match="never") as caught:
+        explain(model, ROWS, background=ZEROS, budget=40)
+    assert caught.value.finished is None
+
+
+# The seam
+
+
+class Sum(nn.Module):
+    """A linear model, which knows its own Shapley values: x - xbar."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.sum(dim=1)
+
+
+def test_a_model_that_knows_its_answer_is_solved_before_any_sampling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def linear(task: Task, run: Run, _progress: bool | None) -> Iterator[Explanation] | None:
+        if not isinstance(task.model, Sum):
+            return None
+        values = np.asarray(task.rows) - task.background
+        base = np.full(len(values), task.background.sum())
+        prediction = base + values.sum(axis=1)
+        answer = Explanation(values, base, prediction, None, 0, 0, "linear", run.seed)
+        return iter([answer])
+
+    solvers = {"linear": linear, **SOLVERS}
+    monkeypatch.setattr("shearshap.engine.solvers.SOLVERS", solvers)
+    answer = Explainer(Sum(), ZEROS)(ROWS)
+    assert answer.method == "linear"
+    np.testing.assert_array_equal(answer.values, ROWS)
+    assert Explainer(stepwise, ZEROS)(ROWS).method == "exact"
+
+
+# A run
+
+
+def test_a_run_is_frozen_and_settled_once() -> None:
+    game = FunctionGame(table_game(random_table(5, 0)), 5)
+    run = Run.of("auto", 20)
+    settled = run.on(game)
+    assert settled.method == METHODS["kriging"]
+    assert settled.on(game) == settled
+    assert run.method == METHODS["auto"]
+    with pytest.raises(AttributeError):
+        run.budget = 3  # type: ignore[misc]
+
+
+def test_one_player_needs_no_method() -> None:
+    answer = explain_game(lambda z: 3.0 + 2 * z[:, 0], players=1, budget=2, method="shear")
+    assert answer.method == "exact"
+    assert answer.values.tolist() == [[2.0]]
+
+
+def test_groups_that_do_not_fit_go_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With memory for one row, every row is finished before the next one begins."""
+    order: list[int] = []
+    add = FinishedRows.add
+
+    def watched(finished: FinishedRows, answer: Answer, converged: Tensor, done: Tensor) -> None:
+        order.extend(answer.rows[done].tolist())
+        add(finished, answer, converged, done)
+
+    monkeypatch.setattr(FinishedRows, "add", watched)
+    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 1)
+    rows = np.random.default_rng(1).normal(size=(10, 12))
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(x[:, 0] * x[:, 1] * x[:, 2] + np.sin(x).sum(axis=1))
+
+    with model_game(model, rows, background=np.zeros(12)) as game:
+        assert isinstance(game, ModelGame)
+        blocks = list(explained_blocks(game, Run.of("leverage", 400, tol=0.02)))
+    assert order == list(range(10))
+    spent = Explanation.concat(blocks).row_evaluations
+    assert spent is not None
+    assert len(set(spent.tolist())) > 1
+
+
+def test_a_deadline_binds_for_kriging_too(watch: Watch) -> None:
+    """Its pilot rows are as few as the first block, which is always finished."""
+    explainer = replace(slow(watch, 1), method="kriging")
+    with pytest.warns(ShearWarning, match=r"the deadline of 30 s came after \d+ of 200 rows"):
+        part = explainer(np.tile(ROWS, (5, 1)), budget=40, deadline=30)
+    assert 16 <= len(part) <= 30
+
+
+def test_a_slow_consumer_uses_up_the_deadline(watch: Watch) -> None:
+    blocks = slow(watch, 1).stream(np.tile(ROWS, (5, 1)), budget=40, deadline=60)
+    first = next(blocks)
+    watch.now += 100
+    with pytest.warns(ShearWarning, match="after 16 of 200 rows"):
+        assert list(blocks) == []
+    assert len(first) == 16
+
+
+@pytest.mark.parametrize("deadline", [1e308, 10**400, float("inf")])
+def test_a_huge_deadline_is_none(deadline: float) -> None:
+    answer = Explainer(stepwise, ZEROS, method="leverage")(ROWS, budget=40, deadline=deadline)
+    assert len(answer) == len(ROWS)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_a_look_that_shows_all_coalitions_leaves_nothing_to_ask(players: int) -> None:
+    asked: list[int] = []
+
+    def value(z: Bools) -> Floats:
+        asked.append(len(z))
+        return table_game(random_table(players, 0))(z)
+
+    answer = explain_game(value, players=players, budget=100, method="shear")
+    assert min(asked) > 0
+    assert sum(asked) == answer.evaluations
+
+
+# All rows at once
+
+
+@pytest.mark.parametrize("output", [None, 0])
+def test_all_at_once_is_what_a_stream_concatenates(output: int | None) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 6))
+    weights = rng.normal(size=(6, 2))
+    labels = np.arange(50.0)
+
+    def model(x: Floats) -> Floats:
+        return np.tanh(x @ weights)
+
+    explainer = Explainer(model, np.zeros(6), method="leverage", output=output)
+    at_once = explainer(rows, budget=40, index=labels)
+    blocks = list(explainer.stream(rows, budget=40, index=labels))
+    assert len(blocks) > 1
+    joined = Explanation.concat(blocks)
+    for name in ("values", "standard_errors", "base_values", "predictions", "data", "index"):
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(joined, name))
+        assert not np.shares_memory(getattr(at_once, name), rows)
+        assert not np.shares_memory(getattr(at_once, name), labels)
+
+    # blocks have arrays of their own: one that is kept does not keep the others
+    assert blocks[0].values.base is not blocks[1].values.base

@@ -1,0 +1,514 @@
+"""Null players, whose inputs are the background's, take no part: in any method, at any budget."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from games import Floats
+from shearshap import Explainer, Explanation, explain, model_game
+from shearshap.engine.plans import _sizes
+from shearshap.errors import MethodError, ModelError
+from shearshap.games.active import ActiveGame, widened, without_null
+from shearshap.games.game import FunctionGame, ModelGame
+from shearshap.methods import METHODS, Auto, Kriging
+from shearshap.methods.kriging import (
+    Calibration,
+    CalibrationByPlayers,
+    StagedCalibration,
+    calibration_from_dict,
+)
+
+PLAYERS = 9
+SAMPLED = [name for name in METHODS if name != "exact"]
+
+
+def wavy(x: Floats) -> Floats:
+    """Return a smooth function in which every input matters, and pairs and triples act together."""
+    return np.asarray(
+        np.sin(x).sum(axis=1) + x[:, 0] * x[:, 1] * x[:, 2] + np.cos(x[:, 3] * x[:, 5]) * x[:, 4]
+    )
+
+
+def sparse_rows(count: int, seed: int = 0, null: float = 0.4) -> Floats:
+    """Return rows (n, 9) of which some inputs are 0, the background's."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(count, PLAYERS))
+    rows[rng.random(rows.shape) < null] = 0
+    return rows
+
+
+def explained(rows: Floats, budget: int = 90, **options: Any) -> Explanation:
+    return explain(wavy, rows, background=np.zeros(PLAYERS), budget=budget, **options)
+
+
+def exact_values(rows: Floats) -> Floats:
+    return explained(rows, 512, method="exact", drop_null=False).values
+
+
+# Explanations
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_null_players_have_no_value_and_values_are_nearer_to_the_truth(method: str) -> None:
+    rows = sparse_rows(40)
+    budget = 512 if method == "exact" else 100
+    truth = exact_values(rows)
+    errors = []
+    kept_errors = []
+    for seed in range(4):
+        answer = explained(rows, budget, method=method, seed=seed)
+        kept = explained(rows, budget, method=method, seed=seed, drop_null=False)
+        assert (answer.values[rows == 0] == 0).all()
+        errors.append(abs(answer.values - truth).mean())
+        kept_errors.append(abs(kept.values - truth).mean())
+    assert np.mean(errors) < max(0.7 * np.mean(kept_errors), 1e-12)
+
+
+@pytest.mark.parametrize("method", SAMPLED)
+def test_few_active_players_are_exact_and_cost_less(method: str) -> None:
+    rows = sparse_rows(30, null=0.8)
+    active = (rows != 0).sum(axis=1)
+    few = active <= 3
+    answer = explained(rows, 100, method=method)
+    np.testing.assert_allclose(answer.values[few], exact_values(rows[few]), atol=1e-9)
+    assert answer.row_evaluations is not None
+    assert (answer.row_evaluations[active <= 1] == 2).all()
+    assert (answer.row_evaluations <= 100).all()
+
+
+def test_a_row_without_any_active_player_costs_two_evaluations() -> None:
+    rows = sparse_rows(4)
+    rows[2] = 0
+    answer = explained(rows)
+    assert (answer.values[2] == 0).all()
+    assert answer.row_evaluations is not None
+    assert answer.row_evaluations[2] == 2
+
+
+@pytest.mark.parametrize("method", [name for name in SAMPLED if name not in ("kriging", "auto")])
+def test_a_rows_answer_does_not_depend_on_its_neighbours(method: str) -> None:
+    rows = sparse_rows(12, seed=1)
+    whole = explained(rows, method=method)
+    alone = np.concatenate([explained(rows[[n]], method=method).values for n in range(12)])
+    np.testing.assert_allclose(alone, whole.values, atol=1e-12)
+    turned = explained(rows[::-1], method=method).values[::-1]
+    np.testing.assert_allclose(turned, whole.values, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["kriging", "auto"])
+@pytest.mark.parametrize("tol", [None, 0.02])
+def test_with_its_calibration_neither_does_krigings(method: str, tol: float | None) -> None:
+    rows = sparse_rows(20, seed=1, null=0.1)
+    rows[3:] += 0.01 * (rows[3:] == 0)  # most rows have no null player
+    whole = explained(rows, method=method, tol=tol)
+    assert isinstance(whole.calibration, CalibrationByPlayers)
+    fixed = {"kriging": Kriging, "auto": Auto}[method](calibration=whole.calibration)
+    alone = np.concatenate([explained(rows[[n]], method=fixed, tol=tol).values for n in range(20)])
+    np.testing.assert_allclose(alone, whole.values, atol=1e-9)
+
+
+def test_rows_without_null_players_are_as_if_alone() -> None:
+    """Rows of another number of active players are calibrated apart."""
+    full = np.random.default_rng(2).normal(size=(15, PLAYERS))
+    rows = np.concatenate((full, sparse_rows(15)))
+    alone = explained(full, method="kriging")
+    np.testing.assert_allclose(explained(rows, method="kriging").values[:15], alone.values)
+    np.testing.assert_array_equal(
+        explained(full, method="kriging", drop_null=False).values, alone.values
+    )
+
+
+@pytest.mark.parametrize("method", ["kriging", "leverage", "permutation-antithetic"])
+def test_null_players_are_known_for_certain(method: str) -> None:
+    rows = sparse_rows(10)
+    answer = explained(rows, method=method)
+    assert answer.standard_errors is not None
+    assert (answer.standard_errors[rows == 0] == 0).all()
+    lower, upper = answer.interval()
+    inside = (lower - 1e-9 <= exact_values(rows)) & (exact_values(rows) <= upper + 1e-9)
+    assert inside.mean() > 0.9
+
+
+def test_a_method_without_standard_errors_has_none_for_null_players_either() -> None:
+    rows = sparse_rows(10, null=0.2)
+    rows = rows[(rows != 0).sum(axis=1) > 6]
+    assert explained(rows, method="shear").standard_errors is None
+
+
+def test_groups_are_null_where_all_their_inputs_are() -> None:
+    rows = np.array([[0.0, 0.0, 1.0, 0.0, 2.0, 0, 0, 0, 0], [0.0, 3.0, 0.0, 0, 0, 0, 0, 0, 1.0]])
+    groups = [[0, 1], [2, 3], [4], [5, 6, 7, 8]]
+    answer = explained(rows, 16, groups=groups)
+    every = explained(rows, 16, groups=groups, method="exact", drop_null=False)
+    np.testing.assert_allclose(answer.values, every.values, atol=1e-12)
+    assert answer.evaluations == 4
+    assert every.evaluations == 16
+
+
+def test_a_player_is_null_only_if_it_equals_every_background_row() -> None:
+    background = np.zeros((3, PLAYERS))
+    background[1, 4] = 1.0
+    rows = np.zeros((2, PLAYERS))
+    rows[:, 0] = 1.0
+    rows[1, 4] = 1.0
+    answer = explain(wavy, rows, background=background, budget=3 * 100)
+    every = explain(wavy, rows, background=background, budget=3 * 512, drop_null=False)
+    np.testing.assert_allclose(answer.values, every.values, atol=1e-12)
+    assert answer.values[0, 4] != 0
+    assert answer.evaluations == 3 * 4
+
+
+@pytest.mark.parametrize("method", ["kriging", "exact", "leverage"])
+def test_interactions_of_null_players_are_zero(method: str) -> None:
+    network = nn.Sequential(nn.Linear(5, 8), nn.Softplus(), nn.Linear(8, 2))
+    torch.manual_seed(0)
+    rows = torch.randn(6, 5)
+    rows[0, 1] = 0
+    rows[1, 2:4] = 0
+    rows[2] = 0
+    rows[3, 1:] = 0
+    budget = 32
+    answer = explain(network, rows, background=0.0, budget=budget, method=method, interactions=True)
+    every = explain(
+        network,
+        rows,
+        background=0.0,
+        budget=budget,
+        method="exact",
+        interactions=True,
+        drop_null=False,
+    )
+    assert answer.interactions is not None
+    assert every.interactions is not None
+    np.testing.assert_allclose(answer.interactions, every.interactions, atol=1e-6)
+    assert answer.cross_contribution is not None
+    assert every.cross_contribution is not None
+    np.testing.assert_allclose(answer.cross_contribution, every.cross_contribution, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "interaction", ["hessian", "gradient-differences", "second-differences", "block-maximum"]
+)
+def test_shear_selects_among_active_players(interaction: str) -> None:
+    from shearshap.methods import Shear
+
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(7, 16), nn.Softplus(), nn.Linear(16, 1))
+    rows = torch.randn(5, 7)
+    rows[1, 3] = 0
+    rows[2, 4:6] = 0
+    method = Shear(interaction=interaction)  # type: ignore[arg-type]
+    answer = explain(network, rows, background=0.0, budget=100, method=method)
+    exact = explain(network, rows, background=0.0, budget=128, method="exact")
+    assert (answer.values[rows.numpy() == 0] == 0).all()
+    assert abs(answer.values - exact.values).max() < 0.1 * abs(exact.values).max()
+
+
+def test_methods_chosen_for_fewer_players_are_named() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, PLAYERS))
+    rows[1, 3:] = 0
+    assert explained(rows, 60).method == "exact, kriging"
+
+
+def test_an_error_leads_to_the_row_and_to_all_players() -> None:
+    rows = sparse_rows(20, null=0.3)
+    rows[7] = [1.0, 2, 2.0, 2, 0, 3.0, 2, 2, 4.0]
+
+    def fails(x: Floats) -> Floats:
+        if ((x[:, 5] == 3.0) & (x[:, 8] == 0)).any():
+            raise ValueError("no")
+        return wavy(x)
+
+    with pytest.raises(ModelError) as told:
+        explain(fails, rows, background=np.zeros(PLAYERS), budget=80, method="leverage")
+    assert told.value.row == 7
+    assert told.value.coalition is not None
+    assert told.value.coalition.shape == (PLAYERS,)
+    assert told.value.coalition[5]
+    assert not told.value.coalition[[4, 8]].any()
+    assert told.value.finished is not None
+    assert 7 not in told.value.finished.index
+
+
+def test_a_stream_has_rows_in_their_order() -> None:
+    rows = sparse_rows(700, seed=5)
+    whole = explained(rows, 60, method="leverage")
+    explainer = Explainer(wavy, np.zeros(PLAYERS), method="leverage")
+    blocks = list(explainer.stream(rows, budget=60))
+    assert len(blocks) > 1
+    joined = Explanation.concat(blocks)
+    np.testing.assert_array_equal(joined.index, np.arange(700))
+    np.testing.assert_array_equal(joined.values, whole.values)
+
+
+def test_equal_cells_of_a_frame_are_null() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [5, 6], "d": [0.0, 1.0]})
+    background = pd.DataFrame({"a": [1.0], "b": ["y"], "c": [6], "d": [0.5]})
+
+    def model(x: Any) -> Floats:
+        return np.asarray(x["a"] * (x["b"] == "x") + x["c"] * x["d"])
+
+    answer = explain(model, frame, background=background, budget=16)
+    assert (answer.values[0] != 0).tolist() == [False, True, True, True]
+    assert (answer.values[1] != 0).tolist() == [False, False, False, True]
+    assert answer.row_evaluations is not None
+    assert answer.row_evaluations.tolist() == [8, 4]
+
+
+# Which players are active
+
+
+def game_of(rows: Any, background: Any, **options: Any) -> ModelGame:
+    with model_game(lambda x: x.sum(1) * 1.0, rows, background=background, **options) as game:
+        return game
+
+
+def test_all_players_are_active_where_nothing_equals_the_background() -> None:
+    assert game_of(np.ones((3, 4)), np.zeros(4)).active_players() is None
+    assert (
+        game_of(np.ones((3, 4)), np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]])).active_players() is None
+    )
+    assert FunctionGame(lambda z: z[:, 0] * 1.0, 4).active_players() is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_active_players_are_those_whose_inputs_differ(data: st.DataObject) -> None:
+    numbers = st.sampled_from([0.0, 1.0])
+    inputs = 5
+    rows = np.array(data.draw(st.lists(st.lists(numbers, min_size=5, max_size=5), min_size=1)))
+    background = np.array(
+        data.draw(st.lists(st.lists(numbers, min_size=5, max_size=5), min_size=1, max_size=3))
+    )
+    groups = data.draw(st.sampled_from([None, [[0, 1], [2], [3, 4]], [[0, 4], [1, 2, 3]]]))
+    game = game_of(rows, background, groups=groups)
+    active = game.active_players()
+    columns = groups or [[column] for column in range(inputs)]
+    wanted = [
+        [any((row[column] != background[:, column]).any() for column in own) for own in columns]
+        for row in rows
+    ]
+    found = np.ones_like(wanted) if active is None else active.numpy()
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_many_inputs_are_compared_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sparse_rows(50)
+    at_once = game_of(rows, np.zeros(PLAYERS)).active_players()
+    monkeypatch.setattr("shearshap.games.game.COMPARED", 20)
+    piecewise = game_of(rows, np.zeros(PLAYERS)).active_players()
+    assert at_once is not None
+    assert piecewise is not None
+    np.testing.assert_array_equal(at_once, piecewise)
+
+
+def test_missing_inputs_are_the_same_where_both_are() -> None:
+    game = replace(
+        game_of(np.ones((1, 4)), np.zeros(4)),
+        inputs=torch.tensor([[torch.nan, torch.nan, 2.0, torch.inf]]),
+        background=torch.tensor([[torch.nan, 1.0, torch.nan, torch.inf]]),
+    )
+    active = game.active_players()
+    assert active is not None
+    assert active.tolist() == [[False, True, True, False]]
+
+
+# The game among them
+
+
+def some_game(rows: Floats) -> tuple[ModelGame, ActiveGame]:
+    with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
+        active = game.active_players()
+        assert active is not None
+        return game, ActiveGame.of(game, active, int(active.sum(dim=1).max()))
+
+
+def spread_over(own: Tensor, coalitions: Tensor) -> Tensor:
+    """Return coalitions (r, c, q) as those of all players, one by one."""
+    rows, count, _ = coalitions.shape
+    wide = torch.zeros(rows, count, PLAYERS, dtype=torch.bool)
+    for row in range(rows):
+        for place, player in enumerate(own[row].tolist()):
+            wide[row, :, player] = coalitions[row, :, place]
+    return wide
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_values_are_those_of_the_whole_game(alike: bool) -> None:
+    rows = np.random.default_rng(0).normal(size=(3, PLAYERS))
+    nulls = [[1, 4], [1, 4], [1, 4]] if alike else [[1, 4], [0, 8], [2, 3]]
+    for row, null in zip(rows, nulls, strict=True):
+        row[null] = 0
+    game, among = some_game(rows)
+    assert among.players == 7
+    coalitions = torch.rand(1, 11, 7) < 0.5
+    expected = game(spread_over(among.own, coalitions.expand(3, -1, -1)))
+    torch.testing.assert_close(among(coalitions), expected)
+
+    own = torch.rand(3, 11, 7) < 0.5
+    expected = game(spread_over(among.own, own))
+    torch.testing.assert_close(among(own), expected)
+    which = torch.tensor([2, 0, 2])
+    torch.testing.assert_close(among.each(which, own[which, 4]), expected[which, 4])
+    part = among.take(torch.tensor([2, 1]))
+    torch.testing.assert_close(part(own[[2, 1]]), expected[[2, 1]])
+    assert [part.place(row) for row in range(2)] == [2, 1]
+    torch.testing.assert_close(among.distances(), game.distances().gather(1, among.own))
+
+
+def test_the_surface_is_that_of_the_whole_game() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+    rows = torch.randn(3, 4)
+    rows[0, 2] = 0
+    rows[1, 0] = 0
+    rows[2, 3] = 0
+    with model_game(network, rows, background=0.0) as game:
+        active = game.active_players()
+        assert active is not None
+        among = ActiveGame.of(game, active, int(active.sum(dim=1).max()))
+        z = torch.rand(3, 5, 3)
+        wide = torch.zeros(3, 5, 4)
+        for row in range(3):
+            wide[row][:, among.own[row]] = z[row]
+        torch.testing.assert_close(among.surface(z), game.surface(wide))
+
+
+def test_fields_are_widened_by_their_letters() -> None:
+    own = torch.tensor([[0, 2], [1, 3]])
+    values = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
+    np.testing.assert_array_equal(
+        widened(values, "rpk", own, 4)[..., 0], [[1, 0, 2, 0], [0, 3, 0, 4]]
+    )
+    pairs = torch.arange(1.0, 9).reshape(2, 2, 2)
+    wide = widened(pairs, "rpp", own, 4)
+    np.testing.assert_array_equal(wide[0][own[0]][:, own[0]], pairs[0])
+    np.testing.assert_array_equal(wide[1][own[1]][:, own[1]], pairs[1])
+    assert wide.sum() == pairs.sum()
+    assert widened(values[:, 0, 0], "r", own, 4) is not None
+
+
+# Calibrations by the number of active players
+
+
+def test_a_calibration_is_adapted_to_fewer_players() -> None:
+    four = Calibration(level=-2.0, players=(0.1, 0.2, 0.3, 0.4), centres=((0.2, 0.4, 0.2, 0.4),))
+    assert four.for_players(4) is four
+    two = four.for_players(2)
+    assert two.level == -2.0
+    assert two.players == (0.0, 0.0)
+    np.testing.assert_allclose(two.centres, [[0.3, 0.3]])
+
+
+def test_the_nearest_number_of_players_is_taken() -> None:
+    five = Calibration(level=-1.0, players=(0.0,) * 5)
+    staged = StagedCalibration(((8, Calibration(level=-4.0, players=(0.1,) * 9)),))
+    both = CalibrationByPlayers.of(12, {9: staged, 5: five})
+    assert both.for_players(5) is five
+    assert both.for_players(3) == Calibration(level=-1.0, players=(0.0,) * 3)
+    assert both.for_players(10).size == 10
+    assert isinstance(both.for_players(10), StagedCalibration)
+    assert calibration_from_dict(both.to_dict()) == both
+
+
+def test_a_calibration_of_other_players_is_refused_before_any_work() -> None:
+    asked: list[Floats] = []
+
+    def model(x: Floats) -> Floats:
+        asked.append(x)
+        return wavy(x)
+
+    other = CalibrationByPlayers.of(8, {5: Calibration.default(5)})
+    for method in (Auto(calibration=other), Kriging(calibration=Calibration.default(5))):
+        with pytest.raises(MethodError, match=r"fitted to [58] players, the game has 9"):
+            explain(model, sparse_rows(3), background=np.zeros(9), budget=80, method=method)
+    assert not asked
+
+
+def test_an_explanation_of_sparse_rows_survives_a_file(tmp_path: Any) -> None:
+    answer = explained(sparse_rows(10))
+    answer.save(tmp_path / "a.npz")
+    again = Explanation.load(tmp_path / "a.npz")
+    assert again.calibration == answer.calibration
+    np.testing.assert_array_equal(again.values, answer.values)
+
+
+# Rows filled up with null players
+
+
+def test_sizes_grow_by_a_quarter_at_most() -> None:
+    assert _sizes(7) == list(range(8))
+    assert _sizes(30) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 30]
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in SAMPLED if name not in ("shear", "shear-unbiased")]
+)
+def test_filled_up_rows_add_up_and_their_null_players_have_nothing(method: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(12, 30))
+    for row, active in zip(rows, range(18, 30), strict=True):
+        row[rng.permutation(30)[active:]] = 0
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(np.sin(x).sum(axis=1) + x[:, 0] * x[:, 1] * x[:, 2])
+
+    answer = explain(model, rows, background=np.zeros(30), budget=200, method=method)
+    assert (answer.values[rows == 0] == 0).all()
+    if "efficiency" in METHODS[method].promises:
+        np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+    if answer.standard_errors is not None:
+        known = np.isfinite(answer.standard_errors).all(axis=1)
+        assert known.any()
+        assert (answer.standard_errors[known][rows[known] == 0] == 0).all()
+        assert (answer.standard_errors[rows != 0] > 0).mean() > 0.5
+    if isinstance(answer.calibration, CalibrationByPlayers):
+        assert [count for count, _ in answer.calibration.counts] == [18, 22, 27, 30]
+
+
+def test_what_null_players_have_is_divided_among_the_active() -> None:
+    values = torch.tensor([[[1.0], [0.2], [3.0]], [[1.0], [2.0], [4.0]]])
+    active = torch.tensor([[True, False, True], [True, True, True]])
+    wanted = np.array([[1.1, 0.0, 3.1], [1.0, 2.0, 4.0]])
+    np.testing.assert_allclose(without_null(values, active)[..., 0], wanted, rtol=1e-6)
+
+
+def test_a_game_is_filled_up_with_its_first_null_players() -> None:
+    rows = np.zeros((2, PLAYERS))
+    rows[0, [2, 5, 8]] = 1
+    rows[1, [0, 1, 2, 7]] = 1
+    with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
+        active = game.active_players()
+        assert active is not None
+        among = ActiveGame.of(game, active, 5)
+    assert among.own.tolist() == [[0, 1, 2, 5, 8], [0, 1, 2, 3, 7]]
+    assert among.active.tolist() == [
+        [False, False, True, True, True],
+        [True, True, True, False, True],
+    ]
+
+
+def test_kriging_keeps_null_players_where_it_would_be_slow() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4, 30))
+    rows[0, :25] = 0
+    rows[1, :10] = 0
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(np.sin(x).sum(axis=1) + x[:, 0] * x[:, 11] * x[:, 12])
+
+    few = explain(model, rows, background=np.zeros(30), budget=300, method="kriging")
+    assert isinstance(few.calibration, CalibrationByPlayers)
+    assert [count for count, _ in few.calibration.counts] == [22, 30]
+    many = explain(model, rows, background=np.zeros(30), budget=400, method="kriging")
+    assert isinstance(many.calibration, Calibration)
+    assert many.row_evaluations is not None
+    assert many.row_evaluations.tolist() == [32, 400, 400, 400]
+    assert (many.values[rows == 0] == 0).all()

@@ -1,0 +1,415 @@
+"""shapiq: our approximators in its explainers, our explanations in its plots."""
+
+import copy
+import importlib
+import pickle
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
+from shearshap import METHODS, BudgetError, Explanation, InputError, ShearWarning, explain_game
+from shearshap import Shear as ShearMethod
+from shearshap.games.game import FunctionGame
+from shearshap.methods.base import Method
+from shearshap_lab.baselines import BASELINES
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    shapiq = pytest.importorskip("shapiq", reason="the peers extra is not installed")
+
+import matplotlib as mpl
+
+from shearshap.interop.shapiq import APPROXIMATORS, Kriging, Leverage, Shapley, Shear
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+PLAYERS = 6
+
+
+class Counted:
+    """A game that counts the coalitions it is asked for."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.count = value, 0
+
+    def __call__(self, coalitions: Bools) -> Floats:
+        self.count += len(coalitions)
+        return self.value(coalitions)
+
+
+@pytest.fixture
+def _closed_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def values_of(values: Any) -> Floats:
+    return np.array([values[(player,)] for player in range(values.n_players)])
+
+
+@pytest.mark.filterwarnings("ignore:a regression on:shearshap.ShearWarning")
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_an_approximator_that_keeps_its_budget(name: str) -> None:
+    table = smooth_table(PLAYERS)
+    for budget in (64, 60) if name != "exact" else (64,):
+        game = Counted(table_game(table))
+        approximator = APPROXIMATORS[name](n=PLAYERS, random_state=3)
+        assert isinstance(approximator, shapiq.approximator.base.Approximator)
+        answer = approximator.approximate(budget=budget, game=game)
+        there = explain_game(table_game(table), players=PLAYERS, budget=budget, method=name, seed=3)
+        assert 0 < game.count <= budget
+        assert answer.estimation_budget == game.count
+        np.testing.assert_allclose(values_of(answer), there.values[0])
+
+
+def test_every_approximator_can_be_imported_by_its_name() -> None:
+    module = importlib.import_module("shearshap.interop.shapiq")
+    assert APPROXIMATORS.keys() == METHODS.keys()
+    for name, approximator in APPROXIMATORS.items():
+        assert approximator.__name__ == name.title().replace("-", "")
+        assert getattr(module, approximator.__name__) is approximator
+    assert not hasattr(module, "Nothing")
+
+
+def test_an_answer_says_what_it_is() -> None:
+    table = random_table(PLAYERS)
+    answer = Shapley(n=PLAYERS)(64, table_game(table))
+    assert (answer.index, answer.max_order, answer.min_order, answer.n_players) == (
+        "SV",
+        1,
+        0,
+        PLAYERS,
+    )
+    assert answer.baseline_value == answer[()] == table[0]
+    assert not answer.estimated
+    np.testing.assert_allclose(values_of(answer), exact_shares(table), atol=1e-12)
+    assert Leverage(n=PLAYERS)(30, table_game(table)).estimated
+
+
+def test_methods_with_options_are_taken_as_instances() -> None:
+    method, value = ShearMethod(unbiased=True), table_game(smooth_table(PLAYERS))
+    answer = Shapley(n=PLAYERS, method=method, random_state=0).approximate(60, value)
+    there = explain_game(value, players=PLAYERS, budget=60, method=method)
+    np.testing.assert_allclose(values_of(answer), there.values[0])
+
+
+def test_a_random_state_is_kept_from_call_to_call_and_none_is_none() -> None:
+    value = table_game(random_table(PLAYERS))
+
+    def twice(approximator: Any) -> bool:
+        first, again = (values_of(approximator.approximate(40, value)) for _ in range(2))
+        return bool(np.array_equal(first, again))
+
+    assert twice(Leverage(n=PLAYERS, random_state=5))
+    assert not twice(Leverage(n=PLAYERS))
+    reset = Leverage(n=PLAYERS)
+    reset.set_random_state(5)
+    assert twice(reset)
+
+
+def test_shapiq_games_are_games() -> None:
+    game = shapiq.Game(n_players=PLAYERS, normalize=False)
+    table = random_table(PLAYERS)
+    game.value_function = table_game(table)
+    np.testing.assert_allclose(
+        values_of(Kriging(n=PLAYERS)(64, game)), exact_shares(table), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 5, 7, 9, 13])
+@pytest.mark.parametrize("name", METHODS)
+def test_any_budget_below_the_minimum_is_kept(name: str, budget: int) -> None:
+    table = random_table(PLAYERS)
+    game = Counted(table_game(table))
+    approximator = APPROXIMATORS[name](PLAYERS, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = approximator.approximate(budget, game)
+    texts = [str(warning.message) for warning in caught if "took its place" in str(warning.message)]
+    expected = METHODS[name].minimum(FunctionGame(game, PLAYERS)) > budget
+    assert bool(texts) == expected
+    assert 2 <= game.count <= max(budget, 2)
+    assert values.estimation_budget == game.count
+    if expected:
+        assert f"got {budget}; " in texts[0]
+        assert f"with {game.count} evaluations" in texts[0]
+        np.testing.assert_allclose(values_of(values).sum(), table[-1] - table[0])
+
+
+def test_two_evaluations_split_equally_as_shapiqs_do() -> None:
+    table = random_table(PLAYERS)
+    theirs = shapiq.KernelSHAP(n=PLAYERS, random_state=0).approximate(2, table_game(table))
+    with pytest.warns(
+        ShearWarning,
+        match="kriging needs at least 4 evaluations a row for 6 players, got 2; a permutation of "
+        "blocks took its place, with 2 evaluations",
+    ):
+        ours = Kriging(n=PLAYERS).approximate(2, table_game(table))
+    np.testing.assert_allclose(values_of(ours), (table[-1] - table[0]) / PLAYERS)
+    np.testing.assert_allclose(values_of(ours), values_of(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize("budget", [2**PLAYERS, 2**PLAYERS + 1, 10_000])
+@pytest.mark.parametrize("name", METHODS)
+def test_any_budget_above_all_coalitions_works(name: str, budget: int) -> None:
+    table = smooth_table(PLAYERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        values = APPROXIMATORS[name](PLAYERS, 0).approximate(budget, table_game(table))
+    assert values.estimation_budget <= budget
+    always_draws = name.startswith("shear") or name == "kernel-welford"
+    if not always_draws:
+        np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-9)
+
+
+def test_a_budget_too_large_to_draw_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shearshap.engine.run.MOST_DRAWN", 600)
+    value = table_game(random_table(PLAYERS + 2))
+    with pytest.warns(ShearWarning, match="too many to hold in memory; .*; 75 were used"):
+        values = Leverage(n=PLAYERS + 2, random_state=0).approximate(200, value)
+    assert values.estimation_budget <= 75
+
+
+def test_a_budget_that_is_none_is_told() -> None:
+    with pytest.raises(BudgetError, match="budget: wanted a positive integer, got 0"):
+        Kriging(n=PLAYERS).approximate(0, table_game(random_table(PLAYERS)))
+
+
+def test_further_arguments_are_taken_as_shapiqs_approximators_do() -> None:
+    value = table_game(random_table(PLAYERS))
+    plain = Kriging(n=PLAYERS, random_state=0).approximate(30, value)
+    more = Kriging(n=PLAYERS, random_state=0).approximate(30, value, 5, batch_size=7)
+    called = Kriging(PLAYERS, 0, max_order=1, index="SV")(30, value, replacement=True)
+    np.testing.assert_array_equal(values_of(plain), values_of(more))
+    np.testing.assert_array_equal(values_of(plain), values_of(called))
+
+
+def test_other_indices_and_orders_are_refused() -> None:
+    with pytest.raises(ValueError, match="Invalid index 'SII'"):
+        Kriging(n=PLAYERS, index="SII")
+    with pytest.raises(InputError, match="max_order: wanted 1, Shapley values, got 2; for pairs"):
+        Shapley(n=PLAYERS, max_order=2)
+
+
+def everyone() -> list[Shapley]:
+    """One approximator of every class, and some of methods that have none."""
+    methods: list[str | Method] = [*BASELINES.values(), ShearMethod(unbiased=True), "auto"]
+    return [
+        *(kind(n=PLAYERS, random_state=3) for kind in APPROXIMATORS.values()),
+        *(Shapley(n=PLAYERS, random_state=3, method=method) for method in methods),
+    ]
+
+
+def test_approximators_are_copied_and_pickled_for_other_processes() -> None:
+    value = table_game(smooth_table(PLAYERS))
+    copies = (copy.deepcopy(everyone()), pickle.loads(pickle.dumps(everyone())))
+    for known, *others in zip(everyone(), *copies, strict=True):
+        for other in others:
+            assert type(other) is type(known)
+            assert other == known
+            assert repr(other.method) == repr(known.method)
+
+    known = Leverage(n=PLAYERS, random_state=3).approximate(40, value)
+    other = pickle.loads(pickle.dumps(Leverage(n=PLAYERS, random_state=3))).approximate(40, value)
+    np.testing.assert_array_equal(values_of(other), values_of(known))
+
+
+def test_attributes_that_shapiq_reads() -> None:
+    approximator = Kriging(n=PLAYERS, random_state=3)
+    theirs = shapiq.KernelSHAP(n=PLAYERS, random_state=3)
+    assert (approximator.n, approximator.index) == (6, "SV")
+    assert approximator.approximation_index == theirs.approximation_index
+    assert approximator.interaction_lookup == theirs.interaction_lookup
+    assert (approximator.max_order, approximator.min_order, approximator.top_order) == (1, 0, False)
+    assert (approximator._random_state, approximator.iteration_cost) == (3, 1)
+    assert hash(approximator) == hash(Kriging(n=PLAYERS, random_state=3))
+    assert "Kriging(" in repr(approximator)
+
+
+@pytest.mark.parametrize(
+    "shaped",
+    [lambda v: v.astype(np.float32), lambda v: v[:, None], lambda v: v.tolist()],
+    ids=["single precision", "a column", "a list"],
+)
+def test_values_of_games_of_every_kind(shaped: Any) -> None:
+    table = smooth_table(PLAYERS)
+    value = table_game(table)
+    values = Kriging(n=PLAYERS)(64, lambda coalitions: shaped(value(coalitions)))
+    assert values.n_players == PLAYERS
+    np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-5)
+
+
+def test_games_that_are_normalized_start_at_zero() -> None:
+    table = random_table(PLAYERS)
+    game = shapiq.Game(n_players=PLAYERS, normalize=True, normalization_value=float(table[0]))
+    game.value_function = table_game(table)
+    ours = Kriging(n=PLAYERS)(64, game)
+    theirs = shapiq.KernelSHAP(n=PLAYERS).approximate(64, game)
+    assert ours.baseline_value == theirs.baseline_value == 0
+    np.testing.assert_allclose(values_of(ours), exact_shares(table), atol=1e-9)
+    np.testing.assert_allclose(values_of(theirs), exact_shares(table), atol=1e-5)
+
+
+def test_shapiqs_agnostic_explainer_takes_them() -> None:
+    table = random_table(PLAYERS)
+    game = shapiq.Game(n_players=PLAYERS, normalize=False)
+    game.value_function = table_game(table)
+    explainer = shapiq.AgnosticExplainer(
+        game, index="SV", max_order=1, approximator=Kriging(n=PLAYERS)
+    )
+    values = explainer.explain(budget=64, random_state=1)
+    assert explainer.approximator._random_state == 1
+    np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-9)
+
+
+@pytest.mark.parametrize("explainer", ["TabularExplainer", "Explainer"])
+def test_shapiqs_explainers_take_them(explainer: str) -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 5))
+    targets = rows[:, 0] * rows[:, 1] + rows[:, 2]
+    model = ensemble.HistGradientBoostingRegressor(
+        max_iter=10, min_samples_leaf=5, random_state=0
+    ).fit(rows, targets)
+    options: dict[str, Any] = {
+        "data": rows,
+        "index": "SV",
+        "max_order": 1,
+        "imputer": "baseline",
+        "random_state": 0,
+    }
+    explain_with = {
+        name: getattr(shapiq, explainer)(model, approximator=approximator, **options)
+        for name, approximator in {
+            "ours": Shear(n=5),
+            "kriging": Kriging(n=5),
+            "theirs": "regression",
+        }.items()
+    }
+    exact = values_of(explain_with["theirs"].explain(rows[0], budget=32))
+    np.testing.assert_allclose(
+        values_of(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8
+    )
+    answers = explain_with["ours"].explain_X(rows[:2], budget=5 * 32 + 18)
+    assert [answer.index for answer in answers] == ["SV", "SV"]
+    np.testing.assert_allclose(values_of(answers[0]), exact, atol=0.2)
+
+
+def explanation(*, outputs: tuple[int, ...] = (), interactions: bool = False) -> Explanation:
+    rng = np.random.default_rng(0)
+    plain = Explanation(
+        values=rng.normal(size=(3, 4, *outputs)),
+        base_values=rng.normal(size=(3, *outputs)),
+        predictions=rng.normal(size=(3, *outputs)),
+        standard_errors=None,
+        evaluations=30,
+        derivative_passes=0,
+        method="leverage",
+        seed=0,
+        feature_names=["age", "sex", "job", "pay"],
+    )
+    pairs = rng.normal(size=(3, 4, 4, *outputs))
+    return replace(plain, interactions=pairs + pairs.swapaxes(1, 2)) if interactions else plain
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> None:
+    ours = explanation(outputs=outputs)
+    last = (*outputs, 1)[0] - 1
+    there = ours.to_shapiq(row=2, output=last)
+    own = ours.output(last)
+    assert (there.index, there.max_order, there.estimated, there.estimation_budget) == (
+        "SV",
+        1,
+        True,
+        30,
+    )
+    assert there[()] == there.baseline_value == own.base_values[2]
+    np.testing.assert_array_equal(values_of(there), own.values[2])
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_interactions_are_looked_up_by_pair(outputs: tuple[int, ...]) -> None:
+    ours = explanation(outputs=outputs, interactions=True)
+    last = (*outputs, 1)[0] - 1
+    there = ours.to_shapiq(row=1, output=last)
+    own = ours.output(last).interactions
+    assert own is not None
+    assert (there.index, there.max_order) == ("k-SII", 2)
+    for i in range(4):
+        assert there[(i,)] == own[1, i, i]
+        for j in range(i + 1, 4):
+            assert there[(i, j)] == there[(j, i)] == own[1, i, j]
+    assert there[()] == ours.output(last).base_values[1]
+
+
+def test_a_missing_row_or_output_is_told() -> None:
+    with pytest.raises(InputError, match="there is no output 2"):
+        explanation(outputs=(2,)).to_shapiq(output=2)
+    with pytest.raises(IndexError):
+        explanation().to_shapiq(row=3)
+
+
+@pytest.mark.usefixtures("_closed_figures")
+@pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
+@pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
+@pytest.mark.parametrize(
+    "plot", ["network", "si_graph", "force", "waterfall", "upset", "stacked_bar"]
+)
+def test_shapiqs_plots_of_one_row(plot: str, interactions: bool) -> None:
+    ours = explanation(interactions=interactions)
+    if plot == "network" and not interactions:
+        with pytest.raises(ValueError, match="requires also 2-order values"):
+            ours.to_shapiq().plot_network(show=False)
+        return
+    drawn = getattr(ours.to_shapiq(), f"plot_{plot}")(feature_names=ours.feature_names, show=False)
+    figure = (
+        drawn[0]
+        if isinstance(drawn, tuple)
+        else drawn
+        if isinstance(drawn, Figure)
+        else drawn.figure
+    )
+    texts = " ".join(text.get_text() for text in figure.findobj(mpl.text.Text))
+    assert all(name in texts for name in ours.feature_names)
+
+
+@pytest.mark.usefixtures("_closed_figures")
+@pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
+def test_shapiqs_sentence_has_a_box_and_a_path_for_every_word(interactions: bool) -> None:
+    ours = explanation(interactions=interactions)
+    _, axes = ours.to_shapiq().plot_sentence(ours.feature_names, show=False)
+    assert len(axes.patches) == 2 * len(ours.feature_names)
+
+
+@pytest.mark.usefixtures("_closed_figures")
+@pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
+@pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
+@pytest.mark.parametrize("plot", ["bar_plot", "beeswarm_plot"])
+def test_shapiqs_plots_of_many_rows(plot: str, interactions: bool) -> None:
+    ours = explanation(interactions=interactions)
+    many = [ours.to_shapiq(row) for row in range(3)]
+    data = {"data": np.zeros((3, 4))} if plot == "beeswarm_plot" else {}
+    axes = getattr(shapiq.plot, plot)(many, feature_names=ours.feature_names, show=False, **data)
+    texts = " ".join(text.get_text() for text in axes.figure.findobj(mpl.text.Text))
+    assert all(name in texts for name in ours.feature_names)
+
+
+def test_without_shapiq_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shapiq.approximator.base", None)
+    monkeypatch.delitem(sys.modules, "shearshap.interop.shapiq")
+    with pytest.raises(
+        ImportError, match=r"shearshap\.interop\.shapiq needs shapiq: pip install shapiq"
+    ):
+        importlib.import_module("shearshap.interop.shapiq")
+    monkeypatch.setitem(sys.modules, "shapiq", None)
+    with pytest.raises(InputError, match="to_shapiq needs shapiq: pip install shapiq"):
+        explanation().to_shapiq()

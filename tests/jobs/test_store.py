@@ -1,0 +1,180 @@
+"""Files that are written whole or not at all, and stores of finished work."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shearshap.errors import InputError
+from shearshap.store import Store, written_whole
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+    with written_whole(path) as partial:
+        partial.write_text("whole")
+        assert partial.parent == path.parent
+        assert partial.name.startswith(".a.txt.")
+        assert partial.suffix == ".partial"
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert names(path.parent) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_error_changes_nothing(tmp_path: Path, error: type[BaseException], folder: bool) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+
+    def write() -> None:
+        with written_whole(path) as partial:
+            file = partial / "b" if folder else partial
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert names(tmp_path) == ["a"]
+    assert path.read_text() == "before"
+
+
+def test_a_file_that_cannot_take_its_name_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError), written_whole(tmp_path / "a") as partial:  # noqa: PT011
+        partial.write_text("a file")
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_folder_replaces_what_was_there(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        with written_whole(tmp_path / "a") as partial:
+            partial.mkdir()
+            (partial / content).write_text(content)
+        assert names(tmp_path) == ["a"]
+        assert names(tmp_path / "a") == [content]
+    (tmp_path / "file").write_text("old")
+    with written_whole(tmp_path / "file") as partial:
+        partial.mkdir()
+    assert (tmp_path / "file").is_dir()
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with written_whole(path) as first:
+        first.write_text("first, ")
+        with written_whole(path) as second:
+            second.write_text("second, whole")
+        assert path.read_text() == "second, whole"
+        with first.open("a") as file:
+            file.write("whole")
+    assert path.read_text() == "first, whole"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_readers_beside_two_writers_always_find_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    wholes = {letter * 10_000 for letter in "ab"}
+    path.write_text("a" * 10_000)
+
+    def write(letter: str) -> None:
+        for _ in range(100):
+            with written_whole(path) as partial, partial.open("w") as file:
+                for _ in range(20):
+                    file.write(letter * 500)
+                    file.flush()
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in "ab"]
+    for writer in writers:
+        writer.start()
+    contents = set()
+    while any(writer.is_alive() for writer in writers):
+        contents.add(path.read_text())
+    assert contents <= wholes
+    assert path.read_text() in wholes
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_two_threads_may_write_one_folder(tmp_path: Path) -> None:
+    errors = []
+
+    def write(letter: str) -> None:
+        try:
+            for _ in range(100):
+                with written_whole(tmp_path / "a") as partial:
+                    partial.mkdir()
+                    for name in ("one", "two"):
+                        (partial / name).write_text(letter)
+        except OSError as error:
+            errors.append(error)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert errors == []
+    assert names(tmp_path) == ["a"]
+    assert len({(tmp_path / "a" / name).read_text() for name in ("one", "two")}) == 1
+
+
+# Stores
+
+
+def read(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError("no number") from error
+
+
+def write(number: int, path: Path) -> None:
+    path.write_text(str(number))
+
+
+def counting(calls: list[int]) -> Callable[[], int]:
+    def compute() -> int:
+        calls.append(1)
+        return 42
+
+    return compute
+
+
+def test_a_piece_is_computed_once(tmp_path: Path) -> None:
+    store = Store(tmp_path, "key")
+    calls: list[int] = []
+    for _ in range(2):
+        assert store.piece("a", counting(calls), read=read, write=write) == 42
+    assert len(calls) == 1
+    assert (tmp_path / "key" / "a").read_text() == "42"
+    other = Store(tmp_path, "other key")
+    assert other.piece("a", counting(calls), read=read, write=write) == 42
+    assert len(calls) == 2
+
+
+def test_a_damaged_piece_is_computed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, "key")
+    calls: list[int] = []
+    store.piece("a", counting(calls), read=read, write=write)
+    store.path("a").write_text("4two")
+    store.path(".a.012345678901.partial").write_text("4")
+    assert store.piece("a", counting(calls), read=read, write=write) == 42
+    assert len(calls) == 2
+    assert store.path("a").read_text() == "42"
+
+
+def test_a_piece_that_fails_is_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path, "key")
+
+    def fail() -> int:
+        raise InputError("of the piece itself")
+
+    with pytest.raises(InputError, match="of the piece itself"):
+        store.piece("a", fail, read=read, write=write)
+    assert not store.path("a").exists()

@@ -1,0 +1,562 @@
+"""Heatmap, decision, force, scatter, image, interactions, cohorts and classes; legends and axes."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+
+from drawn import (
+    _no_figure_stays,  # noqa: F401
+    bars,
+    check_texts,
+    column,
+    dots,
+    drawn_texts,
+    explanation,
+    labels,
+    whiskers,
+)
+from shearshap import Explanation, InputError, plots
+from shearshap.plots import views
+from shearshap.plots.canvas import shorten
+from shearshap.plots.colours import COHORTS, GREY, LOWERS, RAISES
+from shearshap.plots.number_axes import tick_labels
+from shearshap.result.digits import end_decimals, format_end
+
+
+def legend_texts(ax: Axes) -> list[str]:
+    legend = ax.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+def pairwise_sample(rows: int = 6, players: int = 5) -> Explanation:
+    pairs = np.random.default_rng(1).normal(size=(rows, players, players))
+    return replace(explanation(rows, players), interactions=pairs + pairs.transpose(0, 2, 1))
+
+
+def three_classes(outputs: int = 3) -> Explanation:
+    sample = explanation(rows=20)
+    values = np.stack([sample.values * (at + 1) for at in range(outputs)], axis=2)
+    return replace(
+        sample,
+        values=values,
+        base_values=np.zeros((20, outputs)),
+        predictions=values.sum(axis=1),
+        standard_errors=None,
+        output_names=[f"class {at}" for at in range(outputs)],
+    )
+
+
+# base value and prediction by their own size
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "text"),
+    [
+        (0.427, [120.0, -31.0], "0.427"),
+        (312.4, [120.0, -31.0], "312"),
+        (-0.0031, [5.0], "−0.00310"),
+        (1000.021, [0.012, 0.009], "1,000.0210"),
+        (0.0, [0.5], "0.000"),
+        (0.0, [0.0], "0"),
+        (12_345_678.9, [5e5], "12,345,679"),
+        (123_456.7, [1.23e-4], "123,456.700"),
+        (0.4, [1e-9], "0.400"),
+        (1e-9, [0.5], "1e−09"),
+        (5e12, [0.5], "5e+12"),
+    ],
+)
+def test_base_values_and_predictions_have_digits_of_their_own(
+    number: float, values: list[float], text: str
+) -> None:
+    assert format_end(number, values) == text
+
+
+def test_a_small_base_value_beside_large_values_is_not_0() -> None:
+    sample = explanation(errors=False)
+    values = np.array(sample.values) * 100
+    sample = replace(
+        sample,
+        values=values,
+        base_values=np.full(6, 0.427),
+        predictions=0.427 + values.sum(axis=1),
+    )
+    assert column(plots.waterfall(sample))[0] == "0.427"
+    assert "base value 0.427" in legend_texts(plots.force(sample))
+    assert column(plots.text(sample))[0].endswith("from a base value of 0.427")
+    assert end_decimals(0.427, values[0]) == 3
+
+
+# colours mean something, and a legend says what
+
+
+def with_texts(data: list[float]) -> Explanation:
+    shown = np.full((6, 5), 1.0, dtype=object)
+    shown[:, 0] = ["b", "a", "c", "a", "b", "c"]
+    numbers = np.ones((6, 5))
+    numbers[:, 0] = data
+    return replace(explanation(), display_data=shown, data=numbers)
+
+
+def test_strings_without_an_order_are_grey() -> None:
+    alphabet = with_texts([1, 0, 2, 0, 1, 2])
+    assert np.isnan(views.ordered_numbers(alphabet, 0)).all()
+    assert not np.isnan(views.ordered_numbers(alphabet, 1)).any()
+    ax = plots.beeswarm(alphabet)
+    grey, _ = dots(ax)
+    assert len(np.asarray(grey.get_offsets())) == 6
+    assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
+    assert legend_texts(ax) == ["no number, or categories without an order"]
+    (swarm,) = views.swarms(alphabet, [0], bins=9, across=4.0)  # the report's, too
+    assert np.isnan(swarm.ranks).all()
+
+
+def test_strings_with_an_order_of_their_own_keep_their_colours() -> None:
+    ordered = with_texts([0, 2, 1, 2, 0, 1])  # b, c, a
+    assert views.ordered_numbers(ordered, 0).tolist() == [0, 2, 1, 2, 0, 1]
+    assert legend_texts(plots.beeswarm(ordered)) == []
+
+
+def test_texts_of_numbers_are_coloured_by_their_numbers() -> None:
+    sample = with_texts([0, 1, 2, 0, 1, 2])
+    shown = np.array(sample.display_data)
+    shown[:, 0] = ["1", "10", "2", "1", "10", None]
+    numbers = views.ordered_numbers(replace(sample, display_data=shown), 0)
+    assert numbers == pytest.approx([1, 10, 2, 1, 10, np.nan], nan_ok=True)
+
+
+def test_missing_strings_do_not_make_an_order() -> None:
+    sample = with_texts([1, 0, 2, 0, 1, 3])
+    shown = np.array(sample.display_data)
+    shown[5, 0] = None
+    assert np.isnan(views.ordered_numbers(replace(sample, display_data=shown), 0)).all()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        plots.waterfall,
+        lambda sample: plots.bar(sample[0]),
+        plots.force,
+        plots.text,
+    ],
+)
+def test_a_legend_says_which_colour_raises_and_which_lowers(draw: Any) -> None:
+    legend = draw(explanation()).get_legend()
+    assert legend is not None
+    hues = {
+        text.get_text().split()[0]: to_hex(mark.get_color()).upper()
+        for text, mark in zip(legend.get_texts(), legend.legend_handles, strict=True)
+    }
+    assert hues["raises"] == RAISES
+    assert hues["lowers"] == LOWERS
+
+
+# numbers on axes
+
+
+@pytest.mark.parametrize(
+    ("ticks", "texts"),
+    [
+        ([0, 0.25, 0.5], ["0.00", "0.25", "0.50"]),
+        ([0, 2.5, 5], ["0.0", "2.5", "5.0"]),
+        ([-0.02, 0, 0.02], ["−0.02", "0.00", "0.02"]),
+        ([1_000_000, 1_200_000], ["1,000,000", "1,200,000"]),
+        ([5000, 5000.005], ["5,000.000", "5,000.005"]),
+        ([0, 1e-9], ["0", "1e−09"]),
+        ([0, 2e12], ["0", "2e+12"]),
+        ([5], ["5"]),
+        ([0], ["0"]),
+    ],
+)
+def test_ticks_are_written_in_full(ticks: list[float], texts: list[str]) -> None:
+    assert tick_labels(ticks) == texts
+
+
+@pytest.mark.parametrize(("factor", "base"), [(1e7, 1e9), (1e-3, 5000.0), (1e-9, 0.0)])
+@pytest.mark.parametrize(
+    "draw",
+    [plots.waterfall, plots.bar, plots.beeswarm, plots.decision, plots.force, plots.heatmap,
+     lambda sample: plots.dependence(sample, 0)],
+)  # fmt: skip
+def test_no_axis_has_an_offset_at_its_end(draw: Any, factor: float, base: float) -> None:
+    sample = explanation(rows=12, errors=False)
+    values = factor * sample.values
+    assert sample.data is not None
+    sample = replace(
+        sample,
+        values=values,
+        base_values=np.full(12, base),
+        predictions=base + values.sum(axis=1),
+        data=base + factor * sample.data,
+    )
+    figure = draw(sample).figure
+    figure.canvas.draw()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            assert axis.get_offset_text().get_text() == ""
+
+
+def test_labels_of_ticks_have_room_in_narrow_axes() -> None:
+    sample = explanation(rows=12, errors=False)
+    values = 1e6 * sample.values
+    sample = replace(
+        sample, values=values, predictions=1e8 + values.sum(axis=1), base_values=np.full(12, 1e8)
+    )
+    figure = plt.figure(figsize=(4.8, 3), layout="constrained")
+    ax = plots.waterfall(sample, ax=figure.add_subplot())
+    figure.canvas.draw()
+    ticks = [text.get_window_extent() for text in drawn_texts(ax) if text in ax.get_xticklabels()]
+    assert len(ticks) >= 1
+    assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [plots.waterfall, plots.bar, plots.beeswarm, plots.decision, plots.heatmap,
+     plots.interactions, plots.cooperators, lambda sample, ax: plots.dependence(sample, 0, ax=ax)],
+)  # fmt: skip
+def test_plots_can_be_read_at_the_width_of_a_phone(draw: Any) -> None:
+    names = ["age", "sex", "hours", "gain", "country"]
+    sample = replace(explanation(rows=12), feature_names=names)
+    figure = plt.figure(figsize=(3.9, 3.4), layout="constrained")  # 390 pixels at 100 to the inch
+    check_texts(draw(sample, ax=figure.add_subplot()))
+
+
+# dependence without interactions, and scatter
+
+
+def test_dependence_guesses_its_cooperator_without_interactions() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 5))
+    values = 0.1 * rng.normal(size=(200, 5))
+    values[:, 0] = data[:, 0] * data[:, 3]  # which no correlation over all rows shows
+    sample = replace(explanation(rows=200), data=data, values=values, cross_contribution=None)
+    assert views.likely_cooperator(sample, 0) == 3
+    ax = plots.dependence(sample, 0)
+    assert ax.figure.axes[1].get_ylabel() == "hours"
+    assert np.asarray(dots(ax)[-1].get_array()) == pytest.approx(data[:, 3])
+
+
+def test_dependence_without_anything_to_colour_by_has_one_colour() -> None:
+    sample = replace(explanation(rows=30, players=1), cross_contribution=None)
+    ax = plots.dependence(sample, 0)
+    assert len(ax.figure.axes) == 1
+    assert len(dots(ax)) == 1
+    constant = replace(explanation(rows=30), cross_contribution=None, data=np.ones((30, 5)))
+    assert views.likely_cooperator(constant, 0) is None
+
+
+def test_a_scatter_is_coloured_by_another_feature() -> None:
+    sample = explanation(rows=30)
+    assert sample.data is not None
+    ax = plots.scatter(sample, "age", against="sex", colour="hours")
+    (cloud,) = dots(ax)
+    assert np.asarray(cloud.get_offsets()) == pytest.approx(
+        np.column_stack((sample.data[:, 2], sample.values[:, 0]))
+    )
+    assert np.asarray(cloud.get_array()) == pytest.approx(sample.data[:, 3])
+    assert ax.get_xlabel() == "sex"
+    assert ax.get_ylabel() == "Shapley value of age"
+    assert ax.figure.axes[1].get_ylabel() == "hours"
+
+
+def test_a_scatter_takes_colours_for_rows() -> None:
+    sample = explanation(rows=6)
+    ax = plots.scatter(sample, 0, colour=["x", "y", "x", "y", "x", "x"])
+    assert legend_texts(ax) == ["x", "y"]
+    ax = plots.scatter(sample, 0, colour=sample.predictions)
+    assert np.asarray(dots(ax)[-1].get_array()) == pytest.approx(sample.predictions)
+    assert len(plots.scatter(sample, 0).figure.axes) == 1
+    with pytest.raises(InputError, match=r"colour: wanted a player, or .* each of 6 rows, got 2"):
+        plots.scatter(sample, 0, colour=[1, 2])
+    with pytest.raises(InputError, match="scatter needs the rows' data"):
+        plots.scatter(replace(sample, data=None), 0)
+
+
+def test_points_without_a_number_are_explained() -> None:
+    sample = explanation(rows=6)
+    data = np.array(sample.data)
+    data[0, 1] = np.nan
+    ax = plots.scatter(replace(sample, data=data), 0, colour=1)
+    assert legend_texts(ax) == ["no number"]
+    check_texts(ax)
+
+
+# heatmap
+
+
+@pytest.mark.parametrize("order", ["prediction", "given", "similar"])
+def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
+    sample = explanation(rows=30)
+    ax = plots.heatmap(sample, order=order, max_players=3)
+    cells = np.asarray(ax.images[0].get_array())
+    players = np.argsort(-np.abs(sample.values).mean(axis=0))[:3]
+    (line,) = ax.child_axes[0].lines
+    rows = [int(np.argmin(np.abs(sample.predictions - y))) for y in np.asarray(line.get_ydata())]
+    assert sorted(rows) == list(range(30))
+    assert cells == pytest.approx(sample.values[rows][:, players].T)
+    if order == "given":
+        assert rows == list(range(30))
+    if order == "prediction":
+        assert (np.diff(sample.predictions[rows]) >= 0).all()
+    far = np.percentile(np.abs(cells), 99)
+    assert ax.images[0].get_clim() == pytest.approx((-far, far))
+    assert labels(ax) == [shorten(sample.feature_names[player]) for player in players]
+    assert "(2 smaller players not shown)" in ax.get_xlabel()
+
+
+def test_similar_rows_stand_together() -> None:
+    sample = explanation(rows=20)
+    values = np.where(np.arange(20)[:, None] % 2, 1.0, -1.0) * np.ones(5)
+    ax = plots.heatmap(replace(sample, values=values), order="similar")
+    first = np.asarray(ax.images[0].get_array())[0]
+    assert (np.diff(first) != 0).sum() == 1
+    with pytest.raises(InputError, match="order: wanted 'prediction', 'similar' or 'given', got"):
+        plots.heatmap(sample, order="rows")  # type: ignore[arg-type]
+
+
+# decision
+
+
+def test_decision_leads_from_base_value_to_prediction() -> None:
+    sample = explanation(rows=30, players=8)
+    ax = plots.decision(sample, max_players=4)
+    (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    paths = np.array(lines.get_segments())
+    order = np.argsort(-np.abs(sample.values).mean(axis=0))
+    assert paths.shape == (30, 6, 2)
+    assert paths[:, 0, 0] == pytest.approx(sample.base_values)
+    assert paths[:, 1, 0] == pytest.approx(2.0 + sample.values[:, order[4:]].sum(axis=1))
+    assert paths[:, -1, 0] == pytest.approx(sample.predictions)
+    assert paths[:, -1, 0] - paths[:, -2, 0] == pytest.approx(sample.values[:, order[0]])
+    names = [shorten(sample.feature_names[player]) for player in order[:4]]
+    assert labels(ax) == ["4 others", *names[::-1]]
+    assert ax.figure.axes[1].get_ylabel() == "prediction"
+
+
+def test_decision_shows_the_gap_and_highlights_rows_by_their_labels() -> None:
+    sample = replace(explanation(), index=np.array(list("uvwxyz")))
+    off = replace(sample, predictions=sample.predictions + 3.0)
+    ax = plots.decision(off, highlight=2)
+    assert labels(ax)[0] == views.GAP
+    assert column(ax) == [f"row w: {off.predictions[2]:.2f}".replace("-", "−")]
+    assert len(column(plots.decision(sample, highlight=[0, 1]))) == 2
+    with pytest.raises(InputError, match="row: wanted a number from 0 to 5, got 6"):
+        plots.decision(sample, highlight=6)
+
+
+# force
+
+
+def test_the_strip_of_a_force_plot_is_as_long_as_the_values() -> None:
+    sample = explanation(players=8)
+    ax = plots.force(sample, row=3, max_players=8)
+    values = sample.values[3]
+    raising = [bar for bar in bars(ax) if to_hex(bar.get_facecolor()).upper() == RAISES]
+    lowering = [bar for bar in bars(ax) if to_hex(bar.get_facecolor()).upper() == LOWERS]
+    assert sorted(bar.get_width() for bar in raising) == pytest.approx(sorted(values[values > 0]))
+    assert sorted(bar.get_width() for bar in lowering) == pytest.approx(sorted(-values[values < 0]))
+    prediction = sample.predictions[3]
+    assert max(bar.get_x() + bar.get_width() for bar in raising) == pytest.approx(prediction)
+    assert min(bar.get_x() for bar in lowering) == pytest.approx(prediction)
+    start = sample.base_values[3] + values[values < 0].sum()
+    assert min(bar.get_x() for bar in raising) == pytest.approx(start)
+    assert len(column(ax)) == 8
+    assert len({text.get_position()[1] for text in ax.texts} | {0}) >= 1
+    check_texts(ax)
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_no_thin_line_of_a_force_plot_crosses_a_name(row: int) -> None:
+    ax = plots.force(explanation(players=14), row=row)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    thin = [line for line in ax.lines if len(np.asarray(line.get_xdata())) == 2]
+    assert len(thin) == len(boxes)
+    for line in thin:
+        (x, low), (_, high) = sorted(ax.transData.transform(line.get_xydata()).tolist())
+        for box in boxes:
+            inside = box.x0 + 1 < x < box.x1 - 1
+            assert not (inside and low < box.y1 - 2 and high > box.y0 + 2)
+
+
+# image
+
+
+PATCHES = np.arange(6).reshape(2, 3).repeat(4, axis=0).repeat(4, axis=1)
+
+
+@pytest.mark.parametrize("shape", [(8, 12), (3, 8, 12), (8, 12, 3), (1, 8, 12), (8, 12, 4)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_patches_have_the_colours_of_their_values(shape: tuple[int, ...], first: int) -> None:
+    sample = explanation(rows=2, players=6)
+    picture = np.random.default_rng(0).random(shape)
+    ax = plots.image(sample, picture, mask=PATCHES + first, row=1)
+    below, above = (np.asarray(image.get_array()) for image in ax.images)
+    assert below.shape == (8, 12)
+    values = sample.values[1][PATCHES]
+    assert above[..., 3] == pytest.approx(0.85 * np.abs(values) / np.abs(values).max())
+    hues = {to_hex(colour).upper() for colour in above[values < 0][:, :3]}
+    assert hues == {LOWERS}
+    assert ax.figure.axes[0] is ax
+    check_texts(ax)
+
+
+def test_every_pixel_may_be_a_player() -> None:
+    sample = explanation(rows=1, players=12)
+    ax = plots.image(sample, np.zeros((3, 4)))
+    assert not any(isinstance(c, LineCollection) for c in ax.collections)
+    above = np.asarray(ax.images[1].get_array())
+    assert above[..., 3].argmax() == np.abs(sample.values[0]).argmax()
+
+
+@pytest.mark.parametrize(
+    ("picture", "mask", "message"),
+    [
+        (np.zeros(5), None, r"picture: wanted \(height, width\), with channels .* got \(5,\)"),
+        (np.zeros((5, 6, 7)), None, r"picture: wanted .* got \(5, 6, 7\)"),
+        (np.zeros((3, 4)), None, "6 players are not 3 x 4 pixels; say which .*: mask="),
+        (np.zeros((3, 4)), PATCHES, r"mask: wanted the picture's 3 x 4, got \(8, 12\)"),
+        (np.zeros((8, 12)), np.zeros((8, 12)), "mask: wanted 6 players, as .* has, got 1"),
+    ],
+)
+def test_pictures_that_do_not_fit(picture: Any, mask: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plots.image(explanation(players=6), picture, mask=mask)
+    assert not plt.get_fignums()
+
+
+def test_a_picture_may_be_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    picture = torch.rand(3, 8, 12, requires_grad=True)
+    plots.image(explanation(players=6), picture, mask=torch.tensor(PATCHES))
+
+
+# text
+
+
+def test_words_have_the_colours_of_their_values_and_numbers_below() -> None:
+    sample = replace(explanation(), feature_names=list("abcde"))
+    ax = plots.text(sample, row=2)
+    values = sample.values[2]
+    texts = ax.texts[1:]
+    assert [text.get_text() for text in texts[::2]] == list("abcde")
+    assert [text.get_text() for text in texts[1::2]] == [
+        f"{value:+.2f}".replace("-", "−") for value in values
+    ]
+    strongest = int(np.abs(values).argmax())
+    box = texts[2 * strongest].get_bbox_patch()
+    assert box is not None
+    assert to_hex(box.get_facecolor()).upper() == (LOWERS if values[strongest] < 0 else RAISES)
+    check_texts(ax)
+
+
+def test_long_texts_are_wrapped_without_numbers() -> None:
+    sample = explanation(rows=1, players=150)
+    ax = plots.text(sample)
+    assert len(ax.texts) == 151
+    check_texts(ax)
+
+
+# interactions
+
+
+@pytest.mark.parametrize("row", [None, 3])
+def test_the_matrix_has_main_effects_and_pairs(row: int | None) -> None:
+    sample = pairwise_sample()
+    ax = plots.interactions(sample, row=row)
+    assert sample.interactions is not None
+    part = sample if row is None else sample[row]
+    order = np.argsort(-np.abs(part.values).mean(axis=0), kind="stable")
+    assert part.interactions is not None
+    wanted = part.interactions.mean(axis=0)[order][:, order]
+    assert np.asarray(ax.images[0].get_array()) == pytest.approx(wanted)
+    assert column(ax)[0] == f"{wanted[0, 0]:.2f}".replace("-", "−")
+    assert ax.get_xlabel() == ("mean of 6 rows" if row is None else "")
+    check_texts(ax)
+
+
+def test_the_matrix_of_cross_contribution_has_no_diagonal() -> None:
+    ax = plots.interactions(explanation())
+    cells = ax.images[0].get_array()
+    assert cells is not None
+    assert np.ma.getmaskarray(cells).nonzero()[0].tolist() == [0, 1, 2, 3, 4]
+    both = plots.interactions(pairwise_sample(), measure="cross-contribution")
+    assert np.nanmin(np.asarray(both.images[0].get_array())) >= 0
+    with pytest.raises(InputError, match="this explanation has no interactions; explain with"):
+        plots.interactions(explanation(), measure="interactions")
+    with pytest.raises(InputError, match="measure: wanted 'interactions', 'cross-contribution'"):
+        plots.interactions(explanation(), measure="pairs")  # type: ignore[arg-type]
+
+
+# cohorts and classes
+
+
+def test_bars_by_cohort() -> None:
+    sample = explanation(rows=40)
+    groups = ["old" if at % 4 else "young" for at in range(40)]
+    ax = plots.bar(sample, groups=groups)
+    parts = [sample[[group == name for group in groups]] for name in ("old", "young")]
+    sizes = np.array([np.abs(part.values).mean(axis=0) for part in parts])
+    order = np.argsort(-sizes.mean(axis=0))
+    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes[:, order].reshape(-1))
+    assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == [
+        *[COHORTS[0]] * 5,
+        *[COHORTS[1]] * 5,
+    ]
+    assert legend_texts(ax) == ["old (30 rows)", "young (10 rows)"]
+    assert whiskers(ax)[:, 1, 0] == pytest.approx(parts[0].abs().mean().upper[order])
+    named = plots.bar({"old": parts[0], "young": parts[1]})
+    assert [bar.get_width() for bar in bars(named)] == pytest.approx(sizes[:, order].reshape(-1))
+    check_texts(named)
+
+
+def test_cohorts_are_in_the_order_of_their_labels() -> None:
+    sample = explanation()
+    names = [
+        text.split(" (")[0] for text in legend_texts(plots.bar(sample, groups=[10, 9, 10, 9, 2, 2]))
+    ]
+    assert names == ["2", "9", "10"]
+    mixed = plots.bar(sample, groups=["b", None, 1, "b", None, 1])
+    assert [text.split(" (")[0] for text in legend_texts(mixed)] == ["b", "1", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda sample: plots.bar(sample, groups=["a"]), "groups: wanted a label for each of 6 rows, got 1"),
+        (lambda sample: plots.bar(sample, groups="shoes"), "groups: there is no player 'shoes'"),
+        (lambda _: plots.bar({}), "bar: wanted 1 to 8 cohorts, got 0"),
+        (lambda sample: plots.bar({str(at): sample for at in range(9)}), "1 to 8 cohorts, got 9"),
+        (lambda sample: plots.bar({"a": sample, "b": explanation(players=4)}), "cohorts of the same players"),
+        (lambda sample: plots.bar({"a": sample.values}), "bar: wanted a shearshap.Explanation, got ndarray"),
+        (lambda _: plots.bar({"a": three_classes()}), "bar draws one output"),
+    ],
+)  # fmt: skip
+def test_cohorts_that_cannot_be_compared(draw: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        draw(explanation())
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("outputs", [2, 3, 12])
+def test_bars_by_class_follow_each_other(outputs: int) -> None:
+    sample = three_classes(outputs)
+    ax = plots.bar(sample, max_players=4)
+    sizes = np.abs(sample.values).mean(axis=0)  # (p, k)
+    order = np.argsort(-sizes.sum(axis=1))[:4]
+    shown = min(outputs, 8)
+    assert len(bars(ax)) == 4 * shown
+    ends = [bar.get_x() + bar.get_width() for bar in bars(ax)[-4:]]
+    assert ends == pytest.approx(sizes[order].sum(axis=1))
+    names = legend_texts(ax)
+    assert len(names) == shown
+    assert names[-1] == ("5 others" if outputs == 12 else f"class {outputs - 1}")
+    check_texts(ax)

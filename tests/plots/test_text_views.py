@@ -1,0 +1,152 @@
+"""Texts by their words, against sums by hand; and what plots make of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drawn import (
+    _no_figure_stays,  # noqa: F401
+    bars,
+    check_texts,
+    column,
+    dots,
+    labels,
+)
+from shearshap import Explanation, plots
+from shearshap.plots import views
+from shearshap.plots.text_views import by_word, has_places, padding, same_players, text_of_row
+
+TEXTS = [["so", "lovely", "", ""], ["the", "so", "the", "bad"], ["lovely", "lovely", "", ""]]
+
+
+def texts() -> Explanation:
+    """Return values of three texts, with pairs whose main effects and halves add up to values."""
+    rng = np.random.default_rng(0)
+    words = np.array(TEXTS, dtype=object)
+    present = words != ""
+    pairs = rng.normal(size=(3, 4, 4))
+    pairs = (pairs + pairs.transpose(0, 2, 1)) * present[:, :, None] * present[:, None, :]
+    alone = np.einsum("rpp->rp", pairs)
+    values = alone + (pairs.sum(axis=2) - alone) / 2
+    return Explanation(
+        values=values,
+        base_values=np.zeros(3),
+        predictions=values.sum(axis=1),
+        standard_errors=np.where(present, 0.01, 0.0),
+        evaluations=16,
+        derivative_passes=0,
+        method="kriging",
+        seed=0,
+        feature_names=[f"word {place}" for place in range(4)],
+        display_data=words,
+        interactions=pairs,
+        cross_contribution=np.abs(pairs) * (1 - np.eye(4)),
+    )
+
+
+def test_values_go_by_word() -> None:
+    sample = texts()
+    worded = by_word(sample)
+    assert worded.feature_names == ["so", "lovely", "the", "bad"]
+    for row, text in enumerate(TEXTS):
+        for place, word in enumerate(worded.feature_names):
+            own = [at for at, other in enumerate(text) if other == word]
+            assert worded.values[row, place] == pytest.approx(sample.values[row, own].sum())
+            assert worded.standard_errors is not None
+            assert worded.standard_errors[row, place] == pytest.approx(0.01 * len(own))
+            assert padding(worded)[row, place] == (not own)
+    assert worded.gap == pytest.approx(sample.gap, abs=1e-12)
+    assert worded.interactions is None
+
+
+def test_pairs_go_by_word_and_still_add_up() -> None:
+    worded = by_word(texts(), pairs=True)
+    assert worded.interactions is not None
+    assert worded.cross_contribution is not None
+    alone = np.einsum("rpp->rp", worded.interactions)
+    together = worded.interactions.sum(axis=2) - alone
+    assert alone + together / 2 == pytest.approx(worded.values)
+    sample = texts().interactions
+    assert sample is not None
+    # row 1: "the" at 0 and 2, "bad" at 3
+    assert worded.interactions[1, 2, 3] == pytest.approx(sample[1, 0, 3] + sample[1, 2, 3])
+    assert worded.interactions[1, 2, 2] == pytest.approx(
+        sample[1, 0, 0] + sample[1, 2, 2] + sample[1, 0, 2]
+    )
+
+
+def test_the_largest_words_are_kept() -> None:
+    sample = texts()
+    largest = sample.abs().mean().top(2).feature_names
+    assert set(by_word(sample, 2).feature_names) == set(largest)
+
+
+def test_a_text_has_its_words_and_no_padding() -> None:
+    one = text_of_row(texts(), 0)
+    assert one.feature_names == ["so", "lovely"]
+    assert one.values.shape == (1, 2)
+    assert one.interactions is not None
+    assert one.interactions.shape == (1, 2, 2)
+    assert not has_places(one)
+    assert not has_places(replace(texts(), data=np.zeros((3, 4))))
+
+
+# plots
+
+
+def test_bars_over_several_texts_go_by_word() -> None:
+    sample = texts()
+    ax = plots.bar(sample)
+    sizes = np.abs(by_word(sample).values).mean(axis=0)
+    order = np.argsort(-sizes, kind="stable")
+    names = by_word(sample).feature_names
+    assert labels(ax) == [names[place] for place in order]
+    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes[order])
+    assert ax.get_xlabel().startswith("mean |Shapley value| of 3 texts, by word")
+
+
+def test_padding_is_not_drawn() -> None:
+    sample = texts()
+    assert sorted(labels(plots.waterfall(sample, row=0))[1:-1]) == ["lovely", "so"]
+    assert sorted(labels(plots.bar(sample[0]))) == ["lovely", "so"]
+    ax = plots.beeswarm(sample)
+    drawn = sum(len(np.asarray(cloud.get_offsets())) for cloud in dots(ax))
+    assert drawn == 2 + 3 + 1  # texts have 2, 3 and 1 different words
+    assert column(plots.text(sample, row=0))[1::2] == ["so", "lovely"]
+    cells = plots.heatmap(sample, order="given").images[0].get_array()
+    assert cells is not None
+    assert int(np.ma.getmaskarray(cells).sum()) == 3 * 4 - 6
+
+
+def test_words_are_not_named_twice() -> None:
+    """A single text's players are named by their words, which are their cells as well."""
+    single = replace(texts()[[1]], feature_names=["the", "so", "the", "bad"])
+    assert sorted(labels(plots.waterfall(single))[1:-1]) == ["bad", "so", "the", "the"]
+
+
+@pytest.mark.parametrize("row", [None, 1])
+def test_pairs_of_words_are_drawn(row: int | None) -> None:
+    sample = texts()
+    matrix = plots.interactions(sample, row=row)
+    words = {text.get_text() for text in matrix.get_yticklabels()}
+    assert words == ({"so", "the", "bad"} if row else {"so", "lovely", "the", "bad"})
+    network = plots.cooperators(sample, row=row)
+    assert {text.get_text() for text in network.texts} == words
+    check_texts(network)
+
+
+def test_cohorts_of_texts_have_the_words_of_all() -> None:
+    ax = plots.bar(texts(), groups=["short", "long", "short"])
+    assert set(labels(ax)) == {"so", "lovely", "the", "bad"}
+    short = by_word(texts()[[0, 2]])
+    size = np.abs(short.values[:, short.feature_names.index("lovely")]).mean()
+    widths = [bar.get_width() for bar in bars(ax)]
+    assert any(width == pytest.approx(size) for width in widths)
+    check_texts(ax)
+
+
+def test_views_of_rows_without_texts_are_as_they_were() -> None:
+    sample = replace(texts(), data=np.zeros((3, 4)))
+    assert same_players(sample) is sample
+    assert views.rows_text(sample) == "3 rows"

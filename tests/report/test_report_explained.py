@@ -1,0 +1,631 @@
+"""The report of explained rows: what it says, and how it reads on a phone, at a desk, on paper and without a script."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pypdf import PdfReader
+
+import browser
+from shearshap import Explanation
+from shearshap.jobs import Result
+from shearshap.plots.colours import DARK_PAGE, PAGE
+from shearshap.report import Dot, Line, chart, explained_rows, render, write
+from shearshap.report.explained_page import page, shown_outputs
+from shearshap.report.explained_summary import points
+from shearshap.report.html_charts import ticks
+from shearshap.result.html_tables import Scale, breakable
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+HOSTILE = "\"'><script>alert(1)</script>"
+LONG = "a-feature-whose-name-is-one-long-word-without-any-blank"
+SHOWN = 30
+RNG = np.random.default_rng(0)
+
+
+def explanation(
+    rows: int = 120, players: int = 14, outputs: int = 1, *, errors: bool = True
+) -> Explanation:
+    """Return values of many sizes, with names and cells that are long, missing or hostile."""
+    scales = 2.0 ** -np.arange(players)
+    values = RNG.normal(size=(rows, players, outputs)) * scales[:, None]
+    base = RNG.normal(size=(1, outputs)).repeat(rows, axis=0)
+    names = [LONG, HOSTILE, *(f"feature {n}" for n in range(players - 2))]
+    display = np.array(
+        [[f"value {n} {'of many words ' * (n % 3)}" for n in range(players)]] * rows, dtype=object
+    )
+    display[:, 2], display[:, 3] = RNG.normal(size=rows), None
+    single = slice(None) if outputs > 1 else 0
+    return Explanation(
+        values[..., single], base[:, single], (base + values.sum(axis=1) + 0.01)[:, single],
+        (0.1 * np.abs(values))[..., single] if errors else None, 200, 0, "kriging" if errors else "exact", 0,
+        feature_names=names, output_names=[f"class {n}" for n in range(outputs)],
+        data=RNG.normal(size=(rows, players)), display_data=display,
+    )  # fmt: skip
+
+
+def result(explained: Explanation, notes: tuple[str, ...] = ()) -> Result:
+    data = pa.table({"a": np.arange(len(explained)), "label": ["<b>yes</b>"] * len(explained)})
+    return Result(explained, data, "model.onnx", "mean of train.csv", ("a",), notes)
+
+
+def facts(explained: Explanation) -> dict[str, Any]:
+    return {
+        "version": "0.1.0", "command": "shear explain --model model.onnx --data rows.csv --out values.parquet --report",
+        "data": "rows.csv", "scale": None, "method": explained.method, "evaluations": explained.evaluations, "seed": 0,
+        "rows": len(explained), "outputs": explained.output_names,
+    }  # fmt: skip
+
+
+def html(explained: Explanation, notes: tuple[str, ...] = ()) -> str:
+    return render(page(result(explained, notes), facts(explained)))
+
+
+# What it says
+
+
+def test_names_and_cells_are_shown_and_never_run() -> None:
+    text = html(explanation(), ("a note with `code` and **bold**",))
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert "</script>alert" not in text
+    assert "<b>yes" not in text
+    assert "\\u003cb>yes\\u003c/b>" in text  # in the data of the rows
+    assert "a note with ´code´" in text
+
+
+def rows_of(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The data of all rows in a page: what they have in common, and their blocks."""
+    kinds = re.findall(r'<script type="application/json" class="(rows-\w+)">(.*?)</script>', text)
+    assert [kind for kind, _ in kinds] == ["rows-index"] + ["rows-block"] * (len(kinds) - 1)
+    index, *blocks = [json.loads(content) for _, content in kinds]
+    return index, blocks
+
+
+def test_all_rows_are_in_the_page_and_their_numbers_add_up() -> None:
+    explained = replace(
+        explanation(rows=1200), index=np.array([f"n{n}" for n in range(1200)]), index_name="id"
+    )
+    text = html(explained)
+    index, blocks = rows_of(text)
+    assert "All rows are in this page (" in text
+    assert index["label"] == "id"
+    assert index["labels"] == explained.index.tolist()
+    assert [len(block["rows"]) for block in blocks] == [500, 500, 200]
+    np.testing.assert_allclose(index["predictions"][0], explained.predictions, rtol=1e-5)
+
+    (unit,) = index["units"]
+    others, gap, *steps = blocks[2]["rows"][199][0]
+    players, values, cells, margins = (steps[at::4] for at in range(4))
+    assert players == np.argsort(-np.abs(explained.values[-1]))[:12].tolist()
+    np.testing.assert_allclose(np.array(values) * unit, explained.values[-1][players], atol=unit)
+    assert (sum(values) + others + gap) * unit == pytest.approx(
+        explained.predictions[-1] - explained.base_values[-1], abs=10 * unit
+    )
+    half = explained.interval()[1][-1] - explained.values[-1]
+    np.testing.assert_allclose(np.array(margins) * unit, half[players], atol=unit)
+    assert blocks[2]["texts"][cells[players.index(0)]] == "value 0 "
+
+
+def test_a_page_has_a_bound_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explained_rows, "MOST_BYTES", 100_000)
+    text = html(explanation(rows=3000, outputs=3))
+    index, blocks = rows_of(text)
+    held = len(index["labels"])
+    assert 100 < held < 1000
+    assert f"{held:,} of the 3,000 rows, evenly taken, are in this page (" in text
+    assert "Of each row, the 4 largest features are kept." in text
+    assert sum(len(block["rows"]) for block in blocks) == held
+    assert (index["labels"][0], index["labels"][-1]) == ("0", "2999")
+    data = re.findall(r"<script type=.application/json.*?</script>", text)
+    assert sum(len(part.encode()) for part in data) <= 100_000
+
+
+def test_the_table_has_every_feature_with_its_mean_size() -> None:
+    explained = explanation(rows=40, players=25)
+    (table,) = page(result(explained), facts(explained)).sections[0].tables
+    assert len(table.rows) == 25
+    assert not table.open
+    sizes = np.abs(explained.values).mean(axis=0)
+    assert [float(row[1]) for row in table.rows] == pytest.approx(
+        sorted(sizes, reverse=True), abs=0.01
+    )
+
+
+def test_the_table_of_several_outputs_has_a_column_for_each_by_name() -> None:
+    explained = explanation(rows=40, outputs=3)
+    (table,) = page(result(explained), facts(explained)).sections[0].tables
+    assert table.columns == ("feature", "class 0", "class 1", "class 2")
+    sizes = np.abs(explained.values).mean(axis=0)
+    first = int(sizes.sum(axis=1).argmax())
+    assert [float(cell) for cell in table.rows[0][1:]] == pytest.approx(sizes[first], abs=0.01)
+
+
+@pytest.mark.parametrize(("outputs", "shown"), [(1, 1), (2, 2), (4, 4), (14, 12)])
+def test_so_many_outputs_are_shown(outputs: int, shown: int) -> None:
+    explained = explanation(rows=4, outputs=outputs)
+    parts, note = shown_outputs(explained)
+    assert [part.output_names for part in parts] == [[f"class {n}"] for n in range(shown)]
+    assert bool(note) == (shown < outputs)
+    assert html(explained).count('aria-label="Mean size of values') == shown
+
+
+def test_of_two_outputs_that_mirror_each_other_one_is_shown() -> None:
+    explained = explanation(rows=4, outputs=2)
+    mirrored = replace(
+        explained, values=np.stack((-explained.values[..., 0], explained.values[..., 0]), axis=2)
+    )
+    parts, note = shown_outputs(mirrored)
+    assert [part.output_names for part in parts] == [["class 1"]]
+    assert "What raises it lowers “class 0”" in note
+    assert "moved the model&#39;s prediction for “class 1”, for 4 rows" in html(mirrored)
+
+
+def test_exact_values_have_no_intervals_but_their_means_do() -> None:
+    text = html(explanation(rows=2, errors=False))
+    assert "The values are exact, up to rounding." in text
+    figures, rows = text.split('id="rows"')
+    assert 'class="whisker"' in figures
+    assert "Intervals cover the choice of rows" in figures
+    assert 'class="whisker"' not in re.sub("<script>.*?</script>", "", rows, flags=re.DOTALL)
+    assert "Thin lines and ±" not in text
+    assert "Thin lines and ±" in html(explanation(rows=2))
+
+
+def test_standard_errors_of_zero_are_not_none() -> None:
+    explained = explanation(rows=2)
+    sure = html(replace(explained, standard_errors=np.full_like(explained.values, 1e-12)))
+    assert sure.count("The standard errors are 0, up to rounding.") == 2
+    assert "no standard errors" not in sure
+    unknown = html(replace(explained, standard_errors=None))
+    assert unknown.count("<code>kriging</code> has no standard errors here.") == 2
+    assert "up to rounding" not in unknown
+    unknown = html(replace(explained, standard_errors=np.full_like(explained.values, np.nan)))
+    assert unknown.count("<code>kriging</code> has no standard errors here.") == 2
+    assert 'class="whisker"' not in re.sub("<script>.*?</script>", "", unknown, flags=re.DOTALL)
+
+
+def test_an_interval_of_any_output_is_explained() -> None:
+    explained = explanation(rows=2, outputs=2)
+    assert explained.standard_errors is not None
+    half = html(
+        replace(explained, standard_errors=explained.standard_errors * np.array([0.0, 1.0]))
+    )
+    for text in (half, html(explained)):
+        assert (
+            "In about 95 of 100 cases, for models that are smooth enough, the exact Shapley value"
+            in text
+        )
+        assert "up to rounding" not in text
+
+
+def test_a_gap_is_named_only_where_it_is_more_than_rounding() -> None:
+    explained = explanation(rows=3)
+    assert "The values miss at most 0.01 of a row&#39;s prediction: the gap." in html(explained)
+    whole = replace(
+        explained, predictions=explained.base_values + explained.values.sum(axis=1) + 1e-16
+    )
+    text = html(whole)
+    assert "The values of every row add up to its prediction." in text
+    assert "e-1" not in text.partition("<script>")[0]
+    assert "the gap" not in text
+
+
+def test_base_value_and_prediction_are_rounded_by_their_own_size() -> None:
+    explained = explanation(rows=1, errors=False)
+    large = replace(
+        explained,
+        values=1000 * explained.values,
+        base_values=np.array([0.427]),
+        predictions=0.427 + 1000 * explained.values.sum(axis=1),
+    )
+    assert '<span class="amount">0.427</span>' in html(large)
+
+
+def test_one_row_has_no_swarm() -> None:
+    assert "Which way, row by row" not in html(explanation(rows=1))
+
+
+def test_values_that_are_all_zero_are_drawn() -> None:
+    explained = explanation(rows=2)
+    nothing = replace(
+        explained,
+        values=0 * explained.values,
+        standard_errors=None,
+        predictions=explained.base_values,
+    )
+    text = html(nothing)
+    assert text.count("<rect") > 0
+    assert "No feature moves any prediction: all rows get the base value." in text
+
+
+def test_features_that_round_to_nothing_are_not_drawn() -> None:
+    explained = explanation(rows=50, players=14, errors=False)
+    tiny = explained.values * np.where(np.arange(14) < 4, 1, 1e-6)
+    text = html(replace(explained, values=tiny))
+    (chart,) = re.findall(r'aria-label="Mean size of values.*?</p></div>', text, re.DOTALL)
+    assert chart.count('class="line"') == 4
+    assert "The largest are drawn; the table has all." in text
+
+
+# The summary
+
+
+def tidy_explanation(rows: int = 200) -> Explanation:
+    """Debt raises, pay lowers, the city does a little, and the last feature does nothing."""
+    debt, pay = RNG.normal(size=(2, rows))
+    city = np.arange(rows) % 2
+    values = np.stack([0.5 * debt, -0.4 * pay, 0.1 * (city - 0.5), 0 * debt], axis=1)
+    display = np.stack([debt, pay, np.array(["Oslo", "Rome"])[city], debt], axis=1, dtype=object)
+    return Explanation(
+        values, np.full(rows, 0.427), 0.427 + values.sum(axis=1), None, 16, 0, "exact", 0,
+        feature_names=["debt", "pay", "city", "noise"], output_names=["late"],
+        data=np.stack([debt, pay, city, debt], axis=1), display_data=display,
+    )  # fmt: skip
+
+
+def test_the_summary_is_made_from_the_numbers() -> None:
+    explained = tidy_explanation()
+    sizes = np.abs(explained.values).mean(axis=0)
+    part = sizes[:2].sum() / sizes.sum()
+    first, which_way, city, run, idle, sure = points([explained])
+    assert first == (
+        f"Two features decide most: **debt** and **pay**. Together they account for {part:.0%}".replace(
+            "%", " %"
+        )
+        + " of how far the predictions move."
+    )
+    assert which_way == "High **debt** raises the prediction; high **pay** lowers it."
+    assert city == (
+        "Of **city**, “Rome” raises the prediction most (+0.0500 on average) and “Oslo” least (−0.0500)."
+    )
+    low, high = explained.predictions.min(), explained.predictions.max()
+    assert run.startswith(
+        f"The predictions for “late” run from {low:.2f} to {high:.2f}".replace("-", "−")
+    )
+    assert run.endswith("Without any feature the model says 0.427.")
+    assert idle == "**noise** has no effect on any row."
+    assert sure == "The values are exact, up to rounding."
+
+
+def test_one_feature_may_decide_and_none_may() -> None:
+    explained = tidy_explanation()
+    alone = replace(explained, values=explained.values * np.array([1000, 1, 1, 0]))
+    assert points([alone])[0].startswith(
+        "One feature decides most: **debt**. It accounts for over 99 %"
+    )
+    even = explanation(rows=500, players=14)
+    even = replace(even, values=np.sign(even.values))
+    assert points([even])[0].startswith("Many features decide together: the five largest, **")
+    assert "account for 36 % of how far" in points([even])[0]
+
+
+def test_classes_are_counted_by_name() -> None:
+    explained = explanation(rows=10, outputs=3)
+    predictions = np.zeros((10, 3))
+    predictions[np.arange(10), [0] * 7 + [2] * 3] = 1.0
+    outputs, _ = shown_outputs(replace(explained, predictions=predictions))
+    assert points(outputs)[1] == (
+        "Most often the highest class is **class 0** (70 % of the rows) and **class 2** (30 % of the rows)."
+    )
+
+
+def test_the_pair_that_acts_together_is_named_and_drawn() -> None:
+    explained = tidy_explanation()
+    interactions = np.zeros((len(explained), 4, 4))
+    interactions[:, 0, 1] = interactions[:, 1, 0] = 0.25
+    paired = replace(explained, interactions=interactions)
+    assert (
+        "**debt** and **pay** act together most: what each does depends on the other, by 0.250 in a row on average."
+        in points([paired])
+    )
+    text = html(paired)
+    assert "Which features act together" in text
+    assert text.count('<span class="name">debt × pay</span>') == 1
+
+
+def test_few_rows_have_no_directions() -> None:
+    assert not any("High" in point for point in points([tidy_explanation(4)]))
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("customer_lifetime_value", ["customer_", "lifetime_", "value"]),
+        ("monthlyIncomeNet", ["monthly", "Income", "Net"]),
+        ("a-b.c/d", ["a-", "b.", "c/", "d"]),
+        ("income(net)", ["income", "(net)"]),
+        ("plain", ["plain"]),
+        ("<b>&amp;_x", ["<b>&", "amp;_", "x"]),
+    ],
+)
+def test_words_are_broken_at_their_joints(word: str, parts: list[str]) -> None:
+    made = breakable(word)
+    assert [unescape(part) for part in made.split("<wbr>")] == parts
+    assert "<b>" not in made
+
+
+# Charts
+
+
+def test_marks_stand_where_their_numbers_are() -> None:
+    """From 0 to 100 with a margin of 4 at either end, 50 is in the middle and 0 at 4 of 108."""
+    made = chart([Line("a", bar=(0.0, 100.0), whisker=(25.0, 50.0), point=50.0)], alt="", unit="")
+    assert 'x="3.70%" width="92.59%"' in made
+    assert 'cx="50.00%"' in made
+    assert 'x1="26.85%" x2="50.00%"' in made
+
+
+@pytest.mark.parametrize("scale", [(0.0, 1.0), (-3e-5, 2e-5), (-1234.0, 7.0), (99.9, 100.1)])
+def test_ticks_are_round_and_few(scale: tuple[float, float]) -> None:
+    low, high = scale
+    round_numbers = ticks(Scale(low, high))
+    assert 2 <= len(round_numbers) <= 6
+    assert all(low <= tick <= high for tick in round_numbers)
+    steps = np.diff(round_numbers)
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+
+
+def test_dots_stand_off_the_middle_of_their_line() -> None:
+    dots = tuple(Dot(0.0, offset, "#123456", "<title>") for offset in (-1.0, 0.0, 1.0))
+    made = chart([Line("a", dots=dots)], alt="", unit="")
+    assert re.findall(r'cy="([\d.]+)"', made) == ["3.0", "16.0", "29.0"]
+    assert made.count('fill="#123456"') == made.count("&lt;title&gt;") == 3
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many rows by id, two outputs, long names."""
+    explained = explanation(rows=SHOWN, outputs=2)
+    labels = np.array([f"customer-{100 + 7 * n}" for n in range(SHOWN)])
+    explained = replace(explained, index=labels, index_name="id")
+    notes = ("workclass: 3 of 120 cells hold a category that training did not have, such as 'x'",)
+    return write(
+        page(result(explained, notes), facts(explained)),
+        tmp_path_factory.mktemp("report") / "values.html",
+    )
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three rows of one output."""
+    explained = explanation(rows=3, players=5, errors=False)
+    made = page(result(explained), facts(explained))
+    return write(made, tmp_path_factory.mktemp("few") / "values.html")
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator["Chrome"]:
+    with browser.chromium() as driver:
+        yield driver
+
+
+OVERLAPS = """
+const selector = ".chart .name, .chart .amount, .ticks span, .unit, h1, h2, h3, h4, .note, .picker > *, .lead, .points li, "
+  + ".warnings p, figcaption, .ramp, .rows th, .rows td, .section > p";
+const boxes = [...document.querySelectorAll(selector)]
+  .map(element => ({text: element.textContent.trim() || element.tagName, box: element.getBoundingClientRect()}))
+  .filter(({box}) => box.width && box.height);
+const unreadable = [];
+boxes.forEach((first, i) => {
+  if (first.box.left < 0 || first.box.right > innerWidth) unreadable.push(`${first.text} sticks out`);
+  for (const other of boxes.slice(i + 1)) {
+    const across = Math.min(first.box.right, other.box.right) - Math.max(first.box.left, other.box.left);
+    const down = Math.min(first.box.bottom, other.box.bottom) - Math.max(first.box.top, other.box.top);
+    if (across > 1 && down > 1) unreadable.push(`${first.text} overlaps ${other.text}`);
+  }
+});
+return unreadable;
+"""
+CONTRAST = """
+const channels = text => text.match(/[\\d.]+/g).map(Number);
+const light = text => {
+  const [r, g, b] = channels(text).map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = element => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+const faint = [];
+for (const element of document.querySelectorAll("h1, h2, h3, p, li, th, td, small, b, .name, .amount, .ticks span, button:enabled, figcaption")) {
+  if (!element.textContent.trim() || !element.getClientRects().length) continue;
+  const [one, two] = [light(getComputedStyle(element).color), light(behind(element))].sort((a, b) => b - a);
+  const ratio = (one + 0.05) / (two + 0.05);
+  if (ratio < 4.5) faint.push(`${element.tagName} ${element.textContent.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
+}
+return faint;
+"""
+browsing = pytest.mark.xdist_group("browser")
+
+
+def prefer(driver: "Chrome", scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.command(driver, "Emulation.setEmulatedMedia", features=features)
+
+
+@browsing
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+@pytest.mark.parametrize("which", ["path", "few"])
+def test_it_can_be_read(
+    driver: "Chrome", request: pytest.FixtureRequest, which: str, width: int, scheme: str
+) -> None:
+    path = request.getfixturevalue(which)
+    prefer(driver, scheme)
+    browser.visit(driver, path, width=width)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert driver.execute_script(OVERLAPS) == []
+    assert driver.execute_script(CONTRAST) == []
+    assert browser.overlapping_text(driver) == []
+    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [
+        path.as_uri()
+    ]
+    assert browser.console(driver) == []
+
+    paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    wanted = (PAGE if scheme == "light" else DARK_PAGE)["paper"]
+    assert paper == f"rgb({', '.join(str(int(wanted[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+@browsing
+@pytest.mark.parametrize("width", [360, 1280])
+def test_text_is_as_wide_as_the_charts(driver: "Chrome", path: Path, width: int) -> None:
+    browser.visit(driver, path, width=width)
+    script = """return [".lead", "#rows > p", ".chart", ".rows table", ".points"].map(name => document.querySelector(name).getBoundingClientRect().width)"""
+    widths = driver.execute_script(script)
+    assert np.ptp(widths) < 10
+
+
+@browsing
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_lines_of_a_chart_share_their_scale(driver: "Chrome", path: Path, width: int) -> None:
+    browser.visit(driver, path, width=width)
+    script = """
+    return [...document.querySelectorAll(".chart")].filter(chart => chart.offsetParent).map(chart =>
+      [...chart.querySelectorAll(".track, .ticks")].map(e => e.getBoundingClientRect()).map(b => [b.left, b.width]))"""
+    for tracks in driver.execute_script(script):
+        assert np.ptp(np.array(tracks), axis=0).max() < 0.5
+        assert tracks[0][1] > 200
+
+
+def labels_shown(driver: "Chrome") -> list[str]:
+    script = "return [...document.querySelectorAll('.rows tbody th')].map(e => e.textContent)"
+    found: list[str] = driver.execute_script(script)
+    return found
+
+
+def title(driver: "Chrome") -> str:
+    return str(driver.execute_script("return document.querySelector('.rows h3').textContent"))
+
+
+@browsing
+def test_rows_are_searched_sorted_and_paged(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=1280)
+    index, _ = rows_of(path.read_text())
+    by_prediction = np.argsort(-np.array(index["predictions"][0]), kind="stable")
+    labels = [index["labels"][n] for n in by_prediction]
+    assert labels_shown(driver) == labels[:12]  # the highest prediction first
+    assert title(driver).startswith(f"id {labels[0]}: prediction for “class 0” ")
+
+    before, after = driver.find_elements("css selector", ".pager button")
+    assert not before.is_enabled()
+    after.click()
+    assert labels_shown(driver) == labels[12:24]
+    assert driver.find_element("css selector", ".pager .counter").text == f"13–24 of {SHOWN}"
+    after.click()
+    assert labels_shown(driver) == labels[24:]
+    assert not after.is_enabled()
+
+    by_label, by_size = driver.find_elements("css selector", ".rows thead button")[:2]
+    by_label.click()
+    assert labels_shown(driver) == index["labels"][:12]
+    by_label.click()
+    assert labels_shown(driver) == index["labels"][::-1][:12]
+    by_size.click()
+    by_size.click()
+    assert labels_shown(driver) == labels[::-1][:12]
+
+    search = driver.find_element("css selector", ".rows input")
+    search.send_keys("CUSTOMER-121")
+    assert labels_shown(driver) == ["customer-121"]
+    assert title(driver).startswith("id customer-121: ")
+    assert driver.find_element("css selector", ".tools .counter").text == "1 found"
+    search.send_keys("x")
+    assert labels_shown(driver) == []
+
+
+@browsing
+def test_a_row_is_drawn_as_the_page_draws_it_without_a_script(driver: "Chrome", path: Path) -> None:
+    """The script and Python make the same chart of the same row."""
+    script = """return [...document.querySelectorAll(".rows .chart")].slice(0, 1).map(chart =>
+      [...chart.querySelectorAll(".name, .amount, rect, circle, .ticks span, .unit")].map(e =>
+        e.textContent || [...e.getAttributeNames()].filter(n => n !== "fill").sort().map(n => e.getAttribute(n)).join(" ")))[0]"""
+    browser.visit(driver, path, width=1280)
+    by_script = driver.execute_script(script)
+    without = _without_script(driver, path, lambda: driver.execute_script(script))
+    assert len(by_script) > 40
+    words = [text for text in by_script if "%" not in text]
+    assert words == [text for text in without if "%" not in text]
+    places = re.findall(r"[\d.]+(?=%)", " ".join(by_script))
+    others = re.findall(r"[\d.]+(?=%)", " ".join(without))
+    np.testing.assert_allclose(np.array(places, float), np.array(others, float), atol=0.1)
+
+
+@browsing
+def test_outputs_are_picked_everywhere_at_once(driver: "Chrome", path: Path) -> None:
+    from selenium.webdriver.support.select import Select
+
+    browser.visit(driver, path, width=1280)
+    lists = [Select(element) for element in driver.find_elements("tag name", "select")]
+    assert len(lists) == 3  # two figures and the rows
+    assert [option.text for option in lists[0].options] == ["class 0", "class 1"]
+    lists[0].select_by_index(1)
+    assert [each.first_selected_option.text for each in lists] == ["class 1"] * 3
+    assert "prediction for “class 1”" in title(driver)
+    lists[2].select_by_index(0)
+    assert [each.first_selected_option.text for each in lists] == ["class 0"] * 3
+
+
+def _without_script(driver: "Chrome", path: Path, look: Callable[[], Any]) -> Any:
+    browser.command(driver, "Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.visit(driver, path, width=1280)
+        return look()
+    finally:
+        browser.command(driver, "Emulation.setScriptExecutionDisabled", value=False)
+
+
+@browsing
+def test_its_main_parts_are_there_without_a_script(driver: "Chrome", path: Path) -> None:
+    def look() -> tuple[int, list[str], int]:
+        points = len(driver.find_elements("css selector", ".points li"))
+        charts = driver.find_elements("css selector", ".chart")
+        titles = [title.text for title in driver.find_elements("css selector", ".rows h4")]
+        return points, titles, sum(chart.is_displayed() for chart in charts)
+
+    points, titles, charts = _without_script(driver, path, look)
+    assert points >= 3
+    assert [title.rpartition(": ")[2] for title in titles] == [
+        "the highest prediction", "the middle prediction", "the lowest prediction",
+    ]  # fmt: skip
+    assert charts == 2 * 2 + 3  # two figures of two outputs, and three rows
+
+
+@browsing
+def test_what_is_folded_opens(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=1280)
+    reading, making = driver.find_elements("css selector", ".folded > summary")
+    assert not driver.find_element("css selector", "#making .facts").is_displayed()
+    making.click()
+    assert "--report" in driver.find_element("css selector", "#making .facts").text
+    reading.click()
+    assert "Base value." in driver.find_element("css selector", "#reading").text
+
+
+@browsing
+def test_it_prints_the_row_that_is_shown(driver: "Chrome", path: Path) -> None:
+    prefer(driver, "dark")  # paper is white all the same
+    browser.visit(driver, path, width=1280)
+    pages = PdfReader(io.BytesIO(browser.printed(driver))).pages
+    text = " ".join(" ".join(sheet.extract_text() for sheet in pages).split())
+    assert text.count("customer-") == 1
+    assert "What the numbers mean" in text
+    assert "No causes." in text
+    assert len(pages) < 12

@@ -1,0 +1,672 @@
+"""Tree ensembles through the front door: exact where the model is a sum of leaves, else sampled.
+
+The oracle is all 2^p coalitions through the real model.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import xgboost
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from explain_command import done
+from games import Floats, all_coalitions, exact_shares
+from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
+from shearshap.engine.clock import Clock
+from shearshap.interactions.pairwise import estimated_second_differences, interactions
+from shearshap.jobs import InProcess, Job, LargeJob, run
+from shearshap.jobs.models import open_model
+from shearshap.models import adapt
+from shearshap.serve.features import cells_of
+from shearshap.serve.prepared import prepare
+from shearshap.trees import exact_forest, seen_trees
+from shearshap.trees.exact_forest import METHOD
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(120, 6))
+GAPS = np.where(RNG.random(ROWS.shape) < 0.1, np.nan, ROWS)
+REAL = ROWS[:, 0] * ROWS[:, 1] + ROWS[:, 2] * np.abs(ROWS[:, 3]) + ROWS[:, 4] / 3
+TWO = (REAL > 0).astype(int)
+THREE = np.digitize(REAL, [-0.5, 0.5])
+BOTH = np.stack((REAL, ROWS[:, 0] - REAL), axis=1)
+FEW = {"n_estimators": 8, "random_state": 0}
+XGB = {"n_estimators": 8, "max_depth": 3, "n_jobs": 1}
+LIGHT = {"n_estimators": 8, "num_leaves": 8, "min_child_samples": 5, "n_jobs": 1, "verbose": -1}
+CAT = {
+    "iterations": 8,
+    "depth": 3,
+    "thread_count": 1,
+    "verbose": False,
+    "allow_writing_files": False,
+}
+HIST = {"max_iter": 8, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
+
+GAP = RNG.random(120) < 0.1
+CITY = RNG.choice(["Bern", "Oslo", "Rome"], 120)
+TABLE = pd.DataFrame(
+    {
+        "city": [None if gap else city for gap, city in zip(GAP, CITY, strict=True)],
+        "age": GAPS[:, 0],
+        "sex": RNG.choice(["f", "m"], 120),
+        "pay": ROWS[:, 1],
+        "loans": RNG.integers(0, 5, 120),
+    }
+)
+WORTH = (TABLE.city == "Rome") * 2.0 + ROWS[:, 0] * (TABLE.sex == "f") + TABLE.pay * TABLE.loans
+HIGH = (WORTH.median() < WORTH).astype(int)
+CATEGORIES = TABLE.assign(city=TABLE.city.astype("category"), sex=TABLE.sex.astype("category"))
+
+#: A model, its rows, and the options that make it linear in its leaves.
+FAMILIES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
+    "xgboost": lambda: (xgboost.XGBRegressor(**XGB).fit(GAPS, REAL), GAPS, {}),
+    "xgboost margin": lambda: (
+        xgboost.XGBClassifier(**XGB).fit(GAPS, TWO), GAPS, {"scale": "margin"},
+    ),
+    "xgboost log-odds": lambda: (
+        xgboost.XGBClassifier(**XGB).fit(GAPS, TWO), GAPS, {"scale": "log-odds"},
+    ),
+    "xgboost classes": lambda: (
+        xgboost.XGBClassifier(**XGB).fit(GAPS, THREE), GAPS, {"scale": "margin"},
+    ),
+    "xgboost booster": lambda: (
+        xgboost.XGBRegressor(**XGB).fit(GAPS, BOTH).get_booster(), GAPS, {},
+    ),
+    "xgboost categories": lambda: (
+        xgboost.XGBRegressor(**XGB, enable_categorical=True).fit(CATEGORIES, WORTH), CATEGORIES, {},
+    ),
+    "lightgbm": lambda: (lightgbm.LGBMRegressor(**LIGHT).fit(GAPS, REAL), GAPS, {}),
+    "lightgbm classes": lambda: (
+        lightgbm.LGBMClassifier(**LIGHT).fit(GAPS, THREE),
+        GAPS,
+        {"scale": "margin", "output": ["2", "0"]},
+    ),
+    "lightgbm forest": lambda: (
+        lightgbm.LGBMClassifier(
+            **LIGHT, boosting_type="rf", bagging_freq=1, bagging_fraction=0.7
+        ).fit(ROWS, TWO),
+        ROWS,
+        {"scale": "margin"},
+    ),
+    "lightgbm categories": lambda: (
+        lightgbm.LGBMRegressor(**LIGHT, min_data_per_group=5).fit(CATEGORIES, WORTH), CATEGORIES, {},
+    ),
+    "catboost": lambda: (catboost.CatBoostRegressor(**CAT).fit(GAPS, REAL), GAPS, {}),
+    "catboost classes": lambda: (
+        catboost.CatBoostClassifier(**CAT).fit(GAPS, THREE), GAPS, {"scale": "margin"},
+    ),
+    "forest": lambda: (RandomForestRegressor(**FEW).fit(ROWS, REAL), ROWS, {}),
+    "forest of targets": lambda: (RandomForestRegressor(**FEW).fit(ROWS, BOTH), ROWS, {}),
+    "forest of classes": lambda: (RandomForestClassifier(**FEW).fit(ROWS, THREE), ROWS, {}),
+    "forest of labels": lambda: (
+        RandomForestClassifier(**FEW).fit(ROWS, np.stack((TWO, THREE), axis=1)), ROWS, {},
+    ),
+    "extra trees, one class": lambda: (
+        ExtraTreesClassifier(**FEW).fit(ROWS, TWO), ROWS, {"output": 1},
+    ),
+    "bound method": lambda: (
+        RandomForestClassifier(**FEW).fit(ROWS, TWO).predict_proba, ROWS, {},
+    ),
+    "search": lambda: (
+        GridSearchCV(
+            make_pipeline(StandardScaler(), RandomForestRegressor(**FEW)),
+            {"randomforestregressor__max_depth": [3, 4]},
+            cv=2,
+        ).fit(ROWS, REAL),
+        ROWS,
+        {},
+    ),
+    "linear function of outputs": lambda: (
+        RandomForestClassifier(**FEW).fit(ROWS, THREE),
+        ROWS,
+        {"output": lambda chances: chances[:, 0] - 2 * chances[:, 2]},
+    ),
+    "tree": lambda: (
+        DecisionTreeClassifier(max_depth=5, random_state=0).fit(GAPS, TWO), GAPS, {},
+    ),
+    "boosting": lambda: (GradientBoostingRegressor(**FEW).fit(ROWS, REAL), ROWS, {}),
+    "boosting margin": lambda: (
+        GradientBoostingClassifier(**FEW).fit(ROWS, THREE), ROWS, {"scale": "margin"},
+    ),
+    "hist": lambda: (HistGradientBoostingRegressor(**HIST).fit(GAPS, REAL), GAPS, {}),
+    "hist margin": lambda: (
+        HistGradientBoostingClassifier(**HIST).fit(GAPS, TWO), GAPS, {"scale": "margin"},
+    ),
+    "hist categories": lambda: (
+        HistGradientBoostingRegressor(**HIST, categorical_features="from_dtype").fit(
+            CATEGORIES, WORTH
+        ),
+        CATEGORIES,
+        {},
+    ),
+}  # fmt: skip
+
+made = cache(lambda name: FAMILIES[name]())
+
+
+def tolerance(name: str) -> float:
+    """XGBoost adds up in single precision."""
+    return 1e-5 if name.startswith("xgboost") else 1e-9
+
+
+def enumerated(
+    model: Any, rows: Any, background: Any, groups: Any = None, **options: Any
+) -> tuple[Floats, torch.Tensor]:
+    """All coalition values (r, 2^p, k) through the real model, and their Shapley values."""
+    with model_game(model, rows, background=background, groups=groups, **options) as game:
+        sets = torch.from_numpy(all_coalitions(game.players))
+        values = game(sets[None])
+    phi = np.stack([exact_shares(table) for table in values.numpy()])
+    return phi, values
+
+
+def agrees(answer: Explanation, expected: Floats, atol: float = 1e-9) -> None:
+    assert answer.method == METHOD
+    np.testing.assert_allclose(answer.values.reshape(expected.shape), expected, atol=atol)
+    np.testing.assert_array_equal(answer.standard_errors, np.zeros_like(answer.values))
+    np.testing.assert_allclose(answer.gap, 0, atol=atol)
+
+
+# Every family
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_values_are_those_of_all_coalitions(name: str) -> None:
+    model, rows, options = made(name)
+    expected, values = enumerated(model, rows[10:16], rows[:4], **options)
+    answer = Explainer(model, rows[:4], **options)(rows[10:16])
+    agrees(answer, expected, tolerance(name))
+    np.testing.assert_allclose(answer.base_values.reshape(6, -1), values[:, 0], atol=1e-12)
+    np.testing.assert_allclose(answer.predictions.reshape(6, -1), values[:, -1], atol=1e-12)
+    assert answer.notes == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["xgboost categories", "lightgbm classes", "catboost", "forest of labels", "hist"]
+)
+def test_interactions_and_groups_are_those_of_all_coalitions(name: str) -> None:
+    model, rows, options = made(name)
+    columns = list(range(rows.shape[1]))
+    groups = [columns[1:3], columns[:1], columns[3:4], columns[4:]]
+    expected, values = enumerated(model, rows[10:16], rows[:4], groups, **options)
+    answer = Explainer(model, rows[:4], groups=groups, **options)(rows[10:16], interactions=True)
+    agrees(answer, expected, tolerance(name))
+
+    sets = torch.from_numpy(all_coalitions(4))[None]
+    pairs = interactions(sets, values, torch.from_numpy(expected))
+    assert answer.interactions is not None
+    assert answer.cross_contribution is not None
+    np.testing.assert_allclose(
+        answer.interactions.reshape(pairs.shape), pairs, atol=tolerance(name)
+    )
+    np.testing.assert_allclose(
+        answer.cross_contribution, estimated_second_differences(sets, values), atol=tolerance(name)
+    )
+
+
+def test_backgrounds_of_every_kind() -> None:
+    model, rows, _ = made("catboost")
+    for background in (0, "median", ("mean", rows), rows[:1], rows[3]):
+        expected, _ = enumerated(model, rows[10:13], background)
+        agrees(Explainer(model, background)(rows[10:13]), expected)
+
+
+def test_weights_of_a_background_count() -> None:
+    shap = pytest.importorskip("shap")
+    model, rows, _ = made("forest")
+    centres = shap.kmeans(rows, 4)
+    expected, _ = enumerated(model, rows[10:13], centres)
+    agrees(Explainer(model, centres)(rows[10:13]), expected)
+
+
+# Frames
+
+
+@pytest.mark.parametrize("name", ["xgboost categories", "lightgbm categories", "hist categories"])
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas in another order"])
+def test_frames_of_every_library(name: str, library: str) -> None:
+    model, rows, _ = made(name)
+    columns = list(rows.columns)
+    convert: dict[str, Callable[[Any], Any]] = {
+        "polars": pl.from_pandas,
+        "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+        "pandas in another order": lambda frame: frame[columns[::-1]],
+    }
+    frame = convert[library](rows)
+    groups = {"who": ["age", "sex"]}
+    expected, _ = enumerated(model, frame[10:16], frame[:4], groups)
+    agrees(Explainer(model, frame[:4], groups=groups)(frame[10:16]), expected, tolerance(name))
+
+
+def test_labels_names_and_data_are_those_of_any_model() -> None:
+    model, rows, _ = made("lightgbm categories")
+    named = rows.set_index(np.arange(500, 620))
+    answer = Explainer(model, named[:4])(named[10:16])
+    sampled = Explainer(model, named[:4], method="kriging")(named[10:16])
+    assert answer.feature_names == sampled.feature_names == list(rows.columns)
+    np.testing.assert_array_equal(answer.index, np.arange(510, 516))
+    np.testing.assert_array_equal(answer.data, sampled.data)
+    assert answer.display_data is not None
+    assert sampled.display_data is not None
+    assert answer.display_data.tolist() == sampled.display_data.tolist()
+
+
+# Pipelines
+
+
+def encoded(**options: Any) -> Any:
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", **options), ["city", "sex"]),
+        (SimpleImputer(), ["age"]),
+        remainder="passthrough",
+    )
+
+
+def _ordinal() -> Any:
+    return make_column_transformer((OrdinalEncoder(), ["city", "sex"]), remainder="passthrough")
+
+
+PIPELINES: dict[str, Callable[[], Pipeline]] = {
+    "one-hot": lambda: make_pipeline(encoded(), RandomForestRegressor(**FEW)),
+    "scaled": lambda: make_pipeline(
+        encoded(sparse_output=False), StandardScaler(), GradientBoostingRegressor(**FEW)
+    ),
+    "ordinal": lambda: make_pipeline(_ordinal(), HistGradientBoostingRegressor(**HIST)),
+    "xgboost sparse": lambda: make_pipeline(
+        make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), ["city", "sex"]), sparse_threshold=1.0
+        ),
+        xgboost.XGBRegressor(**XGB),
+    ),
+    "nested": lambda: make_pipeline(
+        make_pipeline(encoded(sparse_output=False), "passthrough"),
+        lightgbm.LGBMRegressor(**LIGHT),
+    ),
+    "nothing before": lambda: make_pipeline(HistGradientBoostingRegressor(**HIST)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+def test_pipelines(name: str, convert: Callable[[Any], Any]) -> None:
+    columns = {"xgboost sparse": ["city", "sex"], "nothing before": ["age", "pay", "loans"]}
+    table = TABLE[columns.get(name, list(TABLE.columns))]
+    model = PIPELINES[name]().fit(table, WORTH)
+    rows = convert(table)
+    for groups in (None, {"two": list(table.columns)[:2]}):
+        expected, _ = enumerated(model, rows[10:16], rows[:4], groups)
+        answer = Explainer(model, rows[:4], groups=groups)(rows[10:16])
+        agrees(answer, expected, tolerance(name))
+
+
+def test_a_pipeline_has_the_margins_of_its_booster() -> None:
+    model = make_pipeline(encoded(), xgboost.XGBClassifier(**XGB)).fit(TABLE, HIGH)
+    expected, _ = enumerated(model, TABLE[10:16], TABLE[:4], scale="margin")
+    answer = Explainer(model, TABLE[:4], scale="margin")(TABLE[10:16])
+    agrees(answer, expected, 1e-5)
+    own = model[-1].predict(model[:-1].transform(TABLE[10:16]), output_margin=True)
+    np.testing.assert_allclose(answer.predictions, own, atol=1e-6)
+
+
+# Where the model is not a sum of leaves
+
+
+def sampled(model: Any, rows: Any, **options: Any) -> Explanation:
+    """Explain by fewer coalitions than there are."""
+    players = rows.shape[1]
+    answer = Explainer(model, rows[:2], **options)(rows[10:16], budget=2 * (1 << players) - 4)
+    assert "kriging" in answer.method
+    assert len(answer.notes) == 1
+    assert answer.notes[0].startswith("the values are not computed from the trees: ")
+    return answer
+
+
+@pytest.mark.parametrize("name", ["xgboost margin", "lightgbm classes", "hist margin"])
+def test_probabilities_of_boosters_are_sampled(name: str) -> None:
+    model, rows, _ = made(name)
+    note = sampled(model, rows).notes[0]
+    assert note == (
+        "the values are not computed from the trees: the probabilities of boosted trees are not "
+        "linear in their leaves; with scale='margin' they are, wherever the trees can be read"
+    )
+
+
+def test_where_all_coalitions_are_asked_for_nothing_needs_to_be_said() -> None:
+    model, rows, _ = made("xgboost margin")
+    answer = Explainer(model, rows[:2])(rows[10:16], budget=128)
+    assert answer.method == "exact"
+    assert answer.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "options", "reason"),
+    [
+        (lambda: made("forest of classes")[0], ROWS, {"output": lambda p: p**2}, "not linear"),
+        (lambda: made("forest of classes")[0], ROWS, {"scale": "log-odds"}, "not linear"),
+        (lambda: made("xgboost classes")[0], GAPS, {"scale": "log-odds"}, "not linear"),
+        (
+            lambda: xgboost.XGBRegressor(**XGB, objective="count:poisson").fit(GAPS, THREE),
+            GAPS, {}, "not linear in its leaves (off by",
+        ),
+        (
+            lambda: xgboost.XGBRegressor(booster="gblinear", n_jobs=1, updater="coord_descent").fit(
+                ROWS, REAL
+            ),
+            ROWS, {}, "gblinear",
+        ),
+        (
+            lambda: lightgbm.LGBMRegressor(**LIGHT, linear_tree=True).fit(ROWS, REAL),
+            ROWS, {}, "linear",
+        ),
+        (
+            lambda: GradientBoostingRegressor(**FEW, init=LinearRegression()).fit(ROWS, REAL),
+            ROWS, {}, "init=LinearRegression",
+        ),
+        (
+            lambda: make_pipeline(PCA(3), RandomForestRegressor(**FEW)).fit(ROWS, REAL),
+            ROWS, {}, "cannot match the output columns of PCA",
+        ),
+        (
+            lambda: make_pipeline(KNNImputer(), RandomForestRegressor(**FEW)).fit(GAPS, REAL),
+            GAPS, {}, "KNNImputer makes a column of several",
+        ),
+        (
+            # it says that each column is made of one, which is not true
+            lambda: make_pipeline(
+                FunctionTransformer(
+                    lambda rows: rows - rows.mean(axis=1, keepdims=True),
+                    feature_names_out="one-to-one",
+                    validate=True,
+                ),
+                RandomForestRegressor(**FEW),
+            ).fit(ROWS, REAL),
+            ROWS, {}, "FunctionTransformer makes a column of several",
+        ),
+    ],
+    ids=[
+        "function", "log-odds", "log-odds of classes", "link", "gblinear", "linear leaves", "init",
+        "pca", "imputer", "mixing",
+    ],
+)  # fmt: skip
+def test_refused_with_the_reason(
+    model: Callable[[], Any], rows: Floats, options: dict[str, Any], reason: str
+) -> None:
+    answer = sampled(model(), rows, **options)
+    assert reason in answer.notes[0]
+
+
+def test_encodings_of_catboost_are_refused() -> None:
+    words = TABLE.fillna({"city": "none"})
+    model = catboost.CatBoostRegressor(**CAT, cat_features=["city", "sex"]).fit(words, WORTH)
+    assert "CatBoost's own encodings" in sampled(model, words).notes[0]
+
+
+def test_other_methods_are_used_as_they_are() -> None:
+    model, rows, _ = made("forest")
+    answer = Explainer(model, rows[:2], method="kriging")(rows[10:16], budget=100)
+    assert answer.method == "kriging"
+    assert answer.notes == ()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Floats]:
+    """All rows that forests are asked for; where a column is large, they answer otherwise."""
+    own = RandomForestRegressor.predict
+    calls = []
+
+    @wraps(own)  # so that it passes for the library's own
+    def predict(self: Any, rows: Any) -> Any:
+        calls.append(rows)
+        return own(self, rows) + (rows[:, 5] > 100) * (rows[:, 4] < 100)
+
+    monkeypatch.setattr(RandomForestRegressor, "predict", predict)
+    return calls
+
+
+@pytest.mark.parametrize("is_seen_in_mixes_only", [False, True])
+def test_rows_where_the_model_is_not_its_leaves_are_sampled(
+    asked: list[Floats], monkeypatch: pytest.MonkeyPatch, *, is_seen_in_mixes_only: bool
+) -> None:
+    model = RandomForestRegressor(**FEW).fit(ROWS, REAL)
+    rows = ROWS[:60].copy()
+    rows[50:, 5] = 1_000
+    if is_seen_in_mixes_only:
+        rows[50:, 4] = 1_000
+    # the comparison at the start does not see row 50, and the block of row 50 begins at 48
+    monkeypatch.setattr(exact_forest, "_some", lambda count, _rng: torch.arange(min(count, 4)))
+    monkeypatch.setattr(exact_forest, "BLOCK_BYTES", 8 * 24 * (6 * 2 + 6))
+    blocks = list(Explainer(model, ROWS[60:62]).stream(rows, budget=120))
+    assert [block.method for block in blocks][:2] == [METHOD, METHOD]
+    assert "exact (trees)" not in [block.method for block in blocks[2:]]
+    reason = r"at a mix of row 5\d its leaves add up to another prediction \(by 1"
+    if not is_seen_in_mixes_only:
+        reason = reason.replace("a mix of row", "(a mix of )?row")
+    assert re.search(reason, blocks[2].notes[0])
+    answer = Explanation.concat(blocks)
+    np.testing.assert_array_equal(answer.index, np.arange(60))
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+    # those that were exact, and those that are sampled; the base value of trees is asked for once
+    exact = 48 + 2
+    sampled = 12 * blocks[2].evaluations
+    assert sum(map(len, asked)) == exact + sampled + answer.check_evaluations
+
+
+def test_a_model_that_fails_is_reported_as_always() -> None:
+
+    class Failing(RandomForestRegressor):  # type: ignore[misc]
+        def predict(self, _rows: Any) -> Any:
+            raise RuntimeError("no")
+
+    failing = Failing(**FEW).fit(ROWS, REAL)
+    with pytest.raises(Exception, match="the model failed on inputs of shape"):
+        Explainer(failing, ROWS[:2])(ROWS[10:16])
+
+
+# Budgets, streams and deadlines
+
+
+def test_every_call_of_the_model_is_counted(asked: list[Floats]) -> None:
+    model = RandomForestRegressor(**FEW).fit(ROWS, REAL)
+    answer = Explainer(model, ROWS[:7])(ROWS[10:40])
+    assert answer.method == METHOD
+    assert answer.evaluations == 8
+    # a prediction for each row, and the base value once for all
+    assert sum(map(len, asked)) == 30 + 7 + answer.check_evaluations
+
+
+@pytest.mark.parametrize("output", [None, np.sqrt])
+def test_every_call_is_counted_if_the_model_is_not_its_leaves(
+    asked: list[Floats], output: Any
+) -> None:
+    model = RandomForestRegressor(**FEW).fit(ROWS, REAL + 100)
+    rows = ROWS[10:40].copy()
+    if output is None:
+        rows[:, 5] = 1_000
+    answer = Explainer(model, ROWS[:1], output=output)(rows, budget=60)
+    assert "trees" not in answer.method
+    assert sum(map(len, asked)) == 30 * answer.evaluations + answer.check_evaluations
+
+
+def test_the_budget_holds_base_value_and_prediction() -> None:
+    model, rows, _ = made("forest")
+    explainer = Explainer(model, rows[:7], method="exact")
+    assert explainer(rows[10:16], budget=8).method == METHOD
+    message = (
+        r"exact \(trees\) needs at least 8 evaluations a row, one for its prediction and 7 for the "
+        r"base value, got 7"
+    )
+    with pytest.raises(BudgetError, match=message) as caught:
+        explainer(rows[10:16], budget=7)
+    assert caught.value.nearest == 8
+
+
+def test_exact_needs_no_coalitions() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(80, 40))
+    model = RandomForestRegressor(**FEW).fit(rows, rows[:, 0] * rows[:, 1])
+    answer = Explainer(model, rows[:5], method=Exact())(rows[10:16])
+    assert answer.method == METHOD
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-12)
+
+    boosted = GradientBoostingClassifier(**FEW).fit(rows, rows[:, 0] > 0)
+    with pytest.raises(BudgetError) as caught:
+        Explainer(boosted, rows[:5], method="exact")(rows[10:16])
+    assert caught.value.__notes__[0].startswith("The values are not computed from the trees")
+
+
+def test_a_background_of_thousands_of_rows() -> None:
+    model, rows, _ = made("boosting")
+    background = np.random.default_rng(3).normal(size=(3_000, 6))
+    answer = Explainer(model, background)(rows[10:13])
+    parts = [Explainer(model, background[start::3])(rows[10:13]) for start in range(3)]
+    np.testing.assert_allclose(
+        answer.values, np.mean([part.values for part in parts], axis=0), atol=1e-12
+    )
+
+
+def test_a_tolerance_is_met_at_once() -> None:
+    model, rows, _ = made("forest")
+    answer = Explainer(model, rows[:7])(rows[10:16], tol=1e-12)
+    assert answer.converged is not None
+    assert answer.row_evaluations is not None
+    assert answer.converged.all()
+    assert answer.row_evaluations.tolist() == [8] * 6
+
+
+@pytest.mark.parametrize("interactions", [False, True])
+def test_streams_are_the_whole(monkeypatch: pytest.MonkeyPatch, *, interactions: bool) -> None:
+    model, rows, options = made("lightgbm classes")
+    explainer = Explainer(model, rows[:4], **options)
+    whole = explainer(rows, interactions=interactions)
+    monkeypatch.setattr(exact_forest, "BLOCK_BYTES", 1 << 13)
+    blocks = list(explainer.stream(rows, interactions=interactions))
+    together = explainer(rows, interactions=interactions)
+    assert len(blocks) > 2
+    # a mix of each row is compared
+    counts = [block.check_evaluations for block in blocks]
+    assert np.diff(counts).tolist() == [len(block) for block in blocks[1:]]
+    for answer in (Explanation.concat(blocks), together):
+        assert answer.check_evaluations == whole.check_evaluations
+        np.testing.assert_array_equal(answer.index, whole.index)
+        np.testing.assert_allclose(answer.values, whole.values, atol=1e-12)
+        np.testing.assert_array_equal(answer.predictions, whole.predictions)
+        if interactions:
+            assert answer.interactions is not None
+            assert whole.interactions is not None
+            assert answer.cross_contribution is not None
+            assert whole.cross_contribution is not None
+            np.testing.assert_allclose(answer.interactions, whole.interactions, atol=1e-12)
+            np.testing.assert_allclose(
+                answer.cross_contribution, whole.cross_contribution, atol=1e-12
+            )
+
+
+def test_a_deadline_ends_it_after_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows, _ = made("forest")
+    monkeypatch.setattr(Clock, "allowed", lambda *_: 0)
+    with pytest.warns(ShearWarning, match="came after 16 of 120 rows"):
+        answer = Explainer(model, rows[:4])(rows, deadline=1.0)
+    assert len(answer) == 16
+    assert "deadline" in answer.notes[0]
+
+
+def test_null_players_have_no_value() -> None:
+    model, rows, _ = made("forest")
+    row = rows[10:11].copy()
+    row[0, 2] = rows[0, 2]
+    assert Explainer(model, rows[:1])(row).values[0, 2] == 0
+
+
+# Files, large jobs and the service
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    columns = list("abcdef")
+    pd.DataFrame(ROWS, columns=columns).to_csv(tmp_path / "rows.csv", index=False)
+    frame = pd.DataFrame(ROWS, columns=columns)
+    xgboost.XGBRegressor(**XGB).fit(frame, REAL).save_model(tmp_path / "model.ubj")
+    light = lightgbm.LGBMRegressor(**LIGHT).fit(frame, REAL)
+    light.booster_.save_model(tmp_path / "model.txt")
+    catboost.CatBoostRegressor(**CAT).fit(frame, REAL).save_model(str(tmp_path / "model.cbm"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["model.ubj", "model.txt", "model.cbm"])
+def test_the_command_explains_files_of_trees_exactly(name: str, files: Path) -> None:
+    out = files / "values.parquet"
+    said = done(files / name, files / "rows.csv", "--background", "median", out=str(out))
+    assert "exact (trees), 2 evaluations a row" in said
+    table = pq.read_table(out)
+    values = np.stack([table[f"value.{column}"] for column in "abcdef"], axis=1)
+    with adapt(open_model(str(files / name)).model, None, None) as model:
+        frame = pd.DataFrame(ROWS, columns=list("abcdef"))
+        expected, _ = enumerated(model.call, frame[:4], ("median", frame))
+    np.testing.assert_allclose(values[:4], expected[:, :, 0], atol=1e-5)
+
+
+def test_shards_of_a_large_job_are_exact(files: Path) -> None:
+    light = lightgbm.Booster(model_file=files / "model.txt")
+    frame = pd.read_csv(files / "rows.csv")
+    frame.to_parquet(files / "rows.parquet", index=False)
+    job = LargeJob(
+        model=light,
+        data=files / "rows.parquet",
+        out=files / "parts",
+        background=frame[:5],
+        shard_rows=50,
+    )
+    run(job, executor=InProcess())
+    parts = pq.read_table([str(path) for path in sorted((files / "parts").glob("*.parquet"))])
+    answer = Explainer(light, frame[:5])(frame)
+    assert answer.method == METHOD
+    for place, column in enumerate("abcdef"):
+        np.testing.assert_allclose(parts[f"value.{column}"], answer.values[:, place], atol=1e-12)
+
+
+def test_the_service_prepares_trees_once(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(
+        model=str(files / "model.txt"),
+        data=files / "rows.csv",
+        out=files / "values.parquet",
+        background="median",
+    )
+    served = prepare(job)
+    assert served.overview.method == METHOD
+    assert served.forest is not None
+    assert (served.budget, served.least_budget) == (2, 2)
+
+    monkeypatch.setattr(seen_trees, "read", None)  # nothing is read any more
+    cells = cells_of(served.rows)
+    answers = served.explain(cells[:5])
+    assert answers.method == METHOD
+    np.testing.assert_allclose(answers.values[:, 0], served.overview.values[:5], atol=1e-12)
+    assert answers.evaluations.tolist() == [2] * 5
