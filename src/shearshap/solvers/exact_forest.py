@@ -145,13 +145,13 @@ class ExactForest:
         done = 0
         while done < game.rows and size:
             block = game.take(slice(done, done + size))
-            game.usage.checks += block.rows  # a mix of each
             try:
                 explanation = self._block(block, run, room, done, rng)
             except NotTrees:
-                # what was asked is of no use any more
-                game.usage.checks += block.rows + (0 if done else game.cost)
+                # as many predictions, and the base value, are of no use any more
+                game.usage.checks += 2 * block.usage.checks + (0 if done else game.cost)
                 raise
+            game.usage.checks += block.usage.checks
             if not done and not checked:
                 explanation = self._checked(game, explanation)
             explanation = replace(explanation, check_evaluations=game.usage.checks)
@@ -214,6 +214,7 @@ class ExactForest:
             _predictions(game)  # raises if it is not for a mix
             raise NotTrees(f"the model fails on a mix of rows ({error})") from error
 
+        game.usage.checks += rows
         leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
         gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
         self._refuse_gaps(gaps, first_row, "a mix of row")
