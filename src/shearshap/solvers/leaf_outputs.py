@@ -67,7 +67,7 @@ class Points:
         A model may begin with a large constant. Then every tree rounds to the digits of that.
         """
         single = getattr(self.raw, "dtype", None) == np.float32
-        dtype = np.dtype(np.float32 if single else np.float64)
+        dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         spread = np.ptp(outputs, axis=0)
         of_constant = (4 + np.sqrt(trees)) * np.finfo(dtype).eps
         size = np.abs(outputs).max(axis=0)
@@ -189,7 +189,9 @@ def _as_raw(sums: Floats, like: Any) -> Any:
         widths = [table.shape[1] for table in like.tables]
         ends = np.cumsum([1 if width == 2 else width for width in widths])[:-1]
         parts = zip(np.split(sums, ends, axis=1), widths, strict=True)
-        return Tables([np.hstack((1 - part, part)) if width == 2 else part for part, width in parts])
+        return Tables(
+            [np.hstack((1 - part, part)) if width == 2 else part for part, width in parts]
+        )
     if np.ndim(like) == 1:
         return sums[:, 0]
     if (np.shape(like)[1], sums.shape[1]) == (2, 1):

@@ -36,7 +36,7 @@ _BOOSTERS = ("GradientBoosting", "HistGradientBoosting")
 _LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 #: Methods that predictions are made by.
-_PREDICTS = re.compile("predict|decision_function|validate_X|preprocess_X")
+_PREDICTS = re.compile("^(?!set_).*(predict|decision_function|validate_X|preprocess_X)")
 
 #: Transformers of scikit-learn that make each column of one: any other has to prove it.
 _COLUMN_BY_COLUMN = {
@@ -133,11 +133,14 @@ def _refuse_other_methods(model: Any) -> None:
     """Raise if a model may answer by something else than the leaves of its trees."""
     owner = method_of_estimator(model)
     if owner is not None and _library(model) not in _LIBRARIES:
-        raise NotTrees(f"{model.__name__} is not the library's own: it may change what the leaves say")
-    if owner is not None and model.__name__ == "predict" and kind_of(owner) in LABELLERS:
+        raise NotTrees(
+            f"{model.__name__} is not the library's own: it may change what the leaves say"
+        )
+    last = innermost(model)
+    labels = kind_of(owner) in LABELLERS or getattr(last, "objective", None) == "binary:hinge"
+    if owner is not None and model.__name__ == "predict" and labels:
         raise NotTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
 
-    last = innermost(model)
     members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
     parts = [model if owner is None else owner, _estimator(model), last, *members]
     replaced = [name for part in parts for name in _replaced_on(part)]
