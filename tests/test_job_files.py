@@ -568,7 +568,7 @@ def test_a_run_that_is_killed_and_damaged_comes_out_as_another() -> None:
     Path("slow").touch()
     for who in ("worker", "driver"):
         before = len(parts())
-        driver = started("--workers", "2")
+        driver = started(*(("--workers", "2") if who == "worker" else ()))
         wait_for(lambda before=before: len(parts()) > before)  # type: ignore[misc]
         time.sleep(rng.uniform(0, 0.3))
         if who == "driver":

@@ -140,8 +140,8 @@ class Explainer:
             player and two, or all coalitions where those are fewer, but what the method needs at
             least; for the method "exact" all coalitions, if they take at most 65,536 evaluations.
             Exact values of trees take one for the prediction, and one for each background row.
-            The few evaluations by which the model is checked are not part of it: see
-            `Explanation.check_evaluations`.
+            The evaluations by which the model is checked, for trees one of every row, are not part
+            of it: see `Explanation.check_evaluations`.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`.

@@ -132,8 +132,13 @@ class Clipped(RandomForestRegressor):  # type: ignore[misc]
 
 
 class ClippedBooster(xgboost.XGBRegressor):  # type: ignore[misc]
-    def predict(self, rows: Any, **options: Any) -> Any:
-        return np.maximum(super().predict(rows, **options), 0)
+    def predict(self, rows: Any) -> Any:
+        return np.maximum(super().predict(rows), 0)
+
+
+class ClippedLight(lightgbm.LGBMRegressor):  # type: ignore[misc]
+    def predict(self, rows: Any) -> Any:
+        return np.maximum(super().predict(rows), 2)
 
 
 class Rounded(GradientBoostingRegressor):  # type: ignore[misc]
@@ -271,6 +276,7 @@ DOUBTFUL: dict[str, Callable[[Data], Case]] = {
     "rounded output": of_output(forest, lambda answer: np.round(answer, 1)),
     "clipped forest": of_model(lambda data: Clipped(**FEW).fit(data.rows, data.target)),
     "clipped booster": of_model(lambda data: ClippedBooster(**XGB).fit(data.rows, data.target)),
+    "clipped LightGBM": of_model(lambda data: ClippedLight(**LIGHT).fit(data.rows, data.target)),
     "rounded boosting": of_model(lambda data: Rounded(**FEW).fit(data.rows, data.target)),
     "cut margins": of_model(lambda data: Cut(**HIST).fit(data.rows, data.target)),
     "clipped search": of_model(
@@ -344,6 +350,7 @@ def test_what_is_not_proved_is_sampled(name: str) -> None:
     [
         ("clipped output", "the explained outputs are not linear in its leaves"),
         ("clipped forest", "Clipped.predict is not the library's own"),
+        ("clipped LightGBM", "ClippedLight.predict is not the library's own"),
         ("cut margins", "Cut._raw_predict is not the library's own"),
         ("patched instance", "RandomForestRegressor.predict is not the library's own"),
         ("patched tree", "DecisionTreeRegressor.predict is not the library's own"),
@@ -356,6 +363,12 @@ def test_what_is_not_proved_is_sampled(name: str) -> None:
 )
 def test_the_note_says_why(name: str, reason: str) -> None:
     assert reason in " ".join(explained(DOUBTFUL[name](Data(0))).notes)
+
+
+@pytest.mark.parametrize("name", ["clipped booster", "clipped LightGBM", "patched instance"])
+def test_the_predictions_are_those_of_the_method_that_took_its_place(name: str) -> None:
+    case = DOUBTFUL[name](Data(0))
+    np.testing.assert_allclose(explained(case).predictions, case.call(case.rows), atol=1e-6)
 
 
 # Wrapped models that nobody takes for trees

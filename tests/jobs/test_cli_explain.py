@@ -338,13 +338,13 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
 @pytest.mark.usefixtures("here")
 def test_large_jobs_take_groups_and_names_and_refuse_interactions() -> None:
     words = ("--drop", "s", "--groups", "all=a,b", "--output-names", "one,two")
-    assert explain("score.py:both", "rows.csv", *words, out="folder").exit_code == 0
+    assert explain("score.py:both", "rows.csv", *words, out="folder/").exit_code == 0
     part = pd.concat(map(pd.read_parquet, Path("folder").glob("part-*.parquet")))
     assert [name for name in part if name.startswith("value.")] == [
         "value.all.one",
         "value.all.two",
     ]
-    told = refusal("score.py:both", "rows.csv", "--interactions", out="folder2")
+    told = refusal("score.py:both", "rows.csv", "--interactions", out="folder2/")
     assert told == "--interactions is an option of one file; leave it out"
 
 
@@ -1024,7 +1024,7 @@ def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -
 def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path) -> None:
     assert failed("no model", "rows.csv", out="no/values.parquet") == "out: there is no folder no"
     assert failed("no model", "rows.csv", out="values.txt") == (
-        "out: wanted a file that ends in .parquet, .pq, .csv, got values.txt"
+        "out: wanted a file that ends in .parquet, .pq, .csv, or for a large job a folder, with / at its end; got values.txt"
     )
     (here / "d.csv").mkdir()
     assert (

@@ -277,7 +277,7 @@ def test_a_worker_that_is_killed_changes_no_value(cluster: Any) -> None:
     """From the command line, and with the address of a cluster."""
     ray.shutdown()
     Path("mortal").touch()
-    given = "explain --model score.py:predict --data rows --out values --id id --budget 12"
+    given = "explain --model score.py:predict --data rows --out values/ --id id --budget 12"
     words = [*given.split(), "--engine", "ray", "--address", cluster.address]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output

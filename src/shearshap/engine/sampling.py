@@ -103,7 +103,7 @@ class NamedGame:
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display_data
         checks = block.check_evaluations
-        if checks:  # only the first block of a call is checked
+        if checks:  # of the call so far, for which the rows were encoded once
             checks += self.inputs.evaluations
         return replace(
             block,

@@ -80,7 +80,9 @@ def is_large(data: Path, out: str | Path) -> bool:
 
     Raise if `out` is neither the name of a folder nor that of a file of values.
     """
-    if data.is_dir() or str(out).endswith(("/", os.sep)) or Path(out).is_dir():
+    if data.is_dir() or str(out).endswith(("/", os.sep)):
+        return True
+    if Path(out).suffix.lower() not in WRITTEN and Path(out).is_dir():
         return True
     check_suffix(Path(out))
     return False

@@ -95,7 +95,7 @@ class Explanation:
     evaluations: int = field(metadata=joined(max))
     #: passes through the model spent on one row for derivatives, not in `evaluations`
     derivative_passes: int = field(metadata=joined(max))
-    #: evaluations of a call, for all its rows up to these, that checked the model: see `notes`;
+    #: evaluations of a call, for all its rows so far together, that checked the model: see `notes`;
     #: they are not in `evaluations`
     check_evaluations: int = field(default=0, kw_only=True, metadata=joined(max))
     #: its name in METHODS, or how the instance prints; with "auto", the method that was chosen

@@ -142,21 +142,19 @@ class ExactForest:
         most = self._most_rows(game, interactions=run.interactions)
         size = most if run.deadline is None else FIRST_BLOCK
         rng = np.random.default_rng((run.seed, 1))
-        checks = game.usage.checks
         done = 0
         while done < game.rows and size:
             block = game.take(slice(done, done + size))
-            block.usage.checks += block.rows  # a mix of each
             try:
                 explanation = self._block(block, run, room, done, rng)
             except NotTrees:
-                # what was asked is of no use any more
-                game.usage.checks = checks + 2 * block.rows + (0 if done else game.cost)
+                # as many predictions, and the base value, are of no use any more
+                game.usage.checks += 2 * block.usage.checks + (0 if done else game.cost)
                 raise
             doubt = self._doubt(block, explanation, first=not done and not checked)
-            checks += block.usage.checks
+            game.usage.checks += block.usage.checks
             notes = () if doubt is None else (doubt,)
-            explanation = replace(explanation, check_evaluations=checks, notes=notes)
+            explanation = replace(explanation, check_evaluations=game.usage.checks, notes=notes)
             done += len(explanation)
             advance(len(explanation))
 
@@ -216,6 +214,7 @@ class ExactForest:
             _predictions(game)  # raises if it is not for a mix
             raise NotTrees(f"the model fails on a mix of rows ({error})") from error
 
+        game.usage.checks += rows
         leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
         gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
         self._refuse_gaps(gaps, first_row, "a mix of row")

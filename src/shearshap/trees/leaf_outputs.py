@@ -67,7 +67,7 @@ class Points:
         A model may begin with a large constant. Then every tree rounds to the digits of that.
         """
         single = getattr(self.raw, "dtype", None) == np.float32
-        dtype = np.dtype(np.float32 if single else np.float64)
+        dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         spread = np.ptp(outputs, axis=0)
         of_constant = (4 + np.sqrt(trees)) * np.finfo(dtype).eps
         size = np.abs(outputs).max(axis=0)

@@ -36,7 +36,7 @@ _BOOSTERS = ("GradientBoosting", "HistGradientBoosting")
 _LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 #: Methods that predictions are made by.
-_PREDICTS = re.compile("predict|decision_function|validate_X|preprocess_X")
+_PREDICTS = re.compile("^(?!set_).*(predict|decision_function|validate_X|preprocess_X)")
 
 #: Transformers of scikit-learn that make each column of one: any other has to prove it.
 _COLUMN_BY_COLUMN = {
@@ -136,10 +136,11 @@ def _refuse_other_methods(model: Any) -> None:
         raise NotTrees(
             f"{model.__name__} is not the library's own: it may change what the leaves say"
         )
-    if owner is not None and model.__name__ == "predict" and kind_of(owner) in LABELLERS:
+    last = innermost(model)
+    labels = kind_of(owner) in LABELLERS or getattr(last, "objective", None) == "binary:hinge"
+    if owner is not None and model.__name__ == "predict" and labels:
         raise NotTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
 
-    last = innermost(model)
     members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
     parts = [model if owner is None else owner, _estimator(model), last, *members]
     replaced = [name for part in parts for name in _replaced_on(part)]
