@@ -53,7 +53,7 @@ def test_kriging_keeps_its_laws_where_rows_share_kernels(
 
 def test_every_law_is_about_several_methods() -> None:
     for law in LAWS:
-        assert sum(law.applies(method) for method in METHODS.values()) > 5, str(law)
+        assert sum(law.applies(method) for method in METHODS.values()) > 3, str(law)
 
 
 def test_shear_as_printed_is_biased_and_the_law_sees_it() -> None:
