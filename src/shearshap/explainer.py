@@ -300,9 +300,8 @@ def model_game(
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
-    Use it to evaluate coalitions of your own, or to measure an explanation
-    (`shearshap_lab.metrics`). The options are those of `explain`; `advance` is called with the
-    number of evaluations of each batch.
+    Use it to evaluate coalitions of your own, or to measure an explanation. The options are
+    those of `explain`; `advance` is called with the number of evaluations of each batch.
     """
     task = Task(
         model,

@@ -7,10 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-sys.modules["safetensors"] = None  # of an extra: the core does without
 import shearshap, shearshap.cli, shearshap.jobs, shearshap_lab.data, shearshap_lab.networks
 from shearshap.report import Page, render
-from shearshap_lab.experiments.summaries import published_curve
+from shearshap_lab.experiments.results import published_curve
 assert "<h1>" in render(Page("A page", (), (), ()))
 assert published_curve("census", "shear", "ae_mean")[16] == 0.0127495
 print(shearshap.__file__)

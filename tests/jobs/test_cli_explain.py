@@ -444,25 +444,6 @@ def test_categories_that_training_never_saw_are_noted(folder: Path) -> None:
     )
 
 
-def test_a_network_trained_on_criteo_needs_the_file_again(here: Path) -> None:
-    lines = [
-        "\t".join((str(n % 2), str(n), "", *["3"] * 11, *[f"{n % 4:08x}"] * 26)) + "\n"
-        for n in range(60)
-    ]
-    (here / "train.txt").write_text("".join(lines))
-    dataset = load("criteo", path="train.txt")
-    models.save(models.train(dataset, steps=1), "net")
-    dataset.write("rows.csv")
-    text = done("net", "rows.csv", "--path", "train.txt", "--budget", 100)
-    assert "background  the model's own, from its training rows\n" in text
-    assert "rows        60 of rows.csv, 39 features each\n" in text
-    assert failed("net", "rows.csv").startswith("criteo: no file was given.")
-    (here / "train.txt").write_text("".join(lines[:15]))
-    assert failed("net", "rows.csv", "--path", "train.txt") == (
-        "path: the network in net was trained on other data of criteo; pass the file that it was trained on"
-    )
-
-
 def test_folders_are_opened_by_the_first_that_knows_them(here: Path) -> None:
     (here / "folder").mkdir()
     asked = []
@@ -1073,14 +1054,12 @@ def test_a_folder_that_takes_no_files_is_refused_before_any_work() -> None:
         (("--background", "absent.csv"), "absent.csv", "the background"),
         (("--background", "mode:absent.csv"), "absent.csv", "the background"),
         (("--background", "mode:absent.csv"), "link.csv", "the background"),
-        (("--path", "criteo.csv"), "criteo.csv", "Criteo's file"),
         ((), "code.csv", "the model"),
     ],
 )
 def test_what_is_read_is_not_overwritten(
     here: Path, words: tuple[str, ...], out: str, told: str
 ) -> None:
-    (here / "criteo.csv").write_text("1")
     (here / "link.csv").symlink_to("absent.csv")
     (here / "code.csv").symlink_to("score.py")
     assert failed("score.py:predict", "rows.csv", *words, out=out) == (
@@ -1146,9 +1125,6 @@ def test_the_extras_bring_what_the_commands_need() -> None:
         for name, packages in project["optional-dependencies"].items()
     }
     assert extras["explain"] == {"jinja2", "pandas", "pyarrow"}
-    assert extras["paper"] == {"jinja2", "matplotlib", "pyarrow", "safetensors"}
-    assert extras["reproduce"] == {"shearshap[paper]"}
-    assert "safetensors" not in " ".join(project["dependencies"])
 
 
 def test_a_file_of_another_kind_is_told(here: Path) -> None:

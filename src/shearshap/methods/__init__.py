@@ -24,10 +24,7 @@ METHODS: dict[str, Method] = {
     "leverage": Leverage(),
     "kriging": Kriging(),
 }
-"""The methods by name.
-
-The paper's own protocols of the baselines are in `shearshap_lab.baselines`.
-"""
+"""The methods by name."""
 
 
 def resolve(method: str | Method) -> Method:

@@ -40,11 +40,11 @@ KINDS = {
     "lightgbm": "boosters.lightgbm_model",
     "catboost": "boosters.catboost_model",
     "onnxruntime": "onnx.session",
-    "sklearn": "estimators.estimator",
+    "sklearn": "sklearn.estimator",
 }
 
 #: The adapter for any other object that predicts.
-_LIKE_AN_ESTIMATOR = "estimators.estimator"
+_LIKE_AN_ESTIMATOR = "sklearn.estimator"
 
 ACCEPTED = (
     "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "

@@ -140,10 +140,7 @@ def _constants(network: nn.Module) -> list[Tensor]:
 
 
 def _embedding(network: nn.Module) -> Embedding | None:
-    """Return the module's methods `embed` and `from_embeddings`; None unless it has both.
-
-    `shearshap_lab.networks.DeepFM` is an example of such a module.
-    """
+    """Return the module's methods `embed` and `from_embeddings`; None unless it has both."""
     embed = getattr(network, "embed", None)
     after = getattr(network, "from_embeddings", None)
     if embed is None or after is None:

@@ -70,12 +70,12 @@ def _data(
 
 def script() -> str:
     """Return the script that shows the rows."""
-    return (files("shearshap.jobs") / "explained_rows.js").read_text(encoding="utf-8")
+    return (files("shearshap.report") / "explained_rows.js").read_text(encoding="utf-8")
 
 
 def style() -> str:
     """Return the style sheet of the rows."""
-    return (files("shearshap.jobs") / "explained_rows.css").read_text(encoding="utf-8")
+    return (files("shearshap.report") / "explained_rows.css").read_text(encoding="utf-8")
 
 
 # What fits

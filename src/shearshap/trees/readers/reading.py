@@ -8,10 +8,10 @@ from shearshap.trees.tree_model import NotTrees, TreeModel
 
 #: The reader, as module.function, for every library whose models have trees.
 READERS = {
-    "xgboost": "xgboost_trees.read_xgboost",
-    "lightgbm": "lightgbm_trees.read_lightgbm",
-    "catboost": "catboost_trees.read_catboost",
-    "sklearn": "sklearn_trees.read_sklearn",
+    "xgboost": "xgboost.read_xgboost",
+    "lightgbm": "lightgbm.read_lightgbm",
+    "catboost": "catboost.read_catboost",
+    "sklearn": "sklearn.read_sklearn",
 }
 
 
@@ -30,7 +30,7 @@ def _read_by(place: str, model: Any) -> TreeModel:
     """Call the reader at `place`, a module.function of this package."""
     module, name = place.split(".")
     reader: Callable[[Any], TreeModel]
-    reader = getattr(import_module(f"shearshap.trees.{module}"), name)
+    reader = getattr(import_module(f"shearshap.trees.readers.{module}"), name)
     try:
         return reader(model)
     except NotTrees:

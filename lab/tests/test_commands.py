@@ -1,0 +1,228 @@
+"""The command `shear paper`: what it prints, what it leaves behind, and one clear line for what goes wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shearshap.cli import app
+from shearshap_lab import networks as models
+from shearshap_lab.data import NAMES, load
+from shearshap_lab.networks.architectures import ACTIVATIONS
+
+
+def shear(*words: object) -> Result:
+    return CliRunner().invoke(app, ["paper", *(str(word) for word in words)])
+
+
+def done(*words: object) -> str:
+    result = shear(*words)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def failed(*words: object) -> str:
+    """What is said about a mistake: one line on stderr, nothing on stdout, no traceback."""
+    result = shear(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network, briefly trained on 13 features."""
+    folder = tmp_path_factory.mktemp("census")
+    done("train", "census", "--steps", 80, "--out", folder)
+    return folder
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", ["data", "train", "truth"])
+def test_every_command_has_help_with_examples(command: str) -> None:
+    text = done(command, "--help")
+    assert "Examples:\n" in text
+    assert text.count(f"      shear paper {command}") >= 2
+    assert f"  {command}  " in done("--help")
+
+
+def test_the_command_starts_without_the_experiments() -> None:
+    script = "import sys, shearshap.cli; print(*(name for name in sys.modules if name.startswith('shearshap_lab')))"
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert set(finished.stdout.split()) == {
+        "shearshap_lab",
+        "shearshap_lab.commands",
+        "shearshap_lab.contest",
+        "shearshap_lab.contest.benchmark",
+    }
+
+
+def test_help_names_every_activation() -> None:
+    assert f"One of {', '.join(ACTIVATIONS)}." in " ".join(done("train", "--help").split())
+
+
+# data
+
+
+def test_data_lists_all_data_sets() -> None:
+    header, *lines = done("data").splitlines()
+    assert header.split() == ["name", "rows", "features", "what", "it", "is"]
+    assert [line.split()[0] for line in lines] == list(NAMES)
+    assert lines[0].split()[1:3] == ["32561", "13"]
+    assert lines[2].split()[1:3] == ["1000", "20"]
+    assert lines[3].endswith("of your own file: needs --path FILE")
+
+
+def test_data_shows_one_data_set() -> None:
+    text = done("data", "german", "--seed", 1)
+    amount, _ = load("german", seed=1).encoder.numeric["amount"]
+    for part in (
+        "german: UCI Statlog German Credit",
+        "rows      1000: 640 train, 160 validation, 200 test\n",
+        "classes   bad (30.0%), good (70.0%)\n",
+        "features  20 in 61 inputs; from the training rows:\n",
+        "  checking        4 categories\n",
+        f"  amount          number, mean {amount:.4g}, standard deviation",
+        "source    H. Hofmann (1994)",
+    ):
+        assert part in text
+
+
+def test_data_writes_rows_that_people_read(tmp_path: Path) -> None:
+    printed = done("data", "german", "--out", tmp_path / "made" / "german.csv")
+    assert f"written to {tmp_path / 'made' / 'german.csv'}" in printed
+    lines = (tmp_path / "made" / "german.csv").read_text().splitlines()
+    assert len(lines) == 1001
+    assert lines[0].startswith("checking,duration,history,purpose,amount")
+    assert lines[1].startswith(
+        'below 0 DM,6,"critical account, or credits elsewhere",radio or television,1169'
+    )
+    assert {line.rsplit(",", 1)[1] for line in lines[1:]} == {"train", "validation", "test"}
+    assert shear("data", "--out", tmp_path / "all.csv").exit_code == 2
+
+
+def test_data_reads_the_users_criteo_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(
+        "".join("\t".join((str(n % 2), *["3"] * 13, *["ab"] * 26)) + "\n" for n in range(40))
+    )
+    text = done("data", "criteo", "--path", path)
+    assert "rows      40: 32 train, 4 validation, 4 test\n" in text
+    assert "  I1              number, mean 1.386, standard deviation 1 on a log scale\n" in text
+
+
+# train
+
+
+def test_train_saves_a_network_and_says_how_good_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = done("train", "german", "--steps", 6, "--activation", "relu", "--seed", 2)
+    trained = models.load(tmp_path / "out" / "german-relu-seed2")
+    assert (trained.dataset, trained.seed, trained.config.activation) == ("german", 2, "relu")
+    for part in (
+        "german: UCI Statlog German Credit",
+        "network   mlp, relu, 2 epochs, seed 2\n",
+        f"accuracy  {trained.test_accuracy:.2%} of 200 test rows\n",
+        "majority  70.00% are of the larger class\n",
+        f"saved in  {Path('out') / 'german-relu-seed2'}\n",
+    ):
+        assert part in text
+
+
+def test_train_follows_the_authors_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = done("train", "german", "--recipe", "authors", "--seed", 1)
+    folder = Path("out") / "german-authors-softplus-seed1"
+    assert "network   mlp, softplus, 20 epochs, seed 1\n" in text
+    assert f"saved in  {folder}\n" in text
+    assert models.load(folder).preparation == models.RECIPES["authors"].preparation
+    assert "values    exact\n" in done("truth", folder, "--rows", 1)
+    wrong = CliRunner().invoke(app, ["paper", "train", "german", "--recipe", "theirs"])
+    assert wrong.exit_code == 2
+    assert wrong.stderr == "error: recipe: expected one of ours, authors, got 'theirs'\n"
+
+
+# truth
+
+
+def test_truth_is_computed_once_and_summarised(folder: Path, tmp_path: Path) -> None:
+    text = done("truth", folder, "--rows", 3, "--out", tmp_path)
+    (kept,) = tmp_path.glob("truth-*")
+    for part in (
+        "census: UCI Adult",
+        "rows      3 of 6513 test rows, 13 features each\n",
+        "values    exact\n",
+        "cost      8192 evaluations a row\n",
+        "|value|   0.",
+        f"kept in   {kept}\n",
+    ):
+        assert part in text
+    times = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
+    done("truth", folder, "--rows", 3, "--out", tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == times
+
+
+def test_truth_lies_beside_its_network_unless_told_otherwise(folder: Path) -> None:
+    done("truth", folder, "--rows", 1, "--output", 0)
+    assert len(list(folder.glob("truth-*/rows-00000.npz"))) == 1
+
+
+# Errors
+
+
+def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
+    assert failed("data", "cencus").startswith(
+        "error: there is no data set 'cencus'; did you mean 'census'?"
+    )
+    assert failed("data", "iris") == (
+        f"error: there is no data set 'iris'; there are: {', '.join(NAMES)}\n"
+    )
+    assert failed("data", "criteo").startswith(
+        "error: criteo: no file was given. Criteo's data cannot be shipped:"
+    )
+    assert failed("data", "criteo", "--path", "nowhere.txt").startswith(
+        "error: criteo: there is no file 'nowhere.txt'."
+    )
+    assert failed("train", "german", "--path", "x").startswith(
+        "error: path: only criteo reads a file of yours"
+    )
+    assert failed("train", "german", "--activation", "sine") == (
+        "error: activation: wanted one of softplus, relu, gelu, tanh, got 'sine'\n"
+    )
+    assert failed("truth", tmp_path).startswith(
+        f"error: there is no file {tmp_path / 'model.json'}; expected a folder"
+    )
+    assert failed("truth", folder, "--output", 5, "--rows", 1).startswith(
+        "error: output: there is no output 5;"
+    )
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    message = failed("train", "german", "--steps", 1, "--out", tmp_path / "file")
+    assert message.startswith("error: ")
+    assert str(tmp_path / "file") in message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train",),
+        ("data", "german", "--seed", "-1"),
+        ("train", "german", "--steps", "0"),
+        ("nothing",),
+    ],
+)
+def test_misuse_is_answered_with_the_usage(words: tuple[str, ...]) -> None:
+    result = shear(*words)
+    assert result.exit_code == 2
+    assert "Usage: " in result.stderr
