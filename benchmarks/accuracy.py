@@ -10,7 +10,6 @@ means over rows of the mean absolute error of a row's values. N evaluations a pl
 N p + 2, base value and prediction included, as in the paper.
 """
 
-import argparse
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +20,11 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from setting import EVERY_METHOD, SAMPLING, machine, table
+from setting import EVERY_METHOD, SAMPLING, machine, parser_of
 from shearshap import Explanation, explain
 from shearshap_lab import networks as models
 from shearshap_lab.data import load
+from shearshap_lab.markdown import plain_table
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -158,9 +158,7 @@ def error(setting: Setting, truth: Explanation, method: str, budget: int) -> flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed and 20 rows")
     quick = parser.parse_args().quick
     print(f"{machine()}\n")
@@ -172,7 +170,7 @@ def main() -> None:
             "leverage's own\n"
         )
         cells = [row(setting, truth, each) for setting, truth in zip(measured, truths, strict=True)]
-        print(table(["", *SAMPLING, "leverage's error"], cells))
+        print(plain_table(["", *SAMPLING, "leverage's error"], cells))
 
 
 def row(setting: Setting, truth: Explanation, each: int) -> list[str]:

@@ -1,17 +1,15 @@
 """Frames of many columns beside arrays: seconds of one call, and their ratio to the array's.
 
     python benchmarks/frames.py                  every line
-    python benchmarks/frames.py --columns 200    smaller frames; --csv-columns for the file
+    python benchmarks/frames.py --columns 200    smaller frames
 
 The models are linear, so that nearly all of the time is ours. Times are of the process, which
 other programs on the machine change little; threads count, so set OMP_NUM_THREADS=1.
 """
 
 import argparse
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,31 +18,21 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from setting import machine, table
+from setting import machine, parser_of
 from shearshap import Explainer
-from shearshap.jobs import Job
+from shearshap_lab.markdown import plain_table
 
 ROWS = 5
 SOURCE = 100  #: rows of the background that a mean is taken of
 REPEATS = 3
 LIBRARIES = ("array", "pandas", "polars", "pyarrow")
 SETTINGS = (("a row", "auto"), ("a row", "permutation"), ("mean", "permutation"))
-MODEL = """
-import numpy as np
-
-def predict(frame):
-    rows = np.asarray(frame, dtype=float)
-    return rows @ np.cos(np.arange(rows.shape[1]))
-"""
 
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--columns", type=int, default=1000)
-    parser.add_argument("--csv-columns", type=int, default=5000)
     return parser.parse_args()
 
 
@@ -58,9 +46,7 @@ def main() -> None:
         for name, frame in frames(chosen.columns).items()
         for background, method in SETTINGS
     ]
-    print(table(header, lines))
-    print()
-    print(csv_line(chosen.csv_columns))
+    print(plain_table(header, lines))
 
 
 def frames(columns: int) -> dict[str, pd.DataFrame]:
@@ -130,42 +116,6 @@ def model(rows: Any) -> NDArray[np.float64]:
     else:
         numbers = rows[:, ::5]
     return np.asarray(numbers @ np.cos(np.arange(numbers.shape[1])))
-
-
-def csv_line(columns: int) -> str:
-    """Return the times of `shear explain` on a CSV file, and of the same numbers as an array."""
-    numbers = np.random.default_rng(0).normal(size=(ROWS, columns)).round(4)
-    budget = columns + 1
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        data = place / "rows.csv"
-        names = [f"c{number}" for number in range(columns)]
-        pd.DataFrame(numbers, columns=names).to_csv(data, index=False)
-        code = place / "model.py"
-        code.write_text(MODEL)
-
-        def explain_file() -> None:
-            Job(
-                model=f"{code}:predict",
-                data=data,
-                out=place / "values.parquet",
-                method="permutation",
-                budget=budget,
-                report=True,
-                overwrite=True,
-            ).run()
-
-        weights = np.cos(np.arange(columns))
-        explainer = Explainer(lambda rows: rows @ weights, "mean", method="permutation")
-        explainer(numbers, budget=budget)
-        of_array = seconds(lambda: explainer(numbers, budget=budget))
-        explain_file()
-        of_file = seconds(explain_file)
-    return (
-        f"A CSV file of {columns:,} columns by permutation, {budget:,} evaluations a row: "
-        f"{of_file:.2f} s with reading, the file of values and the report; "
-        f"the explanation of the array alone takes {of_array:.2f} s."
-    )
 
 
 def seconds(run: Callable[[], object]) -> float:

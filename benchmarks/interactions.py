@@ -8,7 +8,6 @@ The networks are those of accuracy.py. The index is k-SII of order 2; its truth 
 same budget, N evaluations a player and two, and shapiq's regressions their complement pairs.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +16,9 @@ import numpy as np
 import torch
 
 from accuracy import EVALUATIONS_A_PLAYER, Setting, small_setting, table_setting
-from setting import machine, table
+from setting import machine, parser_of
 from shearshap import model_game
+from shearshap_lab.markdown import plain_table
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 OURS = ("kriging", "leverage")
@@ -94,9 +94,7 @@ def row(setting: Setting, truth: Floats, each: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="wine alone, and 4 rows")
     quick = parser.parse_args().quick
     rows = 4 if quick else 10
@@ -105,7 +103,7 @@ def main() -> None:
     for setting in settings(rows, quick=quick):
         truth = ours(setting, "exact", 1 << setting.players)
         cells += [row(setting, truth, each) for each in EVALUATIONS_A_PLAYER]
-    print(table(["", "N", *OURS, *peers(), "best of shapiq over kriging"], cells))
+    print(plain_table(["", "N", *OURS, *peers(), "best of shapiq over kriging"], cells))
 
 
 def settings(rows: int, *, quick: bool) -> list[Setting]:

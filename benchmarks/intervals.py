@@ -20,10 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from kinds.catalogue import MODELS, make_rows
-from kinds.game import Floats
-from kinds.models import ROWS
-from kinds.running import (
+from running import (
     EVALUATIONS_A_PLAYER,
     Task,
     chosen,
@@ -32,13 +29,14 @@ from kinds.running import (
     parser,
     tasks,
 )
-from setting import EVERY_METHOD, machine, table
-from shearshap import BudgetError, Explanation, explain, explain_game
+from setting import machine
+from shearshap import METHODS, BudgetError, Explanation, explain, explain_game
+from shearshap_lab.games.models import MODELS, ROWS, make_rows
+from shearshap_lab.games.tables import Floats
+from shearshap_lab.markdown import plain_table
 
-#: exact values need no intervals, and biased methods have none
-WITHOUT = ("exact", "shear", "kernel-paper", "kernel-paired-paper")
-WITH_ERRORS = [name for name in EVERY_METHOD if name not in WITHOUT]
-DEFAULT = [name for name in WITH_ERRORS if not name.endswith(("-paper", "-authors"))]
+#: exact values need no intervals, and SHEAR, which is biased, has none
+WITH_ERRORS = [name for name in METHODS if name not in ("exact", "shear")]
 
 TOLERANCES = (0.01, 0.05)  #: of the range
 MOST = 2000  #: evaluations of a row that may stop
@@ -96,7 +94,7 @@ def single(task: Task) -> Subject:
 def together(task: Task) -> Subject:
     """Return all rows of the model that a task's game belongs to."""
     rows = make_rows(task.kind, task.players, task.number // ROWS)
-    ranges = np.array([rows.game(row).range for row in range(len(rows))])
+    ranges = np.array([rows.game(task.kind, row).range for row in range(len(rows.inputs))])
     call = partial(explain, rows.model, rows.inputs, background=rows.background, progress=False)
     return Subject(task.kind + TOGETHER, rows.phi, ranges, call)
 
@@ -125,7 +123,7 @@ def measured(subject: Subject, method: str, seed: int) -> Iterable[Record]:
         yield Record(method, subject.kind, each, intervals_of(answer, subject))
 
     typical = float(np.median(subject.ranges))
-    if not EVERY_METHOD[method].stops or typical == 0:
+    if not METHODS[method].stops or typical == 0:
         return
     for fraction in TOLERANCES:
         tol = fraction * typical
@@ -140,7 +138,7 @@ def explanation(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return subject.explain(budget=budget, method=EVERY_METHOD[method], seed=seed, tol=tol)
+            return subject.explain(budget=budget, method=METHODS[method], seed=seed, tol=tol)
         except BudgetError:
             return None
 
@@ -209,7 +207,7 @@ def table_of(records: Sequence[Record]) -> str:
         stopped = [cell for counts in by_tolerance for cell in stopped_cells(counts)]
         lines.append([kind, *map(coverage_cell, by_budget), *stopped])
     low = sum(coverage < LOW for coverage in coverages)
-    return f"{table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(coverages)}"
+    return f"{plain_table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(coverages)}"
 
 
 def of_column(records: Sequence[Record], column: float) -> list[Record]:
@@ -240,7 +238,7 @@ def widths_of(records: Sequence[Record], methods: Sequence[str]) -> str:
         here = [record for record in records if record.method == method]
         widths = [total(of_column(here, each)).widths for each in EVALUATIONS_A_PLAYER]
         lines.append([method, *(f"{np.median(width):.2f}" if width else "" for width in widths)])
-    return table(["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)], lines)
+    return plain_table(["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)], lines)
 
 
 def print_tables(records: Sequence[Record], methods: Sequence[str]) -> None:
@@ -261,8 +259,8 @@ def options() -> argparse.Namespace:
     made.add_argument(
         "--methods",
         type=lambda text: chosen(text, WITH_ERRORS),
-        default=tuple(DEFAULT),
-        help=f"some of {', '.join(WITH_ERRORS)} ({', '.join(DEFAULT)})",
+        default=tuple(WITH_ERRORS),
+        help=f"some of {', '.join(WITH_ERRORS)} (all)",
     )
     found = made.parse_args()
     found.games = found.games or (3 if found.quick else 30)

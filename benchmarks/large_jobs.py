@@ -23,14 +23,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
-from pyarrow import dataset
+from pyarrow import csv, dataset
 from pyarrow import parquet as pq
 
-from setting import machine, table
+from setting import machine, parser_of
 from shearshap import Auto, Explainer
 from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
 from shearshap_lab import networks
 from shearshap_lab.data import load
+from shearshap_lab.markdown import plain_table
 
 BUDGET = 32
 FILES = 8
@@ -40,9 +41,7 @@ STEPS = 2000  #: of the network's training
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--compare", action="store_true", help="1 worker and a plain loop too")
@@ -56,16 +55,9 @@ def arguments() -> argparse.Namespace:
 
 def write_rows(folder: Path, rows: int) -> None:
     """Train the network, and write resampled rows of its data to some files."""
-    command = ["train", "census", "--steps", str(STEPS), "--out", str(folder / "network")]
-    subprocess.run([sys.executable, "-m", "shearshap.cli", *command], check=True)
-    subprocess.run(
-        [sys.executable, "-m", "shearshap.cli", "data", "census", "--out", str(folder / "all.csv")],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    from pyarrow import csv
-
-    every = csv.read_csv(folder / "all.csv")
+    census = load("census")
+    networks.save(networks.train(census, steps=STEPS), folder / "network")
+    every = csv.read_csv(census.write(folder / "all.csv"))
     rng = np.random.default_rng(0)
     (folder / "rows").mkdir()
     for number, ids in enumerate(np.array_split(np.arange(rows), FILES)):
@@ -194,8 +186,8 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
         ]
         for result in results
     ]
-    print(f"\n{machine()}; Census, {load('census').name}, {BUDGET} evaluations a row\n")
-    print(table(header, lines))
+    print(f"\n{machine()}; Census, {BUDGET} evaluations a row\n")
+    print(plain_table(header, lines))
     for part in parts:
         if part != "loop":
             print(f"\nids of {part}: {check_ids(folder / part, arguments.rows)}")

@@ -27,9 +27,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, seconds, table
+from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, parser_of, seconds
 from shearshap import Auto, BudgetError, Explanation, explain
 from shearshap.methods.base import Method
+from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 
@@ -219,9 +220,7 @@ def _formatted(name: str, method: str, auto: float, leverage: float, bare: float
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the slow lines")
     parser.add_argument("--lines", default="", help="only lines with this in their names")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch and numpy")
@@ -238,7 +237,9 @@ def main() -> None:
             time_first_call(asked.first)
             return
         print(f"{asked.threads} threads; {machine()}\n")
-        print(table(["", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s"], []))
+        print(
+            plain_table(["", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s"], [])
+        )
         for line in lines():
             if asked.lines not in line.name or (asked.quick and line.slow):
                 continue

@@ -1,100 +1,146 @@
-"""Error, time and coverage of other libraries' estimators and of ours, on the same games.
+"""Other libraries' estimators, and the environment that they run in.
 
-    python benchmarks/peers.py                    all games, about half an hour on 2 cores
-    python benchmarks/peers.py --quick            four games, a few minutes
-    python benchmarks/peers.py --tables FOLDER    tables of games too: each .npz file in the folder
+Each estimator is a function (game, players, budget, seed) -> values (p,), where the game maps
+coalitions (c, p) to values (c,) and counts them. They get complement pairs if these help them, and
+wide batches. To add one, write such a function and a line in PEERS.
 
-Any Python from 3.11 on can start it. The peers need Python 3.12, so the first start makes an
-environment of its own, with the versions in comparison/requirements.txt, and goes on in there.
+shapiq's newest estimators need Python 3.12. `prepared_environment` makes an environment for them,
+with the versions in peers-requirements.txt and this checkout; any Python from 3.11 on can start it.
 """
 
-import argparse
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-REQUIREMENTS = ROOT / "benchmarks" / "comparison" / "requirements.txt"
+REQUIREMENTS = ROOT / "benchmarks" / "peers-requirements.txt"
 OUT = ROOT / "out"  # git ignores it
 ENVIRONMENT = OUT / "peers-environment"
-
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
+Peer = Callable[[Any, int, int, int], Any]
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+
+# Estimators
+
+
+def of_shapiq(name: str, **options: Any) -> Peer:
+    """Return the peer of one of shapiq's approximators."""
+
+    def estimate(game: Any, players: int, budget: int, seed: int) -> Any:
+        from shapiq import approximator
+
+        made = getattr(approximator, name)(n=players, random_state=seed, **options)
+        return made.approximate(budget, game).get_n_order_values(1)
+
+    return estimate
+
+
+# A row of ones against a background of zeros: an input is then a coalition.
+
+
+def shap_kernel(game: Any, players: int, budget: int, seed: int) -> Any:
+    import numpy as np
+    import shap
+
+    np.random.seed(seed)  # noqa: NPY002  (shap draws from numpy's global generator)
+    explainer = shap.KernelExplainer(game, np.zeros((1, players)))
+    # base value and prediction are not in nsamples; by default only ten players would get a value
+    row = np.ones((1, players))
+    return explainer.shap_values(row, nsamples=budget - 2, l1_reg=0, silent=True)[0]
+
+
+def shap_permutation(game: Any, players: int, budget: int, seed: int) -> Any:
+    import numpy as np
+    import shap
+
+    masker = shap.maskers.Independent(np.zeros((1, players)))
+    explainer = shap.PermutationExplainer(game, masker, seed=seed)
+    row = np.ones((1, players))
+    return explainer(row, max_evals=budget, batch_size=budget, silent=True).values[0]
+
+
+def of_captum(name: str, game: Any, players: int, budget: int, seed: int) -> Any:
+    import torch
+    from captum import attr
+
+    torch.manual_seed(seed)
+    explainer = getattr(attr, name)(lambda inputs: torch.from_numpy(game(inputs.numpy())))
+    answer = explainer.attribute(
+        torch.ones(1, players),
+        baselines=torch.zeros(1, players),
+        n_samples=budget if name == "KernelShap" else (budget - 1) // players,
+        perturbations_per_eval=budget,
     )
-    parser.add_argument("--quick", action="store_true", help="few games, rows and budgets")
-    parser.add_argument("--tables", type=Path, help="a folder of .npz files, each a kind of game")
-    parser.add_argument("--only-tables", action="store_true", help="leave the other games out")
-    parser.add_argument("--rows", type=int, help="rows of each game (6; quick: 3)")
-    parser.add_argument("--seeds", type=int, help="runs over all rows (2; quick: 1)")
-    parser.add_argument(
-        "--each", type=int, nargs="+", help="evaluations a player (8 16 32 64; quick: 8 32)"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="of every estimator and model (1)")
-    parser.add_argument("--patience", type=float, help="most seconds for one row (10; quick: 3)")
-    parser.add_argument("--out", type=Path, default=OUT / "peers", help="where to write")
-    parser.add_argument("--python", help="a Python 3.12 to make the environment with")
-    options = parser.parse_args()
-    if options.only_tables and options.tables is None:
-        parser.error("--only-tables needs --tables FOLDER")
-    return options
+    return answer[0].double().numpy()
 
 
-def main() -> None:
-    options = arguments()
+PEERS: dict[str, Peer] = {
+    "shapiq KernelSHAP": of_shapiq("KernelSHAP", pairing_trick=True),
+    "shapiq LeverageSHAP": of_shapiq("LeverageSHAP"),
+    "shapiq PolySHAP 2": of_shapiq("PolySHAP", max_order=2, pairing_trick=True),
+    "shapiq PolySHAP 3": of_shapiq("PolySHAP", max_order=3, pairing_trick=True),
+    "shapiq OddSHAP": of_shapiq("OddSHAP"),
+    "shapiq RegressionMSR linear": of_shapiq("RegressionMSR", index="SV", proxy_model="linear"),
+    "shapiq RegressionMSR xgb": of_shapiq("RegressionMSR", index="SV", proxy_model="xgboost"),
+    "shapiq ProxySHAP": of_shapiq("ProxySHAP", max_order=1, index="SV", adjustment=True),
+    "shapiq SVARM": of_shapiq("SVARM"),
+    "shapiq PermutationSamplingSV": of_shapiq("PermutationSamplingSV"),
+    "shap KernelExplainer": shap_kernel,
+    "shap PermutationExplainer": shap_permutation,
+    "captum KernelShap": partial(of_captum, "KernelShap"),
+    "captum ShapleyValueSampling": partial(of_captum, "ShapleyValueSampling"),
+}
+
+
+# The environment
+
+
+def run_inside(script: str, wanted: str | None) -> None:
+    """Run this command again in the peers' environment, on one thread, and exit; or return there.
+
+    `wanted` is a Python 3.12 to make the environment with.
+    """
     if Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
-        from comparison.study import run
-
-        run(options)
         return
-
-    python = prepared_environment(options.python)
-    command = [str(python), str(Path(__file__).resolve()), *sys.argv[1:]]
-    pinned = dict.fromkeys(THREADS, str(options.threads))
-    raise SystemExit(subprocess.run(command, env={**os.environ, **pinned}, check=False).returncode)
+    command = [str(prepared_environment(wanted)), str(Path(script).resolve()), *sys.argv[1:]]
+    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    raise SystemExit(subprocess.run(command, env=environment, check=False).returncode)
 
 
 def prepared_environment(wanted: str | None) -> Path:
-    """Return the Python of the peers' environment, set up where that is needed."""
-    project = (ROOT / "pyproject.toml").read_bytes()
-    installed = ["-r", str(REQUIREMENTS), "-e", ".[paper]"]
-    return environment_with(ENVIRONMENT, installed, project, wanted)
-
-
-def environment_with(folder: Path, installed: list[str], facts: bytes, wanted: str | None) -> Path:
-    """Return an environment's Python, after installing what is missing or has changed.
-
-    `installed` are words of `pip install`. What is there is kept as long as neither the
-    requirements nor the `facts` change.
-    """
-    python = folder / "bin" / "python"
-    stamp = folder / "installed"
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + facts).hexdigest()
+    """Return the environment's Python, after installing what is missing or has changed."""
+    python = ENVIRONMENT / "bin" / "python"
+    stamp = ENVIRONMENT / "installed"
+    projects = [ROOT / "pyproject.toml", ROOT / "lab" / "pyproject.toml", REQUIREMENTS]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in projects)).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return python
 
-    print(f"setting up {folder} (some minutes, once)", file=sys.stderr)
+    print(f"setting up {ENVIRONMENT} (some minutes, once)", file=sys.stderr)
     if not python.exists():
-        subprocess.run([python_312(wanted), "-m", "venv", str(folder)], check=True)
+        subprocess.run([python_312(wanted), "-m", "venv", str(ENVIRONMENT)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *installed], cwd=ROOT, check=True)
+    subprocess.run([*pip, "-r", str(REQUIREMENTS), "-e", ".", "-e", "lab"], cwd=ROOT, check=True)
     stamp.write_text(digest)
     return python
 
 
 def python_312(wanted: str | None) -> str:
     """Return the first Python 3.12 that starts: the one asked for, this one, or one installed."""
-    candidates = [wanted] if wanted else [sys.executable, *installed_pythons()]
-    for candidate in candidates:
-        if version(candidate) == "3.12":
+    for candidate in [wanted] if wanted else [sys.executable, *_installed_pythons()]:
+        show = "import sys; print('%d.%d' % sys.version_info[:2])"
+        try:
+            shown = subprocess.run([candidate, "-c", show], capture_output=True, text=True)
+        except OSError:
+            continue
+        if shown.stdout.strip() == "3.12":
             return candidate
     raise SystemExit(
         "shapiq's newer estimators need Python 3.12, and none was found; install it, or name one: "
@@ -102,24 +148,10 @@ def python_312(wanted: str | None) -> str:
     )
 
 
-def installed_pythons() -> Iterator[str]:
+def _installed_pythons() -> Iterator[str]:
     """Yield the places where a Python 3.12 may be."""
     found = shutil.which("python3.12")
     if found:
         yield found
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from map(str, sorted(pyenv.glob("versions/3.12*/bin/python")))
-
-
-def version(python: str) -> str | None:
-    """Return the "3.12" of a Python; None where it does not start."""
-    show = "import sys; print('%d.%d' % sys.version_info[:2])"
-    try:
-        shown = subprocess.run([python, "-c", show], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return shown.stdout.strip()
-
-
-if __name__ == "__main__":
-    main()

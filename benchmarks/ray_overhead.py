@@ -22,10 +22,11 @@ import ray
 import torch
 from torch import nn
 
-from setting import machine, table
+from setting import machine, parser_of
 from shearshap.jobs import Executor, InProcess, LargeJob, Report, Shard, run
 from shearshap.jobs.ray_executor import RayExecutor
 from shearshap.jobs.shards import InputFile, cut
+from shearshap_lab.markdown import plain_table
 
 INPUTS = 13
 BUDGET = 32
@@ -36,9 +37,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_400_000)
     return parser.parse_args()
 
@@ -180,7 +179,9 @@ def main() -> None:
             for title, (executor, workers) in runs.items()
         }
     print(f"{given.rows:,} rows in shards of {SHARD_ROWS:,}; {machine()}, ray {ray.__version__}\n")
-    print(table(["", "seconds", "rows/s", "CPU seconds", "more CPU"], lines(costs, given.rows)))
+    print(
+        plain_table(["", "seconds", "rows/s", "CPU seconds", "more CPU"], lines(costs, given.rows))
+    )
     print(f"\na shard without work: {milliseconds_of_a_shard():.1f} ms")
 
 

@@ -3,8 +3,9 @@
 python benchmarks/scaling.py
 """
 
-from setting import GROUPS, PLAYERS, census_like, machine, seconds, table
+from setting import GROUPS, PLAYERS, census_like, machine, seconds
 from shearshap import explain
+from shearshap_lab.markdown import plain_table
 
 METHODS = ("leverage", "permutation-antithetic", "shear", "kriging")
 ROWS = (250, 500, 1000, 2000, 4000)
@@ -36,13 +37,13 @@ def main() -> None:
     )
     print("Rows, at 16 evaluations a player:\n")
     by_rows = [[name, *(microseconds(name, rows, 16) for rows in ROWS)] for name in METHODS]
-    print(table(["", *map(str, ROWS)], by_rows))
+    print(plain_table(["", *map(str, ROWS)], by_rows))
 
     print("\nEvaluations a player, at 1000 rows:\n")
     by_budget = [
         [name, *(microseconds(name, 1000, each) for each in EVALUATIONS)] for name in METHODS
     ]
-    print(table(["", *map(str, EVALUATIONS)], by_budget))
+    print(plain_table(["", *map(str, EVALUATIONS)], by_budget))
 
 
 if __name__ == "__main__":

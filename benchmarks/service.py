@@ -25,6 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from setting import machine
+from shearshap_lab import networks
+from shearshap_lab.data import load
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -91,7 +93,7 @@ def _length(head: bytes) -> int:
     return 0
 
 
-async def load(host: str, port: int, requests: list[bytes], rate: float, seconds: float) -> Tally:
+async def send(host: str, port: int, requests: list[bytes], rate: float, seconds: float) -> Tally:
     """Send requests at a steady rate, and return what came of them."""
     tally = Tally()
     connections = Connections(host, port)
@@ -146,13 +148,10 @@ def census_service(evaluations: int) -> Iterator[str]:
     shear = [sys.executable, "-m", "shearshap.cli"]
     with TemporaryDirectory() as name:
         folder = Path(name)
-        rows = folder / "census.csv"
-        quiet = {"check": True, "stdout": subprocess.DEVNULL}
-        subprocess.run([*shear, "data", "census", "--out", str(rows)], **quiet)  # type: ignore[call-overload]
-        network = str(folder / "network")
-        train = ["train", "census", "--steps", str(STEPS), "--out", network]
-        subprocess.run([*shear, *train], **quiet)  # type: ignore[call-overload]
-        command = [*shear, "serve", "--model", network, "--data", str(rows), "--port", "0"]
+        census = load("census")
+        rows = census.write(folder / "census.csv")
+        network = networks.save(networks.train(census, steps=STEPS), folder / "network")
+        command = [*shear, "serve", "--model", str(network), "--data", str(rows), "--port", "0"]
         # one thread: a network as small as this one only loses time by more
         service = subprocess.Popen(
             [*command, "--budget", str(evaluations)],
@@ -197,9 +196,9 @@ def measure(address: str, given: argparse.Namespace) -> None:
     print(f"machine     {machine()}")
     print(f"load        {given.rate:g} a second, one row each, {given.budget} evaluations")
     # a second before, in which designs are made and connections opened
-    asyncio.run(load(host, int(port), requests, given.rate / 2, 1.0))
+    asyncio.run(send(host, int(port), requests, given.rate / 2, 1.0))
     started = time.perf_counter()
-    tally = asyncio.run(load(host, int(port), requests, given.rate, given.seconds))
+    tally = asyncio.run(send(host, int(port), requests, given.rate, given.seconds))
     print("\n".join(tally.lines(time.perf_counter() - started)))
 
 

@@ -1,10 +1,8 @@
-"""What the benchmarks have in common: methods, the Census-like network, timing and tables."""
+"""What the benchmarks have in common: methods, the Census-like network, timing and the machine."""
 
-import os
-import platform
+import argparse
 import time
-from collections.abc import Callable, Sequence
-from importlib import metadata
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from torch import nn
 
 from shearshap import METHODS
 from shearshap.methods.base import Method
+from shearshap_lab import provenance
 from shearshap_lab.baselines import BASELINES
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
@@ -56,25 +55,13 @@ def seconds(run: Callable[[], object], device: str = "cpu", repeats: int = 5) ->
     return float(np.median(times[1:]))
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *rows)]
-    return "\n".join(lines)
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of options whose help is a script's docstring, as it stands."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def machine(device: str = "cpu") -> str:
     """Return the machine and versions in one line."""
-    names = ("shearshap", "torch", "numpy", "shap", "captum", "shapiq")
-    versions = {name: _version(name) for name in names}
-    installed = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-    place = f"{os.cpu_count()} cores, {platform.machine()}"
-    if device == "cuda":
-        place = torch.cuda.get_device_name()
-    return f"{place}; Python {platform.python_version()}, {installed}"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    return f"{provenance.machine(device)}; {provenance.versions('shap', 'captum', 'shapiq')}"

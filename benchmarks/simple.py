@@ -19,8 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from kinds.game import Floats, Game
-from kinds.running import (
+from running import (
     EVALUATIONS_A_PLAYER,
     Task,
     in_processes,
@@ -28,8 +27,10 @@ from kinds.running import (
     parser,
     tasks,
 )
-from setting import machine, table
+from setting import machine
 from shearshap import explain_game
+from shearshap_lab.games.tables import Floats, Game
+from shearshap_lab.markdown import plain_table
 
 KRIGING = "kriging"
 SIMPLE = ("leverage", "permutation-antithetic")
@@ -115,7 +116,7 @@ def table_of(cells: Sequence[Cell], *, both: bool) -> str:
         for kind in dict.fromkeys(cell.kind for cell in cells)
     ]
     header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
-    return f"{table(header, lines)}\n\n{summary(cells)}"
+    return f"{plain_table(header, lines)}\n\n{summary(cells)}"
 
 
 def text(cell: Cell, *, both: bool) -> str:

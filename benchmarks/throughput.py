@@ -28,11 +28,12 @@ from setting import (
     SAMPLING,
     census_like,
     machine,
+    parser_of,
     seconds,
-    table,
 )
 from shearshap import Explanation, Kriging, Shear, explain
 from shearshap.methods.base import Method
+from shearshap_lab.markdown import plain_table
 
 PEERS = (
     "shap.KernelExplainer",
@@ -56,9 +57,7 @@ Run = tuple[Callable[[], object], int]  #: what to time, and how many rows it ex
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
         "--rows", type=int, default=None, help="rows for our methods (2000; 200000 on a GPU)"
@@ -116,7 +115,7 @@ def report(speeds: dict[str, tuple[float, float]]) -> str:
         of_best = f"{speed / best:,.1f}" if best else ""
         cells.append([name, f"{evaluations:.0f}", f"{speed:,.0f}", f"{speed / bare:.2f}", of_best])
     header = ["", "evaluations a row", "rows/s", "of the bare forward", "of the fastest peer"]
-    return table(header, cells)
+    return plain_table(header, cells)
 
 
 def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], object]:

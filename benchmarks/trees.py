@@ -33,10 +33,11 @@ import xgboost
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
-from setting import machine, table
+from setting import machine
 from shearshap.trees import choosing
 from shearshap.trees.exact_trees import ExactTrees
 from shearshap.trees.readers.reading import read
+from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 
@@ -207,7 +208,7 @@ def main() -> None:
             lines.append(line(family, model, x[:rows], x[-b:], repeats))
             print(*lines[-1], flush=True)
     print(f"\n{rows} rows; {machine()}\n")
-    print(table(HEADER, lines))
+    print(plain_table(HEADER, lines))
 
 
 if __name__ == "__main__":

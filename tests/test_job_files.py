@@ -185,9 +185,9 @@ def test_a_file_of_somebody_else_is_told(name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("train", "german", "--steps", "1", "--out", "."),
-        ("data", "german", "--out", "notes.csv"),
-        ("reproduce", "census", "--quick", "--out", "."),
+        ("paper", "train", "german", "--steps", "1", "--out", "."),
+        ("paper", "data", "german", "--out", "notes.csv"),
+        ("paper", "reproduce", "census", "--quick", "--out", "."),
         ("benchmark", "--quick", "--games", "rules", "--out", "."),
     ],
 )
@@ -200,9 +200,12 @@ def test_other_commands_replace_nothing_either(here: Path, words: tuple[str, ...
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: out: ")
     assert contents(here) == before
-    if words[0] == "data":
+    if "data" in words:
         for _ in range(2):  # its own file is replaced
-            assert CliRunner().invoke(app, ["data", "german", "--out", "new.csv"]).exit_code == 0
+            assert (
+                CliRunner().invoke(app, ["paper", "data", "german", "--out", "new.csv"]).exit_code
+                == 0
+            )
 
 
 # What was kept
@@ -553,7 +556,7 @@ def test_what_is_kept_is_told_as_it_is(
     monkeypatch.setattr("shearshap_lab.networks.recipe_of", interrupted)
     monkeypatch.setattr("shearshap_lab.networks.load", interrupted)
     monkeypatch.setattr("shearshap_lab.data.load", interrupted)
-    result = CliRunner().invoke(app, [command, "german"])
+    result = CliRunner().invoke(app, ["paper", command, "german"])
     assert result.exit_code == 130
     assert ("goes on from there" in result.stderr) == kept
     assert ("no file is left half written" in result.stderr) != kept

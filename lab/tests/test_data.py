@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from made_criteo import criteo_file
 from shearshap import InputError
 from shearshap_lab.data import NAMES, Dataset, Encoder, criteo, load, uci
 from shearshap_lab.data.dataset import split
@@ -28,8 +29,8 @@ def shipped() -> dict[str, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def made() -> Dataset:
-    return criteo.synthetic(0, rows=3000)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return load("criteo", path=criteo_file(tmp_path_factory.mktemp("criteo") / "train.txt"))
 
 
 def frame() -> Frame:
@@ -55,11 +56,6 @@ def encoder(**options: Any) -> Encoder:
 def test_splits_have_the_papers_sizes(shipped: dict[str, Dataset], name: str) -> None:
     dataset = shipped[name]
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == SIZES[name]
-
-
-def test_the_synthetic_split_has_the_papers_sizes() -> None:
-    made = load("criteo-synthetic")
-    assert (len(made.train), len(made.validation), len(made.test)) == (80_000, 10_000, 10_000)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -293,7 +289,7 @@ def test_a_standardised_block_of_an_unseen_category() -> None:
 def test_other_preparations_are_of_the_shipped_data_alone() -> None:
     message = "preparation: only census, bank, german can be prepared in other ways than ours, got"
     with pytest.raises(InputError, match=message):
-        load("criteo-synthetic", preparation=AUTHORS)
+        load("criteo", preparation=AUTHORS)
     with pytest.raises(InputError, match="split: wanted one of stratified, scikit-learn, got 'a'"):
         replace(AUTHORS, split="a")  # type: ignore[arg-type]
 
@@ -380,7 +376,6 @@ def test_criteo_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None
     )
     assert dataset.inputs[5, 1] == 0
     assert not dataset.inputs[:, dataset.groups["C26"]].any()
-    assert not dataset.synthetic
 
 
 def test_what_is_missing_is_written_as_an_empty_cell(tmp_path: Path) -> None:
@@ -474,37 +469,9 @@ def test_criteo_says_where_to_get_the_file(tmp_path: Path) -> None:
         load("criteo", path=nowhere)
 
 
-# Synthetic data
-
-
-def test_synthetic_data_say_so_wherever_they_show(made: Dataset) -> None:
-    assert made.synthetic
-    assert made.name == "criteo-synthetic"
-    assert repr(made).startswith(
-        "Dataset('criteo-synthetic', synthetic, 3000 rows, 13 continuous + 26 categorical"
-    )
-    assert "synthetic" in made.title
-    assert "not Criteo's data" in made.title
-    assert made.source == "made by shearshap"
-
-
-def test_synthetic_data_are_reproducible_and_two_classed(made: Dataset) -> None:
-    again, other = criteo.synthetic(0, rows=3000), criteo.synthetic(1, rows=3000)
-    np.testing.assert_array_equal(again.inputs, made.inputs)
-    np.testing.assert_array_equal(again.labels, made.labels)
-    assert not np.array_equal(other.labels, made.labels)
-    assert 0.1 < made.labels.mean() < 0.6
-    assert np.isfinite(made.inputs).all()
-
-
 def test_indexed_categories_have_their_mode_as_background(made: Dataset) -> None:
     rows = made.inputs[made.train]
     for column in (made.groups[name][0] for name in made.encoder.categories):
         kinds, counts = np.unique(rows[:, column], return_counts=True)
         assert made.background[column] == kinds[counts.argmax()]
     np.testing.assert_allclose(made.background[:13], rows[:, :13].mean(axis=0), atol=1e-5)
-
-
-def test_planted_interactions_are_features_of_the_data(made: Dataset) -> None:
-    assert {len(names) for names in made.planted} == {2, 3}
-    assert {name for names in made.planted for name in names} <= set(made.feature_names)

@@ -27,14 +27,11 @@ from shearshap import InputError, explain, explain_game
 from shearshap.games.batches import Batch
 from shearshap.games.game import FunctionGame, Game, ModelGame
 from shearshap_lab.metrics import (
-    Summary,
     absolute_error,
     faithfulness,
     monotonicity,
     ranking_accuracy,
     removal_effects,
-    summary,
-    throughput,
 )
 
 some = settings(max_examples=60, deadline=None)
@@ -320,18 +317,6 @@ def test_tensors_and_integers_will_do() -> None:
     assert absolute_error(phi.float().requires_grad_(), phi).dtype == np.float64
 
 
-# Speed, and all rows together
-
-
-def test_throughput() -> None:
-    assert throughput(6513, 2.0) == 3256.5
-
-
-def test_summary_of_rows() -> None:
-    assert summary([1.0, 2.0, 6.0]) == Summary(mean=3.0, std=math.sqrt(14 / 3), median=2.0, rows=3)
-    assert summary(np.ones(1)) == Summary(1.0, 0.0, 1.0, 1)
-
-
 # What is refused
 
 TWO = np.ones((2, 3))
@@ -375,16 +360,6 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
         removal_effects,
         (network_game(output=None),),
         "game: wanted one output, got 2; choose one, as explain does with output=1",
-    ),
-    (throughput, (3, 0.0), "seconds: wanted the time it took, above 0, got 0.0; time more rows at once"),
-    (throughput, (3, -1), "seconds: wanted the time it took, above 0, got -1; time more rows at once"),
-    (throughput, (3, math.nan), "seconds: wanted the time it took, above 0, got nan; time more rows at once"),
-    (summary, (TWO,), "metric: wanted one number a row, shape (r,), got (2, 3); pass what a metric returned"),
-    (summary, ([],), "metric: wanted one number a row, shape (r,), got (0,); pass what a metric returned"),
-    (
-        summary,
-        ([0.0, math.nan],),
-        "metric: wanted finite numbers, got nan at row 1; leave such rows out and say so",
     ),
 ]  # fmt: skip
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -19,11 +18,12 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from games import predictor
+from made_criteo import criteo_file
 from shearshap import InputError, explain
 from shearshap.games.batches import Batch
 from shearshap.games.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
-from shearshap_lab.data import Dataset, criteo, load
+from shearshap_lab.data import Dataset, load
 from shearshap_lab.networks import (
     MLP,
     RECIPES,
@@ -36,7 +36,6 @@ from shearshap_lab.networks import (
     open_folder,
     recipe_of,
     train,
-    train_until,
 )
 from shearshap_lab.networks import load as load_model
 from shearshap_lab.networks import save as save_model
@@ -48,8 +47,8 @@ def german() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def made() -> Dataset:
-    return criteo.synthetic(0, rows=3000)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return load("criteo", path=criteo_file(tmp_path_factory.mktemp("criteo") / "train.txt"))
 
 
 @pytest.fixture(scope="module")
@@ -183,23 +182,11 @@ def test_training_for_some_epochs_keeps_the_best(german: Dataset) -> None:
     assert trained.validation_accuracy == best
 
 
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_one_training_serves_shorter_ones(german: Dataset, drop_last: bool) -> None:
-    together = train_until(german, (2, None, 5), steps=18, drop_last=drop_last)
-    alone = [train(german, epochs=epochs, steps=18, drop_last=drop_last) for epochs in (2, None, 5)]
-    for shared, own in zip(together, alone, strict=True):
-        assert (shared.epochs, shared.validation_accuracy) == (own.epochs, own.validation_accuracy)
-        assert shared.test_accuracy == own.test_accuracy
-        for name, value in weights(own).items():
-            assert torch.equal(value, weights(shared)[name])
-    assert [trained.epochs for trained in together] == [2, 9 if drop_last else 6, 5]
-
-
 def test_training_needs_a_full_batch_where_others_are_dropped(german: Dataset) -> None:
     message = "drop_last: 640 training rows do not fill one batch of 641; pass a smaller batch_size"
     with pytest.raises(InputError, match=message):
         train(german, drop_last=True, batch_size=641)
-    with pytest.raises(InputError, match="epochs: wanted a positive number, got 0"):
+    with pytest.raises(InputError, match="expected a positive number of steps and epochs"):
         train(german, epochs=0)
 
 
@@ -209,16 +196,14 @@ def test_the_authors_recipe() -> None:
     trained = recipe.train(german, seed=1)
     assert (trained.epochs, trained.seed, recipe.stopping) == (20, 1, "20 epochs")
     assert trained.preparation == recipe.preparation
-    assert RECIPES["authors-mean"].network == recipe.network
-    assert RECIPES["ours"].network != recipe.network
     other = recipe.train(german, seed=2)
     assert not torch.equal(weights(other)["layers.0.weight"], weights(trained)["layers.0.weight"])
-    with pytest.raises(InputError, match="recipe: wanted one of ours, authors, authors-mean, got"):
+    with pytest.raises(InputError, match="recipe: expected one of ours, authors, got"):
         recipe_of("theirs")
 
 
 def test_training_refuses_no_steps(german: Dataset) -> None:
-    with pytest.raises(InputError, match="steps: wanted a positive number of batches, got 0"):
+    with pytest.raises(InputError, match="expected a positive number of steps and epochs, got 0"):
         train(german, steps=0)
 
 
@@ -288,7 +273,7 @@ def test_another_architecture_is_refused(small: Trained, tmp_path: Path) -> None
     edit(tmp_path, config={"hidden": 64, "kind": "deepfm"})
     refused(tmp_path, f"{weights_path} does not hold the weights of this deepfm: ")
     edit(tmp_path, config={"kind": "cnn"})
-    refused(tmp_path, "kind: wanted one of mlp, deepfm, got 'cnn'")
+    refused(tmp_path, f"{tmp_path / 'model.json'} does not describe a network of ours: kind: ")
 
 
 @pytest.mark.parametrize("config", [{"hidden": "64"}, {"layers": 3}, {"vocabularies": None}])
@@ -296,23 +281,16 @@ def test_a_config_of_other_fields_or_types_is_refused(
     small: Trained, tmp_path: Path, config: dict[str, Any]
 ) -> None:
     edit(save_model(small, tmp_path), config=config)
-    refused(
-        tmp_path,
-        f"{tmp_path / 'model.json'} does not describe a network of ours: wanted a config of {{'kind': 'str', 'inputs': 'int'",
-    )
+    refused(tmp_path, f"{tmp_path / 'model.json'} does not describe a network of ours: ")
 
 
 def test_a_spoiled_description_is_refused(small: Trained, tmp_path: Path) -> None:
     path = save_model(small, tmp_path) / "model.json"
     edit(tmp_path, extra=1)
-    refused(
-        tmp_path,
-        f"{path} does not describe a network of ours: wanted the keys ['config', 'dataset', 'epochs'",
-    )
-    path.write_text("[1]")
-    refused(tmp_path, f"{path} does not describe a network of ours: wanted the keys")
-    path.write_text("{")
-    refused(tmp_path, f"{path} is no JSON: ")
+    refused(tmp_path, f"{path} does not describe a network of ours: ")
+    for text in ("[1]", "{"):
+        path.write_text(text)
+        refused(tmp_path, f"{path} does not describe a network of ours: ")
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
@@ -321,30 +299,17 @@ def test_a_missing_file_is_named(small: Trained, tmp_path: Path, name: str) -> N
     path.unlink()
     refused(
         tmp_path,
-        f"there is no file {path}; wanted a folder made by 'shear paper train', with model.safetensors and model.json",
+        f"there is no file {path}; expected a folder made by 'shear paper train', with model.safetensors and model.json",
     )
-
-
-def test_networks_say_what_they_need_installed(
-    small: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_model(small, tmp_path)
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    message = "kept as safetensors, which is not installed: pip install 'shearshap[paper]'"
-    with pytest.raises(InputError, match=re.escape(message)):
-        save_model(small, tmp_path)
-    with pytest.raises(InputError, match=re.escape(message)):
-        load_model(tmp_path)
 
 
 # Classifiers of raw rows
 
 
-@pytest.fixture(scope="module", params=["census", "bank", "german", "criteo-synthetic"])
+@pytest.fixture(scope="module", params=["census", "bank", "german", "criteo"])
 def classifier(request: pytest.FixtureRequest, made: Dataset) -> NetworkClassifier:
     """A network that was not trained, for each data set."""
-    dataset = made if request.param == "criteo-synthetic" else load(request.param)
+    dataset = made if request.param == "criteo" else load(request.param)
     torch.manual_seed(0)
     config = config_for(dataset)
     network = build(config).eval()
@@ -469,20 +434,6 @@ def test_a_network_of_another_preparation_reads_raw_rows(tmp_path: Path) -> None
     frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     np.testing.assert_allclose(opened.encode(frame), german.inputs[:3], atol=1e-6)
     assert opened.trained.preparation == recipe.preparation
-
-
-def test_a_network_saved_without_its_preparation_is_one_of_ours(
-    small: Trained, tmp_path: Path
-) -> None:
-    save_model(small, tmp_path)
-    path = tmp_path / "model.json"
-    facts = json.loads(path.read_text())
-    del facts["preparation"]
-    path.write_text(json.dumps(facts))
-    assert load_model(tmp_path).preparation == RECIPES["ours"].preparation
-    path.write_text(json.dumps({**facts, "preparation": {"encoding": "0/1"}}))
-    with pytest.raises(InputError, match="wanted a preparation of"):
-        load_model(tmp_path)
 
 
 def test_a_classifier_is_explained_on_raw_rows(german: Dataset, small: Trained) -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from shearshap.methods.exact import shapley_transform
 from shearshap_lab.theory import (
-    MOST_PLAYERS,
+    MAX_PLAYERS,
     Surface,
     chain_rule_errors,
     chain_rule_weights,
@@ -22,7 +23,6 @@ from shearshap_lab.theory import (
     cross_differences,
     removal_bounds,
     selection_bounds,
-    subgame_shapley,
 )
 
 Game = Callable[[frozenset[int]], float]
@@ -151,6 +151,18 @@ def network_steps(players: int, seed: int) -> tuple[Tensor, Tensor]:
     return normal(seed, 8, players) * normal(seed + 2, players), normal(seed + 1, 8)
 
 
+def subgame_shapley(surface: Surface, members: Tensor) -> Tensor:
+    """The Shapley values (p,) of the game among `members` (p,) of bool only, from all coalitions."""
+    phi = torch.zeros(len(members), dtype=torch.float64)
+    size = int(members.sum())
+    points = torch.zeros(1 << size, len(members), dtype=torch.float64)
+    points[:, members] = (torch.arange(1 << size)[:, None] >> torch.arange(size) & 1).double()
+    if size:
+        values = surface(points).detach().double()
+        phi[members] = shapley_transform(values[None, :, None])[0, :, 0]
+    return phi
+
+
 def gaps(surface: Surface, players: int) -> Tensor:
     """phi_i(U) - phi_i(U - j) for every pair, (p, p), by brute force; 0 on the diagonal."""
     everybody = torch.ones(players, dtype=torch.bool)
@@ -169,25 +181,6 @@ def selection_gaps(surface: Surface, cooperators: Tensor) -> Tensor:
     whole = subgame_shapley(surface, torch.ones(players, dtype=torch.bool))
     members = cooperators | torch.eye(players, dtype=torch.bool)
     return whole - torch.stack([subgame_shapley(surface, members[i])[i] for i in range(players)])
-
-
-# --- values of a subgame ------------------------------------------------------------------------------------
-
-
-@few
-@given(players=st.integers(1, 6), seed=SEEDS)
-def test_subgame_values_are_the_mean_over_arrival_orders(players: int, seed: int) -> None:
-    surface, members = random_game(players, seed), normal(seed + 9, players) > 0
-    wanted = slow_shapley(game_of(surface, players), members.nonzero().flatten().tolist(), players)
-    assert_close(subgame_shapley(surface, members), torch.tensor(wanted, dtype=torch.float64))
-
-
-def test_an_empty_subgame_has_values_of_zero() -> None:
-    assert subgame_shapley(random_game(3, 0), torch.zeros(3, dtype=torch.bool)).tolist() == [
-        0,
-        0,
-        0,
-    ]
 
 
 # --- the fast tensors against the slow definitions ----------------------------------------------------------
@@ -211,10 +204,6 @@ def test_chunks_do_not_matter(chunk: int) -> None:
     surface = network(4, 0)
     assert_close(cross_derivatives(surface, 4, chunk=chunk), cross_derivatives(surface, 4))
     assert_close(cross_differences(surface, 4, chunk=chunk), cross_differences(surface, 4))
-    everybody = torch.ones(4, dtype=torch.bool)
-    assert_close(
-        subgame_shapley(surface, everybody, chunk=chunk), subgame_shapley(surface, everybody)
-    )
 
 
 @given(players=st.integers(2, 40))
@@ -385,15 +374,6 @@ def test_a_relu_network_has_the_printed_bound_zero() -> None:
 
 def test_each_cooperator_removed_halves_the_evaluations() -> None:
     assert [coalitions_needed(cooperators) for cooperators in range(4)] == [2, 4, 8, 16]
-    seen = []
-
-    def surface(z: Tensor) -> Tensor:
-        seen.append(len(z))
-        return z.sum(1)
-
-    for cooperators in (3, 2, 1, 0):
-        subgame_shapley(surface, torch.arange(6) <= cooperators)
-    assert seen == [coalitions_needed(cooperators) for cooperators in (3, 2, 1, 0)]
 
 
 def test_a_linear_model_in_single_precision_has_no_cross_terms() -> None:
@@ -425,7 +405,7 @@ def test_a_surface_of_the_wrong_shape_is_named(cross: Callable[[Surface, int], T
 
 def test_too_many_players_are_refused() -> None:
     with pytest.raises(ValueError, match="wanted at most 16 players, got 17"):
-        cross_differences(random_game(2, 0), MOST_PLAYERS + 1)
+        cross_differences(random_game(2, 0), MAX_PLAYERS + 1)
 
 
 def test_a_negative_number_of_cooperators_is_refused() -> None:

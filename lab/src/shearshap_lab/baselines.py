@@ -7,7 +7,8 @@ Two readings of each baseline:
 - as the authors' released numbers were made: names that end in -authors
 
 All of them split N p evaluations into N for each player. They are used as instances:
-`explain(..., method=BASELINES["kernel-paper"])`. KS-WF spends the whole budget in one regression in
+`explain(..., method=BASELINES["kernel-paper"])`, and have no standard errors. KS-WF spends the
+whole budget in one regression in
 every reading: it is `METHODS["kernel-welford"]`.
 
 Letters: m regressions, n draws of each player.
@@ -15,7 +16,7 @@ Letters: m regressions, n draws of each player.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from math import comb, inf, sqrt
+from math import comb, inf
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +34,6 @@ from shearshap.methods.kernel import (
     warn_if_singular,
 )
 from shearshap.methods.permutation import JoiningOrders, chains, random_orders
-from shearshap.methods.spread import FEWEST, moderated_errors, sample_deviation
 
 
 class Baseline(Method):
@@ -58,8 +58,6 @@ class AveragedKernel(Baseline):
     """Kernel SHAP as the mean of p regressions of N coalitions each."""
 
     paired: bool = False  #: evaluate the complement of every coalition too
-    #: whether the spread of the regressions is their error; it is not where they share a bias
-    has_errors: ClassVar[bool]
 
     def minimum(self, game: GameInfo) -> int:
         """Return two coalitions for each of the p regressions, and the ends."""
@@ -69,12 +67,9 @@ class AveragedKernel(Baseline):
         """Return p regressions on coalitions of their own."""
         drawn = self._coalitions(game.players, budget, rng)
         weights, rank = self.regressions(drawn)
-        full_rank = self.full_rank(game.players)
-        warn_if_singular(rank, full_rank, drawn.shape[1])
-
+        warn_if_singular(rank, self.full_rank(game.players), drawn.shape[1])
         coalitions = with_ends(as_tensor(drawn.reshape(1, -1, game.players), game))
-        has_errors = self.has_errors and rank == full_rank and game.players >= FEWEST
-        return MeanOfRegressions(coalitions, as_tensor(weights, game), has_errors)
+        return MeanOfRegressions(coalitions, as_tensor(weights, game))
 
     def _coalitions(self, players: int, budget: int, rng: np.random.Generator) -> Bools:
         """Return the coalitions (m, c, p) of the m = p regressions."""
@@ -106,8 +101,6 @@ class AppendixKernel(AveragedKernel):
     weighed by pi.
     """
 
-    has_errors: ClassVar[bool] = False
-
     @property
     def promises(self) -> frozenset[Promise]:
         """None."""
@@ -137,8 +130,6 @@ class AuthorsKernel(AveragedKernel):
     Regressions under efficiency, on coalitions that are drawn from the kernel.
     """
 
-    has_errors: ClassVar[bool] = True
-
     @property
     def promises(self) -> frozenset[Promise]:
         """Efficient and, where paired, exact on pairwise games."""
@@ -161,15 +152,10 @@ class AuthorsKernel(AveragedKernel):
 
 @dataclass(frozen=True)
 class MeanOfRegressions(Design):
-    """The mean of m independent regressions, whose spread gives its standard error.
-
-    There is none where the regressions are singular, fewer than four, or not efficient: then their
-    common bias is what matters.
-    """
+    """The mean of m independent regressions."""
 
     coalitions: Tensor  #: (1, 2 + m c, p)
     weights: Tensor  #: (m, p, 2 + c)
-    has_errors: bool
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the mean of the regressions' answers."""
@@ -178,11 +164,7 @@ class MeanOfRegressions(Design):
         inner = centred[:, 2:].unflatten(1, (count, -1))
         answers = torch.einsum("mpc,rmck->rmpk", self.weights[:, :, 2:], inner)
         answers = answers + torch.einsum("mp,rk->rmpk", self.weights[:, :, FULL], centred[:, FULL])
-
-        phi = answers.mean(dim=1)
-        if not self.has_errors:
-            return Estimate(phi)
-        return Estimate(phi, sample_deviation(answers, 1) / sqrt(count), count - 1)
+        return Estimate(answers.mean(dim=1))
 
 
 def uniform_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
@@ -260,13 +242,7 @@ class AppendixPermutation(Baseline):
 
         count = others.shape[1]
         weights = torch.full((count,), 1 / count, dtype=torch.float64, device=game.device)
-        return self._layout.of(as_tensor(others, game)[None], weights)
-
-    @property
-    def _layout(self) -> type[Differences]:
-        if self.coin:
-            return Differences  # the spread of the draws says nothing of their bias
-        return PairedDifferences if self.antithetic else SampledDifferences
+        return Differences.of(as_tensor(others, game)[None], weights)
 
     def _others(self, players: int, draws: int, rng: np.random.Generator) -> Bools:
         """Return the sets S of each player, (p, n, p); whether it holds the player is ignored."""
@@ -280,29 +256,6 @@ class AppendixPermutation(Baseline):
     def _coalitions_per_draw(self, players: int) -> int:
         copies = 2 if self.antithetic else 1
         return 2 * copies * players
-
-
-@dataclass(frozen=True)
-class SampledDifferences(Differences):
-    """Independent differences of every player, all weighed alike."""
-
-    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors of each player's n differences (r, p, n, k)."""
-        count = differences.shape[2]
-        if count < FEWEST:
-            return None, inf
-        return moderated_errors(differences, dim=2, players=1, jumps=jumps)
-
-
-@dataclass(frozen=True)
-class PairedDifferences(SampledDifferences):
-    """Differences whose second half is at the complements of the first half."""
-
-    def errors(self, differences: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors of the pairs' means, which are the independent draws."""
-        half = differences.shape[2] // 2
-        means = (differences[:, :, :half] + differences[:, :, half:]) / 2
-        return super().errors(means, jumps)
 
 
 @dataclass(frozen=True)
@@ -333,46 +286,20 @@ class AuthorsPermutation(Baseline):
         count = (budget - 2) // game.players
         if not self.antithetic:
             orders = random_orders(game.players, count, rng)
-            return JoiningOrders(chains(orders, game), as_tensor(orders, game))
-
-        pairs = count // 2 - 1
-        drawn = random_orders(game.players, pairs + 2, rng)
-        orders = np.concatenate((drawn, drawn[:pairs, ::-1]))
-        return PartlyReversedOrders(chains(orders, game), as_tensor(orders, game), pairs=pairs)
+        else:
+            pairs = count // 2 - 1
+            drawn = random_orders(game.players, pairs + 2, rng)
+            orders = np.concatenate((drawn, drawn[:pairs, ::-1]))
+        return OrdersWithoutErrors(chains(orders, game), as_tensor(orders, game))
 
 
 @dataclass(frozen=True)
-class PartlyReversedOrders(JoiningOrders):
-    """Joining orders of which only the first q have their reverses at the end.
+class OrdersWithoutErrors(JoiningOrders):
+    """Joining orders, some of which are reverses of others: no standard errors."""
 
-    With q = 2 and ~a the reverse of a, n = 6 orders are laid out    a b c d ~a ~b
-
-    With g the gains in the n orders, and u the mean gain of an order and its reverse,
-
-        phi = mean(g),   var(phi) = (4 q var(u) + (n - 2 q) var(g)) / n^2,
-
-    where the variances are taken over the orders that were drawn, not over reverses.
-    """
-
-    pairs: int = 0  #: q
-
-    def errors(self, gains: Tensor, jumps: Tensor) -> tuple[Tensor | None, float]:
-        """Return the standard errors of both kinds of draws together."""
-        count = gains.shape[1]
-        drawn = count - self.pairs
-        # the spread of a single pair is unknown
-        if drawn < FEWEST or self.pairs == 1:
-            return None, inf
-
-        single, freedom = moderated_errors(gains[:, :drawn], 1, 1, jumps)
-        paired = torch.zeros_like(single)
-        if self.pairs:
-            means = (gains[:, : self.pairs] + gains[:, drawn:]) / 2
-            paired, _ = moderated_errors(means, 1, 1, jumps)
-        # sums of both kinds: their errors are those of the means, times how many there are
-        alone = sqrt(drawn * (drawn - self.pairs)) * single
-        both = torch.hypot(alone, 2 * self.pairs * paired)
-        return both / count, freedom
+    def errors(self, _gains: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return none."""
+        return None, inf
 
 
 BASELINES: dict[str, Method] = {

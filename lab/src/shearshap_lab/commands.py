@@ -81,11 +81,8 @@ def _catalogue() -> str:
     table = [("name", "rows", "features", "what it is")]
     for name, source in uci.SOURCES.items():
         table.append((name, str(source.rows), str(source.features), source.title))
-    features = str(criteo.FEATURES)
     own_file = f"{criteo.TITLE} of your own file: needs --path FILE"
-    table.append(("criteo", f"<={criteo.ROWS}", features, own_file))
-    table.append(("criteo-synthetic", str(criteo.ROWS), features, criteo.SYNTHETIC_TITLE))
-
+    table.append(("criteo", f"<={criteo.ROWS}", str(criteo.FEATURES), own_file))
     lines = [f"{name:<18}{rows:>8}{features:>10}  {what}" for name, rows, features, what in table]
     return "\n".join(lines)
 
@@ -135,10 +132,7 @@ def train(
     ] = "softplus",
     recipe: Annotated[
         str,
-        typer.Option(
-            help="ours; authors: as the paper's authors trained; authors-mean: likewise, but "
-            "explained against the mean."
-        ),
+        typer.Option(help="ours; authors: as the paper's authors trained."),
     ] = "ours",
     seed: Seed = 0,
     steps: Annotated[
@@ -201,13 +195,6 @@ def truth(
         int, typer.Option(min=1, help="Test rows to explain, from the first on.")
     ] = 500,
     output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
-    tolerance: Annotated[
-        float,
-        typer.Option(help="Expected error over mean |value|, where exact values cost too much."),
-    ] = 0.01,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Decides the draws of an estimate; exact values need none.")
-    ] = 0,
     path: CriteoFile = None,
     out: Annotated[
         Path | None,
@@ -218,7 +205,7 @@ def truth(
 
     They are what estimators are measured against.
 
-    Up to 20 features the values are exact; beyond, they are estimated until they have converged.
+    Up to 20 features the values are exact; beyond, they are those of many permutations.
     Stop it whenever you like: the same command goes on where it was.
 
     \b
@@ -234,9 +221,7 @@ def truth(
     trained = networks.load(model_dir)
     dataset = load(trained.dataset, seed=trained.seed, path=path, preparation=trained.preparation)
     folder = out or model_dir
-    known = ground_truth(
-        trained, dataset, rows=rows, output=output, folder=folder, tolerance=tolerance, seed=seed
-    )
+    known = ground_truth(trained, dataset, rows=rows, output=output, folder=folder)
     seconds = time.perf_counter() - started
     typer.echo(_truth_summary(known, dataset, seconds, folder / f"truth-{known.key}"))
 
@@ -266,8 +251,7 @@ def _truth_summary(known: "Truth", dataset: "Dataset", seconds: float, folder: P
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help="census, bank, german, criteo, or all of them.")],
-    protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
+    what: Annotated[str, typer.Argument(help="census, bank, criteo, or all of them.")],
     rows: Annotated[
         int | None, typer.Option(min=1, help="Test rows to explain.", show_default="by data set")
     ] = None,
@@ -295,23 +279,21 @@ def reproduce(
 ) -> None:
     """Run every experiment of the paper, and write a report.
 
-    Networks are trained and their ground truth is computed where they are not there yet, or were
-    made by other code. Stop it whenever you like: the same command goes on where it was. Without
-    --path, criteo stands for made-up data of its schema.
+    Networks are trained and their ground truth is computed if they are not there yet, or were made
+    by other code. Stop it whenever you like: the same command goes on where it was. Criteo's data
+    cannot be shipped: criteo needs --path, and all has it with --path alone.
 
     \b
     Examples:
         shear paper reproduce census --quick
         shear paper reproduce all
-        shear paper reproduce bank --protocol fair --rows 300 --rounds 10
+        shear paper reproduce bank --rows 300 --rounds 10
         shear paper reproduce all --processes 2 --docs docs
     """  # noqa: D301
     from shearshap.store import check_folder
     from shearshap_lab import experiments
 
-    specs = experiments.specifications(
-        what, protocol=protocol, rows=rows, rounds=rounds, quick=quick, path=path
-    )
+    specs = experiments.specifications(what, rows=rows, rounds=rounds, quick=quick, path=path)
     folder = out or Path("out") / f"reproduce-{what}"
     check_folder(folder)
     command = ["shear", *sys.argv[1:]]

@@ -1,10 +1,9 @@
-"""How good Shapley values are: against the truth, against the model, and how fast.
+"""How good Shapley values are: against the truth, and against the model.
 
 - against the truth: `absolute_error` (AE), `ranking_accuracy` (ACC)
 - against the model: `faithfulness`, `monotonicity`
-- speed: `throughput`
 
-Every metric returns one number a row, (r,); `summary` takes mean and standard deviation over rows.
+Every metric returns one number a row, (r,).
 Values are of one output, (r, p): of several, choose `explanation.values[..., k]`.
 
 Letters: r rows, c coalitions, p players.
@@ -13,8 +12,6 @@ Wang et al., "Accelerating Shapley Explanation via Contributive Cooperator Selec
 Section 5.
 """
 
-from dataclasses import dataclass
-from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -36,16 +33,6 @@ network in single precision rounds off.
 
 _FLAT = 1e-12
 """Numbers that differ by at most this fraction of the largest are constant, up to rounding."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A metric over rows; the standard deviation divides by r, not by r - 1."""
-
-    mean: float
-    std: float
-    median: float
-    rows: int
 
 
 # Against the truth
@@ -138,36 +125,6 @@ def monotonicity(values: Numbers, game: Game) -> Floats:
     added = both[:, :players] - both[:, players:]
     in_order = np.take_along_axis(added, descending(estimated), axis=1)
     return np.asarray((in_order[:, :-1] >= in_order[:, 1:]).mean(axis=1))
-
-
-# Speed, and all rows together
-
-
-def throughput(rows: int, seconds: float) -> float:
-    """Return the rows explained in one second: N_test / t_total, with derivatives and selection."""
-    if not 0 < seconds < inf:
-        raise InputError(
-            f"seconds: wanted the time it took, above 0, got {seconds!r}; time more rows at once"
-        )
-    return rows / seconds
-
-
-def summary(metric: Numbers) -> Summary:
-    """Return mean, standard deviation and median of a metric (r,) over rows."""
-    each = numeric(metric, "metric").cpu().double().numpy()
-    if each.ndim != 1 or each.size == 0:
-        raise InputError(
-            f"metric: wanted one number a row, shape (r,), got {each.shape}; pass what a metric "
-            "returned"
-        )
-    finite = np.isfinite(each)
-    if not finite.all():
-        row = int(finite.argmin())
-        raise InputError(
-            f"metric: wanted finite numbers, got {each[row]} at row {row}; leave such rows out "
-            "and say so"
-        )
-    return Summary(float(each.mean()), float(each.std()), float(np.median(each)), len(each))
 
 
 def descending(values: Floats) -> NDArray[np.int64]:

@@ -47,27 +47,10 @@ from torch import Tensor
 
 from shearshap.errors import InputError
 from shearshap.games.coalitions import subsets
-from shearshap.methods.exact import shapley_transform
 
 Surface = Callable[[Tensor], Tensor]  #: (n, p) -> (n,), each row on its own
 
-MOST_PLAYERS = 16  #: a (2^p, p, p) table then takes 134 MB
-
-
-def subgame_shapley(surface: Surface, members: Tensor, *, chunk: int = 4096) -> Tensor:
-    """Return the Shapley values (p,) of the game among `members` (p,) of bool only.
-
-    All other players are absent, and get 0. Evaluates 2^|members| coalitions.
-    """
-    phi = torch.zeros(len(members), dtype=torch.float64)
-    size = int(members.sum())
-    if not size:
-        return phi
-    points = torch.zeros(1 << size, len(members), dtype=torch.float64)
-    points[:, members] = _corners(size).double()
-    values = _values(surface, points, chunk=chunk)
-    phi[members] = shapley_transform(values[None, :, None])[0, :, 0]
-    return phi
+MAX_PLAYERS = 16  #: a (2^p, p, p) table then takes 134 MB
 
 
 def cross_derivatives(surface: Surface, players: int, *, chunk: int = 1024) -> Tensor:
@@ -156,9 +139,9 @@ def coalitions_needed(cooperators: int) -> int:
 
 def _corners(players: int) -> Tensor:
     """Return every coalition in binary counting order, (2^p, p) of bool."""
-    if players > MOST_PLAYERS:
+    if players > MAX_PLAYERS:
         raise InputError(
-            f"all coalitions are listed: wanted at most {MOST_PLAYERS} players, got {players}"
+            f"all coalitions are listed: wanted at most {MAX_PLAYERS} players, got {players}"
         )
     return torch.from_numpy(subsets(players))
 

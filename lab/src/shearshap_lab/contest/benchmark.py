@@ -13,9 +13,9 @@ import typer
 from shearshap.errors import InputError
 
 if TYPE_CHECKING:
-    from shearshap_lab.contest.entrants import Entrant
-    from shearshap_lab.contest.games import Games
-    from shearshap_lab.contest.sources import Request
+    from shearshap_lab.contest.estimators import Estimator
+    from shearshap_lab.games.sources import Request
+    from shearshap_lab.games.tables import Games
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def benchmark(
 
     Games are rules, trees and the paper's networks, all with exact Shapley values, or tables of
     your own. Every estimator gets the same budgets, and its evaluations are counted. The report
-    has wins, ties and losses, with intervals. Stop it whenever you like: the same command goes on
-    where it was.
+    says where it is better, equal or worse, with intervals. Stop it whenever you like: the same
+    command goes on where it was.
 
     \b
     Examples:
@@ -102,10 +102,10 @@ def benchmark(
     from shearshap.jobs.models import importing
     from shearshap.store import check_folder
     from shearshap_lab.contest.contest import Contest, run
-    from shearshap_lab.contest.contest_page import printed, report
-    from shearshap_lab.contest.entrants import our_methods
-    from shearshap_lab.contest.games import write_tables
-    from shearshap_lab.contest.sources import Request
+    from shearshap_lab.contest.estimators import our_methods
+    from shearshap_lab.contest.page import printed, report
+    from shearshap_lab.games.sources import Request
+    from shearshap_lab.games.tables import write_tables
 
     plan = QUICK if quick else FULL
     budgets = _whole_numbers("--evaluations", evaluations or plan.evaluations)
@@ -115,39 +115,39 @@ def benchmark(
         for place in method or []:
             # also while they are called: they may import modules late
             stack.enter_context(importing(place))
-        entrants = [*ours, *_entrants(method or [], {entrant.name for entrant in ours})]
+        estimators = [*ours, *_estimators(method or [], {each.name for each in ours})]
         chosen = _games(games, folder, Request(rows or plan.rows, out, quick))
         if export is not None:
             for each in chosen:
                 typer.echo(f"written   {write_tables(each, export)}")
             return
         check_folder(out)
-        contest = Contest(entrants, chosen, budgets, seeds or plan.seeds)
+        contest = Contest(estimators, chosen, budgets, seeds or plan.seeds)
         run(contest, out, command=shlex.join(["shear", *sys.argv[1:]]))
 
     page = report(out)
     typer.echo(printed(out))
-    typer.echo(f"\nrecords   {out / 'records.parquet'}\nreport    {page}, for a browser")
+    typer.echo(f"\nrecords   {out / 'records'}\nreport    {page}, for a browser")
 
 
-def _entrants(places: Sequence[str], taken: set[str]) -> list["Entrant"]:
+def _estimators(places: Sequence[str], taken: set[str]) -> list["Estimator"]:
     """Return the user's estimators; one whose name is taken goes by its whole place."""
-    from shearshap_lab.contest.entrants import open_entrant
+    from shearshap_lab.contest.estimators import open_estimator
 
-    entrants = []
+    estimators = []
     for place in dict.fromkeys(places):
-        entrant = open_entrant(place)
-        if entrant.name in taken:
-            entrant = replace(entrant, name=place)
-        taken = taken | {entrant.name}
-        entrants.append(entrant)
-    return entrants
+        estimator = open_estimator(place)
+        if estimator.name in taken:
+            estimator = replace(estimator, name=place)
+        taken = taken | {estimator.name}
+        estimators.append(estimator)
+    return estimators
 
 
 def _games(kinds: str | None, folder: Path | None, request: "Request") -> list["Games"]:
     """Return the games of the kinds that are asked for, and those of a folder."""
-    from shearshap_lab.contest.games import read_tables
-    from shearshap_lab.contest.sources import SOURCES
+    from shearshap_lab.games.sources import SOURCES
+    from shearshap_lab.games.tables import read_tables
 
     names = _listed(kinds)
     if kinds is None and folder is None:
@@ -155,7 +155,7 @@ def _games(kinds: str | None, folder: Path | None, request: "Request") -> list["
     for name in names:
         if name not in SOURCES:
             raise InputError(
-                f"games: wanted some of {', '.join(SOURCES)}, got {name!r}; for tables of your "
+                f"games: expected some of {', '.join(SOURCES)}, got {name!r}; for tables of your "
                 "own take --folder"
             )
     games = [each for name in names for each in SOURCES[name](request)]
@@ -171,7 +171,7 @@ def _whole_numbers(option: str, text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1:
-        raise InputError(f"{option}: wanted positive whole numbers such as 8,16,32, got {text!r}")
+        raise InputError(f"{option}: expected positive whole numbers such as 8,16,32, got {text!r}")
     return numbers
 
 

@@ -1,147 +1,140 @@
-"""Run a contest: every entrant on every game at every budget, records kept as they are made."""
+"""Run a contest: every estimator on every game at every budget, records kept as they are made."""
 
-import hashlib
-import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from shearshap.engine.progress import progress_bar
 from shearshap.errors import InputError
-from shearshap.store import Store, written_whole
-from shearshap_lab.contest.entrants import Answer, Entrant
-from shearshap_lab.contest.games import Floats, Games, slug
-from shearshap_lab.contest.setting import code_digest, commit, machine, versions
-
-RECORDS = "records.parquet"
-ABOUT = "about.json"
-
-_TEXT = pa.string()
-_WHOLE = pa.int64()
-_NUMBER = pa.float64()
+from shearshap_lab import runner
+from shearshap_lab.contest.estimators import Answer, Estimator
+from shearshap_lab.games.tables import Floats, Games, slug
+from shearshap_lab.provenance import provenance, short_hash, versions
 
 SCHEMA = pa.schema(
     {
-        "kind": _TEXT,
-        "games": _TEXT,  # the origin: a network, a rule, a file
-        "game": _WHOLE,  # its number there
-        "players": _WHOLE,
-        "size": _NUMBER,  # mean |value| of all games of the origin
-        "entrant": _TEXT,
+        "kind": pa.string(),
+        "games": pa.string(),  # the origin: a network, a rule, a file
+        "game": pa.int64(),  # its number there
+        "players": pa.int64(),
+        "size": pa.float64(),  # mean |value| of all games of the origin
+        "estimator": pa.string(),
         "ours": pa.bool_(),
-        "n": _WHOLE,  # evaluations a player
-        "budget": _WHOLE,  # n p + 2
-        "draw": _WHOLE,
-        "error": _NUMBER,  # mean |value - exact value| over players; NaN where it failed
-        "evaluations": _WHOLE,  # that it spent
-        "derivative_passes": _WHOLE,
-        "seconds": _NUMBER,  # of the processor
-        "failure": _TEXT,  # why there is no error; empty where there is one
+        "n": pa.int64(),  # evaluations a player
+        "budget": pa.int64(),  # n p + 2
+        "seed": pa.int64(),
+        "error": pa.float64(),  # mean |value - exact value| over players; NaN if it failed
+        "evaluations": pa.int64(),  # that it spent
+        "derivative_passes": pa.int64(),
+        "seconds": pa.float64(),  # of the processor
+        "failure": pa.string(),  # why there is no error; empty if there is one
     }
 )
-"""The columns of the records: a line for each entrant, game, budget and draw."""
+"""The columns of the records: a line for each estimator, game, budget and seed."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Who meets on which games."""
+    """Which estimators are measured on which games."""
 
-    entrants: Sequence[Entrant]
+    estimators: Sequence[Estimator]
     games: Sequence[Games]
     evaluations: Sequence[int] = (8, 16, 32, 64)  #: a player; N of them are a budget of N p + 2
-    draws: int = 3  #: seeds for each game
+    seeds: int = 3  #: runs on each game
 
     def __post_init__(self) -> None:
         """Check that there is something to measure, under names of its own."""
-        if not self.entrants or not self.games or not self.evaluations or self.draws < 1:
-            raise InputError("a contest wants entrants, games, evaluations, and one seed or more")
-        for what, names in (
-            ("estimators", [entrant.name for entrant in self.entrants]),
-            ("games", [games.name for games in self.games]),
-        ):
+        if not self.estimators or not self.games or not self.evaluations or self.seeds < 1:
+            raise InputError("a contest needs estimators, games, evaluations, and a seed or more")
+        for what, members in (("estimators", self.estimators), ("games", self.games)):
+            names = [each.name for each in members]
             repeated = {name for name in names if names.count(name) > 1}
             if repeated:
                 raise InputError(
                     f"there are two {what} of the name {min(repeated)!r}; rename one of them"
                 )
 
-    def matches(self) -> Iterator["Match"]:
-        """Yield everything that is measured in one piece."""
-        for games in self.games:
-            for n in self.evaluations:
-                for entrant in self.entrants:
-                    yield Match(entrant, games, n, self.draws)
+    def matches(self) -> list["Match"]:
+        """Return everything that is measured in one piece."""
+        return [
+            Match(estimator, games, n, self.seeds)
+            for games in self.games
+            for n in self.evaluations
+            for estimator in self.estimators
+        ]
 
 
 @dataclass(frozen=True)
 class Match:
-    """One entrant on the games of one origin at one budget."""
+    """One estimator on the games of one origin at one budget."""
 
-    entrant: Entrant
+    estimator: Estimator
     games: Games
     n: int
-    draws: int
+    seeds: int
 
     @property
     def budget(self) -> int:
         """Evaluations a game, base value and prediction included."""
         return self.n * self.games.players + 2
 
-    @property
-    def file_name(self) -> str:
-        """The name of its records' file, which covers everything that they depend on."""
-        facts = [
-            SCHEMA.to_string(),
+    def task(self) -> runner.Task:
+        """Return its task; the name of the file covers everything that the records depend on."""
+        facts = (
             versions(),
             self.games.digest,
             self.games.kind,
-            self.entrant.fingerprint,
-            self.entrant.ours,
-            self.n,
-            self.draws,
-        ]
-        key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-        return f"{slug(self.games.name)}-{slug(self.entrant.name)}-n{self.n}-{key}.parquet"
+            self.estimator.fingerprint,
+            self.estimator.ours,
+            self.seeds,
+        )
+        name = f"{slug(self.games.name)}-{slug(self.estimator.name)}-n{self.n}"
+        return runner.Task(
+            f"{name}-{short_hash(*facts)}.parquet",
+            f"{self.games.name}, N = {self.n}: {self.estimator.name}",
+            SCHEMA,
+            self.measure,
+        )
 
     def measure(self) -> pa.Table:
-        """Return the records of all games and draws."""
-        pairs = [(game, draw) for game in range(len(self.games)) for draw in range(self.draws)]
-        lines = [self._line(game, draw) for game, draw in pairs]
+        """Return the records of all games and seeds."""
+        lines = [
+            {
+                "kind": self.games.kind,
+                "games": self.games.name,
+                "game": game,
+                "players": self.games.players,
+                "size": self.games.size,
+                "estimator": self.estimator.name,
+                "ours": self.estimator.ours,
+                "n": self.n,
+                "budget": self.budget,
+                "seed": seed,
+                **self._answered(game, seed),
+            }
+            for game in range(len(self.games))
+            for seed in range(self.seeds)
+        ]
         return pa.Table.from_pylist(lines, schema=SCHEMA)
 
-    def _line(self, game: int, draw: int) -> dict[str, Any]:
-        return {
-            "kind": self.games.kind,
-            "games": self.games.name,
-            "game": game,
-            "players": self.games.players,
-            "size": self.games.size,
-            "entrant": self.entrant.name,
-            "ours": self.entrant.ours,
-            "n": self.n,
-            "budget": self.budget,
-            "draw": draw,
-            **self._answered(game, draw),
-        }
-
-    def _answered(self, game: int, draw: int) -> dict[str, Any]:
-        """Return what the entrant made of one game; whatever it does wrong, the others go on."""
+    def _answered(self, game: int, seed: int) -> dict[str, Any]:
+        """Return what the estimator made of one game; whatever it does wrong, the others go on."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                answer = self.entrant.answer(self.games, game, self.budget, seed_of(game, draw))
+                # another seed for each game, or one lucky draw decides
+                answer = self.estimator.answer(self.games, game, self.budget, 1_000 * game + seed)
             error, failure = self._judged(answer, game)
-        except (Exception, SystemExit) as raised:  # noqa: BLE001
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  (code of other people)
             answer = Answer(None, evaluations=0, seconds=np.nan)
             error = np.nan
-            failure = first_line(raised)
+            text = str(raised).strip().split("\n")[0]
+            failure = f"{type(raised).__name__}: {text}" if text else type(raised).__name__
         return {
             "error": error,
             "evaluations": answer.evaluations,
@@ -152,108 +145,40 @@ class Match:
 
     def _judged(self, answer: Answer, game: int) -> tuple[float, str]:
         """Return the error of an answer, or why it has none."""
-        if answer.failure:
-            return np.nan, answer.failure
         if answer.evaluations > self.budget:
             return np.nan, f"spent {answer.evaluations} evaluations of {self.budget}"
-        values = checked_values(answer.values, self.games.players)
+        values = _checked_values(answer.values, self.games.players)
         return float(np.abs(values - self.games.phi[game]).mean()), ""
 
 
-def seed_of(game: int, draw: int) -> int:
-    """Return the seed that all entrants get: another for each game, or one lucky draw decides."""
-    return 1_000 * game + draw
-
-
-def checked_values(values: Any, players: int) -> Floats:
-    """Return an answer's values (p,), or raise where they are none."""
+def _checked_values(values: Any, players: int) -> Floats:
+    """Return an answer's values (p,), or raise if they are none."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (players,):
-        raise ValueError(f"wanted {players} values, got an array {array.shape}")
+        raise ValueError(f"expected {players} values, got an array {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"{(~np.isfinite(array)).sum()} of {players} values are not finite")
     return array
 
 
-def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its text."""
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def run(
     contest: Contest, out: Path, *, command: str = "", progress: bool | None = None
 ) -> pa.Table:
-    """Measure everything, and return the records, which also lie in out/records.parquet.
+    """Measure everything, and return the records, which also lie in out/records.
 
     A run that was stopped goes on where it was: the records of every finished match are kept in
     out/parts, under a name that covers what they depend on. Apart from seconds, the same contest
-    gives the same records. What made them is kept in out/about.json.
+    gives the same records. Where they come from is kept beside them.
     """
     started = time.perf_counter()
-    store = Store(out, "parts")
-    matches = list(contest.matches())
-    parts = []
-    with progress_bar(
-        progress,
-        total=sum(map(_effort, matches)),
-        bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed} so far, {remaining} left",
-        smoothing=0.05,
-        dynamic_ncols=True,
-    ) as bar:
-        for match in matches:
-            bar.set_description_str(f"{match.games.name}, N = {match.n}: {match.entrant.name}")
-            parts.append(
-                store.piece(match.file_name, match.measure, read=_read, write=pq.write_table)
-            )
-            bar.update(_effort(match))
-
-    records = pa.concat_tables(
-        _named(match, part) for match, part in zip(matches, parts, strict=True)
-    )
-    about = {
-        "command": command,
-        "commit": commit(),
-        "code": code_digest(),
-        "versions": versions(),
-        "machine": machine(),
-        "seconds": round(time.perf_counter() - started, 1),
-    }
-    with written_whole(out / RECORDS) as partial_file:
-        pq.write_table(records, partial_file)
-    with written_whole(out / ABOUT) as partial_file:
-        partial_file.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    tasks = [match.task() for match in contest.matches()]
+    records = pa.concat_tables(runner.run(tasks, out / "parts", progress=progress))
+    origin = provenance(command, time.perf_counter() - started)
+    runner.write_records({"records": records}, out / "records", origin)
     return records
 
 
 def read_records(out: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the records in a folder, and what made them."""
-    about = json.loads((out / ABOUT).read_text(encoding="utf-8"))
-    return pq.read_table(out / RECORDS), about
-
-
-def _effort(match: Match) -> float:
-    """Return about how long a match takes: kriging's equations grow with the budget."""
-    equations = 1 + match.budget / 100 if match.entrant.name == "kriging" else 1
-    return len(match.games) * match.draws * match.budget * equations
-
-
-def _named(match: Match, part: pa.Table) -> pa.Table:
-    """Return a part with the names of this contest: a file may have been renamed since."""
-    for column, name in (("games", match.games.name), ("entrant", match.entrant.name)):
-        place = SCHEMA.get_field_index(column)
-        part = part.set_column(place, SCHEMA.field(place), [[name] * len(part)])
-    return part
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        part = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    if part.schema != SCHEMA:
-        raise InputError(f"{path} has other columns than the records of a contest")
-    return part
-
-
-__all__ = ["SCHEMA", "Contest", "Match", "read_records", "run"]
+    """Return the records of a contest in a folder, and where they come from."""
+    tables, origin = runner.read_records(out / "records")
+    return tables["records"], origin

@@ -9,7 +9,7 @@ from shearshap_lab.data.dataset import Dataset
 from shearshap_lab.data.encoder import Encoder
 from shearshap_lab.data.preparation import OURS, Preparation
 
-NAMES = (*uci.SOURCES, "criteo", "criteo-synthetic")
+NAMES = (*uci.SOURCES, "criteo")
 
 
 def load(
@@ -24,8 +24,7 @@ def load(
     `preparation` says how the rows of those that ship are split and encoded.
 
     census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
-    package. criteo reads the user's own file at `path`; criteo-synthetic makes data of its schema,
-    for which the seed decides everything.
+    package. criteo reads the user's own file at `path`.
     """
     if path is not None and name in NAMES and name != "criteo":
         raise InputError(
@@ -40,8 +39,6 @@ def load(
         )
     if name == "criteo":
         return criteo.load(path, seed)
-    if name == "criteo-synthetic":
-        return criteo.synthetic(seed)
 
     raise InputError(no_such("data set", str(name), NAMES))
 

@@ -1,4 +1,4 @@
-"""Criteo's display advertising data: the user's own file, and synthetic data of the same schema.
+"""Criteo's display advertising data, from the user's own file.
 
 Criteo's data may not be passed on. The file is the training file of the Kaggle "Display Advertising
 Challenge" (train.txt), or the small sample of it (dac_sample.txt), plain or gzipped: tab separated,
@@ -34,7 +34,6 @@ RARE = 5  #: categories seen less often in training share one embedding
 GZIP = b"\x1f\x8b"  #: how a gzipped file begins
 
 TITLE = "Criteo Display Advertising Challenge, a sample"
-SYNTHETIC_TITLE = "synthetic data of Criteo's schema, with planted interactions (not Criteo's data)"
 WHERE = (
     "Criteo's data cannot be shipped: download the Kaggle 'Display Advertising Challenge' data set "
     "from the Criteo AI Lab's data sets page, and pass its train.txt or dac_sample.txt (plain or "
@@ -44,17 +43,22 @@ WHERE = (
 
 def load(path: Path | str | None, seed: int, rows: int = ROWS) -> Dataset:
     """Return a sample of the user's own file."""
-    if path is None:
-        raise InputError(f"criteo: no file was given. {WHERE}")
-    if not Path(path).is_file():
-        raise InputError(f"criteo: there is no file {str(path)!r}. {WHERE}")
-    lines = sample(Path(path), rows, seed)
+    lines = sample(check_file(path), rows, seed)
     if len(lines) < FEWEST:
         raise InputError(
             f"criteo: {path} has {len(lines)} rows; wanted at least {FEWEST}, to split them"
         )
     cells = np.array([_fields(line) for line in lines])
-    return _dataset("criteo", TITLE, cells, seed, "Criteo AI Lab; the user's own copy")
+    return _dataset(cells, seed)
+
+
+def check_file(path: Path | str | None) -> Path:
+    """Return the path of the user's file, or raise if there is none."""
+    if path is None:
+        raise InputError(f"criteo: no file was given. {WHERE}")
+    if not Path(path).is_file():
+        raise InputError(f"criteo: there is no file {str(path)!r}. {WHERE}")
+    return Path(path)
 
 
 def sample(path: Path, rows: int, seed: int) -> list[str]:
@@ -119,14 +123,7 @@ def _check(path: Path, number: int, line: str) -> None:
         )
 
 
-def _dataset(
-    name: str,
-    title: str,
-    cells: NDArray[Any],
-    seed: int,
-    source: str,
-    planted: tuple[tuple[str, ...], ...] = (),
-) -> Dataset:
+def _dataset(cells: NDArray[Any], seed: int) -> Dataset:
     """Return the data set of text cells (n, 40): numbers on a log scale, categories by index."""
     labels = (cells[:, 0] == "1").astype(np.int64)
     held_out = len(labels) // 10
@@ -140,8 +137,8 @@ def _dataset(
     inputs = encoder.encode(frame)
 
     return Dataset(
-        name=name,
-        title=title,
+        name="criteo",
+        title=TITLE,
         inputs=inputs,
         labels=labels,
         classes=("no click", "click"),
@@ -152,10 +149,8 @@ def _dataset(
         validation=validation,
         test=test,
         background=_background(inputs[train]),
-        source=source,
+        source="Criteo AI Lab; the user's own copy",
         meanings={"": MISSING},
-        synthetic=bool(planted),
-        planted=planted,
     )
 
 
@@ -181,76 +176,3 @@ def _background(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     numbers, categories = np.split(inputs, [len(NUMBERS)], axis=1)
     modes = mode(categories, np.arange(len(CATEGORIES)))
     return np.concatenate((numbers.mean(axis=0), modes)).astype(np.float32)
-
-
-# Synthetic data
-
-PAIRS = (("C1", "C2"), ("C3", "C4"), ("C5", "C6"), ("C7", "C8"), ("I1", "C9"), ("I2", "C10"))
-TRIPLES = (("C11", "C12", "C13"), ("C14", "C15", "C16"))
-
-
-KINDS = (
-    4, 6, 4, 8, 6, 4, 10, 6, 4, 6, 4, 4, 6, 4, 4, 4, 20, 50, 100, 200, 500, 1000, 2000, 30, 12, 300,
-)  # fmt: skip
-"""How many categories C1, C2, ... C26 have."""
-NEVER_BLANK = 16  #: the first categories, which are those with planted interactions
-
-
-def synthetic(seed: int, rows: int = ROWS) -> Dataset:
-    """Return made-up data of Criteo's schema, with known interactions of order two and three.
-
-    Skewed counts, a fifth of them missing; skewed categories of 4 to 2000 kinds, some blank. The
-    log-odds of a click are a sum of single effects and, for each planted pair or triple, of a
-    product of the features' hidden values.
-    """
-    # the draws below must stay in their order, or the seeds mean other data
-    rng = np.random.default_rng(seed)
-    counts = np.floor(rng.lognormal(1.5, 1.5, size=(rows, len(NUMBERS))))
-    drawn = np.stack([_skewed(rng, kinds, rows) for kinds in KINDS], axis=1)
-
-    odds = _log_odds(rng, _hidden_values(rng, counts, drawn))
-    labels = rng.random(rows) < 1 / (1 + np.exp(-odds))
-
-    unknown = rng.random(counts.shape) < 0.2
-    numbers = np.where(unknown, "", counts.astype(int).astype(str))
-    may_be_blank = np.arange(len(KINDS)) >= NEVER_BLANK
-    blank = (rng.random(drawn.shape) < 0.02) & may_be_blank
-    names = np.char.mod("%08x", (drawn + 1) * 2654435761 % (1 << 32))
-    categories = np.where(blank, "", names)
-
-    cells = np.column_stack((labels.astype(int).astype(str), numbers, categories))
-    planted = (*PAIRS, *TRIPLES)
-    return _dataset("criteo-synthetic", SYNTHETIC_TITLE, cells, seed, "made by shearshap", planted)
-
-
-def _hidden_values(
-    rng: np.random.Generator, counts: NDArray[np.float64], drawn: NDArray[np.int64]
-) -> dict[str, NDArray[np.float64]]:
-    """Return the standardised value (n,) that each feature acts by."""
-    # as many categories are positive as negative, whatever the draw
-    signs = [rng.permutation(np.arange(kinds) % 2 * 2.0 - 1) for kinds in KINDS]
-    numbers = {name: np.log1p(counts[:, at]) for at, name in enumerate(NUMBERS)}
-    categories = {name: signs[at][drawn[:, at]] for at, name in enumerate(CATEGORIES)}
-    return {name: _standard(values) for name, values in (numbers | categories).items()}
-
-
-def _log_odds(
-    rng: np.random.Generator, hidden: dict[str, NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """Return the log-odds of a click, (n,)."""
-    single = sum(rng.normal() * 0.2 * values for values in hidden.values())
-    products = [
-        1.2 * np.prod([hidden[name] for name in names], axis=0) for names in (*PAIRS, *TRIPLES)
-    ]
-    return np.asarray(single + sum(products) - 1.2)
-
-
-def _skewed(rng: np.random.Generator, kinds: int, rows: int) -> NDArray[np.int64]:
-    """Draw categories whose frequencies fall like 1 / rank^0.7."""
-    weight = 1 / np.arange(1, kinds + 1) ** 0.7
-    return rng.choice(kinds, size=rows, p=weight / weight.sum())
-
-
-def _standard(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    deviation = values.std()
-    return (values - values.mean()) / deviation if deviation else values

@@ -35,8 +35,6 @@ class Dataset:
     background: NDArray[np.float32]  #: (d,) from the training rows
     source: str  #: attribution and licence
     meanings: Mapping[str, str] = field(default_factory=dict)  #: code -> how people read it
-    synthetic: bool = False
-    planted: tuple[tuple[str, ...], ...] = ()  #: interactions put into synthetic data
     preparation: Preparation = OURS  #: how the rows were split and encoded
 
     @property
@@ -96,11 +94,10 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Return the size, the kinds of features and the splits in one line."""
-        kind = ", synthetic" if self.synthetic else ""
         rows, width = self.inputs.shape
         splits = f"{len(self.train)}/{len(self.validation)}/{len(self.test)}"
         return (
-            f"Dataset({self.name!r}{kind}, {rows} rows, {self.continuous} continuous + "
+            f"Dataset({self.name!r}, {rows} rows, {self.continuous} continuous + "
             f"{self.categorical} categorical features in {width} inputs, "
             f"{splits} train/validation/test)"
         )

@@ -1,5 +1,6 @@
 """The three UCI data sets that ship inside the package."""
 
+import csv
 import hashlib
 import lzma
 from dataclasses import dataclass, field
@@ -144,77 +145,11 @@ def _display(frame: dict[str, NDArray[Any]], meanings: dict[str, str]) -> NDArra
     return cells
 
 
-_GERMAN_CODES = {
-    # checking
-    "A11": "below 0 DM",
-    "A12": "0 to 200 DM",
-    "A13": "200 DM or more",
-    "A14": "no checking account",
-    # history
-    "A30": "no credits, or all paid back",
-    "A31": "all credits here paid back",
-    "A32": "credits paid back so far",
-    "A33": "delays in the past",
-    "A34": "critical account, or credits elsewhere",
-    # purpose
-    "A40": "new car",
-    "A41": "used car",
-    "A42": "furniture",
-    "A43": "radio or television",
-    "A44": "appliances",
-    "A45": "repairs",
-    "A46": "education",
-    "A47": "vacation",
-    "A48": "retraining",
-    "A49": "business",
-    "A410": "others",
-    # savings
-    "A61": "below 100 DM",
-    "A62": "100 to 500 DM",
-    "A63": "500 to 1000 DM",
-    "A64": "1000 DM or more",
-    "A65": "unknown or none",
-    # employment
-    "A71": "unemployed",
-    "A72": "below 1 year",
-    "A73": "1 to 4 years",
-    "A74": "4 to 7 years",
-    "A75": "7 years or more",
-    # personal
-    "A91": "male, divorced or separated",
-    "A92": "female, divorced, separated or married",
-    "A93": "male, single",
-    "A94": "male, married or widowed",
-    "A95": "female, single",
-    # debtors
-    "A101": "none",
-    "A102": "co-applicant",
-    "A103": "guarantor",
-    # property
-    "A121": "real estate",
-    "A122": "building society savings or life insurance",
-    "A123": "car or other",
-    "A124": "unknown or none",
-    # plans
-    "A141": "bank",
-    "A142": "stores",
-    "A143": "none",
-    # housing
-    "A151": "rented",
-    "A152": "own",
-    "A153": "for free",
-    # job
-    "A171": "unskilled, not resident, or unemployed",
-    "A172": "unskilled, resident",
-    "A173": "skilled",
-    "A174": "management, self-employed or highly qualified",
-    # telephone
-    "A191": "none",
-    "A192": "registered",
-    # foreign
-    "A201": "yes",
-    "A202": "no",
-}
+def _german_codes() -> dict[str, str]:
+    """Return what the codes of German Credit mean."""
+    text = (files("shearshap_lab.data") / "files" / "german-codes.csv").read_text()
+    return {row["code"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+
 
 _CENSUS = Source(
     file="adult.data.xz",
@@ -280,7 +215,7 @@ _GERMAN = Source(
     classes=("bad", "good"),
     validation=160,
     test=200,
-    meanings=_GERMAN_CODES,
+    meanings=_german_codes(),
 )  # fmt: skip
 
 SOURCES = {"census": _CENSUS, "bank": _BANK, "german": _GERMAN}

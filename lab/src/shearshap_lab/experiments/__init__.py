@@ -2,15 +2,14 @@
 tables and a report.
 """
 
-from shearshap_lab.experiments.paper_page import report
-from shearshap_lab.experiments.printed import printed
+from shearshap_lab.experiments.page import printed, report
 from shearshap_lab.experiments.records import STUDIES, read
 from shearshap_lab.experiments.runner import run
-from shearshap_lab.experiments.spec import ABLATIONS, PROTOCOLS, Spec, specifications
+from shearshap_lab.experiments.spec import ABLATIONS, READINGS, Spec, specifications
 
 __all__ = [
     "ABLATIONS",
-    "PROTOCOLS",
+    "READINGS",
     "STUDIES",
     "Spec",
     "printed",

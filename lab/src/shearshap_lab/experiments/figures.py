@@ -1,617 +1,298 @@
-"""Figures of the records: each function draws one, without a screen."""
+"""The kinds of drawings that the report is made of: curves, scatter, intervals, bars, a band.
 
-from collections.abc import Sequence
+Each returns a panel of the report: an SVG with its text alternative and tooltips.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-
-from shearshap.report import Series
-from shearshap.result.explanation import Floats
-from shearshap_lab.experiments.bootstrap import TOO_FEW, Interval
-from shearshap_lab.experiments.figure_axes import (
-    SIZE,
-    SMALL,
-    SMALLEST,
-    clean,
-    draw_cloud,
-    draw_curve,
-    draw_with_bars,
-    evaluation_ticks,
-    gid,
-    legend,
-    log_ticks,
-    note,
-    panel,
-    sample,
-    stretch_accuracies,
-)
-from shearshap_lab.experiments.findings.parts import (
-    GRID,
-    by_target,
-    feature_correlations,
-    overall_correlation,
-    within_correlation,
-)
-from shearshap_lab.experiments.findings.released import setting_errors
-from shearshap_lab.experiments.records import column, where
-from shearshap_lab.experiments.spec import ABLATED
-from shearshap_lab.experiments.studies import TRUTH
-from shearshap_lab.experiments.style import (
-    DASHED,
-    INK,
-    RANDOM,
-    SELECTED,
-    SERIES,
-    label_of,
-    line_style,
-    series_of,
-)
-from shearshap_lab.experiments.summaries import (
-    METRICS,
-    Curve,
-    Ints,
-    Networks,
-    cost,
-    curve,
-    published_curve,
-    random_cooperators,
-    speed_tenths,
-    values_of,
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+    ScalarFormatter,
 )
 
-EVALUATIONS = "model evaluations for each feature, N"
-LONGEST = 18  #: characters of a feature's value that fit beside its bar
+from shearshap.report import Panel, Series
+from shearshap_lab.statistics import Floats, Interval
+from shearshap_lab.svg import inline
+
+Scale = Literal["linear", "log", "evaluations", "accuracy"]
+
+INK = "#333333"  #: notes, and lines to compare with
+GRID = "#e4e4e4"
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+
+SIZE = (4.4, 3.3)  #: inches: two thirds of a phone's width, a third of a page's
+SMALL = 9  #: points, the font size of notes and legends
+MAX_POINTS = 400  #: of a cloud
+SMALLEST = 1e-16  #: drawn in place of an error of 0, which has no place on a log scale
+ACCURACIES = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1)  #: ticks of an axis that is wider near 1
+NEAR_1 = 3e-3  #: an accuracy within this of 1 is no longer stretched
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A figure, its description in words, and the tooltips of its markers by gid."""
+class Curve:
+    """A line of a series, with the ends of its error bars."""
 
-    figure: Figure
+    series: Series
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    titles: Sequence[str] = ()  #: tooltips of the markers
+    dashed: bool = False  #: published numbers: dashed, and without markers
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What stands beside a drawing's axes, and its scales."""
+
+    x: str
+    y: str
     alt: str
-    titles: dict[str, list[str]] = field(default_factory=dict)
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    note: str = ""
+    ticks: Sequence[int] = field(default=())  #: evaluations
 
 
-# Metrics
-
-
-def metric_curves(
-    estimates: pa.Table, metric: str, methods: Sequence[str], *, published: bool = False
-) -> Drawing:
-    """Draw a metric of several methods on one data set against evaluations.
-
-    With `published`, the authors' released numbers are beside ours, dashed.
-    """
-    figure, axes = panel(EVALUATIONS, _metric_label(metric))
+def curves(title: str, lines: Sequence[Curve], labels: Labels, *, legend: bool = False) -> Panel:
+    """Draw lines with error bars; `legend`: inside the panel, for lines that no key has."""
+    figure, axes = _panel(labels)
     titles = {}
-    numbers: list[int] = []
-    for method in methods:
-        series = series_of(method)
-        measured = curve(where(estimates, method=method), metric)
-        draw_curve(axes, series, measured.n, measured, metric)
-        titles[gid(series)] = _curve_titles(series, measured)
-        numbers = measured.n.tolist()
-
-    if published:
-        _draw_published(axes, values_of(estimates, "dataset")[0], methods, metric, numbers)
-    evaluation_ticks(axes, numbers)
-    if metric == "absolute_error":
-        axes.set_yscale("log")
-        log_ticks(axes.yaxis)
-    elif metric == "ranking_accuracy":
-        stretch_accuracies(axes)
-    else:
-        _draw_truth(axes, where(estimates, method=TRUTH), metric)
-    alt = f"{METRICS[metric]} against {EVALUATIONS}: {_labels(methods)}."
-    return Drawing(figure, alt, titles)
-
-
-def _draw_published(
-    axes: Axes, dataset: str, methods: Sequence[str], metric: str, numbers: Sequence[int]
-) -> None:
-    """Draw the released numbers of methods, dashed and without marks, where there are any."""
-    name = {"absolute_error": "ae_mean", "ranking_accuracy": "acc"}[metric]
-    for method in methods:
-        released = published_curve(dataset, method, name)
-        points = {n: released[n] for n in numbers if n in released}
-        if points and method != "shear":  # SHEAR's are those of SHEAR block maximum
-            _draw_dashed(axes, series_of(method), list(points), list(points.values()))
-
-
-def _draw_dashed(axes: Axes, series: Series, x: Sequence[float], y: Sequence[float]) -> None:
-    axes.plot(x, y, color=series.color, linestyle=DASHED, linewidth=1.1, gid=gid(series))
-
-
-def _curve_titles(series: Series, measured: Curve) -> list[str]:
-    points = zip(measured.n, measured.mean, measured.deviation, strict=True)
-    return [
-        f"{series.label}, N = {n}: {mean:.4g} ± {deviation:.2g}" for n, mean, deviation in points
-    ]
-
-
-def _draw_truth(axes: Axes, truth: pa.Table, metric: str) -> None:
-    """Draw the score of the exact values as a horizontal line."""
-    series = series_of(TRUTH)
-    for mean in curve(truth, metric).mean:
-        axes.axhline(
-            mean,
-            color=series.color,
-            linestyle=line_style(series),
-            linewidth=1.2,
-            gid=gid(series),
-        )
-
-
-def trade_off(
-    estimates: pa.Table,
-    timings: pa.Table,
-    methods: Sequence[str],
-    *,
-    published: bool = False,
-) -> Drawing:
-    """Draw throughput against ranking accuracy on one data set, with the paper's axes.
-
-    The timings are of one way; bars reach from the first tenth of them to the last.
-    """
-    metric = "ranking_accuracy"
-    figure, axes = panel(_metric_label(metric), "throughput, rows a second (↑ better)")
-    titles = {}
-    for method in methods:
-        own = where(timings, method=method)
-        if len(own):
-            series = series_of(method)
-            accuracy = curve(where(estimates, method=method), metric)
-            n, speed = speed_tenths(own)
-            _draw_throughput(axes, series, accuracy.mean, speed)
-            titles[gid(series)] = _trade_off_titles(series, n, accuracy, speed[:, 1])
-
-    if published:
-        _draw_published_throughput(axes, values_of(estimates, "dataset")[0], methods)
-    axes.set_yscale("log")
-    log_ticks(axes.yaxis)
-    stretch_accuracies(axes, "x")
-    alt = f"Rows explained in a second against ranking accuracy: {_labels(methods)}."
-    return Drawing(figure, alt, titles)
-
-
-def _draw_throughput(axes: Axes, series: Series, accuracy: Floats, speed: Floats) -> None:
-    low, median, high = speed.T
-    draw_with_bars(axes, series, accuracy, median, (median - low, high - median))
-
-
-def _draw_published_throughput(axes: Axes, dataset: str, methods: Sequence[str]) -> None:
-    for method in methods:
-        speed = published_curve(dataset, method, "rows_per_s")
-        accuracy = published_curve(dataset, method, "acc")
-        points = [(accuracy[n], speed[n]) for n in speed if n in accuracy and 8 <= n <= 128]
-        if points and method != "shear":
-            x, y = zip(*points, strict=True)
-            _draw_dashed(axes, series_of(method), x, y)
-
-
-def _trade_off_titles(series: Series, n: Ints, accuracy: Curve, speed: Floats) -> list[str]:
-    points = zip(n, speed, accuracy.mean, strict=True)
-    return [
-        f"{series.label}, N = {number}: {rows:,.0f} rows a second, accuracy {mean:.4f}"
-        for number, rows, mean in points
-    ]
-
-
-# Ablations
-
-
-def ablation_grid(networks: Networks, metric: str) -> Drawing:
-    """Draw the 3 x 2 grid of ablations at N = 16 on one metric, with 95 % intervals."""
-    figure, axes = panel("background coalitions V", _metric_label(metric))
-    for column_of_grid, (name, shift) in enumerate((("with-ccs", -0.12), ("without-ccs", 0.12))):
-        series = SERIES[name]
-        for place, methods in enumerate(GRID.values()):
-            interval = networks.resampled.mean(methods[column_of_grid], ABLATED, metric).interval()
-            _draw_interval(axes, place + shift, interval, series, metric)
-
-    axes.set_xlim(-0.6, len(GRID) - 0.4)
-    axes.set_xticks(range(len(GRID)), list(GRID))
-    axes.grid(visible=False, axis="x")
-    if metric == "absolute_error":
-        axes.set_yscale("log")
-        log_ticks(axes.yaxis)
-    alt = f"{METRICS[metric]} of SHEAR by how V is drawn, with and without CCS, at N = {ABLATED}."
-    return Drawing(figure, alt)
-
-
-def _draw_interval(axes: Axes, x: float, interval: Interval, series: Series, metric: str) -> None:
-    """Draw a mean with its interval; the table of the grid has its number."""
-    smallest = SMALLEST if metric == "absolute_error" else -np.inf
-    mean = max(interval.value, smallest)
-    ends = np.array([[mean - max(interval.low, 0.05 * abs(mean))], [interval.high - mean]])
-    if metric != "absolute_error":
-        ends[0] = mean - interval.low
-    bars = axes.errorbar(
-        x,
-        mean,
-        np.maximum(ends, 0),
-        fmt=series.marker,
-        color=series.color,
-        markersize=7,
-        capsize=4,
-    )
-    for artist in (bars[0], *bars[1], *bars[2]):
-        artist.set_gid(gid(series))
-
-
-# Cooperators
-
-
-def contribution_cloud(networks: Networks) -> Drawing:
-    """Draw errors against the summed cross-contribution of random cooperators, of all features."""
-    random = random_cooperators(networks.records["cooperators"])
-    eta = sample(column(random, "cross_contribution"))
-    error = sample(column(random, "error"))
-    positive = (eta > 0) & (error > 0)
-    found = overall_correlation(networks)
-
-    figure, axes = panel(
-        "cross-contribution of the cooperators, sum of η", "absolute error of the feature"
-    )
-    draw_cloud(axes, eta[positive], error[positive])
-    log_ticks(axes.xaxis)
-    log_ticks(axes.yaxis)
-    note(axes, f"rank correlation {found.value:+.2f}\n(all features together)", "lower right")
-    return Drawing(
-        figure,
-        "Errors against the summed cross-contribution of random cooperators, all features.",
-    )
-
-
-def contribution_by_feature(networks: Networks) -> Drawing:
-    """Draw errors against cross-contribution, both over their mean for the feature of a row."""
-    random = random_cooperators(networks.records["cooperators"])
-    targets = by_target(random)
-    eta_means, error_quartiles = _tenths(
-        _over_mean(targets.cross_contribution), _over_mean(targets.error)
-    )
-    low, median, high = error_quartiles.T
-    found = within_correlation(networks)
-
-    figure, axes = panel(
-        "cross-contribution, over its mean for the feature", "error, over its mean for the feature"
-    )
-    axes.errorbar(
-        eta_means,
-        median,
-        (median - low, high - median),
-        fmt="o-",
-        color=RANDOM,
-        capsize=2,
-        linewidth=1.4,
-    )
-    note(axes, f"rank correlation {found.value:+.2f}\n(within a feature, mean)", "upper right")
-    return Drawing(
-        figure,
-        "Errors against cross-contribution, both over their mean for the feature: quartiles.",
-    )
-
-
-def contribution_across_rows(networks: Networks, names: Sequence[str]) -> Drawing:
-    """Draw the rank correlation of error and cross-contribution of each feature across rows."""
-    found = feature_correlations(networks)
-    order = sorted(found, key=lambda player: found[player].value)
-    values = np.array([found[player].value for player in order])
-    low = values - [found[player].low for player in order]
-    high = np.array([found[player].high for player in order]) - values
-
-    figure = Figure(figsize=(SIZE[0], max(SIZE[1], 0.9 + 0.19 * len(order))), layout="constrained")
-    axes = figure.add_subplot()
-    clean(axes)
-    positions = np.arange(len(order))
-    axes.axvline(0, color=INK, linewidth=0.8)
-    axes.errorbar(
-        values, positions, xerr=np.maximum([low, high], 0), fmt="o", color=RANDOM, markersize=4
-    )
-    labels = [names[player] if player < len(names) else f"feature {player}" for player in order]
-    axes.set_yticks(positions, labels, fontsize=SMALL)
-    axes.set_ylim(-0.7, len(order) - 0.3)
-    axes.set_xlabel("rank correlation across rows")
-    axes.grid(visible=False, axis="y")
-    if not order:
-        note(axes, TOO_FEW, "upper left")
-    return Drawing(
-        figure, "The rank correlation of error and cross-contribution, feature by feature."
-    )
-
-
-def _over_mean(values: Floats) -> Floats:
-    """Return values (targets, draws) over the mean of their target, flattened."""
-    means = values.mean(axis=1, keepdims=True)
-    return np.asarray((values / np.maximum(means, 1e-300)).ravel())
-
-
-def _tenths(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of x (10,) and the quartiles of y (10, 3) in each tenth of the x."""
-    edges = np.quantile(x, np.linspace(0, 1, 11))
-    means = []
-    quartiles = []
-    for low, high in pairwise(edges):
-        inside = (x >= low) & (x <= high)
-        means.append(x[inside].mean())
-        quartiles.append(np.quantile(y[inside], (0.25, 0.5, 0.75)))
-    return np.array(means), np.array(quartiles)
-
-
-def cooperator_curves(cooperators: pa.Table) -> Drawing:
-    """Draw errors against N for random cooperators, and for those that SHEAR selects."""
-    figure, axes = panel("coalitions for one feature, N", "absolute error of the feature")
-    random = _error_band(cooperators, "random")
-    shear = _error_band(cooperators, "shear")
-    _draw_band(axes, random, RANDOM, "s", "random cooperators")
-    _draw_band(axes, shear, SELECTED, "o", "SHEAR's")
-
-    # Below the means by a factor only: a band may go down to almost nothing.
-    lowest = min(random.mean.min(), shear.mean.min())
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=lowest / 30)
-    log_ticks(axes.yaxis)
-    axes.set_xscale("log", base=2)
-    legend(axes, "lower left")
-    return Drawing(
-        figure, "Errors against N, for random cooperators and for those that SHEAR selects."
-    )
-
-
-@dataclass(frozen=True)
-class _Band:
-    """Errors of one selection of cooperators against N."""
-
-    n: list[int]
-    mean: Floats
-    low: Floats  #: the first tenth of the errors ends here
-    high: Floats  #: the last tenth begins here
-
-
-def _error_band(cooperators: pa.Table, selection: str) -> _Band:
-    """Return the errors of a selection by N.
-
-    Where all other features are cooperators nothing is lost, and a log scale has no place for it:
-    the largest N is left out then.
-    """
-    largest = max(values_of(cooperators, "n"))
-    records = where(cooperators, selection=selection, draw=0)
-    n = column(records, "n")
-    error = column(records, "error")
-    errors = {number: error[n == number] for number in np.unique(n).tolist()}
-    if largest in errors and errors[largest].mean() <= 1e-6:
-        del errors[largest]
-
-    tenths = np.array([np.quantile(each, (0.1, 0.9)) for each in errors.values()])
-    low, high = np.maximum(tenths, SMALLEST).T
-    mean = np.array([max(each.mean(), SMALLEST) for each in errors.values()])
-    return _Band(list(errors), mean, low, high)
-
-
-def _draw_band(axes: Axes, band: _Band, color: str, marker: str, label: str) -> None:
-    axes.fill_between(band.n, band.low, band.high, color=color, alpha=0.15, linewidth=0)
-    axes.plot(
-        band.n,
-        band.mean,
-        color=color,
-        marker=marker,
-        linewidth=1.6,
-        label=f"{label}: mean, 10-90 %",
-    )
-
-
-# Theory
-
-
-def tightness(bounds: pa.Table) -> Drawing:
-    """Draw how much of Theorem 2's bound is used: a histogram of loss over bound."""
-    figure, axes = panel("loss of a value, over its bound", "pairs of features, %")
-    loss = column(bounds, "loss")
-    printed = _ratio(loss, column(bounds, "printed"))
-    sure = _ratio(loss, column(bounds, "sure"))
-    _draw_histogram(axes, printed, SELECTED, "-", "as printed, by derivatives")
-    _draw_histogram(axes, sure, RANDOM, (0, (5, 2)), "by differences: always holds")
-
-    axes.axvline(1, color=INK, linewidth=1)
-    axes.set_ylim(top=1.45 * axes.get_ylim()[1])
-    legend(axes, "upper left")
-    return Drawing(
-        figure, "Histograms of the loss of a value over its bound, as printed and by differences."
-    )
-
-
-def _ratio(loss: Floats, bound: Floats) -> Floats:
-    """Return loss over bound; where the bound is 0, 0 for no loss and infinity for any."""
-    unbounded = np.where(loss > 1e-12, np.inf, 0.0)
-    return np.divide(loss, bound, out=unbounded, where=bound > 1e-12)
-
-
-def _draw_histogram(
-    axes: Axes, ratio: Floats, color: str, style: str | tuple[int, tuple[int, ...]], label: str
-) -> None:
-    """Draw a histogram in percent; ratios beyond the right edge are counted there."""
-    edges = np.linspace(0, 1.25, 51).tolist()
-    axes.hist(
-        ratio.clip(max=1.249),
-        edges,
-        weights=np.full(len(ratio), 100 / len(ratio)),
-        histtype="step",
-        color=color,
-        linestyle=style,
-        linewidth=1.6,
-        label=label,
-    )
-
-
-def bound_cloud(bounds: pa.Table) -> Drawing:
-    """Draw losses against Theorem 2's bound as printed, and the line where both are equal."""
-    figure, axes = panel("Theorem 2's bound, as printed", "loss of a value, |φᵢ(U) - φᵢ(U - j)|")
-    _draw_against(axes, column(bounds, "printed"), column(bounds, "loss"))
-    note(axes, "above the line\nthe bound fails", "upper left")
-    return Drawing(
-        figure, "Losses of values against their bounds, and the line where both are equal."
-    )
-
-
-def chain_cloud(chain: pa.Table) -> Drawing:
-    """Draw the losses of values against what Theorem 1's chain rule gives, by their sizes."""
-    figure, axes = panel("|Δᵢⱼ| of the chain rule, as printed", "|φᵢ(U) - φᵢ(U - j)|")
-    _draw_against(axes, np.abs(column(chain, "chain")), np.abs(column(chain, "loss")))
-    note(axes, "on the line\nnothing remains", "upper left")
-    return Drawing(figure, "Losses of values against the chain rule, and the line of equality.")
-
-
-def _draw_against(axes: Axes, given: Floats, loss: Floats) -> None:
-    """Draw positive losses against what is given for them, and the line where both are equal."""
-    given = sample(given)
-    loss = sample(loss)
-    positive = (given > 0) & (loss > 0)
-    given = given[positive]
-    loss = loss[positive]
-
-    draw_cloud(axes, given, loss)
-    if len(loss):
-        both = np.concatenate([given, loss])
-        ends = [both.min(), both.max()]
-        axes.loglog(ends, ends, color=INK, linewidth=1)
-    log_ticks(axes.xaxis)
-    log_ticks(axes.yaxis)
-
-
-SELECTIONS = {
-    "random": (RANDOM, "s", "random"),
-    "shear": (SELECTED, "o", "SHEAR's"),
-    "bound": ("#009E73", "^", "the bound's least"),
-}  #: colour, mark and name of each way to choose cooperators
-
-
-def selection_bounds(records: pa.Table) -> Drawing:
-    """Draw Remark 2's bound and the error that it bounds against N, for each selection."""
-    figure, axes = panel(EVALUATIONS, "mean over features and rows")
-    numbers = sorted(values_of(records, "n"))
-    for name, (color, mark, label) in SELECTIONS.items():
-        own = where(records, selection=name)
-        for column_name, style in (("bound", "-"), ("error", ":")):
-            means = [column(where(own, n=n), column_name).mean() for n in numbers]
+    for line in lines:
+        gid = f"series-{line.series.name}"
+        if line.dashed or not line.series.marker:
+            style = (0, (4, 2)) if line.dashed else (0, (1, 2))
             axes.plot(
-                numbers,
-                np.maximum(means, SMALLEST),
-                color=color,
-                marker=mark,
-                linestyle=style,
-                markersize=5,
-                label=f"{label}: bound" if column_name == "bound" else None,
+                line.x, line.y, color=line.series.color, linestyle=style, linewidth=1.1, gid=gid
             )
-    axes.set_yscale("log")
-    evaluation_ticks(axes, numbers)
-    log_ticks(axes.yaxis)
-    axes.set_ylim(bottom=0.1 * axes.get_ylim()[0])
-    legend(axes, "lower left")
-    return Drawing(figure, "Remark 2's bound, and the error below it, against N.")
+            continue
+        y = np.asarray(line.y, dtype=float)
+        if labels.y_scale == "log":
+            y = np.maximum(y, SMALLEST)
+        drawn, _, ends = axes.errorbar(
+            line.x,
+            y,
+            _bars(line, y) if len(line.low) else None,
+            color=line.series.color,
+            marker=line.series.marker,
+            label=line.series.label if legend else None,
+            markersize=6,
+            linewidth=1.4,
+            elinewidth=1.2,
+        )
+        # all parts have one gid, so that a page can show and dim them together
+        for artist in (drawn, *ends):
+            artist.set_gid(gid)
+        if len(line.titles):
+            titles[gid] = list(line.titles)
+    _scale(axes, labels)
+    if legend:
+        axes.legend(loc="best", fontsize=SMALL, frameon=False)
+    return _inline(title, figure, labels.alt, titles)
 
 
-def cost_model(timings: pa.Table) -> Drawing:
-    """Draw SHEAR's time for one row against N, measured and by t_backward + N t_forward."""
-    seconds = cost(timings)
-    predicted = 1e3 * seconds.predicted
-    measured = 1e3 * seconds.measured
-    backward = 1e3 * seconds.backward
-
-    figure, axes = panel(EVALUATIONS, "time for one row, ms")
-    axes.plot(seconds.n, predicted, color=INK, linestyle=DASHED, label="t_backward + N t_forward")
-    axes.plot(seconds.n, measured, "o", color=SELECTED, markersize=6, label="SHEAR, measured")
-    axes.axhline(backward, color=RANDOM, linewidth=1.2, label="t_backward: all derivatives")
-
-    axes.set_yscale("log")
-    evaluation_ticks(axes, seconds.n.tolist())
-    legend(axes, "upper left")
-    axes.set_ylim(top=2 * axes.get_ylim()[1])
-    log_ticks(axes.yaxis)
-    return Drawing(figure, "SHEAR's time for one row against N: measured, and by the cost model.")
+def _bars(line: Curve, y: Floats) -> Floats:
+    """Return the lengths of error bars (2, n), which stay above 0 on a log scale."""
+    below = np.minimum(y - np.asarray(line.low), 0.9 * np.abs(y))
+    return np.maximum([below, np.asarray(line.high) - y], 0)
 
 
-# What training does
+def scatter(title: str, x: Floats, y: Floats, labels: Labels, *, diagonal: bool = False) -> Panel:
+    """Draw points on two logarithmic axes, and the line where both are equal."""
+    figure, axes = _panel(labels)
+    step = max(1, -(-len(x) // MAX_POINTS))
+    positive = (x > 0) & (y > 0)
+    x = x[positive][::step]
+    y = y[positive][::step]
+    axes.loglog(x, y, "o", markersize=3.5, color=BLUE, alpha=0.5, markeredgewidth=0)
+    if diagonal and len(x):
+        ends = [min(x.min(), y.min()), max(x.max(), y.max())]
+        axes.loglog(ends, ends, color=INK, linewidth=1)
+    for axis in (axes.xaxis, axes.yaxis):
+        _log_ticks(axis)
+    return _inline(title, figure, labels.alt)
 
 
-def training(sensitivity: pa.Table, n: int) -> Drawing:
-    """Draw the errors of methods on networks trained in different ways: means and ranges."""
-    names = list(setting_errors(sensitivity, "shear", n))
-    figure = Figure(figsize=(SIZE[0], 1.1 + 0.25 * len(names)), layout="constrained")
-    axes = figure.add_subplot()
-    clean(axes)
-    for method in values_of(sensitivity, "method"):
-        series = series_of(method)
-        errors = setting_errors(sensitivity, method, n)
-        for place, name in enumerate(reversed(names)):
-            if name in errors:
-                _draw_range(axes, series, np.maximum(errors[name], SMALLEST), place)
-    axes.set_yticks(range(len(names)), list(reversed(names)), fontsize=SMALL)
-    axes.set_xscale("log")
-    log_ticks(axes.xaxis)
-    axes.set_xlabel(f"absolute error at N = {n} (← better)")
+def intervals(
+    title: str,
+    groups: Mapping[str, Mapping[str, Interval]],
+    series: Sequence[Series],
+    labels: Labels,
+) -> Panel:
+    """Draw numbers with intervals: groups from below, in each of them a mark for each series."""
+    height = max(SIZE[1], 0.9 + 0.19 * len(groups))
+    figure, axes = _panel(labels, (SIZE[0], height))
+    shifts = np.linspace(0.12, -0.12, len(series)) if len(series) > 1 else [0.0]
+    for look, shift in zip(series, shifts, strict=True):
+        for place, marks in enumerate(groups.values()):
+            if look.name not in marks:
+                continue
+            found = marks[look.name]
+            value = max(found.value, SMALLEST) if labels.x_scale == "log" else found.value
+            ends = [value - found.low, found.high - value] if found.known else [0, 0]
+            bars = axes.errorbar(
+                value,
+                place + shift,
+                xerr=np.maximum(ends, 0)[:, None],
+                fmt=look.marker,
+                color=look.color,
+                markersize=5,
+                capsize=3,
+            )
+            for artist in (bars[0], *bars[1], *bars[2]):
+                artist.set_gid(f"series-{look.name}")
+    axes.set_yticks(range(len(groups)), list(groups), fontsize=SMALL)
+    axes.set_ylim(-0.7, len(groups) - 0.3)
     axes.grid(visible=False, axis="y")
-    return Drawing(figure, f"Errors of methods on networks trained in different ways, N = {n}.")
+    if labels.x_scale == "linear":
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    _scale(axes, labels)
+    return _inline(title, figure, labels.alt)
 
 
-def _draw_range(axes: Axes, series: Series, errors: Floats, place: int) -> None:
-    """Draw the geometric mean of the networks' errors, and a line from the least to the largest."""
-    name = gid(series)
-    axes.plot(
-        [errors.min(), errors.max()], [place, place], color=series.color, linewidth=1.2, gid=name
-    )
-    axes.plot(
-        np.exp(np.log(errors).mean()),
-        place,
-        series.marker,
-        color=series.color,
-        markersize=6,
-        gid=name,
-    )
-
-
-# One row
-
-
-def explanation(illustration: pa.Table) -> Drawing:
-    """Draw one row's explanation by SHEAR beside the exact values."""
-    rows = sorted(illustration.to_pylist(), key=lambda row: abs(row["exact"]))
-    positions = range(len(rows))
-    shear = np.array([row["shear"] for row in rows])
-    exact = [row["exact"] for row in rows]
-    colors = np.where(shear < 0, RANDOM, SELECTED).tolist()
-
-    figure = Figure(figsize=(5.2, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    clean(axes)
-    axes.barh(positions, shear, color=colors, height=0.65, label=f"SHEAR, N = {ABLATED}")
-    axes.plot(exact, positions, "|", color="black", markersize=13, markeredgewidth=2, label="exact")
-    axes.set_yticks(positions, [f"{row['feature']} = {_short(row['value'])}" for row in rows])
+def bars(
+    title: str,
+    names: Sequence[str],
+    values: Sequence[float],
+    marks: Sequence[float],
+    labels: Labels,
+) -> Panel:
+    """Draw a bar for each value, the first at the bottom, and a mark to compare it with."""
+    figure, axes = _panel(labels, (5.2, 0.9 + 0.28 * len(names)))
+    places = range(len(names))
+    colours = np.where(np.asarray(values) < 0, BLUE, VERMILION).tolist()
+    axes.barh(places, values, color=colours, height=0.65, label="SHEAR")
+    axes.plot(marks, places, "|", color="black", markersize=13, markeredgewidth=2, label="exact")
+    axes.set_yticks(places, list(names))
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_xlabel("Shapley value for f₁ - f₀")
     axes.grid(visible=False, axis="y")
-    legend(axes, "lower right")
-    return Drawing(
-        figure, "One row's features by their values: bars for SHEAR, marks for the exact values."
-    )
+    axes.legend(loc="lower right", fontsize=SMALL, frameon=False)
+    return _inline(title, figure, labels.alt)
 
 
-def _short(value: str) -> str:
-    if len(value) <= LONGEST:
-        return value
-    return f"{value[: LONGEST - 2]}…"
+def band(title: str, groups: Mapping[str, Mapping[int, Floats]], labels: Labels) -> Panel:
+    """Draw means against x with a band from the first tenth to the last, for each group."""
+    figure, axes = _panel(labels)
+    lowest = []
+    for (name, by_x), colour, marker in zip(groups.items(), (BLUE, VERMILION), "so", strict=False):
+        low, high = np.array([np.quantile(each, (0.1, 0.9)) for each in by_x.values()]).T
+        mean = np.maximum([each.mean() for each in by_x.values()], SMALLEST)
+        x = list(by_x)
+        axes.fill_between(x, np.maximum(low, SMALLEST), high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(x, mean, color=colour, marker=marker, label=f"{name}: mean, 10-90 %")
+        lowest.append(mean.min())
+    _scale(axes, labels)
+    # below the means by a factor only: a band may go down to almost nothing
+    axes.set_ylim(bottom=min(lowest) / 30)
+    _log_ticks(axes.yaxis)
+    axes.legend(loc="lower left", fontsize=SMALL, frameon=False)
+    return _inline(title, figure, labels.alt)
 
 
-# Words
+# Axes
 
 
-def _metric_label(metric: str) -> str:
-    arrow = "↓" if metric == "absolute_error" else "↑"
-    return f"{METRICS[metric]} ({arrow} better)"
+def _panel(labels: Labels, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    """Return an empty figure and its axes, with a light grid behind the data."""
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(labels.x)
+    axes.set_ylabel(labels.y)
+    if labels.note:
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2}
+        axes.text(
+            0.03,
+            0.97,
+            labels.note,
+            transform=axes.transAxes,
+            va="top",
+            fontsize=SMALL,
+            color=INK,
+            bbox=box,
+        )
+    return figure, axes
 
 
-def _labels(methods: Sequence[str]) -> str:
-    return ", ".join(label_of(method) for method in methods)
+def _scale(axes: Axes, labels: Labels) -> None:
+    """Give both axes their scales and ticks, by what was drawn."""
+    for which, scale in (("x", labels.x_scale), ("y", labels.y_scale)):
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        set_scale = axes.set_xscale if which == "x" else axes.set_yscale
+        if scale == "log":
+            set_scale("log")
+            _log_ticks(axis)
+        elif scale == "evaluations":
+            set_scale("log", base=2)
+            if labels.ticks:
+                axis.set_major_locator(FixedLocator(sorted(labels.ticks)))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(ScalarFormatter())
+        elif scale == "accuracy":
+            _stretch(axes, which)
+
+
+def _log_ticks(axis: Axis) -> None:
+    """Give a logarithmic axis as many ticks as can be read."""
+    low, high = axis.get_view_interval()
+    axis.set_minor_locator(NullLocator())
+    decades = float(np.log10(high / low))
+    if decades >= 3:
+        axis.set_major_locator(LogLocator(numticks=7))
+        return
+    # powers of ten alone would be too few: add steps between them
+    steps = (1, 2, 5) if decades < 1.5 else (1, 3)
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    ticks = np.sort(np.outer(steps, powers).ravel())
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    if len(ticks) < 3:
+        ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
+        ticks = ticks[(ticks >= low) & (ticks <= high)]
+    axis.set_major_locator(FixedLocator(ticks.tolist()))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _stretch(axes: Axes, which: str) -> None:
+    """Make an axis of accuracies wider near 1: logarithmic in what is missing from 1."""
+
+    def stretched(accuracy: Floats) -> Floats:
+        # NEAR_1 keeps an accuracy of 1 finite, and one just above it, inside the margin, too
+        return -np.log(np.maximum(1 - accuracy, -NEAR_1 / 2) + NEAR_1)
+
+    def accuracy_at(position: Floats) -> Floats:
+        return 1 + NEAR_1 - np.exp(-position)
+
+    drawn = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
+    lowest = min(float(np.min(np.asarray(each, dtype=float))) for each in drawn if np.size(each))
+    bottom = max(0.0, min(0.99, lowest - 0.1 * (1 - lowest)))
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    set_scale = axes.set_xscale if which == "x" else axes.set_yscale
+    set_limits = axes.set_xlim if which == "x" else axes.set_ylim
+    set_scale("function", functions=(stretched, accuracy_at))
+    set_limits(bottom, 1.001)
+    axis.set_major_locator(FixedLocator(ACCURACIES))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda accuracy, _: f"{accuracy:g}"))
+
+
+def _inline(
+    title: str, figure: Figure, alt: str, titles: Mapping[str, Sequence[str]] | None = None
+) -> Panel:
+    """Return the panel; its ids begin with letters made of what is drawn, which is its own."""
+    svg = inline(figure, alt=alt, titles=titles or {}, salt="panel")
+    digest = hashlib.sha256(f"{title} {alt} {svg}".encode()).hexdigest()[:8]
+    return Panel(title, svg.replace("panel-", f"f{digest}-"))

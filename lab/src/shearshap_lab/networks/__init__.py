@@ -4,7 +4,7 @@ from shearshap_lab.networks.architectures import MLP, Config, DeepFM, build, con
 from shearshap_lab.networks.classifier import NetworkClassifier, open_folder
 from shearshap_lab.networks.recipes import RECIPES, Recipe, recipe_of
 from shearshap_lab.networks.saved import load, save
-from shearshap_lab.networks.training import Trained, accuracy, train, train_until
+from shearshap_lab.networks.training import Trained, accuracy, train
 
 __all__ = [
     "MLP",
@@ -22,5 +22,4 @@ __all__ = [
     "recipe_of",
     "save",
     "train",
-    "train_until",
 ]

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,65 +58,34 @@ def train(
     in all, at the end of an epoch; or, where `epochs` are given, after so many. `drop_last`: a last
     batch of an epoch that is not full is left out.
     """
-    (trained,) = train_until(
-        dataset,
-        (epochs,),
-        activation=activation,
-        seed=seed,
-        steps=steps,
-        patience=patience,
-        batch_size=batch_size,
-        drop_last=drop_last,
-        learning_rate=learning_rate,
-        clip=clip,
-        progress=progress,
-    )
-    return trained
-
-
-def train_until(
-    dataset: Dataset,
-    stops: Sequence[int | None],
-    *,
-    activation: str = "softplus",
-    seed: int = 0,
-    steps: int = STEPS,
-    patience: int = 1_500,
-    batch_size: int = BATCH,
-    drop_last: bool = False,
-    learning_rate: float | None = None,
-    clip: float = 0.1,
-    progress: bool | None = None,
-) -> list[Trained]:
-    """Return what `train` gives for each of several `epochs`, in the time of the longest.
-
-    A shorter training is the beginning of a longer one.
-    """
-    _check(dataset, steps, stops, batch_size, drop_last)
+    if steps < 1 or (epochs is not None and epochs < 1):
+        raise InputError(f"expected a positive number of steps and epochs, got {steps}, {epochs}")
+    if drop_last and len(dataset.train) < batch_size:
+        raise InputError(
+            f"drop_last: {len(dataset.train)} training rows do not fill one batch of {batch_size}; "
+            "pass a smaller batch_size"
+        )
     config = config_for(dataset, activation)
     rate = RATES[config.kind] if learning_rate is None else learning_rate
+    epoch_steps = _steps_of_an_epoch(dataset, batch_size, drop_last)
+    most = steps if epochs is None else epochs * epoch_steps
 
-    trained: dict[int | None, Trained] = {}
     best = -1.0
     done = 0
     steps_since_best = 0
-    epoch_steps = _steps_of_an_epoch(dataset, batch_size, drop_last)
-    longest = max((stop * epoch_steps for stop in stops if stop), default=0)
     with (
         torch.random.fork_rng(devices=[]),
-        progress_bar(
-            progress, total=max(longest, steps if None in stops else 0), unit=" steps"
-        ) as bar,
+        progress_bar(progress, total=most, unit=" steps") as bar,
     ):
         torch.manual_seed(seed)
         network = build(config)
         weights = copy.deepcopy(network.state_dict())
         optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        while not trained.keys() >= set(stops):
+        while done * epoch_steps < most and (epochs or steps_since_best < patience):
             _epoch(network, optimiser, _batches(dataset, batch_size, drop_last), clip)
             done += 1
-            reached = accuracy(network, dataset, dataset.validation)
             steps_since_best += epoch_steps
+            reached = accuracy(network, dataset, dataset.validation)
             if reached > best:
                 best = reached
                 steps_since_best = 0
@@ -124,53 +93,19 @@ def train_until(
             bar.update(epoch_steps)
             bar.set_postfix(validation=f"{best:.4f}")
 
-            spent = steps_since_best >= patience or done * epoch_steps >= steps
-            for stop in {done, None} if spent else {done}:
-                if stop in stops and stop not in trained:
-                    trained[stop] = _trained(dataset, config, weights, seed, done, best)
-    return [trained[stop] for stop in stops]
-
-
-def _trained(
-    dataset: Dataset,
-    config: Config,
-    weights: dict[str, Tensor],
-    seed: int,
-    epochs: int,
-    validation_accuracy: float,
-) -> Trained:
-    """Return a network of these weights, and how good it is."""
-    with torch.random.fork_rng(devices=[]):
-        network = build(config)  # draws weights, which training must not notice
     network.load_state_dict(weights)
-    network.eval()
+    labels = dataset.labels[dataset.test]
     return Trained(
-        network=network,
+        network=network.eval(),
         config=config,
         dataset=dataset.name,
         seed=seed,
-        epochs=epochs,
-        validation_accuracy=validation_accuracy,
+        epochs=done,
+        validation_accuracy=best,
         test_accuracy=accuracy(network, dataset, dataset.test),
-        majority=_majority(dataset.labels[dataset.test]),
+        majority=float(np.bincount(labels).max() / len(labels)),
         preparation=dataset.preparation,
     )
-
-
-def _check(
-    dataset: Dataset, steps: int, stops: Sequence[int | None], batch_size: int, drop_last: bool
-) -> None:
-    if steps < 1:
-        raise InputError(f"steps: wanted a positive number of batches, got {steps}")
-    for epochs in stops:
-        if epochs is not None and epochs < 1:
-            raise InputError(f"epochs: wanted a positive number, got {epochs}")
-    rows = len(dataset.train)
-    if drop_last and rows < batch_size:
-        raise InputError(
-            f"drop_last: {rows} training rows do not fill one batch of {batch_size}; pass a "
-            "smaller batch_size"
-        )
 
 
 def _steps_of_an_epoch(dataset: Dataset, batch_size: int, drop_last: bool) -> int:
@@ -184,10 +119,6 @@ def accuracy(network: nn.Module, dataset: Dataset, rows: NDArray[np.int64]) -> f
     with torch.no_grad():
         guesses = network(torch.from_numpy(dataset.inputs[rows])).argmax(dim=1).numpy()
     return float((guesses == dataset.labels[rows]).mean())
-
-
-def _majority(labels: NDArray[np.int64]) -> float:
-    return float(np.bincount(labels).max() / len(labels))
 
 
 def _batches(dataset: Dataset, size: int, drop_last: bool) -> Iterator[tuple[Tensor, Tensor]]:

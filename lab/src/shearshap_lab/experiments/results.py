@@ -1,0 +1,270 @@
+"""The records of a run by network, the authors' released numbers, and what to call the methods."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from shearshap.report import Series
+from shearshap_lab.experiments.records import Records
+from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, baselines
+from shearshap_lab.runner import column, values_of, where
+from shearshap_lab.statistics import Estimate, Floats, Ints, bootstrap, bootstrap_variance
+
+METRICS: dict[str, str] = {
+    "absolute_error": "absolute error",
+    "ranking_accuracy": "ranking accuracy",
+    "faithfulness": "faithfulness",
+    "monotonicity": "monotonicity",
+}  #: the columns of estimates that hold a metric, and what to call them
+
+RECIPE_WORDS = {
+    "authors": "networks by the authors' recipe",
+    "ours": "networks by our recipe",
+}
+
+READING_WORDS: dict[Reading, str] = {
+    "authors": "as the authors ran them",
+    "paper": "as the appendix describes them, PS and APS by prefixes of permutations",
+    "paper-coin": "as the appendix describes them, PS and APS by fair coins",
+    "fair": "fair, each method at its best",
+}
+
+WAYS = ("one by one", "batch")  #: how rows are timed: as the paper does it, and all in a call
+
+
+# Methods
+
+SERIES: dict[str, Series] = {
+    series.name: series
+    for series in (
+        # the colours of Okabe and Ito, which most colour-blind people can tell apart
+        Series("shear", "SHEAR", "#D55E00", marker="o"),
+        Series("shear-block", "SHEAR block maximum", "#D55E00", marker="X"),
+        Series("shear-unbiased", "SHEAR unbiased", "#CC79A7", marker="P"),
+        Series("kernel", "KS", "#56B4E9", marker="s"),
+        Series("kernel-welford", "KS-WF", "#0072B2", marker="D"),
+        Series("kernel-paired", "KS-Pair", "#009E73", marker="^"),
+        Series("permutation", "PS", "#E69F00", marker="v"),
+        Series("permutation-antithetic", "APS", "#7A4B00", marker="<"),
+        Series("permutation-coin", "PS by coins", "#E69F00", marker=">"),
+        Series("permutation-antithetic-coin", "APS by coins", "#7A4B00", marker="X"),
+        Series("leverage", "Leverage", "#707070", marker=">"),
+        Series("kriging", "Kriging", "#000000", marker="*"),
+        Series("truth", "Exact values", "#333333", "1 2"),
+        Series("with-ccs", "with CCS", "#D55E00", marker="o"),
+        Series("without-ccs", "without CCS", "#0072B2", marker="s"),
+    )
+}
+"""What lines look like, by the names of methods without the reading."""
+
+ABLATION_LABELS = {
+    "shear-without-ccs": "SHEAR without CCS",
+    "shear-unpaired": "SHEAR without AS, V unpaired",
+    "shear-unpaired-without-ccs": "SHEAR without AS and CCS, V unpaired",
+    "shear-empty": "SHEAR without AS, V empty",
+    "shear-empty-without-ccs": "SHEAR without AS and CCS, V empty",
+}
+
+
+def series_of(method: str) -> Series:
+    """Return the look of a method; a baseline looks the same in every reading."""
+    if method == "shear-authors":
+        return SERIES["shear-block"]
+    return SERIES[method.removesuffix("-paper").removesuffix("-authors")]
+
+
+def label_of(method: str) -> str:
+    """Return the name of a method in tables and sentences, such as KS-Pair."""
+    if method in ABLATION_LABELS:
+        return ABLATION_LABELS[method]
+    return series_of(method).label.removesuffix(" by coins")
+
+
+# Networks
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """The networks of one data set that one recipe trained, and their records."""
+
+    dataset: str
+    recipe: str
+    records: Records  #: timings are the data set's, whatever the recipe
+
+    @property
+    def title(self) -> str:
+        """Their name in headings: "census, networks by the authors' recipe"."""
+        return f"{self.dataset}, {RECIPE_WORDS[self.recipe]}"
+
+    @property
+    def count(self) -> int:
+        """How many networks there are."""
+        return len(self.records["models"])
+
+    @property
+    def truth_error(self) -> float:
+        """The absolute error of the truth itself, a mean over networks; 0 if it is exact."""
+        return float(column(self.records["models"], "truth_error").mean())
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int], NDArray[np.int64]]:
+        """The estimates of each method and N, by network, round and row."""
+        estimates = self.records["estimates"]
+        names = {name: column(estimates, name) for name in ("method", "n", "seed", "round", "row")}
+        order = np.lexsort((names["row"], names["round"], names["seed"]))
+        places: dict[tuple[str, int], list[int]] = {}
+        keys = zip(names["method"][order].tolist(), names["n"][order].tolist(), strict=True)
+        for key, place in zip(keys, order.tolist(), strict=True):
+            places.setdefault(key, []).append(place)
+        return {key: np.array(each) for key, each in places.items()}
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int, str, bool], Estimate]:
+        return {}
+
+    def n(self, method: str = "shear") -> list[int]:
+        """Return the numbers of evaluations a feature at which a method was measured."""
+        return sorted(n for name, n in self._places if name == method)
+
+    def cube(self, method: str, n: int, metric: str) -> Floats:
+        """Return a metric of a method at n, (networks, rounds, rows)."""
+        places = self._places[method, n]
+        estimates = self.records["estimates"]
+        networks = len(np.unique(column(estimates, "seed")[places]))
+        rounds = len(np.unique(column(estimates, "round")[places]))
+        values = column(estimates, metric)[places]
+        return np.asarray(values.reshape(networks, rounds, -1), dtype=np.float64)
+
+    def mean(self, method: str, n: int, metric: str) -> Estimate:
+        """Return the mean of a metric over networks, rounds and rows."""
+        return self._estimate(method, n, metric, variance=False)
+
+    def variance(self, method: str, n: int, metric: str) -> Estimate:
+        """Return the variance over rounds of the mean over rows, its mean over networks."""
+        return self._estimate(method, n, metric, variance=True)
+
+    def _estimate(self, method: str, n: int, metric: str, *, variance: bool) -> Estimate:
+        key = (method, n, metric, variance)
+        if key not in self._known:
+            draw = bootstrap_variance if variance else bootstrap
+            self._known[key] = draw(list(self.cube(method, n, metric)), crossed=self._crossed)
+        return self._known[key]
+
+    @cached_property
+    def _crossed(self) -> bool:
+        """Whether all networks explain the same rows: by the authors' recipe they do."""
+        estimates = self.records["estimates"]
+        seeds = column(estimates, "seed")
+        rows = column(estimates, "row")
+        sets = [np.unique(rows[seeds == seed]).tolist() for seed in np.unique(seeds)]
+        return all(each == sets[0] for each in sets)
+
+    def rivals(self, reading: Reading) -> list[str]:
+        """Return the five baselines of a reading that were measured."""
+        measured = {method for method, _ in self._places}
+        return [method for method in baselines(reading) if method in measured]
+
+    def methods(self, reading: Reading) -> list[str]:
+        """Return the methods of a reading that were measured."""
+        measured = {method for method, _ in self._places}
+        return [method for method in READINGS[reading] if method in measured]
+
+
+def every_network(records: Records) -> list[Networks]:
+    """Return the networks of each data set and recipe."""
+    models = records["models"]
+    pairs = zip(models["dataset"].to_pylist(), models["recipe"].to_pylist(), strict=True)
+    return [
+        Networks(
+            dataset,
+            recipe,
+            {
+                study: where(table, dataset=dataset)
+                if study == "timings"
+                else where(table, dataset=dataset, recipe=recipe)
+                for study, table in records.items()
+            },
+        )
+        for dataset, recipe in dict.fromkeys(pairs)
+    ]
+
+
+def leading(every: Sequence[Networks]) -> Networks:
+    """Return the networks whose numbers stand for all: the first by the authors' recipe."""
+    authors = [networks for networks in every if networks.recipe == "authors"]
+    return (authors or list(every))[0]
+
+
+def random_cooperators(networks: Networks) -> pa.Table:
+    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
+    random = where(networks.records["cooperators"], selection="random", n=ABLATION_N)
+    return random.filter(pc.greater(random["draw"], 0))
+
+
+def illustrated(illustration: pa.Table) -> list[dict[str, Any]]:
+    """Return the features of the illustrated row of the first network, or none."""
+    rows = illustration.to_pylist()
+    return [row for row in rows if row["seed"] == rows[0]["seed"]]
+
+
+def speeds(timings: pa.Table, way: str, method: str) -> tuple[Ints, Floats]:
+    """Return n, and rows a second (n, 3): the first tenth, the median and the last of timings."""
+    own = where(timings, way=way, method=method)
+    n = column(own, "n")
+    rates = column(own, "rows") / column(own, "seconds")
+    tenths = [np.quantile(rates[n == each], (0.1, 0.5, 0.9)) for each in np.unique(n)]
+    return np.unique(n), np.reshape(tenths, (-1, 3))
+
+
+def timed_ways(networks: Networks) -> list[str]:
+    """Return the ways in which a data set was timed, the paper's first."""
+    measured = values_of(networks.records["timings"], "way")
+    return [way for way in WAYS if way in measured]
+
+
+# The authors' released numbers
+
+PUBLISHED = {
+    "shear-authors": "SHEAR",
+    "shear": "SHEAR",
+    "kernel-authors": "KS",
+    "kernel-welford": "KS-WF",
+    "kernel-paired-authors": "KS-Pair",
+    "permutation-authors": "PS",
+    "permutation-antithetic-authors": "APS",
+}
+"""The names in the authors' released numbers, by the method that was run as they ran theirs."""
+
+
+@cache
+def published() -> pa.Table:
+    """Return the authors' released numbers, as they ship inside the package."""
+    with (files("shearshap_lab.experiments") / "published.csv").open("rb") as file:
+        return pyarrow.csv.read_csv(file)
+
+
+def published_curve(dataset: str, method: str, name: str) -> dict[int, float]:
+    """Return a column of the released numbers of a method, by evaluations a feature.
+
+    It is empty if there are none. Stale files, whose values are scaled wrongly, are left out.
+    """
+    rows = where(published(), dataset=dataset, method=PUBLISHED.get(method, "")).to_pylist()
+    return {
+        int(row["evaluations_per_feature"]): float(row[name])
+        for row in rows
+        if row[name] is not None and not row["note"].startswith("stale")
+    }
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Return "a, b and c"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last

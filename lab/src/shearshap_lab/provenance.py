@@ -1,0 +1,125 @@
+"""Where results come from: the code, the versions and the machine that made them.
+
+Results that are kept on disk are named by a hash of the code, so that other code does not take
+them for its own.
+"""
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import shearshap
+
+PACKAGE = Path(__file__).parent
+PACKAGES = {"shearshap": Path(shearshap.__file__).parent, "shearshap_lab": PACKAGE}
+LIBRARIES = ("shearshap", "torch", "numpy", "scipy", "scikit-learn")
+
+UNRELATED = (
+    "shearshap/cli.py",
+    "shearshap/interop",
+    "shearshap/jobs",
+    "shearshap/plots",
+    "shearshap/report",
+    "shearshap/serve",
+    "shearshap_lab/commands.py",
+    "shearshap_lab/statistics.py",
+    "shearshap_lab/svg.py",
+    "shearshap_lab/contest/page.py",
+    "shearshap_lab/contest/ranking.py",
+    "shearshap_lab/experiments/claims.py",
+    "shearshap_lab/experiments/evidence.py",
+    "shearshap_lab/experiments/figures.py",
+    "shearshap_lab/experiments/page.py",
+    "shearshap_lab/experiments/results.py",
+    "shearshap_lab/experiments/tables.py",
+)
+"""What no measured number depends on: it shows numbers, or takes them elsewhere."""
+
+
+def provenance(command: str, seconds: float) -> dict[str, Any]:
+    """Return what made results, by name, for a JSON file beside them."""
+    return {
+        "command": command,
+        "commit": commit(),
+        "code": code_hash(),
+        "versions": versions(),
+        "machine": machine(),
+        "seconds": round(seconds, 1),
+    }
+
+
+@cache
+def code_hash() -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of all code that measured numbers depend on."""
+    digest = hashlib.sha256()
+    for name, package in PACKAGES.items():
+        for path in sorted(package.rglob("*.py")):
+            place = f"{name}/{path.relative_to(package).as_posix()}"
+            if not any(place == other or place.startswith(f"{other}/") for other in UNRELATED):
+                digest.update(f"{place} ".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def short_hash(*facts: object) -> str:
+    """Return 16 hexadecimal digits of a hash of facts, for the name of a file."""
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def versions(*more: str) -> str:
+    """Return the versions of Python and of the libraries that results depend on."""
+    found = [version(library) for library in (*LIBRARIES, *more)]
+    return ", ".join([f"Python {platform.python_version()}", *filter(None, found)])
+
+
+def version(library: str) -> str:
+    """Return "numpy 2.4.6", or nothing if the library is not installed."""
+    try:
+        return f"{library} {metadata.version(library)}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def machine(device: str = "cpu") -> str:
+    """Return the processor and the cores that are used, or the GPU."""
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    used = torch.get_num_threads()
+    return f"{_processor()}, {os.cpu_count()} cores, {platform.system()}; threads: {used}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def commit() -> str:
+    """Return the commit that the package is at, with "-dirty" if it was changed since.
+
+    It is "unknown" if the package is no part of a repository.
+    """
+    try:
+        # an environment may lie inside a repository that knows nothing of what is installed there
+        _git("ls-files", "--error-unmatch", "__init__.py")
+        head = _git("rev-parse", "HEAD")[:12]
+        changed = _git("status", "--porcelain", "--", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(PACKAGE), *words]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    return finished.stdout.strip()
