@@ -109,8 +109,8 @@ def likeliest_factors(few: FewValues) -> Tensor:
     for factor in QUIET_WEIGHTS:
         choice = replace(some, log_factor=factor * quiet)
         losses.append(Process.of(usual, choice).minus_log_likelihood(choice))
-    best = torch.stack(losses).argmin(0)
-    return quiet.new_tensor(QUIET_WEIGHTS)[best][:, None] * quiet
+    best = quiet.new_tensor(QUIET_WEIGHTS)[torch.stack(losses).argmin(0)]
+    return best[:, None] * quiet
 
 
 def usual_process(few: FewValues) -> Tensor:
