@@ -88,7 +88,10 @@ class Explainer:
     device
         Where to compute; None: where the model is.
     seed
-        Same seed, same answer, however rows are split over calls or batches.
+        Same seed, same answer for the same call. How rows are split over batches makes no
+        difference beyond rounding, nor does how they are split over calls, but for "kriging", and
+        so "auto": it fits a few numbers, its calibration, to the first rows of a call that tell
+        something. Pass `method=Auto(calibration=explanation.calibration)`, and calls agree.
     drop_null
         Whether to leave out players that are the same in the row and in every background row:
         nothing depends on them, their values are 0, and the whole budget is spent on the others.

@@ -232,3 +232,33 @@ def test_intervals_of_kriging_hold_on_trees(each: int, trees: int) -> None:
         phi = tree_values(leaves, players)
         held += ((lower[0] <= phi) & (phi <= upper[0])).tolist()
     assert np.mean(held) >= 0.9
+
+
+# Rows sorted by kind
+
+
+@pytest.mark.parametrize("additive", [300, 900])
+def test_additive_rows_that_come_first_do_not_calibrate_the_others(additive: int) -> None:
+    """Rows with a mark in their cells are explained by a staircase, the others add up."""
+    players = 10
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=players)
+    slopes = rng.normal(size=players)
+
+    def model(x: Floats) -> Floats:
+        marked = (np.abs(np.modf(1e3 * x)[0] - 0.5) < 1e-4).any(axis=1)
+        return np.where(marked, np.floor(1.5 * x @ slopes), x @ weights)
+
+    rows = rng.normal(size=(additive + 40, players)).round(3)
+    rows[additive:] += 0.0005
+    explainer = Explainer(model, np.zeros(players), method="kriging")
+    exact = explainer(rows[additive:], budget=1024)
+    for explanation in (
+        explainer(rows, budget=162),
+        Explanation.concat(list(explainer.stream(rows, budget=162))),
+    ):
+        np.testing.assert_array_equal(explanation.index, np.arange(len(rows)))
+        np.testing.assert_allclose(explanation.values[:additive], rows[:additive] * weights)
+        lower, upper = explanation[additive:].interval()
+        held = (lower <= exact.values) & (exact.values <= upper)
+        assert held.mean() >= 0.95

@@ -33,6 +33,7 @@ from shearshap.engine.stages import ScheduledStage
 from shearshap.errors import ModelError
 from shearshap.games.game import Game
 from shearshap.methods.base import Look
+from shearshap.methods.kriging.odd_even import evenly_spaced
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Part:
     game: Game
     plan: Plan
     meter: Meter
-    pilot: int  #: how many of the first rows a calibration is fitted to
+    pilot: int  #: how many of the rows a calibration is fitted to
     ends: Tensor  #: (r, 2, k) the values of the empty and the full coalition
     finished: FinishedRows
     members: Tensor | None = None  #: (r,) its rows' numbers in the block; None: all rows
@@ -154,7 +155,9 @@ class Part:
     def _answer(self, stage: ScheduledStage, group: _Group, fresh: Tensor) -> Answer:
         """Return a stage's answer, by the values known before and the fresh ones (r, f, k)."""
         values = torch.cat((group.values, fresh), dim=1)[:, stage.sources.source]
-        design = self.plan.schedule.settled(group.stage, values[group.rows < self.pilot])
+        # spread over all rows here: if rows are sorted, the first tell little of the others
+        pilot = evenly_spaced(len(values), self.pilot).to(values.device)
+        design = self.plan.schedule.settled(group.stage, values[pilot])
         spent = group.evaluations + len(stage.sources.fresh) * self.game.cost
         evaluations = torch.full_like(group.rows, spent)
         with self.meter.solving(len(values), outputs=values.shape[2]):

@@ -40,7 +40,7 @@ class Plan:
 
     run: Run
     schedule: Schedule
-    pilot: int  #: rows that a calibration is still to be fitted to
+    pilot: int  #: rows that a calibration is fitted to
 
     @classmethod
     def of(cls, game: Game, run: Run) -> "Plan":
@@ -48,10 +48,9 @@ class Plan:
         return cls(run, _schedule(game, run), pilot_rows(run))
 
     def next_pilot(self) -> int:
-        """Return how many of the next rows a calibration is fitted to: of the first part only."""
-        pilot = self.pilot
-        self.pilot = 0
-        return pilot
+        """Return how many of the next rows a calibration is fitted to; 0: it is there."""
+        first = self.schedule.stage(0)
+        return 0 if first is not None and first.settled else self.pilot
 
 
 class Plans:

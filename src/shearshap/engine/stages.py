@@ -88,7 +88,8 @@ class Schedule:
         """Return a stage's design, with the calibration that it keeps from now on.
 
         The first rows that get there settle it: it is fitted to the values (r, c, k) of the pilot
-        rows among them. Where there are none, it takes the calibration of the stage before.
+        rows among them. Where there are none, it takes the calibration of the stage before. Rows
+        that tell nothing leave it to the next.
         """
         stage = self._made[number]
         if not stage.settled:
@@ -97,7 +98,7 @@ class Schedule:
             elif number and stage.design.calibration is None:
                 before = self._made[number - 1].design
                 stage.design = stage.design.calibrated(before.calibration)
-            stage.settled = True
+            stage.settled = not stage.design.tentative
         return stage.design
 
     @property

@@ -47,7 +47,8 @@ class Auto(Method):
     ----------
     calibration
         What kriging fitted in an earlier run, from `Explanation.calibration`. With it, a row has
-        the same values in every run. None: it is fitted to the first rows explained.
+        the same values in every run. None: it is fitted to the first rows of a call, as
+        `Kriging` says.
     """
 
     calibration: Any = field(default=None, repr=False)

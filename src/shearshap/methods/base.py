@@ -51,6 +51,7 @@ class Design(ABC):
     #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
     coalitions: Tensor
     calibration: object = None  #: what `fit` learnt, for the explanation to hold
+    tentative: bool = False  #: whether pilot rows told nothing, so that `fit` wants others
     complete: bool = False  #: whether it asks for all coalitions there are
     #: whether a row stops only where its values agree with those of the stage before
     wants_agreement: ClassVar[bool] = False

@@ -99,7 +99,7 @@ def likeliest_factors(few: FewValues) -> Tensor:
     """
     rows, outputs, _ = few.values.shape
     adds_nothing = Joins.of(few.signs).quiet_players(few.values.flatten(0, 1))
-    quiet = adds_nothing.unflatten(0, (rows, outputs)).all(1).to(few.values.dtype)
+    quiet: Tensor = adds_nothing.unflatten(0, (rows, outputs)).all(1).to(few.values.dtype)
     if not quiet.any():
         return few.log_factor
 
@@ -109,8 +109,8 @@ def likeliest_factors(few: FewValues) -> Tensor:
     for factor in QUIET_WEIGHTS:
         choice = replace(some, log_factor=factor * quiet)
         losses.append(Process.of(usual, choice).minus_log_likelihood(choice))
-    best = torch.stack(losses).argmin(0)
-    return quiet.new_tensor(QUIET_WEIGHTS)[best][:, None] * quiet
+    best = quiet.new_tensor(QUIET_WEIGHTS)[torch.stack(losses).argmin(0), None]
+    return best * quiet
 
 
 def usual_process(few: FewValues) -> Tensor:

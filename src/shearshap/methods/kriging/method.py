@@ -19,6 +19,7 @@ from shearshap.methods.kriging.calibrating import calibrate
 from shearshap.methods.kriging.effort import MANY_OUTPUTS
 from shearshap.methods.kriging.few_kriging import FewKriging
 from shearshap.methods.kriging.krige import degrees_of_freedom, krige
+from shearshap.methods.kriging.likelihood import informative_games
 from shearshap.methods.kriging.odd_even import OddEven, signs_of
 from shearshap.methods.kriging.pair_selection import selected_pairs
 from shearshap.methods.kriging.shared import SharedKernels
@@ -44,8 +45,9 @@ class Kriging(Method):
     ----------
     calibration
         The numbers of the process, from an earlier `Explanation.calibration`. None: they are fitted
-        to the values of the first rows explained. A row's answer depends on its own values, the
-        seed and the calibration alone.
+        to up to 256 rows of the first block of a call. If these are all additive, which fits any
+        numbers, they are fitted to rows of the next block, and so on. A row's answer depends on its
+        own values, the seed and the calibration alone.
     """
 
     calibration: AnyCalibration | None = field(default=None, repr=False)
@@ -126,6 +128,7 @@ class ComplementPairs(Design):
     calibration: Calibration | None = None  #: for this number of pairs
     source: Calibration | StagedCalibration | None = None  #: also for parts of the design
     fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
+    tentative: bool = False
 
     @classmethod
     def of(
@@ -137,10 +140,16 @@ class ComplementPairs(Design):
 
     def fit(self, values: Tensor) -> "ComplementPairs":
         """Return the design calibrated to the pilot rows' values, unless it has a calibration."""
-        if self.calibration is not None:
+        if self.calibration is not None and not self.tentative:
             return self
-        calibration, kernels = calibrate(self._parts(values))
-        return ComplementPairs(self.coalitions, calibration, calibration, kernels)
+        parts = self._parts(values)
+        # rows whose odd part is linear are exact under any calibration, and fit none
+        unit, _ = parts.normalised()
+        tentative = not len(informative_games(unit, len(unit.odd)))
+        if self.tentative and tentative:
+            return self
+        calibration, kernels = calibrate(parts)
+        return ComplementPairs(self.coalitions, calibration, calibration, kernels, tentative)
 
     def calibrated(self, calibration: object) -> "ComplementPairs":
         """Return the design with another design's calibration."""

@@ -89,7 +89,8 @@ def minimise_each(
 
 def _at_most_one(steps: Tensor) -> Tensor:
     """Return steps (r, n), the longer ones shortened to a length of 1."""
-    return steps / steps.norm(dim=1, keepdim=True).clamp_min(1)
+    length: Tensor = torch.linalg.vector_norm(steps, dim=1, keepdim=True)
+    return steps / length.clamp_min(1)
 
 
 def _bfgs(inverse: Tensor, step: Tensor, change: Tensor) -> Tensor:
