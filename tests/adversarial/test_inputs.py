@@ -98,9 +98,10 @@ def test_codes_in_arrays_are_counted_in_every_row(seed: int, dtype: Any) -> None
         assert f"the rows' type {np.dtype(dtype)} becomes float64" in notes[0]
 
 
-def test_codes_that_the_background_shows_stay_integers() -> None:
+def test_codes_stay_integers_beside_a_background_of_integers() -> None:
     rows = pd.DataFrame({"zip": [100] * 20 + [7], "age": np.arange(21.0)})
-    assert checked(in_frame({"7"}), ("mean", rows), rows).notes == ()
+    assert checked(in_frame({"7"}), ("mode", rows), rows).notes == ()
+    assert checked(in_frame({"7"}), ("mean", rows), rows).notes != ()
 
 
 def test_rows_of_trees_are_counted_too() -> None:
@@ -152,10 +153,14 @@ def test_rows_of_other_types_are_all_compared(kind: str) -> None:
     assert answer.check_evaluations >= len(rows)
 
 
-def test_truth_values_that_would_become_floats_are_refused() -> None:
+def test_truth_values_that_become_floats_are_noted() -> None:
     rows = pd.DataFrame({"c": [True, False]})
-    with pytest.raises(InputError, match="pass a background of integers"):
-        Explainer(lambda frame: frame["c"].map({True: 1.0, False: 0.0}.get).to_numpy() + (frame["c"].dtype == bool), pd.DataFrame({"c": [0.5]}))(rows)  # fmt: skip
+
+    def model(frame: Any) -> Floats:
+        return frame["c"].to_numpy() * 1.0 + (frame["c"].dtype == bool)  # type: ignore[no-any-return]
+
+    notes = checked(model, pd.DataFrame({"c": [0.5]}), rows).notes
+    assert "column 'c': Boolean becomes Float64" in notes[0]
 
 
 KEPT: dict[str, tuple[Any, Any]] = {

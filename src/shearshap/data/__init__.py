@@ -1,39 +1,14 @@
 """Rows, background and groups of every kind, as tensors to mix.
 
-What rows become
-
-    encoded.py            tensors to mix, and the way back to what the model takes
-    arrays.py             an array or tensor, mixed as it is
-    objects.py            an array of Python's numbers, mixed by its cells
-    frames.py             a table of any library, mixed by its cells
-    frame_pools.py        those mixes, fast in each library
-    several.py            a tuple of inputs, side by side in one tensor
-
-What is read of the rows
-
-    tensors.py            numbers of every kind as a tensor
-    native_frames.py      frames of every library, their columns by name
-    columns.py            one column of a frame
-    players.py            the players and their names
-    owners.py             who owns which input
-    display.py            what the players' inputs are, for people
-    index.py              the rows' labels
-
-What an absent player is replaced with
-
-    background.py         what the user may pass, and the statistics
-    foreign.py            backgrounds that shap makes
-    array_background.py   the background of an array
-    frame_background.py   the background of a frame
-    frame_statistics.py   a statistic of a frame
-
-Rows and background in one type
-
-    array_types.py        the type of an array
-    frame_types.py        the types of a frame's columns
-    categories.py         categories of rows and background as one list
-    integers.py           integers beside a background that is none
-    float_trial.py        whether a model tells integers from floats
+tensors.py         tensors to mix, and the way back to what the model takes
+arrays.py          an array or tensor, mixed as it is
+tables.py          a table of any library, mixed by its cells
+multi_input.py     a tuple of inputs, side by side in one tensor
+players.py         the players, their names, and who owns which input
+background.py      what the user may pass for absent players, and the statistics
+frames.py          frames of every library, their columns by name
+column_types.py    rows and background of a frame in one type for each column
+display.py         what people read: labels of rows, numbers and words of players
 """
 
 from collections.abc import Sequence
@@ -44,21 +19,19 @@ import narwhals.stable.v2 as nw
 
 from shearshap.data.arrays import encode_array
 from shearshap.data.background import Background, ParsedBackground, parse_background
-from shearshap.data.columns import Frame
-from shearshap.data.encoded import Inputs
-from shearshap.data.frames import encode_frame
-from shearshap.data.index import Index, check_column, row_labels, without_column
-from shearshap.data.native_frames import (
+from shearshap.data.display import Index, check_column, row_labels, without_column
+from shearshap.data.frames import (
+    Frame,
     FrameLayout,
     as_frame,
     column_labels,
     matrix,
     trained_order,
 )
-from shearshap.data.objects import encode_objects, is_of_objects
+from shearshap.data.multi_input import encode_several
 from shearshap.data.players import Grouping, Groups
-from shearshap.data.several import encode_several
-from shearshap.data.tensors import in_type_of_numpy, numeric
+from shearshap.data.tables import encode_frame
+from shearshap.data.tensors import Inputs, in_type_of_numpy, numeric
 from shearshap.errors import InputError
 from shearshap.models import AdaptedModel
 
@@ -127,8 +100,6 @@ def _encode_one(
     if frame is None:
         frame = _as_trained(rows, model)
     if frame is None:
-        if is_of_objects(rows) and not model.takes_tensors:
-            return encode_objects(rows, background, grouping, model)
         return encode_array(rows, background, grouping, model)
 
     named = replace(grouping, columns=tuple(frame.columns))
@@ -137,7 +108,7 @@ def _encode_one(
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
         layout = FrameLayout(order, column_labels(rows, "rows"))
-        return encode_frame(frame, layout, background, named, model)
+        return encode_frame(frame, layout, background, named)
     return encode_array(matrix(frame, "rows"), background, named, model)
 
 

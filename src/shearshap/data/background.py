@@ -1,8 +1,15 @@
 """What an absent player is replaced with: one background row, or each of several.
 
-With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
+With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1. Backgrounds that
+shap makes are known by the names of their classes, so that shap is not imported:
+
+    shap.kmeans(X, 10)               rows, each with the size of its cluster as its weight
+    shap.maskers.Independent(X)      rows
+    shap.maskers.Partition(X)        rows, and a clustering of columns, which is not used here
+    other maskers                    refused: they do not replace absent players by rows
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -12,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from shearshap.data.foreign import weighted_rows
-from shearshap.errors import InputError
+from shearshap.errors import InputError, ShearWarning, level_of_caller
 
 Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
 """What a user may pass.
@@ -96,21 +102,21 @@ def parse_background(background: Any, argument: str) -> ParsedBackground:
         return ParsedBackground(_checked_name(background, argument), None, argument)
 
     if not starts_with_name(background):
-        own = weighted_rows(background, argument)
-        return ParsedBackground(None, own.rows, argument, own.weights)
+        rows, weights = _weighted_rows(background, argument)
+        return ParsedBackground(None, rows, argument, weights)
 
     if len(background) != 2:
         raise InputError(
             f"{argument}: wanted a pair such as ('mean', rows), got a tuple of {len(background)}"
         )
-    name, rows = background
-    own = weighted_rows(rows, argument)
-    if own.weights is not None:
+    name, given = background
+    rows, weights = _weighted_rows(given, argument)
+    if weights is not None:
         raise InputError(
             f"{argument}: the rows of shap.kmeans have weights, which no statistic takes into "
             f"account; pass ({name!r}, rows) of the rows that it was made of"
         )
-    return ParsedBackground(_checked_name(name, argument), own.rows, argument)
+    return ParsedBackground(_checked_name(name, argument), rows, argument)
 
 
 def starts_with_name(background: Any) -> bool:
@@ -134,15 +140,6 @@ def named_cells(row: Any, names: Sequence[Any], argument: str) -> list[Any]:
     return [row[name] for name in names]
 
 
-def refuse_masked(numbers: Any, argument: str) -> None:
-    """Raise where an array has masked entries, which a model would read as numbers."""
-    if isinstance(numbers, np.ma.MaskedArray):
-        raise InputError(
-            f"{argument}: masked entries are no numbers; fill them in, as in rows.filled(0), or "
-            "pass a frame with missing values"
-        )
-
-
 def _checked_name(name: str, argument: str) -> str:
     if name not in STATISTICS:
         raise InputError(
@@ -150,3 +147,89 @@ def _checked_name(name: str, argument: str) -> str:
             f"{name!r}"
         )
     return name
+
+
+# Backgrounds that shap makes
+
+SHAP_HINTS = {
+    "Composite": "pass one background for each input, as a tuple",
+    "Fixed": "it masks nothing; leave that input out of the rows",
+    "FixedComposite": "pass what it wraps",
+    "Image": "pass an image for the absent pixels, and patches as groups",
+    "Impute": "pass the rows that it was made of",
+    "Masker": "pass background rows",
+    "OutputComposite": "pass what it wraps",
+    "SparseData": "pass the rows as a dense array",
+    "Text": "explain a transformers pipeline, and leave the background out",
+}
+"""What to try instead, for the classes of shap that cannot be a background here."""
+
+
+WeightedRows = tuple[Any, NDArray[np.float64] | None]
+"""Background rows and, if they do not count equally, their weights (b,) with the sum 1."""
+
+
+def _weighted_rows(background: Any, argument: str) -> WeightedRows:
+    """Return the rows of a background, which may be shap's or anything else, and their weights."""
+    names = _names_in_shap(background)
+    if not names and callable(background):
+        raise InputError(
+            f"{argument}: wanted rows, got a function; shap takes one as a masker, and here an "
+            "absent player is replaced with background rows"
+        )
+    if "DenseData" in names:
+        return _summary(background, argument)
+    if "Tabular" in names:
+        return _masker_rows(background), None
+    refused = [name for name in names if name in SHAP_HINTS]
+    if refused:
+        raise InputError(
+            f"{argument}: shap's {refused[0]} cannot be used here; {SHAP_HINTS[refused[0]]}"
+        )
+    return background, None
+
+
+def _names_in_shap(background: Any) -> list[str]:
+    """Return the names of an object's class and its bases, as far as they are shap's."""
+    return [
+        kind.__name__
+        for kind in type(background).__mro__
+        if kind.__module__.partition(".")[0] == "shap"
+    ]
+
+
+def _summary(summary: Any, argument: str) -> WeightedRows:
+    """Return the rows and weights of `shap.kmeans`."""
+    if summary.transposed or any(len(group) != 1 for group in summary.groups):
+        raise InputError(
+            f"{argument}: shap's DenseData has groups of columns; pass its rows, and groups="
+        )
+    weights = np.asarray(summary.weights, dtype=np.float64)
+    weights = weights / weights.sum()
+    equal = np.allclose(weights, weights[0])
+
+    # of a frame, the names are an index, and of an array a list of numbers
+    names = None if isinstance(summary.group_names, list) else summary.group_names
+    return _named(summary.data, names), None if equal else weights
+
+
+def _masker_rows(masker: Any) -> Any:
+    """Return the background rows of `shap.maskers.Independent` or `Partition`."""
+    if masker.clustering is not None or masker.partition is not None:
+        warnings.warn(
+            f"shap's {type(masker).__name__} has a clustering of the columns, which is not used: "
+            "these are Shapley values, and not Owen values; to keep columns together pass groups=",
+            ShearWarning,
+            stacklevel=level_of_caller(),
+        )
+    return _named(masker.data, masker.feature_names if masker.output_dataframe else None)
+
+
+def _named(rows: Any, columns: Any) -> Any:
+    """Return rows as a pandas frame where their columns have names."""
+    if columns is None:
+        return rows
+    import pandas as pd
+
+    # an array of mixed columns holds objects; a frame gives each column its own type again
+    return pd.DataFrame(rows, columns=columns).infer_objects()

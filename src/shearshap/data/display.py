@@ -1,9 +1,9 @@
-"""What the players' inputs are, for people: a number for each, and words where they say more.
+"""What people read: the rows' labels, and the players' inputs as numbers and words.
 
 Nothing is computed before it is read: making words of a large frame takes longer than all the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,10 +14,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.data.columns import Frame, codes_of, hashable_values, number_table, values_of
+from shearshap.data.frames import (
+    Frame,
+    as_frame,
+    codes_of,
+    column_labels,
+    hashable_values,
+    number_table,
+    values_of,
+)
+from shearshap.errors import InputError
 from shearshap.games.devices import to_numpy
+from shearshap.result.labels import label_array
 
 Words = NDArray[np.object_]
+
+Index = str | Iterable[Any] | None
+"""The rows' labels that a user may pass: a column's name, labels, or nothing."""
+
+IndexName = str | tuple[str | None, ...] | None
+"""The labels' name; of several levels, the names of all."""
 
 
 class Display(Protocol):
@@ -223,3 +239,69 @@ def _places(owner: Tensor) -> Tensor:
 
 def _doubles(numbers: Tensor) -> NDArray[np.float64]:
     return to_numpy(numbers.double())
+
+
+# The labels of rows
+
+
+def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[Any], IndexName]:
+    """Return a label for each row, (r,), and the labels' name, if there is one.
+
+    `frame` holds the rows, where they are a frame. Without an `index` the labels are those of a
+    pandas frame, else 0, 1, 2, ...
+    """
+    if isinstance(index, str):
+        check_column(frame, index)
+        return label_array(frame[index]), index  # type: ignore[index]
+    if index is not None:
+        return _checked_labels(index, rows), _name(index)
+
+    own = None if frame is None else nw.maybe_get_index(frame)
+    if own is None:
+        return np.arange(rows), None
+    return label_array(own), _name(own)
+
+
+def without_column(rows: Any, name: str, argument: str) -> Any:
+    """Return rows without a column, where they are a frame that has it; anything else as it is."""
+    frame = as_frame(rows, argument)
+    if frame is None or name not in frame.columns:
+        return rows
+    labels = column_labels(rows, argument)
+    if labels is not None:
+        return rows.drop(columns=[labels.index[labels.place[name]]])
+    return frame.drop(name).to_native()
+
+
+def check_column(frame: Frame | None, name: str) -> None:
+    """Raise where the rows are no frame, or have no such column."""
+    if frame is None:
+        raise InputError(
+            f"index: the rows are no frame with a column {name!r}; pass a label for each row"
+        )
+    if name not in frame.columns:
+        known = ", ".join(frame.columns)
+        raise InputError(f"index: there is no column {name!r}; the rows have {known}")
+
+
+def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
+    if not isinstance(index, Iterable):
+        raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
+    labels = label_array(index)
+    if labels is index:
+        labels = labels.copy()  # the explanation's own: the user may write into the array
+    if labels.shape != (rows,):
+        shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
+        raise InputError(f"index: wanted {rows} labels, one for each row, got {shown}")
+    return labels
+
+
+def _name(labels: Any) -> IndexName:
+    """Return the name of labels of pandas or polars; of several levels, the names of all."""
+    names = getattr(labels, "names", None)
+    if names is None or len(names) == 1:
+        name = getattr(labels, "name", None)
+        return None if name is None else str(name)
+    if all(name is None for name in names):
+        return None
+    return tuple(None if name is None else str(name) for name in names)

@@ -1,78 +1,321 @@
-"""Rows that are a table of any library: a cell is known by the row of a pool that it stands in.
+"""Frames of pandas, polars and pyarrow: their columns by name, in the order that is wanted.
 
-Masking mixes rows cell by cell, and a table may hold strings, categories, dates and missing values.
-So every row becomes d numbers: the rows of a pool that its cells are taken from. The pool holds the
-rows to explain and, after them, the background:
+narwhals reads all of them as one kind of frame, which knows columns by names. Labels of pandas may
+be something else, such as the numbers 0 and 1. They become names, and the model gets them back:
 
-    pool   age  city              cells      age  city
-       0    31  Rome         row 0             0     0
-       1    58  Oslo         row 1             1     1
-       2    44  Bern         background        2     2
+    frame of the user        columns  0    1
+    frame of narwhals        columns "0"  "1"
+    frame for the model      columns  0    1
 
-A mix of rows is a mix of those numbers. Row 1 without its city is (1, 2), which is decoded as
-(58, Bern), in the columns, the order and the types that the user passed.
+A model that was trained with names gets its columns in the order that it was trained with.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from shearshap.data.background import ParsedBackground
-from shearshap.data.columns import Frame
-from shearshap.data.display import CellDisplay
-from shearshap.data.encoded import Inputs, background_numbers, row_numbers
-from shearshap.data.frame_background import frame_background
-from shearshap.data.frame_pools import frame_pool
-from shearshap.data.frame_types import FramePair, type_changes
-from shearshap.data.native_frames import FrameLayout
-from shearshap.data.players import Grouping
-from shearshap.models import AdaptedModel
+from shearshap.errors import InputError
 
-WORTHWHILE_ROWS = 1024
-"""Rows of a frame for which the time of each row is more than that of each column."""
+Column = nw.Series[Any]
+Frame = nw.DataFrame[Any]
 
-MOST_CELLS = 1 << 23
-"""Cells of a frame beyond which it is not made larger for that."""
+OBJECTS = np.dtype(object)
+"""The type of pandas' columns of any objects, among which None and NaN are two."""
 
 
-def encode_frame(
-    frame: Frame,
-    layout: FrameLayout,
-    given: ParsedBackground,
-    grouping: Grouping,
-    model: AdaptedModel,
-) -> Inputs:
-    """Encode a frame for a model that takes frames, in the layout that it takes."""
-    count, width = frame.shape
-    players = grouping.players((width,))
-    background = frame_background(given, frame, players.owner, layout.labels)
-    common = FramePair(frame, background, model, layout).in_common_types()
+def as_frame(rows: Any, argument: str) -> Frame | None:
+    """Return rows as a frame if they are one of pandas, polars or pyarrow, else None.
 
-    pooled = nw.concat([common.rows, common.background], how="vertical")
-    pool = frame_pool(pooled, layout)
-    same = torch.from_numpy(pool.like(count))
-    cells = background_numbers(row_numbers(len(pooled), (width,)), same, count)
-    return Inputs(
-        rows=cells[:count],
-        background=cells[count:],
-        shape=(width,),
-        owner=players.owner,
-        names=players.names,
-        decode=lambda mixes: pool.mix(mixes.cpu().numpy()),
-        display=CellDisplay(frame, players.owner),
-        index=np.arange(count),
-        untouched=lambda which: layout.native(frame[which]),
-        type_changes=type_changes(frame, pooled),
-        evaluations=common.evaluations,
-        notes=common.notes,
-        least_batch=_least_batch(width),
-        order=np.array([frame.columns.index(name) for name in layout.order]),
-    )
-
-
-def _least_batch(width: int) -> int:
-    """Return how many rows of a frame to make at once, at least.
-
-    A library takes its time over each column, and so it should be for many rows.
+    Labels of pandas that are not strings, such as 0, 1, 2, become names: "0", "1", "2".
     """
-    return max(1, min(WORTHWHILE_ROWS, MOST_CELLS // width))
+    if not nw.dependencies.is_into_dataframe(rows):
+        return None
+    _check_byte_order(rows, argument)
+    labels = column_labels(rows, argument)
+    if labels is not None:
+        rows = rows.set_axis(list(labels.place), axis=1)
+    try:
+        frame: Frame = nw.from_native(rows, eager_only=True)
+        frame.columns  # noqa: B018  (a name that stands twice is seen here)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{argument}: the frame cannot be read: {error}") from error
+    return frame
+
+
+def _check_byte_order(rows: Any, argument: str) -> None:
+    """Raise where a column of pandas has a foreign order of bytes, which pandas cannot index."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return
+    for label, dtype in zip(rows.columns, rows.dtypes, strict=True):
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            raise InputError(
+                f"{argument}: column {label!r} is {dtype.str}, of a foreign order of bytes, which "
+                f"pandas cannot take rows of; pass it as {dtype.newbyteorder('=')}"
+            )
+
+
+# Labels
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The columns' labels of a pandas frame, where they are not strings."""
+
+    index: Any  #: the frame's `columns`
+    place: dict[str, int]  #: of each label, by its name
+
+
+def column_labels(rows: Any, argument: str) -> Labels | None:
+    """Return the labels of a pandas frame's columns, where they are not strings; else None."""
+    if not nw.dependencies.is_pandas_dataframe(rows):
+        return None
+    labels = list(rows.columns)
+    others = [label for label in labels if not isinstance(label, str)]
+    if not others:
+        return None
+
+    names = [str(label) for label in labels]
+    if len(others) < len(labels) or len(set(names)) < len(names):
+        raise InputError(
+            f"{argument}: column names must be all strings or all of another kind, and no two of "
+            f"them alike, got {others[0]!r} among {', '.join(map(repr, labels[:8]))}; try "
+            "frame.columns.astype(str)"
+        )
+    return Labels(rows.columns, {name: place for place, name in enumerate(names)})
+
+
+@dataclass(frozen=True)
+class FrameLayout:
+    """How the model takes a frame: the order of its columns, and their labels."""
+
+    order: Sequence[str]
+    labels: Labels | None  #: where they are not the columns' names
+
+    def native(self, frame: Frame) -> Any:
+        """Return a frame of the user's library, which the model may write into."""
+        copied = frame.clone()
+        if frame.implementation.is_pyarrow():
+            # not by `select`, which would keep what pandas has noted in the table
+            columns = [copied.to_native().column(name) for name in self.order]
+            return type(copied.to_native()).from_arrays(columns, names=list(self.order))
+        if frame.implementation.is_polars():
+            return copied.to_native().select(self.order)
+        if frame.implementation.is_pandas():
+            return self._in_pandas(copied.to_native())
+        return self.joined({name: copied[name] for name in self.order})
+
+    def _in_pandas(self, copied: Any) -> Any:
+        """Return a pandas frame, which is ours alone, in the layout of the model."""
+        import pandas as pd
+
+        chosen = pd.DataFrame(copied)[list(self.order)].reset_index(drop=True)
+        chosen.attrs = {}  # notes of the user, which mixes of rows do not have either
+        chosen.columns = self.own_labels
+        return chosen
+
+    def joined(self, columns: dict[str, Column]) -> Any:
+        """Return columns, in the model's order, as a frame of the user's library."""
+        native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
+        if self.labels is not None:
+            native.columns = self.own_labels
+        return native
+
+    @cached_property
+    def own_labels(self) -> Any:
+        """The columns' labels in the model's order: the names, or what they stand for."""
+        if self.labels is None:
+            return list(self.order)
+        return self.labels.index[[self.labels.place[name] for name in self.order]]
+
+
+# Columns
+
+
+def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
+    """Return a frame with some columns replaced, without the index that pandas would give it."""
+    frame = nw.maybe_reset_index(frame)
+    if not columns:
+        return frame
+    new = {column.name: nw.maybe_reset_index(column).to_native() for column in columns}
+    if frame.implementation.is_pandas():
+        return nw.from_native(_with_pandas_columns(frame.to_native(), new), eager_only=True)
+    if frame.implementation.is_pyarrow():
+        table = frame.to_native()
+        # all at once: each column that is set copies the list of all
+        arrays = [new.get(name, table.column(name)) for name in table.column_names]
+        joined = type(table).from_arrays(arrays, names=table.column_names)
+        return nw.from_native(joined, eager_only=True)
+    return frame.with_columns(*columns)
+
+
+def _with_pandas_columns(native: Any, new: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    others = native.drop(columns=list(new))
+    return pd.concat([others, pd.DataFrame(new)], axis=1)[list(native.columns)]
+
+
+# Order
+
+
+def trained_order(frame: Frame, names: Sequence[str], argument: str) -> list[str]:
+    """Return a frame's columns in the order of a model's names, or raise with what does not fit.
+
+    A space in a column's name may be an underscore in the model's, as in LightGBM.
+    """
+    by_model_name = {name.replace(" ", "_"): name for name in frame.columns}
+    present = set(frame.columns)
+    order = [name if name in present else by_model_name.get(name, name) for name in names]
+    _check_columns(frame, order, argument)
+    return order
+
+
+def aligned(frame: Frame, columns: Sequence[str], argument: str) -> Frame:
+    """Return a frame with its columns in this order, or raise with what does not fit."""
+    _check_columns(frame, columns, argument)
+    return frame.select(*columns)
+
+
+def _check_columns(frame: Frame, wanted: Sequence[str], argument: str) -> None:
+    """Raise where a column is missing or of no use."""
+    present = set(frame.columns)
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        raise InputError(
+            f"{argument}: column {missing[0]!r} is missing ({len(missing)} of {len(wanted)} are: "
+            f"{missing[:8]})"
+        )
+    useful = set(wanted)
+    unused = [name for name in frame.columns if name not in useful]
+    if unused:
+        raise InputError(
+            f"{argument}: there is no use for column {unused[0]!r}; drop what the model does not "
+            f"take: {unused[:8]}"
+        )
+
+
+# Numbers
+
+
+def matrix(frame: Frame, argument: str) -> NDArray[Any]:
+    """Return a frame of numbers as an array (n, d), or raise with the column that holds none."""
+    for name, dtype in frame.schema.items():
+        if not is_numeric_or_boolean(dtype):
+            raise InputError(
+                f"{argument}: column {name!r} is {dtype}, and this kind of model takes numbers "
+                "only; encode it, or explain the whole Pipeline or function that does"
+            )
+    decimals = [name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Decimal)]
+    if decimals:
+        frame = frame.with_columns(*(nw.col(name).cast(nw.Float64()) for name in decimals))
+    return np.asarray(frame.to_numpy())
+
+
+# One column, as Python values, codes or numbers
+
+
+def values_of(column: Column) -> list[Any]:
+    """Return a column's values; a missing one is None, whatever its library calls it."""
+    values = column.to_list()
+    missing = np.zeros(len(values), dtype=np.bool_)
+    if column.implementation.is_pandas_like():  # others have None already
+        missing |= np.array(column.to_native().isna(), dtype=np.bool_)
+    if column.dtype.is_float():
+        missing |= np.isnan(numbers_of(column))
+    elif column.dtype == nw.Object():
+        missing |= np.array([isinstance(value, float) and value != value for value in values])
+
+    for row in np.flatnonzero(missing):
+        values[row] = None
+    return values
+
+
+def hashable_values(column: Column) -> list[Any]:
+    """Return a column's values; lists and dicts, which have no hash, as they print."""
+    values = values_of(column)
+    try:
+        set(values)
+    except TypeError:
+        return [None if value is None else repr(value) for value in values]
+    return values
+
+
+def codes_of(column: Column) -> NDArray[np.int64]:
+    """Return the place of each value among the column's distinct values, sorted: (n,).
+
+    A missing value comes last.
+    """
+    values = hashable_values(column)
+    present = set(values) - {None}
+    try:
+        distinct = sorted(present)
+    except TypeError:  # values of several types have no order of their own
+        distinct = sorted(present, key=str)
+
+    code = {value: place for place, value in enumerate(distinct)}
+    code[None] = len(distinct)
+    return np.array([code[value] for value in values], dtype=np.int64)
+
+
+def numbers_of(column: Column) -> NDArray[np.float64]:
+    """Return a column of numbers in double precision, (n,); a missing one is NaN."""
+    if column.implementation.is_pyarrow() and column.dtype.is_integer():
+        # its casts refuse integers that doubles cannot hold
+        if not column.null_count():
+            return np.asarray(column.to_numpy(), dtype=np.float64)
+        numbers = [np.nan if number is None else float(number) for number in column.to_list()]
+        return np.array(numbers)
+    if column.dtype != nw.Float64():
+        column = column.cast(nw.Float64())
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def number_table(frame: Frame) -> NDArray[np.float64]:
+    """Return a frame of numbers in double precision, (n, d); a missing one is NaN."""
+    # column after column, so that their sums have the same digits as those of a single column
+    table = np.empty(frame.shape, order="F")
+    if frame.implementation.is_polars():
+        table[:] = frame.select(nw.all().cast(nw.Float64())).to_numpy()
+        return table
+
+    at_once = numpy_places(frame)
+    if at_once:
+        table[:, at_once] = frame.to_native().iloc[:, at_once].to_numpy(dtype=np.float64)
+    names = frame.columns
+    for place in set(range(len(names))).difference(at_once):
+        table[:, place] = numbers_of(frame[names[place]])
+    return table
+
+
+def numpy_places(frame: Frame) -> list[int]:
+    """Return the places of columns of numpy's types, which pandas makes an array of at once."""
+    if not frame.implementation.is_pandas():
+        return []
+    types = enumerate(frame.to_native().dtypes)
+    return [place for place, dtype in types if isinstance(dtype, np.dtype)]
+
+
+# Types
+
+
+def is_numeric_or_boolean(dtype: nw.dtypes.DType) -> bool:
+    """Return whether a column of a type holds numbers, or truth values."""
+    return dtype.is_numeric() or dtype == nw.Boolean()
+
+
+def native_type(column: Column) -> Any:
+    """Return a column's type as its library has it, with a categorical's categories."""
+    native = column.to_native()
+    return native.type if hasattr(native, "type") else native.dtype  # pyarrow says type
+
+
+def native_types(frame: Frame) -> dict[str, Any]:
+    """Return the columns' types as their library has them, by the columns' names."""
+    native = frame.to_native()
+    types = native.schema.types if frame.implementation.is_pyarrow() else native.dtypes
+    return dict(zip(frame.columns, types, strict=True))

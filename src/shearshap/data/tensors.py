@@ -1,4 +1,6 @@
-"""Numbers of every kind as a tensor: arrays, tensors and nested lists.
+"""What rows of every kind become: tensors to mix, and the way back to what the model takes.
+
+Arrays, tensors and nested lists become tensors as they are:
 
     passed                                   tensor
     np.array([[1, 2]], dtype=np.uint8)       uint8       the same type, and the same memory
@@ -9,7 +11,8 @@
 What is refused is refused here, with what to try instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -18,8 +21,78 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.data.background import refuse_masked
+from shearshap.data.display import Display
 from shearshap.errors import InputError
+
+MAX_EXACT_INTEGER = 1 << 53
+"""Beyond this number, two integers may be one number in double precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Rows and background as tensors of one type, their players, and how people read them."""
+
+    rows: Tensor  #: (r, d)
+    background: Tensor  #: (b, d)
+    shape: tuple[int, ...]  #: of one row, as `decode` takes it
+    owner: NDArray[np.int64]  #: (d,) the player that owns each input
+    names: list[str]  #: of the players; empty where they are not known
+    decode: Callable[[Tensor], Any]  #: inputs (n, *shape) to what the model takes
+    display: Display  #: what the players' inputs are, for people
+    index: NDArray[Any]  #: (r,) the rows' labels
+
+    #: Rows exactly as the model gets them if nothing is mixed.
+    untouched: Callable[[slice], Any]
+
+    type_changes: tuple[str, ...] = ()  #: of the rows, on their way to the model, in words
+    index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
+    smooth: bool = True  #: whether there are points between a row and its background
+    evaluations: int = 0  #: of the model, that encoding took
+    notes: tuple[str, ...] = ()  #: on what is not as the user gave it
+    least_batch: int = 1  #: rows for which `decode` is worth its trouble
+    #: (b,) of the background rows, with the sum 1; None: they count equally
+    weights: NDArray[np.float64] | None = None
+    #: (d,) the input that each column of what the model takes is; None: they are in order
+    order: NDArray[np.int64] | None = None
+
+    @property
+    def players(self) -> int:
+        """The number of players p."""
+        return int(self.owner.max()) + 1
+
+    @property
+    def data(self) -> NDArray[np.float64]:
+        """A number for each player of each row, (r, p); computed when first read."""
+        return self.display.data
+
+    @property
+    def display_data(self) -> NDArray[np.object_] | None:
+        """Words for each player of each row, (r, p); None where they say no more than `data`.
+
+        They are computed when first read.
+        """
+        return self.display.words
+
+
+def row_numbers(rows: int, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Tensor:
+    """Return the cells of a pool, each known by the row that it stands in: (n, *shape).
+
+    For n = 2 rows of shape (3,) that is 0 0 0, 1 1 1. A mix of the pool's rows is a mix of them.
+    """
+    numbers = torch.arange(rows, device=device)
+    return numbers.reshape(-1, *(1 for _ in shape)).expand(-1, *shape)
+
+
+def background_numbers(cells: Tensor, same: Tensor, background: int) -> Tensor:
+    """Return cells (n, *shape) of a pool, of which some are those of a background row.
+
+    Where the content is the `same`, the cell is known by the number of that row: so a player whose
+    cells are all like that is known to be null.
+    """
+    return torch.where(same, background, cells) if same.any() else cells
+
+
+# Numbers
 
 
 def checked_rows(
@@ -71,6 +144,15 @@ def numeric(numbers: Any, argument: str) -> Tensor:
 # What cannot be mixed
 
 
+def refuse_masked(numbers: Any, argument: str) -> None:
+    """Raise if an array has masked entries, which a model would read as numbers."""
+    if isinstance(numbers, np.ma.MaskedArray):
+        raise InputError(
+            f"{argument}: masked entries are no numbers; fill them in, as in rows.filled(0), or "
+            "pass a frame with missing values"
+        )
+
+
 def check_tensor(numbers: Tensor, argument: str) -> None:
     """Raise where a tensor's numbers cannot be mixed one by one."""
     wrong = None
@@ -96,10 +178,12 @@ def _in_type_of_torch(array: NDArray[Any], argument: str) -> NDArray[Any]:
     if kind in "USVcMm":  # text, records, complex numbers and times
         raise InputError(wrong + _remedy(array))
     if _is_known_to_torch(array.dtype):
-        return array
+        return array.view(array.dtype.str)  # numpy has two names for some, and torch knows one
 
     if kind == "O" and not all(_is_number(cell) for cell in array.flat):
         raise InputError(f"{wrong}s that are not all numbers; pass a frame, or rows.astype(float)")
+    if kind == "O" and any(_is_inexact(cell) for cell in array.flat):
+        raise inexact_error(argument, "there are")
     native = array.dtype.newbyteorder("=")
     wanted = native if _is_known_to_torch(native) else np.dtype(np.float64)
     try:
@@ -112,6 +196,16 @@ def _in_type_of_torch(array: NDArray[Any], argument: str) -> NDArray[Any]:
             "rows.astype(np.float64)"
         )
     return converted
+
+
+def is_of_objects(rows: Any) -> bool:
+    """Return whether rows are an array, or lists, of objects."""
+    if isinstance(rows, Tensor):
+        return False
+    try:
+        return np.asarray(rows).dtype == object
+    except ValueError:  # lists of several lengths
+        return False
 
 
 def _is_known_to_torch(dtype: np.dtype[Any]) -> bool:
@@ -173,6 +267,26 @@ def can_be_subtracted(numbers: Tensor) -> bool:
     if not dtype.is_floating_point:
         return True
     return bool((numbers.abs() <= torch.finfo(dtype).max / 4).all())
+
+
+def check_exact(numbers: NDArray[Any], argument: str) -> None:
+    """Raise if an array holds integers too large for the floating numbers that they become."""
+    if numbers.dtype.kind not in "iu" or numbers.size == 0:
+        return
+    if _is_inexact(int(numbers.min())) or _is_inexact(int(numbers.max())):
+        raise inexact_error(argument, "rows or background hold")
+
+
+def _is_inexact(number: Any) -> bool:
+    return isinstance(number, int) and abs(number) > MAX_EXACT_INTEGER
+
+
+def inexact_error(argument: str, place: str) -> InputError:
+    """Return the error for integers, at a place, that floating numbers cannot hold exactly."""
+    return InputError(
+        f"{argument}: {place} integers beyond 2^53, which floating numbers cannot hold exactly; "
+        "pass rows and background as integers, as with ('mode', rows)"
+    )
 
 
 # Tensors as arrays

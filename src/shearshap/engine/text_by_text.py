@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shearshap.data.index import row_labels
+from shearshap.data.display import row_labels
 from shearshap.engine.clock import Clock
 from shearshap.engine.loop import explained_blocks
 from shearshap.engine.meter import Meter

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.futures import Future
 
-from shearshap.data.several import Layout
+from shearshap.data.multi_input import Layout
 from shearshap.engine.progress import progress_bar
 from shearshap.engine.run import whole
 from shearshap.errors import BudgetError, InputError, ModelError

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.data.several import Layout
+from shearshap.data.multi_input import Layout
 from shearshap.errors import InputError
 
 Tensors = Tensor | tuple[Tensor, ...]

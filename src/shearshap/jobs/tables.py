@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shearshap.data.native_frames import as_frame, trained_order
+from shearshap.data.frames import as_frame, trained_order
 from shearshap.errors import InputError
 from shearshap.jobs.csv_files import NUMBER, ids_as_written, notes_on_csv, read_csv
 from shearshap.jobs.places import METADATA

@@ -1,6 +1,5 @@
 """Frames of pandas, polars and pyarrow: columns, order, types, strings and missing values reach the model as they were."""
 
-import datetime as dt
 import re
 from typing import Any
 
@@ -10,15 +9,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from torch import nn
 
-from games import Floats, network
+from games import Floats, all_coalitions, exact_shares, network
 from shearshap import Explainer, InputError
-from shearshap.data import display, encode
+from shearshap.data import encode
 from shearshap.data.background import STATISTICS
 from shearshap.models import AdaptedModel
 
@@ -106,8 +107,6 @@ def test_the_model_sees_frames_as_they_were_given(library: str) -> None:
 @every_library
 def test_values_against_one_evaluation_at_a_time(library: str) -> None:
     """The slow way: a frame of one row for every coalition, put together cell by cell."""
-    from games import all_coalitions, exact_shares
-
     frame = like(library, people())
     model = Recorder()
     answer = Explainer(model, some(frame, 3, 4))(some(frame, 20, 22))
@@ -119,6 +118,9 @@ def test_values_against_one_evaluation_at_a_time(library: str) -> None:
         ]
         table = np.array([float(hash(mix[:2]) % 97) for mix in mixes])
         np.testing.assert_allclose(answer.values[at], exact_shares(table), atol=1e-9)
+
+
+# Statistics
 
 
 @every_library
@@ -166,6 +168,25 @@ def test_the_mode_takes_a_groups_columns_together() -> None:
     assert cells(model.given[0])[0] == ("y", "p")
 
 
+def test_statistics_leave_nan_out_in_every_library() -> None:
+    for library in LIBRARIES:
+        frame = like(library, pd.DataFrame({"x": [1.0, np.nan, 3.0, 8.0]}))
+        model = Recorder()
+        Explainer(model, ("mean", frame))(some(frame, 0, 2))
+        assert cells(model.given[0])[0] == (4.0,)
+    nullable = pd.DataFrame({"x": pd.array([1, None, 3, 8], dtype="Int64")})
+    model = Recorder()
+    Explainer(model, ("mean", nullable))(nullable[:2])
+    assert cells(model.given[0])[0] == (4.0,)
+    with_nan = pl.DataFrame({"x": [1.0, float("nan"), 3.0, 8.0]})
+    model = Recorder()
+    Explainer(model, ("median", with_nan))(with_nan[:2])
+    assert cells(model.given[0])[0] == (3.0,)
+
+
+# What people read
+
+
 def test_numbers_for_strings_and_words_for_people() -> None:
     frame = people()[:3]
     answer = Explainer(Recorder(), people()[10:11])(frame)
@@ -189,29 +210,6 @@ def test_frames_of_one_hot_columns_show_the_column_that_is_on() -> None:
     assert answer.display_data.tolist() == [["city_Rome", 30.0], ["city_Oslo", 40.0]]
 
 
-def test_words_of_a_frame_are_made_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-
-    def recorded(name: str, function: Any) -> Any:
-        def wrapped(frame: Any) -> Any:
-            read.append(name)
-            return function(frame)
-
-        return wrapped
-
-    for name in ("cell_numbers", "cell_words"):
-        monkeypatch.setattr(display, name, recorded(name, getattr(display, name)))
-    inputs = encode(people(), people()[:1], None, AdaptedModel(lambda x: x))
-    assert read == []
-    assert inputs.data.shape == (60, 5)
-    assert read == ["cell_numbers"]
-    assert inputs.display_data is inputs.display_data is not None
-    assert read == ["cell_numbers", "cell_words"]
-
-
-# Labels
-
-
 def test_a_pandas_index_labels_the_rows() -> None:
     model = AdaptedModel(lambda x: x)
     frame = people(3).set_index(pd.Index(["x", "y", "z"], name="key"))
@@ -225,14 +223,6 @@ def test_a_pandas_index_labels_the_rows() -> None:
     assert inputs.index.dtype == object
     assert inputs.index.tolist() == pairs
     assert inputs.index_name == ("shop", "day")
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_frames_without_an_index_are_numbered(library: str) -> None:
-    frame = like(library, people(3))
-    inputs = encode(frame, some(frame, 0, 1), None, AdaptedModel(lambda x: x))
-    assert inputs.index.tolist() == [0, 1, 2]
-    assert inputs.index_name is None
 
 
 @every_library
@@ -278,23 +268,7 @@ def test_labels_of_a_frames_rows() -> None:
         encode(people(2), people(1), None, model, index=["a", "b", "c"])
 
 
-@pytest.mark.parametrize("argument", ["background", "reference"])
-@pytest.mark.parametrize(
-    ("background", "message"),
-    [
-        (people().drop(columns="age"), ": column 'age' is missing"),
-        (people()[:0], ": there are no rows in the frame"),
-        (np.zeros(3), ": wanted a frame with the rows' columns"),
-        ({"age": 3}, ": 'city' is missing"),
-        ({**people().iloc[0], "age": "old"}, ": column 'age' is String, and Int64 in the rows"),
-        (("mean", people().assign(height=np.nan)), ": all values of column 'height' are missing"),
-    ],
-)
-def test_errors_call_the_background_what_the_user_calls_it(
-    background: Any, message: str, argument: str
-) -> None:
-    with pytest.raises(InputError, match=re.escape(argument + message)):
-        encode(people(), background, None, AdaptedModel(lambda x: x), argument=argument)
+# What is refused
 
 
 @pytest.mark.parametrize(
@@ -347,24 +321,27 @@ def test_bad_frames_are_refused_before_any_work(rows: Any, background: Any, mess
     assert not model.given
 
 
-def test_whole_numbers_without_holes_fit_a_background_with_holes() -> None:
-    """pandas makes floating numbers of a column as soon as one is missing."""
-    rows, background = people().assign(height=180)[:3], people()
-    model = Recorder()
-    Explainer(model, background, batch_size=10_000)(rows, budget=60 * 32)
-    tried, as_floats, ends, untouched, *mixes = model.given
-    assert tried["height"].dtype == np.int64
-    assert untouched["height"].dtype == np.int64
-    for given in (as_floats, ends, *mixes):
-        assert given["height"].dtype == np.float64
+NUMBERS = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]})
 
 
-def test_dates_are_cells_too() -> None:
-    frame = pl.DataFrame({"day": [dt.date(2024, 1, 1), dt.date(2024, 5, 5)], "x": [1.0, 2.0]})
-    answer = Explainer(lambda f: f["day"].dt.month().to_numpy() * f["x"].to_numpy(), frame[:1])(
-        frame
-    )
-    np.testing.assert_allclose(answer.values, [[0, 0], [6, 3]])
+@pytest.mark.parametrize(
+    ("model", "background", "rows", "message"),
+    [
+        (Recorder(), torch.zeros(1, 2).to_sparse(), NUMBERS, "background: .*a tensor that is sparse"),
+        (Recorder(), np.ma.masked_array([1.0, 1.0], [True, False]), NUMBERS, "background: masked entries are no numbers"),
+        (Recorder(), 0, NUMBERS.assign(s="x"), "as column 's' is String; got the number 0"),
+        (Recorder(), 0, NUMBERS.astype(">i4"), "rows: column 'a' is >i4, of a foreign order of bytes"),
+        (nn.Linear(2, 1), {"a": 1.0, "b": "x"}, NUMBERS, "'b' is 'x', and this kind of model takes numbers"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_our_words(
+    model: Any, background: Any, rows: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Explainer(model, background)(rows)
+
+
+# Models
 
 
 def test_torch_takes_frames_of_numbers_only() -> None:
@@ -380,9 +357,6 @@ def test_torch_takes_frames_of_numbers_only() -> None:
         InputError, match="rows: column 'city' is String, and this kind of model takes numbers only"
     ):
         Explainer(net, people()[["city", "age"]])(people()[["city", "age"]])
-
-
-# Pipelines
 
 
 def pipeline(frame: Any, labels: Any) -> Pipeline:
@@ -427,8 +401,6 @@ def test_columns_in_another_order_are_taken_by_name() -> None:
 
 def test_what_is_given_by_place_goes_by_the_rows_own_order() -> None:
     """The model sees its columns as it was trained; whoever explains sees their own."""
-    from sklearn.linear_model import LinearRegression
-
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
     model = LinearRegression().fit(frame, 10 * frame["a"] + frame["b"])
     turned = frame[["b", "a"]]
@@ -484,166 +456,53 @@ def test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_colum
     np.testing.assert_allclose(behind.values[:, order], whole.values, atol=1e-9)
 
 
-@pytest.mark.parametrize("drop", [None, "first", "if_binary"])
-def test_columns_made_by_one_hot_encoders(drop: Any) -> None:
-    frame = people(200).dropna()
-    transformer = make_column_transformer(
-        ("passthrough", ["age"]),
-        (OneHotEncoder(drop=drop), ["city", "member"]),
-        (OneHotEncoder(), [2]),
-    ).fit(frame)
-    from shearshap.models.sklearn import made_columns
-
-    made = made_columns(transformer)
-    names = list(transformer.get_feature_names_out())
-    for column, own in made.items():
-        assert own == [
-            at for at, name in enumerate(names) if name.partition("__")[2].split("_")[0] == column
-        ]
-    assert sorted(at for own in made.values() for at in own) == list(range(len(names)))
+# Labels of columns
 
 
-def test_a_transformer_that_mixes_columns_is_refused() -> None:
-    from sklearn.preprocessing import PolynomialFeatures
+def test_the_model_sees_no_index_and_its_own_order_of_columns() -> None:
+    rows = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]}, index=[9, 9])
+    adapted = AdaptedModel(lambda x: x, feature_names=("a", "b"))
+    for background in (("mean", rows), rows[:1], "mean"):
+        inputs = encode(rows, background, None, adapted)
+        for given in (inputs.untouched(slice(1)), inputs.decode(inputs.rows)):
+            assert given.columns.tolist() == ["a", "b"]
+            assert given.index.tolist() == list(range(len(given)))
 
-    mixing = PolynomialFeatures().fit(people()[["age", "height"]].fillna(0))
+
+def test_columns_may_be_labelled_by_numbers() -> None:
+    rows = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+
+    def model(frame: Any) -> Any:
+        assert frame.columns.tolist() == [0, 1]
+        return 10 * frame[0] + frame[1]
+
+    for background in (("mean", rows), rows.mean(), rows.mean().to_dict(), [2.0, 3.0]):
+        answer = Explainer(model, background)(rows)
+        assert answer.feature_names == ["0", "1"]
+        np.testing.assert_allclose(answer.values, (rows - [2, 3]) * [10, 1], atol=1e-12)
+    grouped = Explainer(model, ("mean", rows), groups={"both": ["0", "1"]})(rows)
+    assert grouped.feature_names == ["both"]
+
+
+def test_a_column_of_ids_beside_columns_labelled_by_numbers() -> None:
+    rows = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    inputs = encode(rows, ("mean", rows), None, AdaptedModel(Recorder()), index="1")
+    assert inputs.index.tolist() == [1, 3, 5]
+    for given in (inputs.untouched(slice(3)), inputs.decode(inputs.rows)):
+        assert given.columns.tolist() == [0]
+
+
+def test_columns_of_several_levels() -> None:
+    levels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
+    rows = pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=levels)
+    answer = Explainer(lambda frame: frame["a"][1] * 10 + frame["a"][2], ("mean", rows))(rows)
+    np.testing.assert_allclose(answer.values, (rows - [2, 3]) * [10, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [[0, 0], [0, "0"], [1, "a"]])
+def test_labels_that_are_alike_or_of_several_kinds_are_refused(labels: Any) -> None:
+    rows = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=labels)
     with pytest.raises(
-        InputError,
-        match="groups: cannot match the output columns of PolynomialFeatures to its input columns",
+        InputError, match="rows: column names must be all strings or all of another"
     ):
-        Explainer(network(6), np.zeros(6), groups=mixing)(np.ones((2, 6)))
-
-
-# Odd cells
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pd.array([1, None, 3], dtype="Int64"),
-        pd.array([True, None, False], dtype="boolean"),
-        pd.array(["x", None, "y"], dtype="string"),
-        np.array([1, pd.NA, "z"], dtype=object),
-        pd.Categorical(["u", None, "v"]),
-        pd.to_datetime(["2024-01-01", None, "2024-03-01"]),
-        [[1, 2], [3], [1, 2]],
-        [{"k": 1}, {"k": 2}, {"k": 1}],
-    ],
-)
-@pytest.mark.parametrize("background", ["row", "mode"])
-def test_cells_of_every_kind_reach_the_model(column: Any, background: str) -> None:
-    frame = pd.DataFrame({"odd": column, "x": [1.0, 2.0, 3.0]})
-    given: list[Any] = []
-
-    def model(f: Any) -> Floats:
-        given.append(f["odd"])
-        return np.asarray(f["x"].to_numpy())
-
-    answer = Explainer(model, ("mode", frame) if background == "mode" else frame[:1])(frame)
-    assert all(part.dtype == frame["odd"].dtype for part in given)
-    np.testing.assert_allclose(answer.values[:, 0], 0)
-
-
-def test_statistics_leave_nan_out_in_every_library() -> None:
-    for library in LIBRARIES:
-        frame = like(library, pd.DataFrame({"x": [1.0, np.nan, 3.0, 8.0]}))
-        model = Recorder()
-        Explainer(model, ("mean", frame))(some(frame, 0, 2))
-        assert cells(model.given[0])[0] == (4.0,)
-    nullable = pd.DataFrame({"x": pd.array([1, None, 3, 8], dtype="Int64")})
-    model = Recorder()
-    Explainer(model, ("mean", nullable))(nullable[:2])
-    assert cells(model.given[0])[0] == (4.0,)
-    with_nan = pl.DataFrame({"x": [1.0, float("nan"), 3.0, 8.0]})
-    model = Recorder()
-    Explainer(model, ("median", with_nan))(with_nan[:2])
-    assert cells(model.given[0])[0] == (3.0,)
-
-
-@pytest.mark.parametrize(
-    ("rows", "background"),
-    [
-        (pd.DataFrame({"a": [0.5, 1.5]}), [[1], [3]]),
-        (pd.DataFrame({"a": [0.5, 1.5]}), pd.DataFrame({"a": [1, 3]})),
-        (pd.DataFrame({"a": [1, 3]}), pd.DataFrame({"a": [0.5]})),
-        (pd.DataFrame({"a": pd.Categorical(["u", "v"])}), pd.DataFrame({"a": ["u"]})),
-        (
-            pd.DataFrame({"a": pd.Categorical(["u", "v"])}),
-            pd.DataFrame({"a": pd.Categorical(["u"])}),
-        ),
-        (pd.DataFrame({"a": ["u", "v"], "b": [1.0, 2.0]}), ["v", 3]),
-        (pl.DataFrame({"a": [0.5, 1.5]}), np.array([2])),
-    ],
-)
-def test_types_that_differ_without_a_loss_are_brought_together(rows: Any, background: Any) -> None:
-    model = Recorder()
-    Explainer(model, background)(rows)
-    wanted = cells(rows)[0]
-    assert wanted in {row for given in model.given for row in cells(given)}
-
-
-@pytest.mark.parametrize("wrap", ["grid", "vote", "calibrated"])
-def test_none_is_known_inside_wrappers_too(wrap: str) -> None:
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.ensemble import VotingClassifier
-    from sklearn.model_selection import GridSearchCV
-
-    frame = pl.from_pandas(people(200)[["city"]])
-    inner = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
-    made: Any = {
-        "grid": GridSearchCV(inner, {}, cv=2),
-        "vote": VotingClassifier([("one", inner)], voting="soft"),
-        "calibrated": CalibratedClassifierCV(inner, cv=2),
-    }[wrap]
-    model = made.fit(frame, np.where(frame["city"].is_null().to_numpy(), "yes", LABELS[:200]))
-    answer = Explainer(model, ("mode", frame))(frame[:20])
-    np.testing.assert_allclose(answer.predictions, model.predict_proba(frame[:20]), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        ["age", "member"],
-        [0, 4],
-        slice(0, 1),
-        slice("age", "city"),
-        np.array([True, False, False, False, True]),
-    ],
-)
-def test_a_transformers_columns_given_in_every_way(chosen: Any) -> None:
-    from shearshap.models.sklearn import made_columns
-
-    frame = people().dropna()
-    picked = make_column_transformer((OneHotEncoder(), chosen)).fit(frame)
-    made = made_columns(picked)
-    wanted = {str(name) for name in picked.feature_names_in_} & set(made)
-    assert set(made) == wanted
-    assert sum(len(own) for own in made.values()) == len(picked.get_feature_names_out())
-
-
-def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
-    from sklearn.feature_selection import SelectKBest
-    from sklearn.preprocessing import FunctionTransformer
-
-    from shearshap.models.sklearn import made_columns
-
-    frame = people(200).dropna()
-    encode = make_column_transformer((OneHotEncoder(), ["city"]), ("passthrough", ["age"]))
-    scaled = make_pipeline(encode, StandardScaler(with_mean=False)).set_output(transform="pandas")
-    encode.set_params(sparse_threshold=0)
-    encode.transformers[0][1].set_params(sparse_output=False)
-    assert made_columns(scaled.fit(frame)) == {"city": [0, 1, 2], "age": [3]}
-    array = OneHotEncoder().fit(frame[["city", "member"]].to_numpy())
-    assert made_columns(array) == {"x0": [0, 1, 2], "x1": [3, 4]}
-    best = SelectKBest(k=1).fit(frame[["age", "height"]], frame["height"] > 170)
-    assert made_columns(best) == {"height": [0]}
-    for odd, message in (
-        (FunctionTransformer(np.log).fit(frame[["age"]]), "cannot find out which columns this"),
-        (OneHotEncoder(), "cannot find out which columns this"),
-        (
-            pipeline(people(400), LABELS),
-            "this Pipeline ends in a model; pass its transformers alone, pipeline",
-        ),
-    ):
-        with pytest.raises(InputError, match=message):
-            Explainer(network(4), np.zeros(4), groups=odd)(np.ones((2, 4)))
+        Explainer(Recorder(), 0)(rows)

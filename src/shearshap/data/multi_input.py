@@ -27,20 +27,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.data.array_background import array_background
-from shearshap.data.arrays import array_decoder
+from shearshap.data.arrays import array_background, array_decoder, check_whole
 from shearshap.data.background import is_single_number, parse_background, starts_with_name
 from shearshap.data.display import NumberDisplay
-from shearshap.data.encoded import Inputs, background_numbers, row_numbers
-from shearshap.data.objects import is_of_objects
-from shearshap.data.owners import as_mask
-from shearshap.data.players import Grouping
-from shearshap.data.tensors import check_range, checked_rows
+from shearshap.data.players import Grouping, as_mask
+from shearshap.data.tensors import (
+    Inputs,
+    background_numbers,
+    check_range,
+    checked_rows,
+    is_of_objects,
+    row_numbers,
+)
 from shearshap.errors import InputError
 from shearshap.models import AdaptedModel
 
-EXACT_IN_SINGLE = 1 << 24
-"""Whole numbers up to this one are exact in single precision."""
+MAX_EXACT_IN_SINGLE = 1 << 24
+"""The largest row of a pool whose number is exact in single precision."""
 
 
 def encode_several(
@@ -147,7 +150,7 @@ class Pools:
         floating = [pool.dtype for pool in self.inputs if pool.is_floating_point()]
         widest = reduce(torch.promote_types, floating, torch.float32)
         numbers_rows = len(floating) < len(self.inputs)
-        if numbers_rows and len(self.inputs[0]) > EXACT_IN_SINGLE:
+        if numbers_rows and len(self.inputs[0]) > MAX_EXACT_IN_SINGLE:
             return torch.float64
         return widest
 
@@ -226,11 +229,9 @@ def _background_of_input(
         )
     # players without a number in this input are left out, and the others numbered anew
     _, own = np.unique(owner, return_inverse=True)
-    background = array_background(parsed, table, own)
-    rows = background.rows
+    rows = array_background(parsed, table, own)
     if not table.is_floating_point():
-        background.check_whole(table.dtype)
-        rows = background.rounded(table.dtype)
+        check_whole(rows, table.dtype, argument)
     return rows.reshape(-1, *table.shape[1:])
 
 

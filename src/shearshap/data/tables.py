@@ -1,0 +1,470 @@
+"""Rows that are a table of any library: a cell is known by the row of a pool that it stands in.
+
+Masking mixes rows cell by cell, and a table may hold strings, categories, dates and missing values.
+So every row becomes d numbers: the rows of a pool that its cells are taken from. The pool holds the
+rows to explain and, after them, the background:
+
+    pool   age  city              cells      age  city
+       0    31  Rome         row 0             0     0
+       1    58  Oslo         row 1             1     1
+       2    44  Bern         background        2     2
+
+A mix of rows is a mix of those numbers. Row 1 without its city is (1, 2), which is decoded as
+(58, Bern), in the columns, the order and the types that the user passed.
+
+Letters: n rows of the pool, m rows of a mix, d columns, w columns of one type.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.data.background import (
+    STATISTICS,
+    ParsedBackground,
+    is_single_number,
+    mode,
+    named_cells,
+)
+from shearshap.data.column_types import (
+    check_exact_column,
+    in_common_types,
+    none_notes,
+    type_changes,
+)
+from shearshap.data.display import CellDisplay
+from shearshap.data.frames import (
+    OBJECTS,
+    Column,
+    Frame,
+    FrameLayout,
+    Labels,
+    aligned,
+    as_frame,
+    codes_of,
+    is_numeric_or_boolean,
+    native_type,
+    native_types,
+    number_table,
+    numbers_of,
+    with_columns,
+)
+from shearshap.data.players import Grouping
+from shearshap.data.tensors import (
+    Inputs,
+    background_numbers,
+    check_tensor,
+    refuse_masked,
+    row_numbers,
+)
+from shearshap.errors import InputError
+
+Cells = NDArray[np.int64]
+
+EFFICIENT_ROWS = 1024
+"""Rows of a frame for which the time of each row is more than that of each column."""
+
+MAX_CELLS = 1 << 23
+"""Cells of a frame beyond which it is not made larger for that."""
+
+COMPARED_TYPES = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+"""Types of cells, besides numbers and times, that are the same to a model if they are equal."""
+
+
+def encode_frame(
+    frame: Frame,
+    layout: FrameLayout,
+    given: ParsedBackground,
+    grouping: Grouping,
+) -> Inputs:
+    """Encode a frame for a model that takes frames, in the layout that it takes."""
+    count, width = frame.shape
+    players = grouping.players((width,))
+    background = _background(given, frame, players.owner, layout.labels)
+    has_types = as_frame(given.rows, given.argument) is not None
+    ours, theirs = in_common_types(frame, background, given.argument, has_types=has_types)
+
+    pooled = nw.concat([ours, theirs], how="vertical")
+    pool = FramePool(pooled, layout)
+    same = torch.from_numpy(pool.like(count))
+    cells = background_numbers(row_numbers(len(pooled), (width,)), same, count)
+    return Inputs(
+        rows=cells[:count],
+        background=cells[count:],
+        shape=(width,),
+        owner=players.owner,
+        names=players.names,
+        decode=lambda mixes: pool.mix(mixes.cpu().numpy()),
+        display=CellDisplay(frame, players.owner),
+        index=np.arange(count),
+        untouched=lambda which: layout.native(frame[which]),
+        type_changes=type_changes(frame, pooled),
+        notes=none_notes(background, theirs, given.argument) if has_types else (),
+        least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
+        order=np.array([frame.columns.index(name) for name in layout.order]),
+    )
+
+
+# Mixes of rows
+
+
+class FramePool:
+    """The rows of a frame whose cells are mixed; a mix has the layout that the model takes.
+
+    The cells of one column after the other are taken. Columns of pandas that have one type of numpy
+    are a block, whose cells are taken at once, since a frame may have thousands of columns.
+    """
+
+    def __init__(self, frame: Frame, layout: FrameLayout) -> None:
+        self._frame = frame  # (n, d)
+        self._layout = layout
+        place = {name: number for number, name in enumerate(frame.columns)}
+        self._order = [place[name] for name in layout.order]
+        self._is_pandas = frame.implementation.is_pandas()
+        self._blocks = _numpy_blocks(frame.to_native()) if self._is_pandas else []
+        in_blocks = {place for block in self._blocks for place in block.places}
+        self._others = [place for place in range(frame.shape[1]) if place not in in_blocks]
+
+    def mix(self, cells: Cells) -> Any:
+        """Return the frame, of the user's library, with cells (m, d) of the pool's rows."""
+        if not self._is_pandas:
+            named = zip(self._order, self._layout.order, strict=True)
+            columns = {name: self._columns[place][cells[:, place]] for place, name in named}
+            return self._layout.joined(columns)
+        mixed = self._of_columns(cells) if self._others else self._of_blocks(cells)
+        mixed.columns = self._labels.copy()  # the model may give them another name
+        return mixed
+
+    def like(self, row: int) -> NDArray[np.bool_]:
+        """Return which cells (n, d) are to a model like those of a row."""
+        same = np.zeros(self._frame.shape, dtype=np.bool_)
+        by_column = list(self._others)
+        for block in self._blocks:
+            like = block.like(row)
+            if like is None:
+                by_column += block.places
+            else:
+                same[:, block.places] = like
+        names = self._frame.columns
+        for place in by_column:
+            same[:, place] = _like_cell(self._frame[names[place]], row)
+        return same
+
+    @cached_property
+    def _columns(self) -> dict[int, Column]:
+        """The columns that are in no block, by their places."""
+        names = self._frame.columns
+        return {place: self._frame[names[place]] for place in self._others}
+
+    # pandas
+
+    def _of_blocks(self, cells: Cells) -> Any:
+        """Return a mix of a pool that has types of numpy alone."""
+        import pandas as pd
+
+        # the type is named, since pandas looks for text and times among objects
+        parts = [
+            pd.DataFrame(block.taken(cells).T, dtype=block.cells.dtype, copy=False)
+            for block in self._blocks
+        ]
+        mixed = parts[0] if len(parts) == 1 else pd.concat(parts, axis=1)
+        return mixed if self._moves is None else mixed.iloc[:, self._moves]
+
+    def _of_columns(self, cells: Cells) -> Any:
+        """Return a mix of any pool, column by column."""
+        import pandas as pd
+
+        taken: list[Any] = [None] * cells.shape[1]
+        for block in self._blocks:
+            for place, column in zip(block.places, block.taken(cells), strict=True):
+                taken[place] = column
+                if column.dtype == object:  # or else pandas looks for text among objects
+                    taken[place] = pd.Series(column, dtype=object, copy=False)
+        for place, array in self._arrays.items():
+            taken[place] = array.take(np.ascontiguousarray(cells[:, place]))
+        return pd.DataFrame({number: taken[place] for number, place in enumerate(self._order)})
+
+    @cached_property
+    def _arrays(self) -> dict[int, Any]:
+        """The arrays of pandas' own types, by the columns' places."""
+        return {place: column.to_native().array for place, column in self._columns.items()}
+
+    @cached_property
+    def _moves(self) -> NDArray[np.int64] | None:
+        """Which column of the joined blocks stands where in the model's frame; None: as it is."""
+        joined = [place for block in self._blocks for place in block.places]
+        return None if joined == self._order else np.argsort(joined)[self._order]
+
+    @cached_property
+    def _labels(self) -> Any:
+        """The columns' labels in the model's order, made once: thousands of them take a while."""
+        import pandas as pd
+
+        labels = self._layout.own_labels
+        return pd.Index(labels) if isinstance(labels, list) else labels
+
+
+@dataclass(frozen=True, eq=False)
+class _NumpyBlock:
+    """Columns of one type of numpy."""
+
+    places: list[int]  #: of the columns in the pool, w of them
+    cells: NDArray[Any]  #: (w, n)
+
+    def taken(self, cells: Cells) -> NDArray[Any]:
+        """Return its part (w, m) of the cells (m, d)."""
+        own = cells.T if len(self.places) == cells.shape[1] else cells.T[self.places]
+        return np.take_along_axis(self.cells, own, axis=1)
+
+    def like(self, row: int) -> Any:
+        """Return which of its cells (n, w) are like those of a row; None if it cannot say."""
+        kind = self.cells.dtype.kind
+        if kind not in "biufmM":
+            return None
+        same = self.cells == self.cells[:, row, None]
+        if kind == "f":
+            same &= _with_same_sign(self.cells, self.cells[:, row, None])
+        if kind in "fmM":
+            missing = np.isnan(self.cells) if kind == "f" else np.isnat(self.cells)
+            same |= missing & missing[:, row, None]
+        return same.T
+
+
+def _numpy_blocks(native: Any) -> list[_NumpyBlock]:
+    """Return the columns of a pandas frame that have types of numpy."""
+    types = list(native.dtypes)
+    places: dict[Any, list[int]] = {}
+    # neighbours are often of one type, and looking a type up takes longer than comparing two
+    for dtype, group in groupby(range(len(types)), key=types.__getitem__):
+        if isinstance(dtype, np.dtype):
+            places.setdefault(dtype, []).extend(group)
+
+    blocks = []
+    for own in places.values():
+        columns = native if len(own) == len(types) else native.iloc[:, own]
+        blocks.append(_NumpyBlock(own, columns.to_numpy().T))
+    return blocks
+
+
+# Cells that are alike
+
+
+def _like_cell(column: Column, place: int) -> Any:
+    """Return which cells (n,) of a column are like the one at a place; no objects are."""
+    dtype = column.dtype
+    is_compared = dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, COMPARED_TYPES)
+    if not is_compared:
+        return False
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        column = column.cast(nw.String)
+    if isinstance(dtype, nw.Float16):  # which some libraries cannot compare
+        column = column.cast(nw.Float32)
+    cell = column[place]
+    missing = column.is_null()
+    like = missing if missing[place] else (column == cell).fill_null(value=False)
+    if dtype.is_float():
+        numbers = numbers_of(column)
+        return like.to_numpy() & _with_same_sign(numbers, numbers[place])
+    if native_type(column) != OBJECTS:
+        return like.to_numpy()
+    # text, and perhaps both None and NaN
+    kinds = np.array([type(each) for each in column.to_native()], dtype=object)
+    return like.to_numpy() & (kinds == kinds[place])
+
+
+def _with_same_sign(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers are not 0.0 beside -0.0, which are equal but not the same."""
+    return np.asarray((numbers != 0) | (np.signbit(numbers) == np.signbit(others)))
+
+
+# The background
+
+
+def _background(
+    given: ParsedBackground, explained: Frame, owner: NDArray[np.int64], labels: Labels | None
+) -> Frame:
+    """Return the background (b, d) of a frame to explain, whose columns belong to players (d,).
+
+    `labels` are the columns' own labels, if those are not their names. Let the columns be "age" and
+    "city":
+
+        given                            background
+        a frame                          the frame
+        {"age": 44, "city": "Bern"}      44 Bern
+        [44, "Bern"]                     44 Bern
+        ("mean", a frame)                one row: its mean
+        "mean"                           one row: the mean of the rows to explain
+
+    If all columns hold numbers, a single number stands for a row of such.
+    """
+    given.check_count(len(explained))
+    source = explained if given.of_explained else _source(given, explained, labels)
+    if given.statistic is None:
+        return source
+    return _Statistic(given.statistic, source, owner, given.argument).row()
+
+
+def _source(given: ParsedBackground, explained: Frame, labels: Labels | None) -> Frame:
+    """Return the background's rows as a frame with the columns of the rows to explain."""
+    frame = as_frame(given.rows, given.argument)
+    if frame is None:
+        return _frame_of_cells(given, explained, labels)
+    if frame.implementation != explained.implementation:
+        raise InputError(
+            f"{given.argument}: it is a {frame.implementation} frame and the rows are "
+            f"{explained.implementation}; give both as one"
+        )
+    if len(frame) == 0:
+        raise InputError(f"{given.argument}: there are no rows in the frame")
+    return aligned(frame, explained.columns, given.argument)
+
+
+def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | None) -> Frame:
+    """Return a background that is a row by name, an array, lists or a number, as a frame."""
+    refuse_masked(given.rows, given.argument)
+    if isinstance(given.rows, Tensor):
+        check_tensor(given.rows, given.argument)
+    names = explained.columns
+    if is_single_number(given.rows):
+        columns = _constant_columns(given.rows, explained, given.argument)
+    elif hasattr(given.rows, "keys"):
+        by_label = names if labels is None else list(labels.index)
+        columns = [[cell] for cell in named_cells(given.rows, by_label, given.argument)]
+    else:
+        columns = _columns_by_place(given.rows, len(names), given.argument)
+
+    # pandas is not to look for another type, which has one missing value for both None and NaN
+    own = {name: nw.Object() for name, kind in native_types(explained).items() if kind == OBJECTS}
+    series = {
+        name: nw.new_series(name, cells, own.get(name), backend=explained.implementation)
+        for name, cells in zip(names, columns, strict=True)
+    }
+    return nw.from_dict(series)
+
+
+def _constant_columns(number: Any, explained: Frame, argument: str) -> list[list[Any]]:
+    """Return a number for each column, as columns of one cell."""
+    plain = number.item() if hasattr(number, "item") else number
+    for name, dtype in explained.schema.items():
+        if not is_numeric_or_boolean(dtype):
+            raise InputError(
+                f"{argument}: wanted a frame or a row by name, as column {name!r} is {dtype}; "
+                f"got the number {plain!r}"
+            )
+    return [[plain] for _ in explained.columns]
+
+
+def _columns_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
+    """Return the cells of one row or several, in the order of the columns, as columns."""
+    listed = _listed(rows)
+    several = len(listed) > 0 and isinstance(listed[0], list | tuple)
+    table = listed if several else [listed]
+    for row in table:
+        if not isinstance(row, list | tuple) or len(row) != width:
+            raise InputError(
+                f"{argument}: wanted a frame with the rows' columns, a row by name, or an array of "
+                f"shape (b, {width}), got {type(rows).__name__} of another shape"
+            )
+    return [list(column) for column in zip(*table, strict=True)]
+
+
+def _listed(rows: Any) -> Any:
+    """Return an array, or any other iterable, as lists; a single cell as a list of one."""
+    if hasattr(rows, "tolist"):
+        return rows.tolist()
+    if isinstance(rows, Iterable):
+        return list(rows)
+    return [rows]
+
+
+@dataclass(frozen=True, eq=False)
+class _Statistic:
+    """A statistic of the rows of a frame: one row, with a number in the columns of numbers.
+
+    In any other column, or with "mode", it is the most frequent cell:
+
+        age  city
+         31  Rome
+         58  Oslo
+         44  Bern
+
+    The "mean" is (44.3, Bern): of equally frequent cities, the first in order.
+    """
+
+    name: str  #: in STATISTICS
+    source: Frame  #: (b, d)
+    owner: NDArray[np.int64]  #: (d,) the player that owns each column
+    argument: str  #: what the user calls the background, for errors
+
+    def row(self) -> Frame:
+        """Return the statistic as a frame of one row; the numbers that it computes are floats."""
+        numbers = {name: [number] for name, number in self._numbers().items()}
+        if len(numbers) == len(self.source.columns):
+            return nw.from_dict(numbers, backend=self.source.implementation)
+
+        row = self._mode_cells()
+        if not numbers:
+            return row
+        computed = nw.from_dict(numbers, backend=self.source.implementation)
+        return with_columns(row, [computed[name] for name in numbers])
+
+    def _mode_cells(self) -> Frame:
+        """Return a row of the most frequent cells; where a number is computed, of any cells."""
+        rows, place = np.unique(self._mode_rows(), return_inverse=True)
+        pool = FramePool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
+        return nw.from_native(pool.mix(place[None]), eager_only=True)
+
+    @cached_property
+    def _computed(self) -> NDArray[np.bool_]:
+        """In which columns the statistic is a number of its own, (d,).
+
+        The mode is always a value that the column holds.
+        """
+        numeric = np.array([dtype.is_numeric() for dtype in self.source.schema.values()])
+        if STATISTICS[self.name] is mode:
+            return np.zeros_like(numeric)
+        return numeric
+
+    def _mode_rows(self) -> NDArray[np.int64]:
+        """Return, for each column, a row that holds its most frequent value, (d,).
+
+        A player's columns are taken together, without those whose statistic is computed.
+        """
+        names = self.source.columns
+        codes = np.zeros(self.source.shape, np.int64)
+        for place in np.flatnonzero(~self._computed):
+            codes[:, place] = codes_of(self.source[names[place]])
+        return np.asarray((codes == mode(codes, self.owner)).argmax(axis=0))
+
+    def _numbers(self) -> dict[str, Any]:
+        """Return the statistic of each column of numbers, by the column's name."""
+        if not self._computed.any():
+            return {}
+        source = self.source[:, np.flatnonzero(self._computed).tolist()]
+        for name, dtype in source.schema.items():
+            if dtype.is_integer():
+                check_exact_column(source[name], self.argument)
+        table = number_table(source)
+        self._check_present(source, table)
+
+        # players without a column of numbers are left out, and the others numbered anew
+        _, owner = np.unique(self.owner[self._computed], return_inverse=True)
+        row = STATISTICS[self.name](table, owner)
+        return dict(zip(source.columns, row.tolist(), strict=True))
+
+    def _check_present(self, source: Frame, table: NDArray[np.float64]) -> None:
+        """Raise where all numbers (b, d) of a column are missing."""
+        missing = np.flatnonzero(np.isnan(table).all(axis=0))
+        if missing.size:
+            raise InputError(
+                f"{self.argument}: all values of column {source.columns[missing[0]]!r} are "
+                f"missing, so it has no {self.name}"
+            )
