@@ -21,7 +21,7 @@ from shearshap.games.batches import Batch
 from shearshap.games.game import ModelGame
 from shearshap.interactions.cross import cross_contribution, hessian
 from shearshap.models import Outputs, Predictor
-from shearshap.models.modules import module
+from shearshap.models.networks import module
 from shearshap_lab import data
 from shearshap_lab import networks as models
 
