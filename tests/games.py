@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from shearshap.models import Outputs, Predictor
-from shearshap.models.modules import module
+from shearshap.models.networks import module
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

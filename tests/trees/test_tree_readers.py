@@ -43,7 +43,7 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
-from shearshap.models.classes import side_by_side
+from shearshap.models.sklearn import side_by_side
 from shearshap.trees.forest import CategoryDecisions, Decisions, Forest
 from shearshap.trees.readers.growing import CategorySet, Tree, bits, grow
 from shearshap.trees.readers.reading import NotTrees, TreeModel, read

@@ -8,30 +8,17 @@ its tensors, flat, one after the other.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.futures import Future
 
-from shearshap.data.multi_input import Layout
-from shearshap.engine.progress import progress_bar
+from shearshap.data.several import Layout
 from shearshap.engine.run import whole
 from shearshap.errors import BudgetError, InputError, ModelError
-from shearshap.explainer import explain, explain_game
-from shearshap.interop.captum_arguments import (
-    Arguments,
-    Baselines,
-    Index,
-    Rows,
-    Target,
-    Tensors,
-    as_tuple,
-)
-from shearshap.interop.few_evaluations import Explain, explained_within
+from shearshap.explainer import explain
 from shearshap.methods.base import Method
 from shearshap.result.explanation import Explanation
 
@@ -41,6 +28,11 @@ try:
 except ImportError as error:
     raise ImportError("shearshap.interop.captum needs captum: pip install captum") from error
 
+Tensors = Tensor | tuple[Tensor, ...]
+Baselines = Tensor | float | tuple[Tensor | float, ...] | None
+Index = tuple[Any, ...]  #: integers or slices, after the axis of rows; () is all outputs
+Target = int | Index | Tensor | list[int] | list[Index] | None
+
 
 class Shapley(PerturbationAttribution):  # type: ignore[misc]
     """Shapley values by any of this package's methods, for captum.
@@ -49,8 +41,8 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     ----------
     forward_func
         A module or a function of tensors, with an output for every row: (n,), (n, k), or more axes
-        for `target` to choose from; or with one number for all rows together. As always in captum,
-        a module is evaluated in its current mode: call `model.eval()` first.
+        for `target` to choose from. As always in captum, a module is evaluated in its current mode:
+        call `model.eval()` first.
     method
         A name in `shearshap.METHODS`, an instance such as `shearshap.Kriging()`, or "auto".
     seed
@@ -82,9 +74,8 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
 
         Attributions have the shapes of their inputs. All inputs of a player get the player's value,
         as in captum's KernelShap. Without `target`, k > 1 outputs make attributions (r, k, *shape).
-        Where the forward function returns one number for all rows together, attributions are
-        (1, *shape), and a player is present in all rows or in none. Rows are explained all at once,
-        apart from those that differ in baseline, mask or tensors among `additional_forward_args`.
+        Rows are explained together if they have the same target, baseline and tensors among
+        `additional_forward_args`.
 
         Parameters
         ----------
@@ -100,17 +91,16 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             Further arguments of the forward function, after the inputs. A tensor with an entry for
             every row is repeated with the rows; anything else is passed as it is.
         feature_mask
-            The players: whole numbers in the inputs' shape, for one row or for r rows. Inputs with
+            The players: whole numbers in the shape of one row, the same for all rows. Inputs with
             the same number, also in different tensors, are one player; numbers may be left out.
             None: every input is a player.
         n_samples
             Model evaluations for one row; each of the first four rows takes one more, which checks
-            the model. If the method needs more, it is replaced with another one, with a warning.
-            None: 2 p + 2048, or the 2^p of all coalitions if those are fewer, or what the method
-            needs if that is more.
+            the model. None: 2 p + 2048, or the 2^p of all coalitions if those are fewer, or what
+            the method needs if that is more.
         perturbations_per_eval
             Perturbations of every row in one forward, which then takes r times as many rows; None:
-            as memory allows. Always one where the forward function returns one number.
+            as memory allows.
         show_progress
             Whether to show a progress bar.
         return_convergence_delta
@@ -119,17 +109,16 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             False: return the values of the players, (r, p) or (r, k, p), in the order of their
             numbers in `feature_mask`, from the smallest; a number left out has the value 0.
         """
-        rows = Rows.of(inputs, baselines, target, additional_forward_args, feature_mask)
-        batch_size = None
+        rows = _Rows.from_captum(inputs, baselines, target, additional_forward_args, feature_mask)
+        batch_size: Any = "auto"
         if perturbations_per_eval is not None:
             batch_size = whole("perturbations_per_eval", perturbations_per_eval) * rows.count
 
-        try:
-            phi = self._values(rows, n_samples, batch_size, show_progress)
-        except ModelError:
-            if not self._has_one_number(rows):
-                raise
-            phi = self._values_of_all_rows(rows, n_samples, show_progress)
+        blocks = rows.alike()
+        values = [
+            self._values(rows.take(block), n_samples, batch_size, show_progress) for block in blocks
+        ]
+        phi = torch.cat(values)[torch.cat(blocks).argsort()]
 
         attributions: Any = _in_shape(phi, rows)
         if not isinstance(inputs, tuple):
@@ -142,82 +131,36 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         )
         return answer, delta
 
-    def attribute_future(self, *arguments: Any, **options: Any) -> Future[Any]:
-        """Return the attributions of `attribute` in a Future, which is done.
-
-        The forward function may return Futures; each is waited for.
-        """
-        answer: Future[Any] = Future()
-        answer.set_result(self.attribute(*arguments, **options))
-        return answer
-
     def _values(
-        self, rows: Rows, n_samples: int | None, batch_size: int | None, progress: bool
+        self, rows: "_Rows", n_samples: int | None, batch_size: Any, progress: bool
     ) -> Tensor:
-        """Return the value of every input's player, (r, d) or (r, k, d), block by block."""
-        blocks = rows.alike()
-        phi = [
-            self._values_of_block(rows.take(block), n_samples, batch_size, progress)
-            for block in blocks
-        ]
-        return torch.cat(phi)[torch.cat(blocks).argsort()]
-
-    def _values_of_block(
-        self, rows: Rows, n_samples: int | None, batch_size: int | None, progress: bool
-    ) -> Tensor:
-        """Return the same of rows that have the same baseline, mask and arguments."""
-        players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
+        """Return the value of every input's player, (r, d) or (r, k, d), of rows that are alike."""
+        players, owner = np.unique(rows.mask.numpy(), return_inverse=True)
         model = _Forward(self.forward_func, rows)
 
-        def explained(method: str | Method, budget: int) -> Explanation:
+        def explained(budget: int) -> Explanation:
             return explain(
                 model,
                 _flat(rows.inputs),
                 reference=_flat(tuple(part[:1] for part in rows.baselines)),
                 groups=owner,
                 budget=budget,
-                method=method,
-                batch_size="auto" if batch_size is None else batch_size,
+                method=self.method,
+                batch_size=batch_size,
                 seed=self.seed,
                 progress=progress,
             )
 
-        explanation = self._explained(explained, len(players), n_samples)
-        phi = torch.from_numpy(explanation.values[:, owner]).movedim(1, -1)
-        if phi.ndim == 3:
-            phi = phi.unflatten(1, model.output_shape)
-        return rows.own_outputs(phi)
-
-    def _values_of_all_rows(self, rows: Rows, n_samples: int | None, progress: bool) -> Tensor:
-        """Return the value of every input's player for one number of all rows, (1, d)."""
-        if not bool((rows.mask == rows.mask[:1]).all()):
-            raise InputError(
-                "feature_mask: the forward function returns one number for all rows, so they need "
-                "the same players; got a mask that differs from row to row"
-            )
-        players, owner = np.unique(rows.mask[0].numpy(), return_inverse=True)
-        with progress_bar(progress, unit=" evaluations") as bar:
-            value = _ValueOfAllRows(self._output_of_all_rows, rows, owner, bar.update)
-
-            def explained(method: str | Method, budget: int) -> Explanation:
-                bar.total = budget
-                return explain_game(
-                    value, players=len(players), budget=budget, method=method, seed=self.seed
-                )
-
-            explanation = self._explained(explained, len(players), n_samples)
-        return torch.from_numpy(explanation.values[:, owner])
-
-    def _explained(self, explained: Explain, players: int, n_samples: int | None) -> Explanation:
-        """Return the explanation within `n_samples`, or within a budget that suits the method."""
-        if n_samples is not None:
-            return explained_within(n_samples, self.method, explained)
         try:
-            return explained(self.method, min(2 * players + 2048, 1 << players))
+            usual = min(2 * len(players) + 2048, 1 << len(players))
+            explanation = explained(usual if n_samples is None else n_samples)
         except BudgetError as error:
-            if error.nearest is None:
+            if n_samples is not None or error.nearest is None:
                 raise
-            return explained(self.method, error.nearest)
+            explanation = explained(error.nearest)
+
+        phi = torch.from_numpy(explanation.values[:, owner]).movedim(1, -1)
+        return phi if phi.ndim == 2 else phi.unflatten(1, model.output_shape)
 
     def has_convergence_delta(self) -> bool:
         """Return True: `compute_convergence_delta` works."""
@@ -237,52 +180,39 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
 
         That is (r,), or (r, k) without `target`. `start_point` are the baselines, `end_point` the
         inputs. A player's value counts once, however many inputs it has, so pass the `feature_mask`
-        of the attributions. The result is 0 up to rounding where the method promises efficiency.
+        of the attributions. The result is 0 up to rounding if the method promises efficiency.
         """
-        rows = Rows.of(end_point, start_point, target, additional_forward_args, feature_mask)
+        rows = _Rows.from_captum(
+            end_point, start_point, target, additional_forward_args, feature_mask
+        )
         change = self._outputs(rows.inputs, rows) - self._outputs(rows.baselines, rows)
 
-        phi = rows.layout.join(as_tuple(attributions, "attributions")).detach().double()
-        weights = _once(rows.mask[: len(phi)]).to(phi.device)
-        total = torch.einsum("r...d,rd->r...", phi, weights)
+        phi = rows.layout.join(_as_tuple(attributions, "attributions")).detach().double()
+        _, owner, sizes = rows.mask.unique(return_inverse=True, return_counts=True)
+        total = phi @ (1 / sizes.double())[owner].to(phi.device)
         return total - change.reshape(total.shape)
 
-    def _outputs(self, points: tuple[Tensor, ...], rows: Rows) -> Tensor:
+    def _outputs(self, points: tuple[Tensor, ...], rows: "_Rows") -> Tensor:
         """Return the forward function's output at points, of every row's own target."""
         with torch.no_grad():
-            answer = self.forward_func(*points, *rows.arguments.every)
-        outputs = _chosen(answer, rows.targets)
-        if len(outputs) == rows.count:
-            outputs = rows.own_outputs(outputs)
-        return outputs.double()
-
-    def _has_one_number(self, rows: Rows) -> bool:
-        """Return whether the forward function returns one number for all rows together."""
-        try:
-            outputs = self._outputs(rows.inputs, rows)
-        except Exception:  # noqa: BLE001  (whatever it raises, there is no number)
-            return False
-        return outputs.numel() == 1
-
-    def _output_of_all_rows(self, points: tuple[Tensor, ...], rows: Rows) -> float:
-        outputs = self._outputs(points, rows)
-        if outputs.numel() != 1:
-            raise ModelError(
-                "forward_func: it returned one number for all rows, and now a tensor of shape "
-                f"{tuple(outputs.shape)}"
-            )
-        return outputs.item()
+            answer = self.forward_func(*points, *rows.arguments)
+        own = [_chosen(answer, index)[row] for row, index in enumerate(rows.targets)]
+        return torch.stack(own).double()
 
 
 # The forward function
 
 
 class _Forward(nn.Module):
-    """A forward function as a module of flat tensors, one for each input: what `explain` takes."""
+    """A forward function as a module of flat tensors, one for each input: what `explain` takes.
 
-    def __init__(self, forward: Callable[..., Any], rows: Rows) -> None:
+    The forward function is no submodule, since captum leaves its mode and device to its owner.
+    """
+
+    def __init__(self, forward: Callable[..., Any], rows: "_Rows") -> None:
         super().__init__()
-        self.call = _Call(forward, rows.layout, rows.arguments, rows.targets)
+        self._call = (forward,)  # in a tuple, where torch does not look for submodules
+        self._rows = rows
         self.output_shape: tuple[int, ...] = ()  #: of one row, as it was last returned
         # it says where to compute; an integer, so that every input keeps its own floating type
         place = torch.empty(0, dtype=torch.int64, device=rows.inputs[0].device)
@@ -290,66 +220,22 @@ class _Forward(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Map inputs (n, size) each, without the empty ones, to outputs (n,) or (n, k)."""
-        outputs = self.call(inputs)
-        self.output_shape = tuple(outputs.shape[1:])
-        return outputs.flatten(1) if outputs.ndim > 2 else outputs
-
-
-@dataclass(frozen=True)
-class _Call:
-    """How to call a forward function.
-
-    The module above holds it through this class, and not as a submodule of its own, since captum
-    leaves a model's mode and device to its owner.
-    """
-
-    forward: Callable[..., Any]
-    layout: Layout
-    arguments: Arguments  #: the same for all rows
-    targets: list[Index]
-
-    def __call__(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Map inputs (n, size) each, without the empty ones, to the targets' outputs (n, ...)."""
         count = len(inputs[0])
+        layout = self._rows.layout
         parts = iter(inputs)
         shaped = [
             (next(parts) if size else inputs[0].new_empty(count, 0)).reshape(count, *shape)
-            for size, shape in zip(self.layout.sizes, self.layout.shapes, strict=True)
+            for size, shape in zip(layout.sizes, layout.shapes, strict=True)
         ]
-        answer = self.forward(*shaped, *self.arguments.of_first(count))
-        outputs = _chosen(answer, self.targets)
-        if len(outputs) == count:
-            return outputs
-
-        raise ModelError(
-            f"forward_func: wanted a tensor with an output for each of {count} rows, or one number "
-            f"for all of them, got shape {tuple(outputs.shape)}"
-        )
-
-
-@dataclass(frozen=True)
-class _ValueOfAllRows:
-    """The game of one number for all rows: a player is present in all of them, or in none."""
-
-    output: Callable[[tuple[Tensor, ...], Rows], float]
-    rows: Rows
-    owner: NDArray[np.int64]  #: (d,) the player of each input
-    advance: Callable[[], object]
-
-    def __call__(self, coalitions: NDArray[np.bool_]) -> list[float]:
-        """Map coalitions (c, p) to values (c,), in a forward each."""
-        return [self._value(coalition) for coalition in coalitions]
-
-    def _value(self, coalition: NDArray[np.bool_]) -> float:
-        present = self.rows.layout.split(torch.from_numpy(coalition[self.owner]))
-        points = [
-            torch.where(own.to(inputs.device), inputs, baseline)
-            for own, inputs, baseline in zip(
-                present, self.rows.inputs, self.rows.baselines, strict=True
+        answer = self._call[0](*shaped, *self._rows.arguments_of_first(count))
+        outputs = _chosen(answer, self._rows.targets[0])
+        if len(outputs) != count:
+            raise ModelError(
+                f"forward_func: expected an output for each of {count} rows, got shape "
+                f"{tuple(outputs.shape)}"
             )
-        ]
-        self.advance()
-        return self.output(tuple(points), self.rows)
+        self.output_shape = tuple(outputs.shape[1:])
+        return outputs.flatten(1) if outputs.ndim > 2 else outputs
 
 
 def _flat(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -357,37 +243,26 @@ def _flat(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(part.reshape(len(part), -1) for part in tensors if part.numel())
 
 
-def _chosen(answer: Any, targets: list[Index]) -> Tensor:
-    """Return the targets' outputs, (n, ...), of what a forward function returned.
-
-    For several targets they are (n, k, ...), and for a single number (1,).
-    """
-    if isinstance(answer, Future):
-        answer = answer.wait()
-    if isinstance(answer, int | float):
-        answer = torch.tensor(answer, dtype=torch.float64)
-    if not isinstance(answer, Tensor):
-        raise ModelError(f"forward_func: wanted a tensor or a number, got {type(answer).__name__}")
-    outputs = answer.reshape(1) if answer.ndim == 0 else answer
+def _chosen(answer: Any, index: Index) -> Tensor:
+    """Return a target's outputs, (n, ...), of what a forward function returned."""
+    if not isinstance(answer, Tensor) or answer.ndim == 0:
+        got = "a single number" if isinstance(answer, Tensor) else type(answer).__name__
+        raise ModelError(f"forward_func: expected a tensor with an output for each row, got {got}")
     try:
-        chosen = [outputs[(slice(None), *index)] for index in targets]
+        return answer[(slice(None), *index)]
     except IndexError as error:
         raise InputError(
             f"target: {error}; the model's output has shape {tuple(answer.shape)}"
         ) from error
-    return chosen[0] if len(chosen) == 1 else torch.stack(chosen, dim=1)
 
 
 # Attributions
 
 
-def _in_shape(phi: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+def _in_shape(phi: Tensor, rows: "_Rows") -> tuple[Tensor, ...]:
     """Return values (r, d) or (r, k, d) in the inputs' shapes."""
-    device = rows.inputs[0].device
-    return tuple(
-        part.to(device, _real(own))
-        for part, own in zip(rows.layout.split(phi), rows.inputs, strict=True)
-    )
+    parts = zip(rows.layout.split(phi), rows.inputs, strict=True)
+    return tuple(part.to(own.device, _real(own)) for part, own in parts)
 
 
 def _real(inputs: Tensor) -> torch.dtype:
@@ -395,24 +270,204 @@ def _real(inputs: Tensor) -> torch.dtype:
     return torch.promote_types(inputs.dtype, torch.float32).to_real()
 
 
-def _of_players(phi: Tensor, rows: Rows) -> Tensor:
+def _of_players(phi: Tensor, rows: "_Rows") -> Tensor:
     """Return the values of players, (r, p) or (r, k, p), of values of inputs, (r, d) or (r, k, d).
 
     With the mask 3 3 5 and the values a a b, that is a 0 b.
     """
     numbers = rows.mask - rows.mask.min()
-    axes_of_outputs = [1] * (phi.ndim - 2)
-    place = numbers[: len(phi)].reshape(len(phi), *axes_of_outputs, -1).expand(phi.shape)
     of_players = phi.new_zeros(*phi.shape[:-1], int(numbers.max()) + 1)
-
+    of_players[..., numbers] = phi
     widest = max((_real(part) for part in rows.inputs), key=lambda dtype: dtype.itemsize)
-    return of_players.scatter(-1, place, phi).to(rows.inputs[0].device, widest)
+    return of_players.to(rows.inputs[0].device, widest)
 
 
-def _once(mask: Tensor) -> Tensor:
-    """Return weights (r, d) that count every player once: one over the number of its inputs."""
-    weights = []
-    for row in mask.numpy():
-        _, owner, sizes = np.unique(row, return_inverse=True, return_counts=True)
-        weights.append(1 / sizes[owner])
-    return torch.from_numpy(np.stack(weights))
+# captum's arguments
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """r rows, and all else that the forward function's answer for a row depends on."""
+
+    inputs: tuple[Tensor, ...]  #: (r, *shape) each
+    baselines: tuple[Tensor, ...]  #: (r, *shape) each
+    mask: Tensor  #: (d,) the number of each input's player
+    targets: list[Index]  #: one for each row
+    arguments: tuple[Any, ...]  #: further ones of the forward function
+    by_row: tuple[bool, ...]  #: whether each is a tensor with an entry for every row
+
+    @classmethod
+    def from_captum(
+        cls,
+        inputs: Tensors,
+        baselines: Baselines,
+        target: Target,
+        arguments: Any,
+        mask: Tensors | None,
+    ) -> "_Rows":
+        """Check captum's arguments, and bring them into one form."""
+        tensors = _as_tuple(inputs, "inputs")
+        count = len(tensors[0])
+        several = arguments if isinstance(arguments, tuple) else (arguments,)
+        if arguments is None:
+            several = ()
+        absent = zip(_matched(baselines, tensors, "baselines"), tensors, strict=True)
+        return cls(
+            tensors,
+            tuple(_baseline(part, rows) for part, rows in absent),
+            _mask(mask, tensors),
+            _targets(target, count),
+            several,
+            tuple(_has_rows(part) and len(part) == count for part in several),
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of rows r."""
+        return len(self.inputs[0])
+
+    @property
+    def layout(self) -> Layout:
+        """The place of each tensor in a flat row."""
+        return _layout(self.inputs)
+
+    def take(self, which: Tensor) -> "_Rows":
+        """Return some of the rows."""
+        arguments = zip(self.arguments, self.by_row, strict=True)
+        return replace(
+            self,
+            inputs=tuple(part[which.to(part.device)] for part in self.inputs),
+            baselines=tuple(part[which.to(part.device)] for part in self.baselines),
+            targets=[self.targets[row] for row in which.tolist()],
+            arguments=tuple(
+                part[which.to(part.device)] if by_row else part for part, by_row in arguments
+            ),
+        )
+
+    def alike(self) -> list[Tensor]:
+        """Return the numbers of the rows in blocks that share target, baseline and arguments."""
+        names = [str(index) for index in self.targets]
+        labels = [torch.from_numpy(np.unique(names, return_inverse=True)[1])]
+        of_rows = [part for part, by_row in zip(self.arguments, self.by_row, strict=True) if by_row]
+        labels += [_label(setting) for setting in (*self.baselines, *of_rows)]
+        block = torch.unique(torch.stack(labels, dim=1), dim=0, return_inverse=True)[1]
+        return [(block == number).nonzero()[:, 0] for number in range(int(block.max()) + 1)]
+
+    def arguments_of_first(self, copies: int) -> list[Any]:
+        """Return the arguments of the first row, for as many copies of it."""
+        return [
+            part[:1].expand(copies, *part.shape[1:]) if by_row else part
+            for part, by_row in zip(self.arguments, self.by_row, strict=True)
+        ]
+
+
+def _layout(tensors: tuple[Tensor, ...]) -> Layout:
+    return Layout(tuple(tuple(part.shape[1:]) for part in tensors))
+
+
+def _has_rows(argument: Any) -> bool:
+    return isinstance(argument, Tensor) and argument.ndim > 0
+
+
+def _label(setting: Tensor) -> Tensor:
+    """Return a number for every row of a setting (r, ...), the same for the same rows."""
+    rows = setting.detach().reshape(len(setting), -1)
+    if bool((rows == rows[:1]).all()):
+        return torch.zeros(len(rows), dtype=torch.int64)
+    labels: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
+    return labels.cpu()
+
+
+def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
+    """Return one or several tensors as a tuple, all with the same number of rows."""
+    several = tensors if isinstance(tensors, tuple) else (tensors,)
+    if not several or not all(_has_rows(part) for part in several):
+        kinds = ", ".join(type(part).__name__ for part in several) or "an empty tuple"
+        raise InputError(f"{argument}: expected a tensor (r, ...) or a tuple of them, got {kinds}")
+
+    shapes = ", ".join(str(tuple(part.shape)) for part in several)
+    if len({len(part) for part in several}) > 1 or not any(part.numel() for part in several):
+        raise InputError(
+            f"{argument}: expected tensors of the same number of rows, not all empty, got shapes "
+            f"{shapes}"
+        )
+    return several
+
+
+def _matched(parts: Any, tensors: tuple[Tensor, ...], argument: str) -> tuple[Any, ...]:
+    """Return the part of an argument that belongs to each of the inputs' tensors."""
+    if parts is None:
+        return (None,) * len(tensors)
+    several = parts if isinstance(parts, tuple) else (parts,)
+    if len(several) != len(tensors):
+        raise InputError(
+            f"{argument}: expected one for each of the {len(tensors)} tensors in inputs, got "
+            f"{len(several)}"
+        )
+    return several
+
+
+def _baseline(baseline: Tensor | float | None, rows: Tensor) -> Tensor:
+    """Return one input's baseline of every row, (r, *shape)."""
+    plain = torch.as_tensor(0 if baseline is None else baseline, device=rows.device)
+    if plain.ndim and tuple(plain.shape) not in (tuple(rows.shape), (1, *rows.shape[1:])):
+        raise InputError(
+            f"baselines: expected a number, or a tensor of shape {tuple(rows.shape)} or "
+            f"{(1, *rows.shape[1:])}, got shape {tuple(plain.shape)}"
+        )
+    typed = plain.detach().to(rows.dtype)
+    if not rows.is_floating_point() and not torch.equal(typed.to(plain.dtype), plain):
+        raise InputError(
+            f"baselines: inputs of {rows.dtype} need whole numbers, got {plain.dtype} with "
+            "fractions"
+        )
+    return typed.expand_as(rows)
+
+
+def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
+    """Return the number of the player that owns each input of a row, (d,), on the CPU."""
+    layout = _layout(tensors)
+    if mask is None:
+        return torch.arange(layout.width)
+    pairs = zip(_matched(mask, tensors, "feature_mask"), tensors, strict=True)
+    numbers = layout.join(tuple(_player_numbers(part, rows) for part, rows in pairs))
+    if not bool((numbers == numbers[:1]).all()):
+        raise InputError(
+            "feature_mask: expected the same players in all rows, got a mask that differs from "
+            "row to row; explain rows of different players in calls of their own"
+        )
+    return numbers[0]
+
+
+def _player_numbers(mask: Any, rows: Tensor) -> Tensor:
+    """Return a mask in the shape of the rows; missing axes come first, as in captum."""
+    shown = type(mask).__name__
+    if isinstance(mask, Tensor):
+        shown = f"{mask.dtype} of shape {tuple(mask.shape)}"
+        numbers = mask.cpu().long()
+        if torch.equal(numbers.to(mask.dtype), mask.cpu()):
+            try:
+                return numbers.expand_as(rows)
+            except RuntimeError:  # it has another shape
+                pass
+    raise InputError(
+        f"feature_mask: expected whole numbers of shape {(1, *rows.shape[1:])}, got {shown}"
+    )
+
+
+def _targets(target: Any, count: int) -> list[Index]:
+    """Return the target of each of `count` rows."""
+    if isinstance(target, Tensor):
+        target = target.item() if target.numel() == 1 else target.tolist()
+    if target is None:
+        return [()] * count
+
+    several = target if isinstance(target, list) else [target] * count
+    indices = [index if isinstance(index, tuple) else (index,) for index in several]
+    usable = all(isinstance(part, int | np.integer | slice) for index in indices for part in index)
+    if not usable or len(indices) != count:
+        raise InputError(
+            f"target: expected None, an index, a tuple of indices, or a list or tensor of {count}, "
+            f"one for each row; got {target!r}"
+        )
+    return indices

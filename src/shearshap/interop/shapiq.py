@@ -10,6 +10,7 @@
 
 `Shapley` takes any method, by name or as an instance. Every method of `shearshap.METHODS` also has
 a class of its own, such as `Kriging` or `KernelPaired`; `APPROXIMATORS` holds them all.
+`interaction_values` makes shapiq's result of an explanation, for its plots.
 """
 
 from collections.abc import Callable
@@ -20,12 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from shearshap.errors import InputError
 from shearshap.explainer import explain_game
-from shearshap.interop.few_evaluations import explained_within
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 from shearshap.result.explanation import Explanation
 
 try:
+    from shapiq import InteractionValues
     from shapiq.approximator.base import Approximator
 except ImportError as error:
     raise ImportError("shearshap.interop.shapiq needs shapiq: pip install shapiq") from error
@@ -77,18 +78,17 @@ class Shapley(Approximator):  # type: ignore[misc]
         """Return the `InteractionValues` of a game.
 
         The game maps coalitions (c, n) of bool to their values (c,). It is evaluated at `budget`
-        coalitions at most, the empty and the full one included. Where the method needs more,
-        another one takes its place, with a warning; the least is two. Further arguments are
-        ignored, as shapiq's approximators do.
+        coalitions at most, the empty and the full one included. Further arguments are ignored, as
+        shapiq's approximators do.
         """
         seed = self._random_state
         if seed is None:
             seed = int(self._rng.integers(1 << 31))
 
-        def explained(method: str | Method, within: int) -> Explanation:
-            return explain_game(game, players=self.n, budget=within, method=method, seed=seed)
-
-        return explained_within(budget, self.method, explained).to_shapiq()
+        explanation = explain_game(
+            game, players=self.n, budget=budget, method=self.method, seed=seed
+        )
+        return interaction_values(explanation, 0, 0)
 
 
 def _approximator(name: str) -> type[Shapley]:
@@ -113,6 +113,33 @@ def _approximator(name: str) -> type[Shapley]:
 
 #: the class of every method, by its name in METHODS
 APPROXIMATORS: dict[str, type[Shapley]] = {name: _approximator(name) for name in METHODS}
+
+
+def interaction_values(explanation: Explanation, row: int, output: int | str) -> Any:
+    """Return the `shapiq.InteractionValues` of `Explanation.to_shapiq`."""
+    single = explanation[row].output(output)
+    base_value = float(single.base_values[0])
+    orders = _values_by_order(single)
+    errors = single.standard_errors
+    return InteractionValues(
+        values=np.concatenate(([base_value], *orders)),
+        index="SV" if single.interactions is None else "k-SII",
+        max_order=len(orders),
+        min_order=0,
+        n_players=single.values.shape[1],
+        baseline_value=base_value,
+        estimated=errors is None or bool(errors.any()),
+        estimation_budget=single.evaluations,
+    )
+
+
+def _values_by_order(single: Explanation) -> list[NDArray[np.float64]]:
+    """Return the values of each player and, if there are interactions, of each pair i < j."""
+    if single.interactions is None:
+        return [single.values[0]]
+    pairs = single.interactions[0]
+    above = np.triu_indices(len(pairs), 1)
+    return [pairs.diagonal(), pairs[above]]
 
 
 def __getattr__(name: str) -> type[Shapley]:

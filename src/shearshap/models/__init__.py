@@ -15,24 +15,23 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.errors import InputError, ShearError
-from shearshap.models.adapted import AdaptedModel, Embedding
-from shearshap.models.forms import Form, checked_multilabel, checked_returns
-from shearshap.models.modules import Lease, module
+from shearshap.models.base import MARGINS, AdaptedModel, Embedding, Form, Scale
+from shearshap.models.networks import EvalMode, Lease, module
 from shearshap.models.outputs import (
-    MARGINS,
     Output,
     Outputs,
-    Scale,
+    checked_multilabel,
     checked_output,
+    checked_returns,
     checked_scale,
 )
-from shearshap.models.scores import (
+from shearshap.models.sklearn import (
     PREDICTIONS,
     as_function,
     method_of_estimator,
+    trained_names,
     warn_of_labels,
 )
-from shearshap.models.sklearn import trained_names
 
 #: The adapter, as module.function, for every library whose models are recognised by their class.
 KINDS = {
@@ -108,12 +107,12 @@ def adapt(
     model: Any, scale: Scale | None, device: torch.device | str | None
 ) -> Iterator[AdaptedModel]:
     """Adapt a model of any kind, and give it back as it was."""
-    with Lease(model, device) as lease:
-        yield adapted_model(lease, scale)
+    with EvalMode(model, device) as used:
+        yield adapted_model(used, scale)
 
 
 def adapted_model(
-    lease: Lease,
+    used: EvalMode,
     scale: Scale | None,
     *,
     returns: Form | None = None,
@@ -124,9 +123,9 @@ def adapted_model(
     `returns` and `multilabel` are what the user says of its outputs; raise where the model is known
     to be otherwise.
     """
-    model = lease.model
+    model = used.model
     if isinstance(model, nn.Module):
-        adapted = _as_stated(module(model, lease.device), returns)
+        adapted = _as_stated(module(model, used.device), returns)
     elif returns is None:
         adapted = _adapted(model, scale)
     else:

@@ -17,10 +17,13 @@ from typing import Any
 import numpy as np
 
 from shearshap.errors import InputError
-from shearshap.models.adapted import AdaptedModel
-from shearshap.models.classes import class_names
-from shearshap.models.outputs import MARGINS, Form, Scale
-from shearshap.models.sklearn import numbered_by_lightgbm, numpy_or_pandas, trained_names
+from shearshap.models.base import MARGINS, AdaptedModel, Form, Scale
+from shearshap.models.sklearn import (
+    class_names,
+    numbered_by_lightgbm,
+    numpy_or_pandas,
+    trained_names,
+)
 
 Call = Callable[[Any], Any]
 

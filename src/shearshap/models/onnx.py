@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.models.adapted import AdaptedModel
-from shearshap.models.forms import Certainty, Form
-from shearshap.models.outputs import Scale
+from shearshap.models.base import AdaptedModel, Certainty, Form, Scale
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 

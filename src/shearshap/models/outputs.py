@@ -1,5 +1,11 @@
-"""Which of a model's outputs are explained, and on which scale."""
+"""Which of a model's outputs are explained, and on which scale.
 
+A network does not say what it returns. Unless its last layer tells, or the user does, its outputs
+are taken for margins. Made into probabilities a second time they would be wrong, so the first
+outputs are refused if they are surely probabilities, and doubted if they may be.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -10,21 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import InputError, ModelError
-from shearshap.models.forms import (
-    LEAST_SEEN,
-    Certainty,
-    SeenOutputs,
-    doubtful_range,
-    refuse_range,
-    refuse_shares,
-)
-from shearshap.models.forms import Form as Form
+from shearshap.models.base import MARGINS, Certainty, Form, Scale
 
 Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
-Scale = Literal["probability", "log-odds", "margin", "logit"]
-
-#: Two words for one scale: scores before they become probabilities.
-MARGINS = ("margin", "logit")
 
 #: Probabilities are clipped this far from 0 and 1, where their log-odds would be infinite.
 _SMALLEST = 1e-7
@@ -32,8 +26,36 @@ _SMALLEST = 1e-7
 #: The numbers that an array of objects may hold.
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
-#: How far outside [0, 1] a sum of rounded probabilities may lie.
+#: How far outside [0, 1] a rounded probability may lie, and how far from 1 the sum of a row's.
 _ROUNDING = 1e-6
+_ROUNDING_OF_SUM = 1e-3
+_ROUNDING_OF_HALF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
+
+#: Outputs from which on a range within [0, 1] is no accident.
+_MIN_SEEN = 16
+
+_HOW_TO_STATE = "returns='probability' if they are, or returns='margin' if they are not"
+
+
+@dataclass
+class SeenOutputs:
+    """The range of a model's first outputs, before they are put on another scale."""
+
+    rows: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    rounding: float = _ROUNDING
+
+    def add(self, answer: Tensor) -> None:
+        """Take outputs (n,) or (n, k) into account."""
+        self.rows += len(answer)
+        self.low = min(self.low, float(answer.amin()))
+        self.high = max(self.high, float(answer.amax()))
+        self.rounding = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
+
+    def within_unit(self) -> bool:
+        """Return whether all that was seen lies in [0, 1], but for rounding."""
+        return self.low >= -self.rounding and self.high <= 1 + self.rounding
 
 
 @dataclass(frozen=True)
@@ -61,7 +83,7 @@ class Outputs:
     #: Why the form is believed.
     certainty: Certainty = "known"
 
-    #: What the model returned so far, watched only where its form is not known.
+    #: What the model returned first, if its form is not known.
     seen: SeenOutputs = field(default_factory=SeenOutputs, compare=False, repr=False)
 
     def check(self) -> None:
@@ -98,38 +120,39 @@ class Outputs:
         answer = _shaped(_tensor(raw, rows), rows)
         self._check_names(1 if answer.ndim == 1 else answer.shape[1])
         # what derivatives are taken of are no new outputs
-        if self._is_watched() and not torch.is_grad_enabled():
-            self._watch(answer)
+        is_doubtful = self.scale is not None and self.certainty != "known"
+        if is_doubtful and self.seen.rows < _MIN_SEEN and not torch.is_grad_enabled():
+            self._compare(answer)
 
         scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
         return self._selected(scaled) if self._is_selection() else scaled
 
     def doubt(self) -> str | None:
-        """Return a warning where what was seen may not be what it is taken for; else None."""
+        """Return a warning if the first outputs may not be the margins they are taken for."""
         is_in_doubt = self.certainty == "assumed" and self.form == "margin"
-        if self.scale is None or not is_in_doubt or self.seen.rows < LEAST_SEEN:
+        is_seen = self.seen.rows >= _MIN_SEEN and self.seen.within_unit()
+        if self.scale is None or not is_in_doubt or not is_seen:
             return None
-        return doubtful_range(self.scale, self.seen) if self.seen.within_unit() else None
+        return (
+            f"scale={self.scale!r}: the model's outputs are treated as logits, but the first of "
+            f"them lie in [0, 1] ({self.seen.low:.4g} to {self.seen.high:.4g}), as probabilities "
+            f"do; pass {_HOW_TO_STATE}"
+        )
 
-    def _is_watched(self) -> bool:
-        """Return whether the model's outputs must be compared with what they are taken for."""
-        if self.scale is None or self.certainty == "known":
-            return False
-        return (self.form, self.certainty) in (("margin", "assumed"), ("probability", "stated"))
-
-    def _watch(self, answer: Tensor) -> None:
-        """Note the range of outputs (n,) or (n, k), and raise where it belies their form."""
+    def _compare(self, answer: Tensor) -> None:
+        """Note the range of first outputs (n,) or (n, k), and raise if it belies their form."""
         is_first = self.seen.rows == 0
         self.seen.add(answer)
-        if not is_first:
-            return
-
-        if self.form == "probability":
-            if self.seen.settled:
-                refuse_range(self.seen)
-            return
-        if answer.ndim == 2 and not self.independent:
-            refuse_shares(str(self.scale), answer)
+        is_stated = (self.form, self.certainty) == ("probability", "stated")
+        if is_stated and not self.seen.within_unit():
+            raise ModelError(
+                f"returns='probability': the model returned {self.seen.low:.4g} to "
+                f"{self.seen.high:.4g}, which are no probabilities; pass returns='margin' if they "
+                "are scores before they become probabilities, or leave returns and scale out"
+            )
+        is_assumed = (self.form, self.certainty) == ("margin", "assumed")
+        if is_first and is_assumed and answer.ndim == 2 and not self.independent:
+            _refuse_shares(str(self.scale), answer)
 
     def _is_selection(self) -> bool:
         """Return whether some outputs are wanted by index or name."""
@@ -378,6 +401,31 @@ def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
     return probabilities.double().clamp(_SMALLEST, 1 - _SMALLEST).logit()
 
 
+def _refuse_shares(scale: str, answer: Tensor) -> None:
+    """Raise if outputs (n, k) that are taken for margins are probabilities, or percentages."""
+    if _are_shares(answer, 1):
+        raise InputError(
+            f"scale={scale!r}: the model's {answer.shape[1]} outputs lie in [0, 1] and sum to 1, "
+            f"as probabilities do, but nothing says what they are; pass {_HOW_TO_STATE} (and "
+            "multilabel=True if each is a label of its own)"
+        )
+    if _are_shares(answer, 100):
+        raise InputError(
+            f"scale={scale!r}: the model's {answer.shape[1]} outputs lie in [0, 100] and sum to "
+            "100, as percentages do; divide them by 100 in the model and pass "
+            "returns='probability', leave scale out, or pass returns='margin' if they are scores"
+        )
+
+
+def _are_shares(answer: Tensor, whole: int) -> bool:
+    """Return whether outputs (n, k) are not negative, and sum to `whole`, but for rounding."""
+    numbers = answer.detach().double() / whole
+    low = -_ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
+    tolerance = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING_OF_SUM)
+    sums_to_one = ((numbers.sum(dim=1) - 1).abs() <= tolerance).all()
+    return bool(sums_to_one) and bool((numbers >= low).all())
+
+
 # What users give
 
 
@@ -421,3 +469,25 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
             "scale: a function passed as output= makes its own scale; pass only one of the two"
         )
     return scale  # type: ignore[no-any-return]
+
+
+def checked_returns(returns: Any) -> Form | None:
+    """Return what the user says of the model's outputs, or raise."""
+    if returns is None:
+        return None
+    if not isinstance(returns, str) or returns not in get_args(Form):
+        raise InputError(
+            "returns: wanted 'probability' or 'margin', what the model's outputs are, or None "
+            f"where that is known; got {returns!r}"
+        )
+    return returns  # type: ignore[return-value]
+
+
+def checked_multilabel(multilabel: Any) -> bool | None:
+    """Return whether the user says that each output is a label of its own, or raise."""
+    if multilabel is None or isinstance(multilabel, bool):
+        return multilabel
+    raise InputError(
+        "multilabel: wanted True (each output is a label of its own), False (classes of which one "
+        f"is true) or None; got {multilabel!r}"
+    )

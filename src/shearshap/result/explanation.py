@@ -475,7 +475,7 @@ class Explanation:
 
         They are k-SII of order 2 where the explanation has interactions, else Shapley values.
         """
-        from shearshap.interop.interaction_values import interaction_values
+        from shearshap.interop.shapiq import interaction_values
 
         return interaction_values(self, row, output)
 

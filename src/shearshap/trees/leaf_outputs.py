@@ -20,9 +20,8 @@ import numpy as np
 
 from shearshap.errors import ShearError
 from shearshap.models import Outputs
-from shearshap.models.classes import Tables
-from shearshap.models.forms import SeenOutputs
-from shearshap.models.outputs import MARGINS
+from shearshap.models.outputs import MARGINS, SeenOutputs
+from shearshap.models.sklearn import Tables
 from shearshap.trees.forest import Floats, Forest
 from shearshap.trees.readers.reading import NotTrees
 

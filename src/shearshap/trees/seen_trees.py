@@ -22,9 +22,14 @@ import numpy as np
 
 from shearshap.data import Inputs
 from shearshap.errors import InputError
-from shearshap.models.classes import kind_of
-from shearshap.models.scores import LABELLERS, method_of_estimator
-from shearshap.models.sklearn import as_taken, booster_library, source_positions
+from shearshap.models.sklearn import (
+    LABELLERS,
+    as_taken,
+    booster_library,
+    kind_of,
+    method_of_estimator,
+    source_positions,
+)
 from shearshap.trees.forest import Floats, Forest, Integers
 from shearshap.trees.readers.reading import NotTrees, first_line, read
 

@@ -2,12 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from shearshap.models.forms import Certainty, Form
+Scale = Literal["probability", "log-odds", "margin", "logit"]
+
+#: Two words for one scale: scores before they become probabilities.
+MARGINS = ("margin", "logit")
+
+#: What a model's outputs are.
+Form = Literal["probability", "margin"]
+
+#: Why a form is believed: the model says it, the user does, or nobody.
+Certainty = Literal["known", "stated", "assumed"]
 
 #: Inputs (n, d) to embeddings (n, d, e), and embeddings to what the model returns.
 Embedding = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]

@@ -1,26 +1,21 @@
-"""Every estimator of scikit-learn and every objective of the boosters: our numbers are the model's own, or we say why not."""
+"""Every objective of XGBoost, LightGBM and CatBoost: our numbers are the model's own, or we say why not."""
 
-import re
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import catboost
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import xgboost
-from sklearn.base import is_classifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.naive_bayes import GaussianNB
-from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils import all_estimators
+from sklearn.model_selection import GridSearchCV
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError
+from shearshap import Explainer, Explanation, InputError, ModelError
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 3))
@@ -29,14 +24,14 @@ POSITIVE = np.exp(REAL / 4)
 COUNTS = POSITIVE.round()
 TWO = (REAL > 0).astype(int)
 THREE = np.digitize(REAL, [-1, 1])
-WORDS = np.array(["no", "maybe", "yes"])[THREE]
 LABELS = np.stack((TWO, ROWS[:, 1] > 0, ROWS[:, 2] > 0.3), axis=1).astype(int)
 GROUPS = np.repeat(np.arange(6), 10)
+PAIR = np.stack((REAL, POSITIVE), axis=1)
 
 SCALES = (None, "probability", "log-odds", "margin")
 
 
-def explained(model: Any, rows: Any, scale: Any) -> Explanation:
+def explained(model: Any, rows: Any, scale: Any = None) -> Explanation:
     """Explain three rows against one other; with so few players, exactly."""
     answer = Explainer(model, rows[:1], scale=scale)(rows[10:13], budget=16)
     assert answer.method in ("exact", "exact (trees)")
@@ -57,291 +52,6 @@ def agree(ours: Any, theirs: Any, tolerance: float = 1e-6) -> None:
         rtol=tolerance,
         atol=tolerance,
     )
-
-
-# scikit-learn
-
-ESTIMATORS = dict(all_estimators())
-
-#: Estimators left out of this file, and why. None: each is explained here, or refused by us.
-EXCLUDED: dict[str, str] = {}
-
-#: What the constructors of some estimators need, and what makes others fast.
-ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "AdaBoostClassifier": lambda: {"n_estimators": 3},
-    "AdaBoostRegressor": lambda: {"n_estimators": 3},
-    "BaggingClassifier": lambda: {"n_estimators": 3},
-    "BaggingRegressor": lambda: {"n_estimators": 3},
-    "BayesianGaussianMixture": lambda: {"n_components": 2},
-    "BisectingKMeans": lambda: {"n_clusters": 2},
-    "CCA": lambda: {"n_components": 1},
-    "ClassifierChain": lambda: {"estimator": LogisticRegression()},
-    "CalibratedClassifierCV": lambda: {"estimator": LinearSVC(), "cv": 2},
-    "ExtraTreesClassifier": lambda: {"n_estimators": 3},
-    "ExtraTreesRegressor": lambda: {"n_estimators": 3},
-    "FixedThresholdClassifier": lambda: {"estimator": LogisticRegression()},
-    "FrozenEstimator": lambda: {"estimator": LogisticRegression().fit(ROWS, TWO)},
-    "GaussianMixture": lambda: {"n_components": 2},
-    "GradientBoostingClassifier": lambda: {"n_estimators": 3},
-    "GradientBoostingRegressor": lambda: {"n_estimators": 3},
-    "GridSearchCV": lambda: {
-        "estimator": DecisionTreeClassifier(),
-        "param_grid": {"max_depth": [2]},
-        "cv": 2,
-    },
-    "HistGradientBoostingClassifier": lambda: {"max_iter": 3},
-    "HistGradientBoostingRegressor": lambda: {"max_iter": 3},
-    "IsolationForest": lambda: {"n_estimators": 5},
-    "KMeans": lambda: {"n_clusters": 2},
-    "LocalOutlierFactor": lambda: {"novelty": True},
-    "LogisticRegressionCV": lambda: {"Cs": 2, "cv": 2},
-    "MLPClassifier": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
-    "MLPRegressor": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
-    "MiniBatchKMeans": lambda: {"n_clusters": 2},
-    "MultiOutputClassifier": lambda: {"estimator": LogisticRegression()},
-    "MultiOutputRegressor": lambda: {"estimator": LinearRegression()},
-    "OneVsOneClassifier": lambda: {"estimator": LinearSVC()},
-    "OneVsRestClassifier": lambda: {"estimator": LogisticRegression()},
-    "OutputCodeClassifier": lambda: {"estimator": LogisticRegression()},
-    "PLSCanonical": lambda: {"n_components": 1},
-    "Pipeline": lambda: {"steps": [("last", LogisticRegression())]},
-    "RadiusNeighborsClassifier": lambda: {"radius": 9.0},
-    "RadiusNeighborsRegressor": lambda: {"radius": 9.0},
-    "RandomForestClassifier": lambda: {"n_estimators": 3},
-    "RandomForestRegressor": lambda: {"n_estimators": 3},
-    "RandomizedSearchCV": lambda: {
-        "estimator": LogisticRegression(),
-        "param_distributions": {"C": [1.0]},
-        "n_iter": 1,
-        "cv": 2,
-    },
-    "RFE": lambda: {"estimator": LogisticRegression()},
-    "RFECV": lambda: {"estimator": LogisticRegression(), "cv": 2},
-    "RegressorChain": lambda: {"estimator": LinearRegression()},
-    "SelfTrainingClassifier": lambda: {"estimator": LogisticRegression()},
-    "StackingClassifier": lambda: {"estimators": [("tree", DecisionTreeClassifier())], "cv": 2},
-    "StackingRegressor": lambda: {"estimators": [("tree", DecisionTreeRegressor())], "cv": 2},
-    "TheilSenRegressor": lambda: {"max_subpopulation": 50},
-    "TunedThresholdClassifierCV": lambda: {"estimator": LogisticRegression(), "cv": 2},
-    "VotingClassifier": lambda: {"estimators": [("bayes", GaussianNB())], "voting": "soft"},
-    "VotingRegressor": lambda: {"estimators": [("line", LinearRegression())]},
-    # those below are refused before they are fitted
-    "ColumnTransformer": lambda: {"transformers": []},
-    "FeatureUnion": lambda: {"transformer_list": []},
-    "SelectFromModel": lambda: {"estimator": LogisticRegression()},
-    "SequentialFeatureSelector": lambda: {"estimator": LogisticRegression()},
-    "SparseCoder": lambda: {"dictionary": np.eye(3)},
-}
-
-#: Estimators that need targets of another kind than most of their kind.
-TARGETS: dict[str, Any] = {
-    "CCA": np.stack((REAL, POSITIVE), axis=1),
-    "ClassifierChain": LABELS,
-    "FixedThresholdClassifier": TWO,
-    "GammaRegressor": POSITIVE,
-    "MultiOutputClassifier": LABELS,
-    "MultiOutputRegressor": np.stack((REAL, POSITIVE), axis=1),
-    "MultiTaskElasticNet": np.stack((REAL, POSITIVE), axis=1),
-    "MultiTaskElasticNetCV": np.stack((REAL, POSITIVE), axis=1),
-    "MultiTaskLasso": np.stack((REAL, POSITIVE), axis=1),
-    "MultiTaskLassoCV": np.stack((REAL, POSITIVE), axis=1),
-    "PLSCanonical": np.stack((REAL, POSITIVE), axis=1),
-    "PoissonRegressor": COUNTS,
-    "RegressorChain": np.stack((REAL, POSITIVE), axis=1),
-    "SelfTrainingClassifier": THREE,
-    "TunedThresholdClassifierCV": TWO,
-}
-
-#: Estimators whose rows are not just any numbers.
-INPUTS: dict[str, Floats] = {
-    "CategoricalNB": (np.abs(ROWS) > 1).astype(float),
-    "ComplementNB": np.abs(ROWS),
-    "IsotonicRegression": ROWS[:, :1],
-    "MultinomialNB": np.abs(ROWS),
-}
-
-CLUSTERERS = (
-    "AffinityPropagation",
-    "Birch",
-    "BisectingKMeans",
-    "KMeans",
-    "MeanShift",
-    "MiniBatchKMeans",
-)
-DETECTORS = (
-    "EllipticEnvelope",
-    "IsolationForest",
-    "LocalOutlierFactor",
-    "OneClassSVM",
-    "SGDOneClassSVM",
-)
-
-#: Those that are refused after they are fitted, and why.
-REFUSED = {
-    **dict.fromkeys(CLUSTERERS, "predicts the labels of clusters, which are not numbers; try .*"),
-    "OutputCodeClassifier": "predicts labels, which are not numbers, .*; try a function such as",
-    "BernoulliRBM": "cannot predict; .* or model.transform or model.score_samples itself",
-    "FactorAnalysis": "cannot predict; .* or model.transform or model.score_samples itself",
-    "PCA": "cannot predict; .* or model.transform or model.score_samples itself",
-}
-
-#: What is explained where scale is left out, of those without probabilities.
-BY_MARGINS = (
-    "LinearSVC",
-    "NuSVC",
-    "OneVsOneClassifier",
-    "PassiveAggressiveClassifier",
-    "Perceptron",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-    "SGDClassifier",
-    "SVC",
-    *DETECTORS,
-)
-
-PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
-
-
-def framed(rows: Floats) -> Any:
-    return pd.DataFrame(rows, columns=list("abc")[: rows.shape[1]])
-
-
-@cache
-def fitted(name: str, *, to_frame: bool = False) -> Any:
-    """Return an estimator that is fitted; what it warns about while it is fitted is its own affair."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
-        usual = WORDS if is_classifier(model) else REAL
-        rows = INPUTS.get(name, ROWS)
-        return model.fit(framed(rows) if to_frame else rows, TARGETS.get(name, usual))
-
-
-def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
-    """What the model itself says, on every scale it has."""
-    numbers: dict[str | None, Any] = {}
-    if hasattr(model, "decision_function"):
-        numbers["margin"] = model.decision_function(rows)
-    if hasattr(model, "predict_proba"):
-        chances = model.predict_proba(rows)
-        if name == "MultiOutputClassifier":
-            chances = np.stack([target[:, 1] for target in chances], axis=1)
-        return {
-            **numbers,
-            None: chances,
-            "probability": chances,
-            "log-odds": log_odds(chances),
-        }
-    if name in BY_MARGINS:
-        return {**numbers, None: numbers["margin"]}
-    method = model.score_samples if name == "KernelDensity" else model.predict
-    return {None: method(rows)}
-
-
-def names_of_outputs(name: str, model: Any) -> list[str]:
-    """The names that the outputs of an estimator should have where scale is left out; none if it has none."""
-    if name in ("ClassifierChain", "MultiOutputClassifier"):
-        return ["label 0", "label 1", "label 2"]
-    if name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV", "FrozenEstimator"):
-        return ["0", "1"]
-    if name == "SelfTrainingClassifier":
-        return ["0", "1", "2"]
-    if name in ("GaussianMixture", "BayesianGaussianMixture"):
-        return ["component 0", "component 1"]
-    return ["maybe", "no", "yes"] if hasattr(model, "classes_") else []
-
-
-def is_predictor(name: str) -> bool:
-    if name == "FrozenEstimator":  # it has the methods of what it freezes
-        return True
-    return any(hasattr(ESTIMATORS[name], method) for method in PREDICTIONS)
-
-
-PREDICTORS = [
-    name for name in ESTIMATORS if is_predictor(name) and name not in {*REFUSED, *EXCLUDED}
-]
-WITHOUT_PREDICTION = [
-    name for name in ESTIMATORS if not is_predictor(name) and name not in EXCLUDED
-]
-
-
-def test_every_estimator_of_scikit_learn_is_in_the_zoo() -> None:
-    assert {*PREDICTORS, *REFUSED, *WITHOUT_PREDICTION, *EXCLUDED} == set(ESTIMATORS)
-    assert len(ESTIMATORS) > 190
-    assert len(PREDICTORS) > 100
-
-    exceptions = {*ARGUMENTS, *TARGETS, *INPUTS, *REFUSED, *BY_MARGINS}
-    assert exceptions <= set(ESTIMATORS)
-
-
-@pytest.mark.parametrize("name", PREDICTORS)
-def test_what_is_explained_is_what_the_estimator_says(name: str) -> None:
-    model = fitted(name)
-    rows = INPUTS.get(name, ROWS)
-    own = own_numbers(name, model, rows[10:13])
-
-    for scale in SCALES:
-        if scale in own:
-            answer = explained(model, rows, scale)
-            agree(answer.predictions, own[scale], 1e-9)
-            names = names_of_outputs(name, model)
-            if scale == "margin" and len(names) == 2:
-                names = names[1:]  # one score for two classes
-            assert answer.output_names == names or answer.output_names[0].startswith("output")
-            assert bool(names) != answer.output_names[0].startswith("output")
-            continue
-        with pytest.raises(InputError, match=f"scale={scale!r}: {name} has no .*; "):
-            explained(model, rows, scale)
-
-
-def without_new_warnings(ours: Callable[[], Any], own: Callable[[], Any]) -> tuple[Any, Any]:
-    """Return what both return; ours may warn of nothing that the model's own call does not warn of."""
-    with warnings.catch_warnings(record=True) as usual:
-        warnings.simplefilter("always")
-        theirs = own()
-    with warnings.catch_warnings():
-        for warning in usual:
-            warnings.filterwarnings("ignore", re.escape(str(warning.message)))
-        return ours(), theirs
-
-
-#: FrozenEstimator is fitted before it is made, to an array.
-FITTED_TO_FRAMES = [name for name in PREDICTORS if name != "FrozenEstimator"]
-
-
-@pytest.mark.parametrize("name", FITTED_TO_FRAMES)
-def test_frames_and_arrays_for_an_estimator_fitted_to_a_frame(name: str) -> None:
-    """Arrays get the names of the frame's columns: warnings about missing names would be errors here."""
-    model = fitted(name, to_frame=True)
-    rows = INPUTS.get(name, ROWS)
-    frame = framed(rows)
-
-    for given in (frame, rows):
-        answer, own = without_new_warnings(
-            partial(explained, model, given, None),
-            lambda: own_numbers(name, model, frame[10:13])[None],
-        )
-        agree(answer.predictions, own, 1e-9)
-        knows_names = given is frame or hasattr(model, "feature_names_in_")
-        assert not knows_names or answer.feature_names == list(frame.columns)
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_labels_are_refused_with_the_reason(name: str) -> None:
-    model = fitted(name)
-    for scale in SCALES:
-        with pytest.raises(InputError, match=f"model: (a )?{name} {REFUSED[name]}"):
-            explained(model, ROWS, scale)
-
-
-@pytest.mark.parametrize("name", WITHOUT_PREDICTION)
-def test_what_cannot_predict_is_refused(name: str) -> None:
-    model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
-    with pytest.raises(InputError, match=f"model: a {name} cannot predict[;:] "):
-        explained(model, ROWS, None)
-
-
-# Boosters
 
 
 QUIET_TREES: dict[str, Any] = {"n_estimators": 4, "max_depth": 2, "n_jobs": 1}
@@ -366,6 +76,7 @@ CHANCES: Claims = {
     "log-odds": "log-odds of chances",
     "margin": "margin",
 }
+
 PREDICTS: Claims = {
     None: "prediction",
     "probability": "!is not a classifier and has no probabilities",
@@ -395,9 +106,6 @@ def check(model: Any, claims: Claims, own: Callable[[str], Any], tolerance: floa
 
 def both(second: Floats) -> Floats:
     return np.stack((1 - second, second), axis=1)
-
-
-# XGBoost
 
 
 def xgboost_own(model: Any, claim: str) -> Any:
@@ -438,8 +146,8 @@ def xgb_early(*, bare: bool) -> Any:
 
 
 Classifier = xgboost.XGBClassifier
+
 Regressor = xgboost.XGBRegressor
-PAIR = np.stack((REAL, POSITIVE), axis=1)
 
 XGBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
     "two classes": (lambda: xgb(Classifier, TWO), CHANCES),
@@ -541,10 +249,8 @@ def test_xgboost_objectives_that_answer_by_margins_or_labels(kind: str) -> None:
     np.testing.assert_array_equal(chances.argmax(axis=1), xgboost_own(labels, "prediction"))
 
 
-# LightGBM
-
-
 LIGHT: dict[str, Any] = {"n_estimators": 4, "n_jobs": 1, "verbose": -1, "min_child_samples": 5}
+
 FOREST: dict[str, Any] = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}
 
 
@@ -580,7 +286,9 @@ def light_early(*, bare: bool) -> Any:
 
 
 LgbmC = lightgbm.LGBMClassifier
+
 LgbmR = lightgbm.LGBMRegressor
+
 LAMBDA: Claims = {**scores("cross_entropy_lambda"), None: "prediction"}
 
 LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
@@ -661,9 +369,6 @@ def test_the_intensity_of_a_lightgbm_classifier_is_one_number() -> None:
             explained(model, ROWS, scale)
 
 
-# CatBoost
-
-
 CAT: dict[str, Any] = {
     "iterations": 4,
     "depth": 2,
@@ -695,6 +400,7 @@ def cat_sum(target: Any, **options: Any) -> Any:
 
 
 CatC = catboost.CatBoostClassifier
+
 CatR = catboost.CatBoostRegressor
 
 CATBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
@@ -792,3 +498,96 @@ def test_a_booster_that_saw_one_class(library: str) -> None:
     agree(odds.predictions, np.stack((-margins, margins), axis=1), 1e-5)
     assert odds.output_names == ["0", "not 0"]
     assert explained(model, ROWS, "margin").output_names == ["not 0"]
+
+
+# Frames and names
+
+FRAME = pd.DataFrame(ROWS, columns=list("abc")).assign(
+    kind=pd.Categorical(np.where(ROWS[:, 0] > 0, "up", "down"), categories=["up", "down", "flat"])
+)
+FRAME.loc[::9, "b"] = np.nan
+
+#: The classifier of each library, and its options for a frame with categories.
+CLASSIFIERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "xgboost": (Classifier, {**QUIET_TREES, "enable_categorical": True}),
+    "lightgbm": (LgbmC, LIGHT),
+    "catboost": (CatC, {**CAT, "cat_features": ["kind"]}),
+}
+
+
+@pytest.mark.parametrize("library", CLASSIFIERS)
+def test_a_frame_with_categories_and_gaps(library: str) -> None:
+    kind, options = CLASSIFIERS[library]
+    # CatBoost knows no category but a string
+    frame = FRAME.assign(kind=FRAME["kind"].astype(str)) if library == "catboost" else FRAME
+    model = kind(**options).fit(frame, THREE)
+    answer = explained(model, frame)
+    assert answer.feature_names == [*"abc", "kind"]
+    agree(answer.predictions, model.predict_proba(frame[10:13]))
+    some = Explainer(model, frame[:1], output=["2", "0"])(frame[10:13])
+    assert some.output_names == ["2", "0"]
+    agree(some.predictions, model.predict_proba(frame[10:13])[:, [2, 0]])
+    agree(explained(model, pl.from_pandas(frame)).values, answer.values)
+
+
+@pytest.mark.parametrize("library", CLASSIFIERS)
+def test_a_booster_fitted_to_columns_that_are_numbers(library: str) -> None:
+    kind, options = CLASSIFIERS[library]
+    plain = {name: option for name, option in options.items() if name != "cat_features"}
+    model = kind(**plain).fit(pd.DataFrame(ROWS), TWO)
+    agree(explained(model, ROWS).predictions, model.predict_proba(pd.DataFrame(ROWS[10:13])))
+
+
+def test_an_own_number_for_missing_values() -> None:
+    holes = np.where(ROWS > 1, -999, ROWS)
+    model = Classifier(**QUIET_TREES, missing=-999).fit(holes, TWO)
+    agree(explained(model, holes).predictions, model.predict_proba(holes[10:13]))
+
+
+def test_names_that_a_library_made_up_are_not_taken_for_names() -> None:
+    """LightGBM calls the columns of an array Column_0, ..., and meta-estimators pass that on."""
+    search = GridSearchCV(LgbmC(**LIGHT), {"max_depth": [2]}, cv=2).fit(ROWS, TWO)
+    answer = explained(search, ROWS)
+    assert answer.feature_names == ["x0", "x1", "x2"]
+    agree(answer.predictions, search.predict_proba(ROWS[10:13]))
+
+
+def test_names_with_spaces_and_names_like_numbers() -> None:
+    spaced = FRAME[list("ab")].rename(columns={"a": "first one", "b": "Column_b"})
+    for model in (
+        LgbmC(**LIGHT).fit(spaced, TWO),
+        lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(spaced, TWO), 5),
+    ):
+        usual = explained(model, spaced)
+        turned = explained(model, spaced[["Column_b", "first one"]])
+        assert usual.feature_names == ["first one", "Column_b"]
+        np.testing.assert_allclose(turned.values[:, ::-1], usual.values, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        xgboost.XGBClassifier(),
+        lightgbm.LGBMClassifier(),
+        catboost.CatBoostClassifier(),
+        xgboost.Booster(),
+    ],
+)
+def test_models_that_are_not_fitted(model: Any) -> None:
+    with pytest.raises((InputError, ModelError), match=r"is it fitted\?|fit"):
+        explained(model, ROWS)
+
+
+def test_exact_agrees_with_shaps_tree_explainer_in_margin_space() -> None:
+    model = Classifier(n_estimators=40, max_depth=4, n_jobs=1).fit(ROWS, TWO)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+        tree = shap.TreeExplainer(
+            model, ROWS[:1], feature_perturbation="interventional", model_output="raw"
+        )
+        theirs = tree(ROWS[10:60])
+    ours = Explainer(model, ROWS[:1], method="exact", scale="margin")(ROWS[10:60], budget=8)
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-4)
+    np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-4)

@@ -1,0 +1,340 @@
+"""Hugging Face text classifiers, with a tiny one of random weights."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
+
+from games import Floats, all_coalitions, exact_shares
+from shearshap import Explainer, InputError, ModelError
+from shearshap.models.huggingface import FramedClassifier, text_classifier
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+KNOWN = [*SPECIAL, *["the", "film", "was", "good", "bad", "##ly", "not", "great", "aw", "##ful"]]
+SIZES: dict[str, Any] = {
+    "vocab_size": len(KNOWN),
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 32,
+    "initializer_range": 0.5,
+}
+
+
+@pytest.fixture(scope="module", name="classifier")
+def _classifier() -> tuple[Any, Any]:
+    """A tiny classifier of texts, and its tokenizer."""
+    rules = Tokenizer(
+        models.WordPiece({word: at for at, word in enumerate(KNOWN)}, unk_token="[UNK]")
+    )
+    rules.pre_tokenizer = pre_tokenizers.Whitespace()
+    rules.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = ("pad", "unk", "cls", "sep", "mask")
+    tokens = {f"{name}_token": token for name, token in zip(names, SPECIAL, strict=True)}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=rules, **tokens)
+    torch.manual_seed(0)
+    config = BertConfig(id2label={0: "negative", 1: "positive"}, **SIZES)
+    return BertForSequenceClassification(config).eval(), tokenizer
+
+
+def logits(classifier: tuple[Any, Any], ids: list[int]) -> Floats:
+    return classifier[0](input_ids=torch.tensor([ids])).logits.detach().double().numpy()[0]  # type: ignore[no-any-return]
+
+
+def test_tokens_against_one_evaluation_at_a_time(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier)(["the film was good", "not bad"])
+    assert answer.output_names == ["negative", "positive"]
+    assert answer.display_data is not None
+    assert answer.display_data.tolist() == [["the", "film", "was", "good"], ["not", "bad", "", ""]]
+    for row, inner in enumerate(([5, 6, 7, 8], [11, 9])):
+        masked = [
+            [token if kept else 4 for token, kept in zip(inner, z, strict=True)]
+            for z in all_coalitions(len(inner))
+        ]
+        table = np.array([logits(classifier, [2, *tokens, 3]) for tokens in masked])
+        for output in range(2):
+            wanted = exact_shares(table[:, output])
+            np.testing.assert_allclose(answer.values[row, : len(inner), output], wanted, atol=1e-5)
+    assert (answer.values[1, 2:] == 0).all()
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
+def test_words_are_groups_of_tokens(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier, groups="words", output="positive", scale="probability")(
+        ["the film was awful badly"]
+    )
+    assert answer.feature_names == ["the", "film", "was", "awful", "badly"]
+    whole = torch.tensor(logits(classifier, [2, 5, 6, 7, 13, 14, 9, 10, 3])).softmax(dim=0)[1]
+    np.testing.assert_allclose(answer.predictions, [float(whole)], atol=1e-6)
+    masked = torch.tensor(logits(classifier, [2, *[4] * 7, 3])).softmax(dim=0)[1]
+    np.testing.assert_allclose(answer.base_values, [float(masked)], atol=1e-6)
+
+
+def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, Any]) -> None:
+    model, _ = classifier
+    model.train()
+    answer = Explainer(classifier, method="shear", output=1)(["the film was not awful"], budget=120)
+    assert answer.derivative_passes > 0
+    assert model.training
+    model.eval()
+    exact = Explainer(classifier, method="exact", output=1)(["the film was not awful"], budget=64)
+    assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
+
+
+def test_labels_that_do_not_exclude_each_other_have_chances_of_their_own(
+    classifier: tuple[Any, Any],
+) -> None:
+    model, tokenizer = classifier
+    model.config.problem_type = "multi_label_classification"
+    try:
+        answer = Explainer(classifier, scale="probability")(["not bad"])
+        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)(
+            "not bad"
+        )
+    finally:
+        model.config.problem_type = None
+    wanted = {
+        one["label"]: one["score"] for one in (said[0] if isinstance(said[0], list) else said)
+    }
+    np.testing.assert_allclose(
+        answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6
+    )
+
+
+def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
+    model, tokenizer = classifier
+    pair = Explainer(classifier, output=1)(["the film was good"])
+    piped = Explainer(pipeline("text-classification", model=model, tokenizer=tokenizer), output=1)(
+        ["the film was good"]
+    )
+    np.testing.assert_allclose(pair.values, piped.values, atol=1e-6)
+    mask = np.array([0, 1, 2, 3, 4, 5])
+    bare = Explainer(model, torch.tensor([2, 4, 4, 4, 4, 3]), groups=mask, output=1)(
+        torch.tensor([[2, 5, 6, 7, 8, 3]])
+    )
+    np.testing.assert_allclose(bare.values[:, 1:5], pair.values, atol=1e-6)
+    # the ends are asked in a batch of their own, where single precision rounds otherwise
+    np.testing.assert_allclose(bare.values[:, [0, 5]], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "texts", "message"),
+    [
+        ({}, "one text", "rows: wanted a list of texts, got one text; pass [text]"),
+        ({}, [3], "rows: wanted a list of texts, got int"),
+        ({}, {"text": ["good"]}, "rows: wanted a list of texts, got dict"),
+        (
+            {"feature_names": ["a"]},
+            ["good"],
+            "feature_names: the players of a text are named by its own words",
+        ),
+        (
+            {"groups": np.zeros(3, dtype=int)},
+            ["good"],
+            "groups: for texts, wanted 'tokens' or 'words'",
+        ),
+        ({}, [], "rows: wanted a list of texts, got none"),
+        ({}, [""], "rows: text 0 has no tokens: ''"),
+        (
+            {"background": "[BLANK]"},
+            ["good"],
+            "background: the tokenizer has no token '[BLANK]'; try '[MASK]'",
+        ),
+        (
+            {"background": np.zeros(3)},
+            ["good"],
+            "background: for texts, wanted a token such as '[MASK]', got ndarray",
+        ),
+        (
+            {"groups": "letters"},
+            ["good"],
+            "groups: for texts, wanted 'tokens' or 'words', got 'letters'",
+        ),
+    ],
+)
+def test_bad_texts(
+    classifier: tuple[Any, Any], options: dict[str, Any], texts: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(classifier, **options)(texts)
+
+
+def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple[Any, Any]) -> None:
+    model, tokenizer = classifier
+    lacks_tokenizer = "reads texts by its tokenizer; pass both, Explainer((model, tokenizer))"
+    cases: list[tuple[Any, Any, Any, str]] = [
+        (model, None, ["good"], lacks_tokenizer),
+        (model, "[MASK]", pd.Series(["good"]), lacks_tokenizer),
+        (tokenizer, None, ["good"], "is a tokenizer; pass the model with it"),
+        ((tokenizer, model), None, ["good"], "pass (model, tokenizer)"),
+        ([model, tokenizer], None, ["good"], "pass a tuple, (model, tokenizer)"),
+        ((model, "bert-base"), None, ["good"], "is the tokenizer of the model, got str"),
+    ]
+    for wrong, background, texts, message in cases:
+        with pytest.raises(InputError, match=re.escape(message)):
+            Explainer(wrong, background)(texts)
+    with pytest.raises(ModelError, match="without logits; wanted a model for sequence"):
+        Explainer((BertModel(BertConfig(**SIZES)), tokenizer))(["good"])
+
+
+def test_what_a_text_classifier_says_of_its_labels_cannot_be_stated_otherwise(
+    classifier: tuple[Any, Any],
+) -> None:
+    model, _ = classifier
+    labels = Explainer(classifier, scale="probability", multilabel=True)(["not bad"])
+    wanted = torch.tensor(logits(classifier, [2, 11, 9, 3])).sigmoid()
+    np.testing.assert_allclose(labels.predictions[0], wanted, atol=1e-6)
+    model.config.problem_type = "multi_label_classification"
+    try:
+        with pytest.raises(
+            InputError,
+            match="multilabel=False: the model's outputs are known to be labels of their own",
+        ):
+            Explainer(classifier, scale="probability", multilabel=False)(["not bad"])
+    finally:
+        model.config.problem_type = None
+    with pytest.raises(InputError, match="returns='probability': the model is known to"):
+        Explainer(classifier, scale="probability", returns="probability")(["not bad"])
+
+
+def test_a_text_in_tokens_and_words(classifier: tuple[Any, Any]) -> None:
+    adapted = text_classifier(classifier)
+    assert adapted is not None
+    adapted.check()
+    (text,) = adapted.texts(["the film was badly"], "words")
+    assert text.tokens.tolist() == [2, 5, 6, 7, 9, 10, 3]
+    assert text.content.tolist() == [1, 2, 3, 4, 5]
+    assert text.row.tolist() == [5, 6, 7, 9, 10]
+    assert text.owners == [0, 1, 2, 3, 3]
+    assert text.names == ["the", "film", "was", "badly"]
+    (text,) = adapted.texts(["the film was badly"], "tokens")
+    assert text.names == ["the", "film", "was", "bad", "ly"]
+    assert (adapted.absent_token(None), adapted.absent_token("[PAD]")) == (4, 0)
+    assert adapted.output_names == ("negative", "positive")
+
+
+def test_a_framed_classifier_answers_by_tokens_as_by_embeddings(
+    classifier: tuple[Any, Any],
+) -> None:
+    adapted = text_classifier(classifier)
+    assert adapted is not None
+    framed = FramedClassifier(adapted.model, *adapted.texts(["the film was badly"], "tokens"))
+    content = torch.tensor([[5, 6, 7, 9, 10], [4, 6, 4, 9, 4]])
+    wanted = [logits(classifier, [2, *tokens, 3]) for tokens in content.tolist()]
+    np.testing.assert_allclose(framed(content).detach(), wanted, atol=1e-6)
+    embedded = framed.embed(content)
+    np.testing.assert_allclose(framed.from_embeddings(embedded).detach(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [nn.Linear(2, 1), (nn.Linear(2, 1), None), (1, 2, 3), None])
+def test_what_is_no_text_classifier(model: Any) -> None:
+    assert text_classifier(model) is None
+
+
+def test_a_text_classifier_whose_labels_have_no_names(classifier: tuple[Any, Any]) -> None:
+    class Bare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = classifier[0]
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask)
+
+        def get_input_embeddings(self) -> Any:
+            return self.inner.get_input_embeddings()
+
+    answer = Explainer((Bare(), classifier[1]))(["not bad"])
+    assert answer.output_names == ["output 0", "output 1"]
+    np.testing.assert_allclose(answer.values, Explainer(classifier)(["not bad"]).values)
+
+
+def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
+    texts = ["the film was good", "good"]
+    named = Explainer(classifier, output=1)(texts, index=["a", "b"])
+    assert named.index.tolist() == ["a", "b"]
+    series = pd.Series(texts, index=pd.Index([7, 9], name="review"))
+    labelled = Explainer(classifier, output=1)(series)
+    assert labelled.index.tolist() == [7, 9]
+    assert labelled.index_name == "review"
+    np.testing.assert_allclose(labelled.values, named.values, atol=1e-6)
+    with pytest.raises(InputError, match="index: wanted 2 labels, one for each row, got 1"):
+        Explainer(classifier)(texts, index=["a"])
+
+
+@pytest.mark.parametrize("method", ["auto", "shear"])
+def test_an_error_leads_to_the_text_it_came_of(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    model, _ = classifier
+    own = type(model).forward
+
+    def forward(self: Any, input_ids: Any = None, **rest: Any) -> Any:
+        if input_ids is not None:
+            is_great = (input_ids == 12).any(dim=1)
+            is_masked = (input_ids == 4).any(dim=1)
+            if bool((is_great & is_masked).any()):
+                raise RuntimeError("great alone")
+        return own(self, input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    texts = ["the film", "not bad", "good", "the great film"]
+    labels = ["a", "b", "c", "d"]
+    with pytest.raises(ModelError, match=r"\(first on row 3 with [12] of 3 players") as caught:
+        Explainer(classifier, method=method)(texts, budget=16, index=labels)
+    error = caught.value
+    assert error.row == 3
+    assert error.finished.index.tolist() == ["a", "b", "c"]
+    words = np.array(["the", "great", "film"])
+    present = ", ".join(words[error.coalition])
+    absent = ", ".join(words[~error.coalition])
+    assert "great" in present
+    notes = "".join(error.__notes__)
+    assert "Row 3 has the label 'd'." in notes
+    assert f"Players present: {present}; absent: {absent}." in notes
+
+
+def test_the_first_text_alone_tells_whether_the_model_agrees(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier)(["the film", "not bad", "good"])
+    assert answer.check_evaluations == 1
+    blocks = list(Explainer(classifier).stream(["the film", "not bad", "good"]))
+    assert [block.check_evaluations for block in blocks] == [1, 0, 0]
+
+
+def test_a_frame_of_texts_is_not_read_as_the_names_of_its_columns(
+    classifier: tuple[Any, Any],
+) -> None:
+    frame = pd.DataFrame({"good": ["not bad"]})
+    for rows in (frame, pl.from_pandas(frame)):
+        with pytest.raises(InputError, match="got a DataFrame; pass its column of texts"):
+            Explainer(classifier)(rows)
+    with pytest.raises(InputError, match="rows: wanted a list of texts, got none"):
+        Explainer(classifier)([])
+
+
+def test_a_text_model_for_regression_has_no_probabilities(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = classifier
+    monkeypatch.setattr(model.config, "problem_type", "regression")
+    wanted = [logits(classifier, [2, 8, 3])]
+    np.testing.assert_allclose(Explainer(classifier)(["good"]).predictions, wanted, atol=1e-6)
+    with pytest.raises(InputError, match="nothing says whether the model returns probabilities"):
+        Explainer(classifier, scale="probability")(["good"])
+    stated = Explainer(classifier, scale="probability", returns="margin")(["good"])
+    np.testing.assert_allclose(stated.predictions.sum(axis=1), 1, atol=1e-6)

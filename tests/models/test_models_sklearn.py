@@ -1,0 +1,460 @@
+"""Estimators, and objects like them: what is explained of them, on which scale, and by which names."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_classification
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_selection import RFE
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.neighbors import KernelDensity, KNeighborsClassifier, LocalOutlierFactor
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+from games import Floats
+from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning
+from shearshap.models.sklearn import estimator
+
+NUMBERS, LABELS = make_classification(
+    400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0
+)
+_, THREE = make_classification(400, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+WORDS = np.array(["no", "yes"])[LABELS]
+FRAME = pd.DataFrame(NUMBERS, columns=list("abcde"))
+
+
+def explained(model: Any, rows: Any, **options: Any) -> Explanation:
+    """Explain five rows against two others, and check what holds of every explanation."""
+    answer = Explainer(model, rows[:2], **options)(rows[10:15], budget=256)
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-6)
+    assert answer.method in ("exact", "exact (trees)")
+    return answer
+
+
+def log_odds(chances: Floats) -> Floats:
+    return np.asarray(np.log(chances / (1 - chances)))
+
+
+def test_log_odds_and_margins_of_a_classifier() -> None:
+    model = LogisticRegression().fit(NUMBERS, WORDS)
+    chances = explained(model, NUMBERS)
+    assert chances.output_names == ["no", "yes"]
+    one = explained(model, NUMBERS, output="yes")
+    assert (one.values.shape, one.output_names) == ((5, 5), ["yes"])
+    np.testing.assert_allclose(one.values, chances.values[:, :, 1])
+
+    odds = explained(model, NUMBERS, scale="log-odds")
+    np.testing.assert_allclose(
+        odds.predictions, log_odds(model.predict_proba(NUMBERS[10:15])), atol=1e-9
+    )
+    for scale in ("margin", "logit"):
+        margin = explained(model, NUMBERS, scale=scale, output=1)
+        assert margin.output_names == ["yes"]
+        np.testing.assert_allclose(margin.predictions, model.decision_function(NUMBERS[10:15]))
+        np.testing.assert_allclose(margin.values, odds.values[:, :, 1], atol=1e-9)
+    with pytest.raises(
+        InputError,
+        match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'",
+    ):
+        explained(model, NUMBERS, scale="margin", output=0)
+
+
+def test_a_linear_models_margin_is_shared_as_its_terms() -> None:
+    model = LogisticRegression().fit(NUMBERS, WORDS)
+    answer = explained(model, NUMBERS, scale="margin")
+    np.testing.assert_allclose(
+        answer.values, (NUMBERS[10:15] - NUMBERS[:2].mean(axis=0)) * model.coef_, atol=1e-9
+    )
+
+
+def test_an_array_for_a_model_of_named_columns_has_as_many() -> None:
+    model = LogisticRegression().fit(FRAME[list("acde")], WORDS)
+    with pytest.raises(InputError, match="trained with 4 named columns, got an array of shape"):
+        Explainer(model, NUMBERS)(NUMBERS)
+
+
+def test_missing_numbers_reach_models_that_take_them() -> None:
+    rows = NUMBERS.copy()
+    rows[::9, 1] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=10).fit(rows, WORDS)
+    answer = explained(model, rows)
+    assert np.isnan(rows[:2]).any()
+    assert np.isnan(rows[10:20]).any()
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]))
+    np.testing.assert_allclose(
+        answer.base_values, np.tile(model.predict_proba(rows[:2]).mean(axis=0), (5, 1))
+    )
+    mean = Explainer(model, ("mean", rows))(rows[10:15])
+    np.testing.assert_allclose(
+        mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0]
+    )
+    with pytest.raises(InputError, match="rows: row 0 is nan at column 1"):
+        Explainer(nn.Linear(5, 1), np.zeros(5))(rows[:3])
+
+
+class SavedClassifier:
+    """No estimator of any library, but an object with the same methods and attributes."""
+
+    classes_ = np.array(["no", "yes"])
+    feature_names_in_ = np.array(list("abcde"))
+
+    def __init__(self) -> None:
+        self.columns: list[list[str]] = []
+
+    def decision_function(self, rows: Any) -> Floats:
+        self.columns.append(list(rows.columns))
+        return np.asarray(np.tanh(rows.to_numpy()).sum(axis=1))
+
+    def predict_proba(self, rows: Any) -> Floats:
+        second = 1 / (1 + np.exp(-self.decision_function(rows)))
+        return np.stack((1 - second, second), axis=1)
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_an_object_with_the_methods_of_a_classifier(kind: str) -> None:
+    frame = FRAME
+    rows = frame if kind == "frame" else NUMBERS
+    model = SavedClassifier()
+    probabilities = model.predict_proba(frame[10:15])
+    margins = model.decision_function(frame[10:15])
+
+    answer = explained(model, rows)
+    assert (answer.output_names, answer.feature_names) == (["no", "yes"], list("abcde"))
+    np.testing.assert_allclose(answer.predictions, probabilities)
+    for scale in ("margin", "logit"):
+        one = explained(model, rows, scale=scale)
+        assert one.output_names == ["yes"]
+        np.testing.assert_allclose(one.predictions, margins)
+        np.testing.assert_allclose(
+            explained(model, rows, scale=scale, output="yes").values, one.values
+        )
+    odds = explained(model, rows, scale="log-odds", output="yes")
+    np.testing.assert_allclose(odds.predictions, margins, atol=1e-9)
+    assert all(columns == list("abcde") for columns in model.columns)
+
+
+# What is explained is what the model says
+
+
+def test_outlier_detectors_are_explained_by_their_score() -> None:
+    alone = IsolationForest(n_estimators=5, random_state=0).fit(NUMBERS)
+    last = make_pipeline(StandardScaler(), alone).fit(NUMBERS)
+    for model in (alone, last):
+        for scale in (None, "margin"):
+            answer = explained(model, NUMBERS, scale=scale)
+            np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        with pytest.raises(InputError, match=r"has no probabilities; leave scale out$"):
+            explained(model, NUMBERS, scale="log-odds")
+
+
+def test_a_detector_of_outliers_that_cannot_predict() -> None:
+    with pytest.raises(InputError, match="scores only the rows it was fitted to; try novelty=True"):
+        explained(LocalOutlierFactor().fit(NUMBERS), NUMBERS)
+
+
+def test_labels_are_no_numbers() -> None:
+    kmeans = KMeans(2, random_state=0).fit(NUMBERS)
+    with pytest.raises(
+        InputError, match=r"KMeans predicts labels, which are not .* model.transform"
+    ):
+        explained(kmeans, NUMBERS)
+
+    hard = VotingClassifier([("line", LogisticRegression())]).fit(NUMBERS, WORDS)
+    several = MultiOutputClassifier(LinearSVC()).fit(NUMBERS, np.stack((LABELS, THREE), axis=1))
+    for model in (hard, several):
+        with pytest.raises(InputError, match=r"predicts labels, .* CalibratedClassifierCV"):
+            explained(model, NUMBERS)
+    answer = explained(lambda rows: hard.predict(rows) == "yes", NUMBERS)
+    np.testing.assert_array_equal(answer.predictions, hard.predict(NUMBERS[10:15]) == "yes")
+
+
+def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
+    kmeans = KMeans(2, random_state=0).fit(NUMBERS)
+    line = LogisticRegression().fit(NUMBERS, THREE)
+    advice = {kmeans: "try model.transform", line: "try the model itself"}
+    for model, hint in advice.items():
+        message = rf"{type(model).__name__}.predict returns labels, .*; {hint}"
+        with pytest.warns(ShearWarning, match=message) as warned:
+            answer = explained(model.predict, NUMBERS)
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
+        np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
+
+    words = LogisticRegression().fit(NUMBERS, WORDS)
+    with (
+        pytest.warns(ShearWarning, match="labels"),
+        pytest.raises(ModelError, match=r"the model returned words such as '(no|yes)'"),
+    ):
+        explained(words.predict, NUMBERS)
+    with pytest.warns(ShearWarning, match="labels"):
+        answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
+    np.testing.assert_array_equal(answer.predictions, words.predict(NUMBERS[10:15]) == "yes")
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_bound_methods_are_functions(kind: str) -> None:
+    """An array gets the names the estimator was fitted with, as if the estimator was passed."""
+    frame = FRAME
+    rows = frame if kind == "frame" else NUMBERS
+    line = LogisticRegression().fit(frame, WORDS)
+    regression = LinearRegression().fit(frame, NUMBERS.sum(axis=1))
+    methods = [
+        line.predict_proba,
+        line.decision_function,
+        regression.predict,
+        KMeans(2, random_state=0).fit(frame).transform,
+        KernelDensity().fit(frame).score_samples,
+    ]
+    for method in methods:
+        answer = explained(method, rows)
+        np.testing.assert_allclose(answer.predictions, method(frame[10:15]))
+        assert answer.feature_names == list("abcde")
+    odds = explained(line.predict_proba, rows, scale="log-odds").predictions
+    np.testing.assert_allclose(odds, log_odds(line.predict_proba(frame[10:15])), atol=1e-9)
+
+
+def test_a_sparse_transform_is_a_function() -> None:
+    rows = NUMBERS.round()
+    encoder = OneHotEncoder().fit(rows)
+    np.testing.assert_allclose(
+        explained(encoder.transform, rows).predictions, encoder.transform(rows[10:15]).toarray()
+    )
+
+
+def test_scores_of_pairs_of_classes_are_named_by_pair() -> None:
+    names = np.array(["a", "b", "c"])[THREE]
+    machine = SVC(kernel="linear", decision_function_shape="ovo")
+    for model in (machine.fit(NUMBERS, names), RFE(machine).fit(NUMBERS, names)):
+        answer = explained(model, NUMBERS)
+        np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        assert answer.output_names == ["a against b", "a against c", "b against c"]
+        # the winner of a pair is the first where the score is positive
+        wins = model.decision_function(NUMBERS) > 0
+        beats_both = wins[:, 0] & wins[:, 1]
+        assert set(model.predict(NUMBERS[beats_both])) == {"a"}
+
+
+# Several targets
+
+INDICATORS = np.stack((LABELS, NUMBERS[:, 1] > 0, NUMBERS[:, 2] > 0.3), axis=1).astype(int)
+NAMES_OF_INDICATORS = ["label 0", "label 1", "label 2"]
+
+
+def positive(answer: Any) -> Floats:
+    """The probability that each label is set, of a list with one table for each."""
+    return np.stack([table[:, 1] for table in answer], axis=1)
+
+
+def multilabel_classifiers() -> dict[str, Any]:
+    line = LogisticRegression()
+    return {
+        "forest": RandomForestClassifier(3, random_state=0),
+        "tree": DecisionTreeClassifier(max_depth=3),
+        "neighbours": KNeighborsClassifier(),
+        "network": MLPClassifier((4,), solver="lbfgs", max_iter=2000, random_state=0),
+        "multi-output": MultiOutputClassifier(line),
+        "chain": ClassifierChain(line),
+        "one against rest": OneVsRestClassifier(line),
+        "search": GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2]}, cv=2),
+        "pipeline": make_pipeline(StandardScaler(), OneVsRestClassifier(line)),
+        "pipeline of a list": make_pipeline(StandardScaler(), MultiOutputClassifier(line)),
+    }
+
+
+@pytest.mark.parametrize("name", multilabel_classifiers())
+def test_classifiers_of_several_labels(name: str) -> None:
+    model = multilabel_classifiers()[name].fit(NUMBERS, INDICATORS)
+    own = model.predict_proba(NUMBERS[10:15])
+    chances = positive(own) if isinstance(own, list) else own
+    answer = explained(model, NUMBERS)
+    np.testing.assert_allclose(answer.predictions, chances)
+    assert answer.output_names == NAMES_OF_INDICATORS
+
+    one = explained(model, NUMBERS, output="label 1")
+    np.testing.assert_allclose(one.predictions, chances[:, 1])
+    odds = explained(model, NUMBERS, scale="log-odds").predictions
+    clipped = chances.clip(1e-7, 1 - 1e-7)
+    np.testing.assert_allclose(odds, log_odds(clipped), atol=1e-9)
+
+
+def test_margins_of_several_labels_are_independent() -> None:
+    for kind in (RidgeClassifier(), OneVsRestClassifier(LinearSVC()), ClassifierChain(LinearSVC())):
+        model = kind.fit(NUMBERS, INDICATORS)
+        answer = explained(model, NUMBERS)
+        np.testing.assert_allclose(answer.predictions, model.decision_function(NUMBERS[10:15]))
+        assert answer.output_names == NAMES_OF_INDICATORS
+        adapted = estimator(model, None)
+        assert adapted.independent
+        assert adapted.form == "margin"
+
+
+def test_targets_of_several_classes_stand_side_by_side() -> None:
+    letters = np.array(["x", "y", "z"])[THREE]
+    model = RandomForestClassifier(3, random_state=0).fit(
+        NUMBERS, np.stack((WORDS, letters), axis=1)
+    )
+    answer = explained(model, NUMBERS)
+    first, second = model.predict_proba(NUMBERS[10:15])
+    np.testing.assert_allclose(answer.predictions, np.concatenate((first[:, 1:], second), axis=1))
+    assert answer.output_names == ["target 0: yes", "target 1: x", "target 1: y", "target 1: z"]
+    bound = explained(model.predict_proba, NUMBERS)
+    np.testing.assert_array_equal(bound.values, answer.values)
+    with pytest.raises(InputError, match="has no decision_function; try scale='log-odds'"):
+        explained(model, NUMBERS, scale="margin")
+
+
+def test_tables_of_several_targets_can_be_taken_one_by_one() -> None:
+    model = RandomForestClassifier(3, random_state=0).fit(
+        NUMBERS, np.stack((LABELS, THREE), axis=1)
+    )
+    _, second = model.predict_proba(NUMBERS[10:15])
+    for given in (model, model.predict_proba):
+        answer = explained(given, NUMBERS, output=lambda tables: tables[1])
+        np.testing.assert_allclose(answer.predictions, second)
+        assert explained(given, NUMBERS, output=len_of_tables).predictions.tolist() == [2] * 5
+
+
+def len_of_tables(tables: Any) -> Floats:
+    first, _ = tables
+    return np.full(len(first), float(len(tables)))
+
+
+def test_stacked_labels_are_named_by_the_class_whose_probability_they_are() -> None:
+    """scikit-learn's StackingClassifier returns probabilities of each target's first class."""
+    neighbours = KNeighborsClassifier()
+    model = StackingClassifier([("near", neighbours)], KNeighborsClassifier(), cv=2)
+    model.fit(NUMBERS, INDICATORS)
+    answer = explained(model, NUMBERS)
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(NUMBERS[10:15]))
+    final = model.final_estimator_.predict_proba(model.transform(NUMBERS[10:15]))
+    np.testing.assert_allclose(answer.predictions, 1 - positive(final))
+    assert answer.output_names == ["target 0: 0", "target 1: 0", "target 2: 0"]
+
+
+def test_targets_of_a_chain_are_named_in_their_own_order() -> None:
+    """A chain keeps the classes in the order in which it predicts the targets."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))
+    targets = np.stack([rows[:, 0] > 0, np.where(rows[:, 1] > 0, 3, 2)], axis=1).astype(int)
+    chain = ClassifierChain(LogisticRegression(), order=[1, 0]).fit(rows, targets)
+    pipeline = make_pipeline(StandardScaler(), chain).fit(rows, targets)
+    for model in (chain, pipeline):
+        answer = Explainer(model, rows.mean(axis=0))(rows[:2])
+        assert answer.output_names == ["target 0: 1", "target 1: 3"]
+        np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[:2]), atol=1e-9)
+
+
+# Objects of no library we know
+
+
+class OnlyProbabilities:
+    """Neither `predict` nor classes, and lists in place of arrays."""
+
+    def predict_proba(self, rows: Any) -> list[list[float]]:
+        second = 1 / (1 + np.exp(-rows.sum(axis=1)))
+        return [[1 - chance, chance] for chance in second.tolist()]
+
+
+class OnlyPredictions:
+    """A model of a library that knows nothing of estimators."""
+
+    def __init__(self, words: bool = False) -> None:
+        self.words = words
+
+    def predict(self, rows: Any) -> Any:
+        total = rows.sum(axis=1)
+        return np.where(total > 0, "yes", "no") if self.words else total
+
+
+def test_objects_with_probabilities_alone_or_predictions_alone() -> None:
+    model = OnlyProbabilities()
+    np.testing.assert_allclose(
+        explained(model, NUMBERS).predictions, model.predict_proba(NUMBERS[10:15])
+    )
+    np.testing.assert_allclose(
+        explained(model, NUMBERS, scale="log-odds", output=1).predictions,
+        NUMBERS[10:15].sum(axis=1),
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        explained(OnlyPredictions(), NUMBERS).predictions, NUMBERS[10:15].sum(axis=1)
+    )
+    with pytest.raises(ModelError, match=r"the model returned (labels|words) such as '(yes|no)'"):
+        explained(OnlyPredictions(words=True), NUMBERS)
+
+
+class WrappedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network in an estimator, which takes rows of float32 alone, as wrappers of torch do."""
+
+    def fit(self, rows: Floats, labels: Any) -> "WrappedNetwork":
+        torch.manual_seed(0)
+        self.classes_ = np.unique(labels)
+        self.network_ = nn.Sequential(nn.Linear(rows.shape[1], 2), nn.Softmax(dim=1))
+        return self
+
+    def predict_proba(self, rows: Any) -> Any:
+        with torch.no_grad():
+            return self.network_(torch.from_numpy(rows)).numpy()
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+
+def test_an_estimator_around_a_network_gets_rows_of_its_own_precision() -> None:
+    rows = NUMBERS.astype(np.float32)
+    model = WrappedNetwork().fit(rows, WORDS)
+    answer = Explainer(model, rows[0])(rows[10:15])
+    np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]), atol=1e-6)
+    assert answer.output_names == ["no", "yes"]
+
+
+def test_a_model_without_classes_predicts_numbers() -> None:
+    """An object of an unknown library may have the attribute all the same."""
+
+    class Model:
+        classes_ = None
+
+        def predict(self, rows: Floats) -> Floats:
+            return 2 * rows[:, 0]
+
+    answer = Explainer(Model(), np.zeros(2))(np.array([[3.0, 1.0]]))
+    np.testing.assert_allclose(answer.values, [[6, 0]], atol=1e-12)
+
+
+def test_what_is_known_of_an_estimator_cannot_be_stated_otherwise() -> None:
+    rows = NUMBERS[:6]
+    classifier = LogisticRegression().fit(rows, rows[:, 0] > 0)
+    with pytest.raises(
+        InputError,
+        match="returns='margin': the model is known to return probabilities; leave returns out",
+    ):
+        Explainer(classifier, np.zeros(5), returns="margin")(rows)
+    plain = Explainer(classifier, np.zeros(5), scale="margin")(rows)
+    stated = Explainer(classifier, np.zeros(5), scale="margin", returns="probability")(rows)
+    np.testing.assert_array_equal(stated.values, plain.values)
+
+    # nobody knows of a regressor that it was fitted to log-odds, but who fitted it
+    line = LinearRegression().fit(rows, rows[:, 0])
+    chances = Explainer(line, np.zeros(5), scale="probability", returns="margin")(rows)
+    np.testing.assert_allclose(chances.predictions, 1 / (1 + np.exp(-line.predict(rows))))
