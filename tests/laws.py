@@ -331,7 +331,7 @@ def chunks_change_nothing(method: Method) -> None:
 
     whole = explained(rows)
     np.testing.assert_allclose(explained(rows, batch_size=7).values, whole.values, atol=1e-10)
-    with patch.dict("shearshap.engine.memory.BLOCK_BYTES", cpu=1):
+    with patch.dict("shearshap.engine.plan.BLOCK_BYTES", cpu=1):
         np.testing.assert_allclose(explained(rows).values, whole.values, atol=1e-10)
 
     settled = calibrated_as(method, whole)

@@ -2,6 +2,7 @@
 
 Explainer(model, background)(rows)           all rows at once
 Explainer(model, background).stream(rows)    block by block
+Explainer(model, background).prepare(rows)   once, to explain blocks of other rows later
 explain(model, rows, background=...)         the same in one call
 explain_game(value, players=...)             any cooperative game
 model_game(model, rows, background=...)      the game itself, to ask for coalitions of your own
@@ -10,7 +11,7 @@ model_game(model, rows, background=...)      the game itself, to ask for coaliti
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from inspect import isbuiltin, isfunction
 from typing import Any, Literal
 
@@ -19,10 +20,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from shearshap.data import Background, Groups
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.run import Run, whole
+from shearshap.engine.block import explained_blocks
+from shearshap.engine.prepared import PreparedExplainer, prepare
+from shearshap.engine.run import Options, Run, Task, whole
 from shearshap.engine.sampling import open_game
-from shearshap.engine.solvers import Task, solve
+from shearshap.engine.solvers import solve
 from shearshap.errors import InputError, ModelError
 from shearshap.games.game import FunctionGame, ModelGame
 from shearshap.methods.base import Method
@@ -31,7 +33,7 @@ from shearshap.result.explanation import Explanation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explainer:
+class Explainer(Options):
     """A model and how to explain it; called with rows, it explains them.
 
     It holds options only: one explainer can explain from several threads.
@@ -52,7 +54,7 @@ class Explainer:
         integers from floats, a mean of integers is rounded. For texts: the token that replaces an
         absent one, by default the tokenizer's mask.
     method
-        A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact where the
+        A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
         and "exact", tree ensembles whose explained outputs are linear in their leaves (margins of
         boosters, predictions without a link, probabilities of scikit-learn's forests) are explained
@@ -97,22 +99,6 @@ class Explainer:
         nothing depends on them, their values are 0, and the whole budget is spent on the others.
         False: they are treated like others, to compare methods as in the literature.
     """
-
-    model: Any
-    background: Background | None = None
-    _: KW_ONLY
-    method: str | Method = "auto"
-    groups: Groups | str = None
-    output: Output = None
-    scale: Scale | None = None
-    returns: Form | None = None
-    multilabel: bool | None = None
-    feature_names: Sequence[str] | None = None
-    output_names: Sequence[str] | None = None
-    batch_size: int | Literal["auto"] = "auto"
-    device: torch.device | str | None = None
-    seed: int = 0
-    drop_null: bool = True
 
     def __call__(
         self,
@@ -165,16 +151,9 @@ class Explainer:
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
-        run = Run.of(
-            self.method,
-            budget,
-            tol=tol,
-            seed=self.seed,
-            interactions=interactions,
-            deadline=deadline,
-            drop_null=self.drop_null,
-        )
-        return _all_at_once(self._task(rows, index), run, shown)
+        run = self.run(budget, tol=tol, interactions=interactions, deadline=deadline)
+        blocks = solve(Task(self, rows, index), replace(run, at_once=True), shown)
+        return _concatenated(_outside_inference_mode(blocks))
 
     def stream(
         self,
@@ -193,17 +172,34 @@ class Explainer:
         parameters. A block is as large as memory allows. The model stays in eval mode until the
         last block is taken, or the iterator is closed.
         """
-        run = Run.of(
-            self.method,
-            budget,
-            tol=tol,
-            seed=self.seed,
-            interactions=interactions,
-            deadline=deadline,
-            drop_null=self.drop_null,
-        )
-        blocks = solve(self._task(rows, index), run, progress)
-        return _outside_inference_mode(blocks)
+        run = self.run(budget, tol=tol, interactions=interactions, deadline=deadline)
+        return _outside_inference_mode(solve(Task(self, rows, index), run, progress))
+
+    def prepare(
+        self,
+        rows: Any,
+        *,
+        budget: int | None = None,
+        tol: float | None = None,
+        interactions: bool = False,
+    ) -> PreparedExplainer:
+        """Explain a sample of rows, and return what explains blocks of others by what it learnt.
+
+        The model is checked, the background is fixed in the types that it has in common with the
+        rows, trees are read, and kriging is calibrated, all on these rows. After that,
+        `prepared.explain(block)` returns an `Explanation` in which a row's values depend neither
+        on the rows beside it nor on earlier blocks. A few hundred rows are enough; their
+        explanation is `prepared.overview`. See `__call__` for the parameters.
+        """
+        return prepare(self, rows, self.run(budget, tol=tol, interactions=interactions))
+
+    @contextmanager
+    def game(
+        self, rows: Any, advance: Callable[[int], object] = lambda _evaluations: None
+    ) -> Iterator[ModelGame]:
+        """Open the cooperative game of the model's predictions for rows; see `model_game`."""
+        with torch.inference_mode(False), open_game(Task(self, rows), advance) as named:
+            yield named.game
 
     def __repr__(self) -> str:
         """Return the kind of model and background, and the options that were set, in one line."""
@@ -214,23 +210,6 @@ class Explainer:
             and getattr(self, each.name) is not each.default
         ]
         return f"Explainer({', '.join([_brief(self.model), _brief(self.background), *options])})"
-
-    def _task(self, rows: Any, index: Any) -> Task:
-        return Task(
-            self.model,
-            rows,
-            self.background,
-            groups=self.groups,
-            output=self.output,
-            scale=self.scale,
-            returns=self.returns,
-            multilabel=self.multilabel,
-            feature_names=self.feature_names,
-            output_names=self.output_names,
-            batch_size=self.batch_size,
-            device=self.device,
-            index=index,
-        )
 
 
 def explain(
@@ -245,6 +224,8 @@ def explain(
     scale: Scale | None = None,
     returns: Form | None = None,
     multilabel: bool | None = None,
+    feature_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
     tol: float | None = None,
     interactions: bool = False,
     deadline: float | None = None,
@@ -252,6 +233,7 @@ def explain(
     device: torch.device | str | None = None,
     seed: int = 0,
     drop_null: bool = True,
+    index: Any = None,
     progress: bool | None = None,
     reference: Background | None = None,
 ) -> Explanation:
@@ -260,29 +242,31 @@ def explain(
     `Explainer(model, background, ...)(rows, budget=budget, ...)` in one call; see there for the
     parameters. `reference` is another name for `background`.
     """
-    task = Task(
+    explainer = Explainer(
         model,
-        rows,
         _either("background", background, "reference", reference),
+        method=method,
         groups=groups,
         output=output,
         scale=scale,
         returns=returns,
         multilabel=multilabel,
+        feature_names=feature_names,
+        output_names=output_names,
         batch_size=batch_size,
         device=device,
-        background_word="background" if reference is None else "reference",
-    )
-    run = Run.of(
-        method,
-        budget,
-        tol=tol,
         seed=seed,
-        interactions=interactions,
-        deadline=deadline,
         drop_null=drop_null,
     )
-    return _all_at_once(task, run, progress)
+    return explainer(
+        rows,
+        budget=budget,
+        tol=tol,
+        interactions=interactions,
+        deadline=deadline,
+        index=index,
+        progress=progress,
+    )
 
 
 @contextmanager
@@ -296,6 +280,7 @@ def model_game(
     scale: Scale | None = None,
     returns: Form | None = None,
     multilabel: bool | None = None,
+    feature_names: Sequence[str] | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     advance: Callable[[int], object] = lambda _evaluations: None,
@@ -306,21 +291,20 @@ def model_game(
     Use it to evaluate coalitions of your own, or to measure an explanation. The options are
     those of `explain`; `advance` is called with the number of evaluations of each batch.
     """
-    task = Task(
+    explainer = Explainer(
         model,
-        rows,
         _either("background", background, "reference", reference),
         groups=groups,
         output=output,
         scale=scale,
         returns=returns,
         multilabel=multilabel,
+        feature_names=feature_names,
         batch_size=batch_size,
         device=device,
-        background_word="background" if reference is None else "reference",
     )
-    with torch.inference_mode(False), open_game(task, advance) as named:
-        yield named.game
+    with explainer.game(rows, advance) as game:
+        yield game
 
 
 def explain_game(
@@ -345,12 +329,6 @@ def explain_game(
     game = FunctionGame(value, whole("players", players))
     run = Run.of(method, budget, tol=tol, seed=seed, interactions=interactions)
     return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
-
-
-def _all_at_once(task: Task, run: Run, progress: bool | None) -> Explanation:
-    """Return the explanation of all rows of a task."""
-    blocks = solve(task, replace(run, at_once=True), progress)
-    return _concatenated(_outside_inference_mode(blocks))
 
 
 def _brief(content: Any) -> str:

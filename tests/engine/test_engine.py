@@ -24,12 +24,13 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine import clock, memory, room
-from shearshap.engine.finished import Answer, FinishedRows
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.run import Run
-from shearshap.engine.solvers import SOLVERS, Task
-from shearshap.engine.stages import Sources
+from shearshap.engine import loop, plan
+from shearshap.engine.block import explained_blocks
+from shearshap.engine.loop import Clock, Room, blocks_of
+from shearshap.engine.plan import Sources
+from shearshap.engine.results import Answer, FinishedRows
+from shearshap.engine.run import Run, Task
+from shearshap.engine.solvers import SOLVERS
 from shearshap.games.game import FunctionGame, ModelGame
 from shearshap.methods import Auto
 
@@ -51,7 +52,7 @@ def stepwise(rows: Floats) -> Floats:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few rows each, after the first."""
-    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 30_000)
+    monkeypatch.setitem(plan.BLOCK_BYTES, "cpu", 30_000)
 
 
 class LateCopies:
@@ -77,7 +78,7 @@ class LateCopies:
 def test_blocks_are_copied_while_the_next_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     explainer = Explainer(stepwise, ZEROS, method="leverage")
     wanted = explainer(ROWS, budget=30)
-    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    monkeypatch.setattr(loop, "HostCopies", LateCopies)
     answer = explainer(ROWS, budget=30)
     np.testing.assert_array_equal(answer.values, wanted.values)
     np.testing.assert_array_equal(answer.predictions, wanted.predictions)
@@ -93,7 +94,7 @@ def test_blocks_before_an_error_are_copied_whole(monkeypatch: pytest.MonkeyPatch
             raise ValueError("no such row")
         return stepwise(rows)
 
-    monkeypatch.setattr(room, "HostCopies", LateCopies)
+    monkeypatch.setattr(loop, "HostCopies", LateCopies)
     with pytest.raises(ModelError) as failure:
         Explainer(fails_late, ZEROS, method="leverage")(ROWS, budget=30)
     finished = failure.value.finished
@@ -277,7 +278,7 @@ class Watch:
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     made = Watch()
-    monkeypatch.setattr(clock, "time", made)
+    monkeypatch.setattr(loop, "time", made)
     return made
 
 
@@ -491,20 +492,34 @@ class Sum(nn.Module):
 def test_a_model_that_knows_its_answer_is_solved_before_any_sampling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    class Linear:
+        """The solver: it takes five rows at once, and knows their values."""
+
+        rows_at_once = 5
+
+        def __init__(self, task: Task, run: Run) -> None:
+            self.values = np.asarray(task.rows) - task.options.background
+            self.base = float(np.sum(task.options.background))
+            self.seed = run.seed
+            self.rows = len(self.values)
+
+        def explain(self, rows: slice, _room: Room) -> Explanation:
+            values = self.values[rows]
+            base = np.full(len(values), self.base)
+            predictions = base + values.sum(axis=1)
+            return Explanation(values, base, predictions, None, 0, 0, "linear", self.seed)
+
     def linear(task: Task, run: Run, _progress: bool | None) -> Iterator[Explanation] | None:
-        if not isinstance(task.model, Sum):
+        if not isinstance(task.options.model, Sum):
             return None
-        values = np.asarray(task.rows) - task.background
-        base = np.full(len(values), task.background.sum())
-        prediction = base + values.sum(axis=1)
-        answer = Explanation(values, base, prediction, None, 0, 0, "linear", run.seed)
-        return iter([answer])
+        return blocks_of(Linear(task, run), Clock(run.deadline))
 
     solvers = {"linear": linear, **SOLVERS}
     monkeypatch.setattr("shearshap.engine.solvers.SOLVERS", solvers)
     answer = Explainer(Sum(), ZEROS)(ROWS)
     assert answer.method == "linear"
     np.testing.assert_array_equal(answer.values, ROWS)
+    assert [len(block) for block in Explainer(Sum(), ZEROS).stream(ROWS)] == [5] * 8
     assert Explainer(stepwise, ZEROS)(ROWS).method == "exact"
 
 
@@ -538,7 +553,7 @@ def test_groups_that_do_not_fit_go_depth_first(monkeypatch: pytest.MonkeyPatch) 
         add(finished, answer, converged, done)
 
     monkeypatch.setattr(FinishedRows, "add", watched)
-    monkeypatch.setitem(memory.BLOCK_BYTES, "cpu", 1)
+    monkeypatch.setitem(plan.BLOCK_BYTES, "cpu", 1)
     rows = np.random.default_rng(1).normal(size=(10, 12))
 
     def model(x: Floats) -> Floats:

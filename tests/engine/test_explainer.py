@@ -22,7 +22,7 @@ from shearshap import (
     explain,
     explain_game,
 )
-from shearshap.engine import sampling
+from shearshap.engine import progress as engine_progress
 from shearshap.engine.progress import progress_bar
 from shearshap.interactions.derivatives import _twice_differentiable
 
@@ -646,7 +646,7 @@ def test_the_progress_bar_ends_at_its_end(
         bars.append(progress_bar(*arguments, **options))
         return bars[-1]
 
-    monkeypatch.setattr(sampling, "progress_bar", watched)
+    monkeypatch.setattr(engine_progress, "progress_bar", watched)
     rows = np.random.default_rng(0).normal(size=(3, 6))
     answer = Explainer(lambda x: x.prod(axis=1), np.zeros(6), method=method)(
         rows, budget=budget, progress=True

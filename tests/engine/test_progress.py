@@ -1,7 +1,8 @@
-"""Progress: the bar covers asking and solving, moves for slow models, and changes no number."""
+"""Progress: the bar moves for slow models, and changes no number."""
 
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shearshap import Explainer, Explanation
-from shearshap.engine import progress, sampling
-from shearshap.engine.meter import Meter
-from shearshap.engine.progress import hearing, in_kernel, progress_bar, solved_games
+from shearshap.engine import progress
+from shearshap.engine.progress import in_kernel, progress_bar
 from shearshap.games import batches
 from shearshap.games.batches import FIRST, LEAP, LONG, SHORT, USUAL, Batch, Pace
 
@@ -171,30 +171,13 @@ def bar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bar]:
         shown.total = total
         return shown
 
-    monkeypatch.setattr(sampling, "progress_bar", opened)
+    monkeypatch.setattr(progress, "progress_bar", opened)
     yield shown
     assert shown.n <= shown.total
 
 
 def tanh(rows: Floats) -> Floats:
     return np.asarray(np.tanh(rows.sum(axis=1)))
-
-
-def test_the_bar_moves_while_equations_are_solved(bar: Bar) -> None:
-    """A fast model: all evaluations are there at once, and the rows' equations take the time."""
-    rows = np.random.default_rng(1).normal(size=(80, 24))
-    asked: list[float] = []
-
-    def model(x: Floats) -> Floats:
-        asked.append(bar.n)
-        return tanh(x)
-
-    Explainer(model, np.zeros(24), batch_size=10**6)(rows, budget=400)
-    assert bar.total == 80
-    assert bar.n == pytest.approx(80)
-    after = [step for step in bar.steps if step > asked[-1]]
-    assert len(after) >= 4
-    assert min(after) < 75
 
 
 def test_the_bar_moves_with_every_batch_of_a_slow_model(bar: Bar) -> None:
@@ -223,33 +206,7 @@ def test_the_bar_ends_at_the_last_row(bar: Bar, options: dict[str, Any]) -> None
     assert bar.steps == sorted(bar.steps)
 
 
-def test_rows_that_are_begun_count_in_part() -> None:
-    meter = Meter()
-    meter.expect(10)
-    with meter.asking():
-        meter.asked(10)
-    assert 0 < meter.rows < 1
-    with meter.solving(1, outputs=2):
-        before = meter.rows
-        solved_games(1)
-        assert before < meter.rows < 1
-    assert meter.rows == pytest.approx(1)
-    meter.finished(1)
-    assert meter.rows == 1
-    meter.solved(0)
-    assert meter.rows == 1
-
-
-def test_games_are_counted_only_where_someone_listens() -> None:
-    heard: list[int] = []
-    solved_games(5)
-    with hearing(heard.append):
-        solved_games(3)
-    solved_games(4)
-    assert heard == [3]
-
-
-def test_a_notebook_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_has_a_bar_with_or_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not in_kernel()
     terminal = SimpleNamespace(get_ipython=lambda: SimpleNamespace())
     monkeypatch.setitem(sys.modules, "IPython", terminal)
@@ -258,38 +215,19 @@ def test_a_notebook_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "IPython", kernel)
     assert in_kernel()
 
-    pages: list[dict[str, str]] = []
-
-    class Handle:
-        def update(self, content: dict[str, str], *, raw: bool) -> None:
-            assert raw
-            pages.append(content)
-
-    def display(content: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
-        assert raw
-        assert display_id
-        pages.append(content)
-        return Handle()
-
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    monkeypatch.delitem(sys.modules, "shearshap.engine.notebook_bar", raising=False)
-    with progress_bar(True, total=40, unit=" rows", mininterval=0) as bar:
+    drawn = StringIO()
+    monkeypatch.setattr(progress, "find_spec", lambda _name: None)
+    with progress_bar(True, total=40, unit=" rows", mininterval=0, file=drawn) as bar:
         bar.update(10)
-    assert 'aria-valuenow="25"' in pages[-1]["text/html"]
-    assert "10 of 40 rows" in pages[-1]["text/html"]
-    assert "10/40" in pages[-1]["text/plain"]
+    assert "10/40" in drawn.getvalue()
+    drawn = StringIO()
+    with progress_bar(None, total=40, file=drawn) as bar:
+        bar.update(40)
+    with progress_bar(False, total=40, file=drawn) as bar:
+        bar.update(40)
+    assert drawn.getvalue() == ""  # it took less than two seconds, or was not wanted
 
-    pages.clear()
-    with progress_bar(None, total=40, unit=" rows", mininterval=0) as bar:
-        bar.update(40)
-    assert pages == []  # it took less than two seconds
-    with progress_bar(False, total=40) as bar:
-        bar.update(40)
-    assert pages == []
-    monkeypatch.setattr(progress, "DELAY", 0)
-    with progress_bar(None, total=3, unit=" rows", mininterval=0) as bar:
-        bar.set_postfix_str("<1 & 2>", refresh=False)
-        bar.update(3)
-    assert "width:100.0%" in pages[-1]["text/html"]
-    assert "&lt;1 &amp; 2&gt;" in pages[-1]["text/html"]
-    monkeypatch.delitem(sys.modules, "shearshap.engine.notebook_bar")
+    widgets = SimpleNamespace(tqdm=lambda **options: options)
+    monkeypatch.setattr(progress, "find_spec", lambda _name: object())
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", widgets)
+    assert progress_bar(None, total=3) == {"delay": progress.DELAY, "total": 3}

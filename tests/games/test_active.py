@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from games import Floats
 from shearshap import Explainer, Explanation, explain, model_game
-from shearshap.engine.plans import _sizes
+from shearshap.engine.plan import _sizes
 from shearshap.errors import MethodError, ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.game import FunctionGame, ModelGame

@@ -507,7 +507,7 @@ def test_many_mixes_on_a_gpu_are_exact() -> None:
 @pytest.mark.cuda
 @needs_gpu
 def test_many_rows_on_a_gpu_have_the_values_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    monkeypatch.setattr("shearshap.engine.plan.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
     rows = np.random.default_rng(0).normal(size=(60_000, 8))
     net = network(8).float()
     explainer = Explainer(net, np.zeros(8), method="leverage", output=1)
@@ -525,7 +525,7 @@ def test_many_rows_on_a_gpu_have_the_values_of_a_cpu(monkeypatch: pytest.MonkeyP
 @pytest.mark.cuda
 @needs_gpu
 def test_a_stream_on_a_gpu_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    monkeypatch.setattr("shearshap.engine.plan.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
     rows = np.random.default_rng(0).normal(size=(60_000, 8))
     net = network(8).float()
     explainer = Explainer(net, np.zeros(8), method="leverage", output=1, device="cuda")
@@ -544,7 +544,7 @@ def test_a_stream_on_a_gpu_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.cuda
 @needs_gpu
 def test_rows_before_an_error_on_a_gpu_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shearshap.engine.memory.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
+    monkeypatch.setattr("shearshap.engine.plan.BLOCK_BYTES", {"cpu": 1 << 24, "cuda": 1 << 26})
     rows = np.random.default_rng(0).normal(size=(60_000, 8))
     rows[50_000, 0] = 99.0
     net = network(8).float().cuda()

@@ -40,9 +40,9 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine.finished import Answer, estimate_fields
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.memory import BLOCK_BYTES
+from shearshap.engine.block import explained_blocks
+from shearshap.engine.plan import BLOCK_BYTES
+from shearshap.engine.results import Answer, estimate_fields
 from shearshap.engine.run import Run
 from shearshap.games.game import Ends, FunctionGame, Game, ModelGame
 from shearshap.methods import Auto, name_of
@@ -874,7 +874,7 @@ def test_rows_on_their_own_go_on_as_they_do_together(
     method = Kriging(census.solve("kriging", 300, None).calibration)
     together = census.solve(method, 8192, 2e-4)
     monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
-    monkeypatch.setattr("shearshap.engine.memory.PILOT_BYTES", 1)
+    monkeypatch.setattr("shearshap.engine.plan.PILOT_BYTES", 1)
     alone = census.solve(method, 8192, 2e-4)
     assert together.row_evaluations is not None
     assert len(set(together.row_evaluations.tolist())) > 2
@@ -891,7 +891,7 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
     """Thirty outputs, unknown before the model is asked: every block keeps to its memory, and counts add up."""
     memory, shapes = 1 << 20, list[tuple[int, int]]()
     monkeypatch.setitem(BLOCK_BYTES, "cpu", memory)
-    monkeypatch.setattr("shearshap.engine.memory.PILOT_BYTES", memory)
+    monkeypatch.setattr("shearshap.engine.plan.PILOT_BYTES", memory)
     ask = ModelGame._values
 
     def watched(game: ModelGame, coalitions: Tensor) -> Ends:

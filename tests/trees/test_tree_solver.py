@@ -40,7 +40,7 @@ from sklearn.tree import DecisionTreeClassifier
 from explain_command import done
 from games import Floats, all_coalitions, exact_shares
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
-from shearshap.engine.clock import Clock
+from shearshap.engine.loop import Clock
 from shearshap.interactions.pairwise import estimated_second_differences, interactions
 from shearshap.jobs import InProcess, Job, LargeJob, run
 from shearshap.jobs.models import open_model

@@ -1,194 +1,174 @@
-"""The one loop: rows in blocks, each block through the method's stages, one explanation a block.
+"""The one loop: rows in blocks, one explanation a block, until all rows are done or time is up.
 
-    settle the run             its method and budget, checked before anything is spent      run.py
-    for each block of rows     as many as memory holds                                   memory.py
-        part them              by about how many players are not null                    active.py
-        plan each part         the coalitions that its rows share, stage by stage    plans, stages
-        ask for the two ends   v(none), v(all): base value, prediction, number of outputs
-        finish each part       its rows go through the stages of the plan                  part.py
-            stage 0            ask for the coalitions that are not known, and estimate
-                               rows that are precise enough are finished               finished.py
-            stage 1            the other rows ask for more
-            ...
-        yield an Explanation   of the block; the caller concatenates, saves or sends it  room.py
+    for each block of rows     as many as the solver takes at once, and the deadline allows
+        solver.explain(block)  sampling (block.py), trees (trees/forests.py), texts (text.py)
+        yield an Explanation   of the block; the caller concatenates, saves or sends it
 
-Most rows have no null players: then a block is one part.
+A solver knows how to explain a block. Deadlines, memory for the results of all blocks, progress,
+and the rows that are finished when a model fails are the loop's.
 """
 
+import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any, Protocol
 
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.engine.clock import Clock, within_time
-from shearshap.engine.finished import FinishedRows
-from shearshap.engine.memory import FIRST_BLOCK
-from shearshap.engine.meter import Meter
-from shearshap.engine.part import Part
-from shearshap.engine.plans import Plans, pilot_rows
-from shearshap.engine.room import Room
-from shearshap.engine.run import Run
+from shearshap.engine.progress import RowProgress
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
-from shearshap.games.active import ActiveGame
-from shearshap.games.game import Ends, Game, ModelGame
-from shearshap.methods import name_of
+from shearshap.games.devices import HostCopies, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 
+FIRST_BLOCK = 16
+"""Rows of the first block, which is begun before the number of outputs is known.
 
-def explained_blocks(
-    game: Game,
-    run: Run,
-    clock: Clock | None = None,
-    plans: Plans | None = None,
-    meter: Meter | None = None,
+It is finished whatever the deadline.
+"""
+
+
+class Solver(Protocol):
+    """Explains blocks of rows."""
+
+    @property
+    def rows(self) -> int:
+        """The number of all rows."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows the next block may have."""
+
+    def explain(self, rows: slice, room: "Room") -> Explanation:
+        """Return the explanation of a block, or of its first rows, with its arrays in a room.
+
+        Its index is the rows' numbers, or their labels. If the model fails, the error's `finished`
+        is the explanation of those rows of the block that are finished.
+        """
+
+
+def blocks_of(
+    solver: Solver,
+    clock: "Clock",
+    *,
+    at_once: bool = False,
+    progress: RowProgress | None = None,
 ) -> Iterator[Explanation]:
-    """Yield the explanations of a game's rows, block by block, in their order.
+    """Yield the explanations of a solver's rows, block by block, in their order.
 
-    Their index is the rows' numbers in the game. After the run's deadline no further block is
-    begun; a warning says how many rows are left. Where the model fails, the rows of the block that
-    are finished come before the error.
-
-    `clock` has counted the time since the run began, where that was earlier than now. `plans` are
-    those of an earlier call with such a game and run, whose model has been checked. `meter` counts
-    the rows as they are asked, solved and finished.
+    After the deadline no further block is begun; a warning says how many rows are left. If the
+    model fails, the rows of the block that are finished come before the error. `at_once` says that
+    all blocks will be joined, so that their arrays can be parts of one.
     """
-    plans = plans or Plans(game, run)
-    clock = clock or Clock(run.deadline)
-    meter = meter or Meter()
-    room = Room(game.rows if run.at_once and run.deadline is None else None)
+    is_whole = at_once and clock.deadline is None
+    room = Room(solver.rows if is_whole else None)
     try:
-        yield from _blocks_in(room, game, plans, clock, meter)
+        yield from _blocks_in(room, solver, clock, progress or RowProgress())
     finally:
-        room.wait()  # where a caller has stopped before the last block, for those that it has
+        room.wait()  # for the blocks of a caller that has stopped before the last one
 
 
 def _blocks_in(
-    room: Room, game: Game, plans: Plans, clock: Clock, meter: Meter
+    room: "Room", solver: Solver, clock: "Clock", progress: RowProgress
 ) -> Iterator[Explanation]:
-    """Yield the explanations of the blocks, with their arrays in a room.
-
-    The numbers of all blocks are there when the last one is.
-    """
-    # the pilot rows are all in the first block, since a calibration is fitted to them together
-    size = max(FIRST_BLOCK, pilot_rows(plans.settled))
+    count = solver.rows
     done = 0
-    checks = 0
-    while done < game.rows and size:
-        rows = slice(done, done + size)
-        block = _Block.begun(game.take(rows), plans, meter, first_row=done)
-        block.check(first=not plans.checked)
-        plans.checked = True
-        if block.game.usage.checks:
-            checks += block.game.usage.checks
-            block.checks = checks
+    size = solver.rows_at_once
+    if clock.deadline is not None:
+        size = min(size, FIRST_BLOCK)
+    while done < count and size:
         try:
-            block.finish()
-        except ModelError:
-            if block.finished.any:
-                explanation = block.explanation(room)
+            block = solver.explain(slice(done, min(done + size, count)), room)
+        except ModelError as error:
+            if error.finished is not None:
                 room.wait()
-                yield explanation
+                yield error.finished
             raise
-        explanation = block.explanation(room)
+        done += len(block)
+        progress.finished(len(block))
+        if done >= count:
+            room.wait()  # the numbers of all blocks are there when the last one is
 
-        done += len(explanation)
-        meter.finished(len(explanation))
-        if done >= game.rows:
-            room.wait()
-        most = block.rows_at_once()
-        size = yield from within_time(explanation, clock, most, done, game.rows)
+        late = done < count and not clock.allowed(solver.rows_at_once, done)
+        if late:
+            note = clock.warning(done, count)
+            block = replace(block, notes=(*block.notes, note))
+        yield block
+        if late:
+            return
+
+        # asked again, since the caller may have taken its time
+        size = clock.allowed(solver.rows_at_once, done)
+        if not size and done < count:
+            clock.warning(done, count)
 
 
-@dataclass
-class _Block:
-    """A block of rows, and its parts."""
+class Clock:
+    """A run's deadline, in seconds from when the clock is made; None: there is none."""
 
-    game: Game
-    plans: Plans
-    first_row: int  #: the number of its first row in the whole
-    ends: Ends
-    parts: list[Part]
-    notes: tuple[str, ...] = ()
-    checks: int = 0  #: evaluations of the call so far that checked the model; 0: not in this block
+    def __init__(self, deadline: float | None, unit: str = "rows") -> None:
+        self.deadline = deadline
+        self.unit = unit  #: what is explained, for the warning
+        self.started = time.monotonic()
 
-    @classmethod
-    def begun(cls, game: Game, plans: Plans, meter: Meter, *, first_row: int) -> "_Block":
-        """Part the rows, ask for the two ends of each, and return the block."""
-        parted = _parted(game, plans)
-        # plans are made first: where that fails, nothing has been spent yet
-        planned = [(own, plans.of(own), members) for own, members in parted]
-        with meter.asking():
-            ends = game.ends()
-        parts = [
-            Part.begun(own, plan, meter, ends.values, members) for own, plan, members in planned
-        ]
-        return cls(game, plans, first_row, ends, parts)
+    def allowed(self, size: int, done: int) -> int:
+        """Return how many rows to begin next, at most `size`, when `done` rows are done."""
+        if self.deadline is None:
+            return size
 
-    def check(self, *, first: bool) -> None:
-        """Warn if predictions are not the model's own; `first`: no block was checked before."""
-        doubt = self.game.doubt(self.ends, first=first)
-        if doubt is not None:
-            warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
-            self.notes = (doubt,)
+        spent = max(time.monotonic() - self.started, 1e-9)
+        left = max(self.deadline - spent, 0)
+        rows_a_second = done / spent
+        affordable = int(min(left * rows_a_second, 4 * size + 4))  # more are never begun at once
 
-    def finish(self) -> None:
-        """Finish all rows; where the model fails, those before."""
-        for part in self.parts:
-            part.finish()
+        # a quarter at a time, since later rows may take longer than the first
+        quarter = max(affordable // 4, min(affordable, 1))
+        return min(size, quarter)
 
-    def rows_at_once(self) -> int:
-        """Return how many rows memory holds when they begin."""
-        return min(part.rows_at_once(0, pilot=False) for part in self.parts)
-
-    @property
-    def finished(self) -> FinishedRows:
-        """The rows of all parts that are finished."""
-        first = self.parts[0]
-        if first.members is None:
-            return first.finished
-        every = FinishedRows(self.game.rows, self.game.device)
-        for part in self.parts:
-            assert isinstance(part.game, ActiveGame)
-            assert part.members is not None
-            if part.finished.any:
-                every.take_in(part.finished, part.members, part.game)
-        return every
-
-    def explanation(self, room: Room) -> Explanation:
-        """Return the explanation of the rows that are finished, with its arrays in a room."""
-        finished = self.finished
-        run = self.plans.settled
-        arrays = finished.arrays(room, self.first_row, single=self.ends.single, stops=run.stops)
-        methods = dict.fromkeys(name_of(part.plan.run.method) for part in self.parts)
-        notes = (*self.notes, *arrays.pop("notes"))
-        return Explanation(
-            **arrays,
-            index=self.first_row + finished.rows,
-            derivative_passes=max(part.derivative_passes for part in self.parts),
-            check_evaluations=self.checks,
-            method=", ".join(methods),
-            seed=run.seed,
-            calibration=self.plans.calibration,
-            notes=notes,
+    def warning(self, done: int, count: int) -> str:
+        """Warn that the deadline came, and return the sentence that says so."""
+        sentence = (
+            f"the deadline of {self.deadline:g} s came after {done:,} of {count:,} {self.unit}; "
+            f"the other {count - done:,} are not explained"
         )
+        warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
+        return sentence
 
 
-def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:
-    """Return the game and the members of each part of a block: rows of equally many players.
+class Room:
+    """Memory of the host for the results of all rows, if all of them are wanted at once.
 
-    The members (n,) are numbers of rows in the block; None: all of them, with all players.
+    A block's arrays are then parts of it, one after the other, and nothing is copied to join them:
+
+        rows       0-15      16-1015     1016-2000
+        blocks     first     second      third
+        values     [         one array            ]
+
+    A block is copied from a GPU while the next one is computed. So its numbers are there only after
+    `wait`. Without a number of rows, each block has arrays of its own.
     """
-    active = game.active_players() if plans.asked.drop_null else None
-    if active is None:
-        return [(game, None)]
-    assert isinstance(game, ModelGame)
 
-    # a row without active players gets one: its value is prediction - base value, which is 0
-    active[:, 0] |= ~active.any(dim=1)
-    playing = plans.playing(game).to(active.device)[active.sum(dim=1)]
-    parts: list[tuple[Game, Tensor | None]] = []
-    for count in playing.unique().tolist():
-        members = (playing == count).nonzero()[:, 0]
-        parts.append((ActiveGame.of(game.take(members), active[members], count), members))
-    return parts
+    def __init__(self, rows: int | None = None) -> None:
+        self.rows = rows
+        self._fields: dict[str, NDArray[Any]] = {}  #: by name, (r, ...) each
+        self._copies = HostCopies()
+
+    def array(self, name: str, part: Tensor, first_row: int) -> NDArray[Any]:
+        """Return a block's part (n, ...) of a field as an array, in its place among all rows.
+
+        The part must not change any more. If there is room for all rows, its numbers are in the
+        array after `wait`.
+        """
+        if self.rows is None:
+            return to_numpy(part)
+        if name not in self._fields:
+            self._fields[name] = empty_array((self.rows, *part.shape[1:]), part.dtype)
+        place = self._fields[name][first_row : first_row + len(part)]
+        self._copies.start(part, torch.from_numpy(place))
+        return place
+
+    def wait(self) -> None:
+        """Wait until the numbers of all blocks are in their arrays."""
+        self._copies.wait()

@@ -1,16 +1,25 @@
-"""How to explain: the method, the budget and when to stop, checked before anything is spent."""
+"""What to explain, and how: a model's options, and the method, budget and when to stop.
 
-from dataclasses import dataclass, replace
+Options    all that is set once for many calls: the model, its background, players, outputs
+Task       options, and the rows of one call
+Run        the method, the budget and when to stop, checked before anything is spent
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 
+from shearshap.data import Background, Groups
 from shearshap.errors import BudgetError, InputError, MethodError
 from shearshap.games.game import Game
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MOST_PLAYERS
+from shearshap.models import Form, Output, Scale
 
 EVALUATIONS_A_PLAYER = 16
 """Evaluations for one row where the user sets no budget, but never more than all coalitions."""
@@ -29,6 +38,58 @@ MOST_DRAWN = 1 << 29
 
 Its equations take some 50 bytes for each coalition and player.
 """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Options:
+    """A model and how to explain it; see `shearshap.Explainer` for what each option may be.
+
+    They are declared here alone: `Explainer` inherits them, and whoever explains passes it on.
+    """
+
+    model: Any
+    background: Background | None = None
+    _: KW_ONLY
+    method: str | Method = "auto"
+    groups: Groups | str = None
+    output: Output = None
+    scale: Scale | None = None
+    returns: Form | None = None
+    multilabel: bool | None = None
+    feature_names: Sequence[str] | None = None
+    output_names: Sequence[str] | None = None
+    batch_size: int | Literal["auto"] = "auto"
+    device: torch.device | str | None = None
+    seed: int = 0
+    drop_null: bool = True
+
+    def run(
+        self,
+        budget: Any = None,
+        *,
+        tol: Any = None,
+        interactions: bool = False,
+        deadline: Any = None,
+    ) -> "Run":
+        """Return a run with these options, checked as far as that needs no game."""
+        return Run.of(
+            self.method,
+            budget,
+            tol=tol,
+            seed=self.seed,
+            interactions=interactions,
+            deadline=deadline,
+            drop_null=self.drop_null,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Options, and the rows to explain by them."""
+
+    options: Options
+    rows: Any
+    index: Any = None  #: a column of ids, or a label for each row
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The general solver: any model is a game of coalitions, whose values the engine asks for."""
+"""Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from shearshap.data import Inputs, encode
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
-from shearshap.engine.clock import Clock
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.meter import BAR_FORMAT, Meter
-from shearshap.engine.progress import progress_bar
-from shearshap.engine.run import Run, whole
-from shearshap.engine.task import Task
+from shearshap.engine.block import Sampling
+from shearshap.engine.loop import Clock, Solver, blocks_of
+from shearshap.engine.progress import RowProgress
+from shearshap.engine.run import Options, Run, Task, whole
 from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
 from shearshap.games.batches import FIRST, USUAL, Batch, Pace, automatic_batch
 from shearshap.games.game import ModelGame, has_negative_zeros
@@ -41,34 +39,26 @@ MOST_NAMES = 16  #: of players in an error
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
     """Yield the explanations of a task's rows, block by block."""
     clock = Clock(run.deadline)
-    lease = Lease(task.model, task.device)
-    try:
-        check_task(task)
-        meter = Meter()
-        with lease:
-            named = named_game(task, lease, meter.asked)
-            game = named.game
-            meter.expect(run.on(game).most_evaluations(game))
-            with rows_bar(progress, game.rows, "rows") as bar:
-                meter.show(bar)
-                blocks = explained_blocks(game, run, clock, meter=meter)
-                yield from labelled_blocks(named, blocks)
-    except BaseException:
-        lease.give_back()  # an interrupt may have come while the model was being given back
-        raise
+    shown = RowProgress(progress)
+    with open_game(task, shown.asked) as named:
+        solver = Sampling(named.game, run, progress=shown)
+        yield from named_blocks(named, solver, run, clock, shown)
 
 
-def rows_bar(progress: bool | None, rows: int, unit: str) -> Any:
-    """Return a bar over rows that a meter moves."""
-    # by time alone: how far it is between two batches may change at any time
-    return progress_bar(
-        progress, total=rows, unit=f" {unit}", bar_format=BAR_FORMAT, miniters=0, mininterval=0.2
-    )
+def named_blocks(
+    named: "NamedGame", solver: Solver, run: Run, clock: Clock, progress: RowProgress
+) -> Iterator[Explanation]:
+    """Yield the blocks that a solver makes of a game's rows, with names and data, under a bar."""
+    with progress.over(solver.rows):
+        blocks = blocks_of(solver, clock, at_once=run.at_once, progress=progress)
+        yield from labelled_blocks(named, blocks)
 
 
-def labelled_blocks(named: "NamedGame", blocks: Iterator[Explanation]) -> Iterator[Explanation]:
-    """Yield blocks with names and data; doubts of the first, and errors, are the user's to see."""
-    first = True
+def labelled_blocks(
+    named: "NamedGame", blocks: Iterator[Explanation], *, notes: bool = True
+) -> Iterator[Explanation]:
+    """Yield blocks with names and data, the first with notes; errors name the row and players."""
+    first = notes
     try:
         for block in blocks:
             labelled = named.labelled(block)
@@ -138,59 +128,59 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
 
     `advance` is called with the number of evaluations of each batch.
     """
-    lease = Lease(task.model, task.device)
+    lease = Lease(task.options.model, task.options.device)
     try:
-        check_task(task)
+        _check(task.options)
         with lease:
-            yield named_game(task, lease, advance)
+            yield _named_game(task, lease, advance)
     except BaseException:
         lease.give_back()  # an interrupt may have come while the model was being given back
         raise
 
 
-def check_task(task: Task) -> None:
-    """Raise where options are wrong whatever the model is."""
-    checked_scale(task.scale, checked_output(task.output))
-    checked_returns(task.returns)
-    checked_multilabel(task.multilabel)
-    if task.background is None:
+def _check(options: Options) -> None:
+    """Raise if options are wrong whatever the model is."""
+    checked_scale(options.scale, checked_output(options.output))
+    checked_returns(options.returns)
+    checked_multilabel(options.multilabel)
+    if options.background is None:
         raise InputError(
             "background: say what an absent player is replaced with, for example ('mean', train)"
         )
 
 
-def named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
+def _named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
     """Return the game of a task whose model is in use."""
-    output = checked_output(task.output)
-    scale = checked_scale(task.scale, output)
-    adapted = adapted_model(lease, scale, returns=task.returns, multilabel=task.multilabel)
+    options = task.options
+    output = checked_output(options.output)
+    scale = checked_scale(options.scale, output)
+    adapted = adapted_model(lease, scale, returns=options.returns, multilabel=options.multilabel)
     outputs = Outputs(
         output,
         scale,
         adapted.form,
-        tuple(task.output_names or adapted.output_names),
+        tuple(options.output_names or adapted.output_names),
         bool(adapted.independent),
-        checked=task.output_names is not None,
+        checked=options.output_names is not None,
         certainty=adapted.certainty,
     )
     outputs.check()
     inputs = encode(
         task.rows,
-        task.background,
-        task.groups,
+        options.background,
+        options.groups,
         adapted,
         index=task.index,
-        feature_names=task.feature_names,
-        argument=task.background_word,
+        feature_names=options.feature_names,
     )
     smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
     predict = Predictor(smooth, outputs, inputs.decode)
-    game = _game(task, predict, inputs, advance)
+    game = _game(options, predict, inputs, advance)
     return NamedGame(game, inputs, outputs, inputs.names)
 
 
 def _game(
-    task: Task, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
+    options: Options, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
 ) -> ModelGame:
     return ModelGame(
         predict,
@@ -199,7 +189,7 @@ def _game(
         torch.as_tensor(inputs.owner, device=predict.device),
         inputs.shape,
         inputs.players,
-        _batch(task, predict, inputs),
+        _batch(options, predict, inputs),
         advance,
         finite=_finite(predict, inputs),
         negative_zeros=any(map(has_negative_zeros, (inputs.rows, inputs.background))),
@@ -210,15 +200,15 @@ def _game(
     )
 
 
-def _batch(task: Task, predict: Predictor, inputs: Inputs) -> Batch:
+def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
     """Return the size of batches; what the user has set is not bounded by time."""
-    if task.batch_size != "auto":
-        return Batch(whole("batch_size", task.batch_size))
+    if options.batch_size != "auto":
+        return Batch(whole("batch_size", options.batch_size))
     size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
     # an accelerator answers later than it is asked: there the time of a call says nothing
     if predict.device.type != "cpu":
         return Batch(size)
-    return Batch(size, Pace(FIRST if _is_function(task.model) else USUAL))
+    return Batch(size, Pace(FIRST if _is_function(options.model) else USUAL))
 
 
 def _is_function(model: object) -> bool:

@@ -1,23 +1,22 @@
 """Solvers: model + rows -> explanations, or "not mine".
 
 A solver takes a task and a run. It returns an iterator of explanations, block by block, or None
-where the model is not of its kind. The first solver that returns explanations is taken; the last
+if the model is not of its kind. The first solver that returns explanations is taken; the last
 one takes any model. A solver for models that know their own answer, without sampling, goes before
 the last.
 """
 
 from collections.abc import Callable, Iterator
 
-from shearshap.engine import sampling, text_by_text
-from shearshap.engine.run import Run
-from shearshap.engine.task import Task
+from shearshap.engine import sampling, text
+from shearshap.engine.run import Run, Task
 from shearshap.result.explanation import Explanation
 from shearshap.trees import forests
 
 Solver = Callable[[Task, Run, bool | None], Iterator[Explanation] | None]
 
 SOLVERS: dict[str, Solver] = {
-    "text": text_by_text.solve,
+    "text": text.solve,
     "trees": forests.solve,
     "sampling": sampling.solve,
 }
@@ -30,6 +29,3 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Iterator[Explan
         if blocks is not None:
             return blocks
     raise AssertionError("the last solver takes any model")
-
-
-__all__ = ["SOLVERS", "Solver", "Task", "solve"]

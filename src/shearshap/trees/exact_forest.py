@@ -7,7 +7,7 @@ explain     rows, block by block; each row's prediction, and a mix of it, are co
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.engine.clock import Clock, within_time
-from shearshap.engine.memory import FIRST_BLOCK
-from shearshap.engine.room import Room
+from shearshap.engine.loop import Room
 from shearshap.engine.run import Run
 from shearshap.engine.sampling import NamedGame
 from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
@@ -122,54 +120,18 @@ class ExactForest:
             evaluations=game.cost + 1,
         )
 
-    def blocks(
+    def explained(
         self,
         game: ModelGame,
         run: Run,
-        clock: Clock,
-        advance: Advance,
-        *,
-        checked: bool = False,
-    ) -> Iterator[Explanation]:
-        """Yield the explanations of a game's rows, block by block, in their order.
-
-        Their index is the rows' numbers. Raise `NotTrees` before a block whose predictions are not
-        those of the leaves. `advance` is called with the number of rows that are done. `checked`
-        says that the model was checked in an earlier call with such a game.
-        """
-        game = _silent(game)
-        room = Room(game.rows if run.at_once and run.deadline is None else None)
-        most = self._most_rows(game, interactions=run.interactions)
-        size = most if run.deadline is None else FIRST_BLOCK
-        rng = np.random.default_rng((run.seed, 1))
-        done = 0
-        while done < game.rows and size:
-            block = game.take(slice(done, done + size))
-            try:
-                explanation = self._block(block, run, room, done, rng)
-            except NotTrees:
-                # as many predictions, and the base value, are of no use any more
-                game.usage.checks += 2 * block.usage.checks + (0 if done else game.cost)
-                raise
-            doubt = self._doubt(block, explanation, first=not done and not checked)
-            game.usage.checks += block.usage.checks
-            notes = () if doubt is None else (doubt,)
-            explanation = replace(explanation, check_evaluations=game.usage.checks, notes=notes)
-            done += len(explanation)
-            advance(len(explanation))
-
-            size = yield from within_time(explanation, clock, most, done, game.rows)
-
-    def _most_rows(self, game: ModelGame, *, interactions: bool) -> int:
-        """Return how many rows to work on at once, at least one."""
-        cells = game.players * game.players if interactions else game.players
-        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
-        return max(1, BLOCK_BYTES // (8 * cells))
-
-    def _block(
-        self, game: ModelGame, run: Run, room: Room, first_row: int, rng: np.random.Generator
+        room: Room,
+        first_row: int,
+        rng: np.random.Generator,
     ) -> Explanation:
-        """Return the explanation of a block of rows."""
+        """Return the explanation of a block of rows, whose first has a number among all rows.
+
+        Raise `NotTrees` if its predictions are not those of the leaves.
+        """
         seen = self.seen.see(_decoded(game, game.inputs))
         self._prove_columns(game, seen, run.seed)
         predictions = self._compared_predictions(game, seen, first_row, rng)
@@ -189,6 +151,12 @@ class ExactForest:
             differences = self.outputs(self.second_differences(seen))
             fields["cross_contribution"] = np.abs(differences).sum(axis=3)
         return self._explanation(game, run, fields, room, first_row)
+
+    def rows_at_once(self, game: ModelGame, *, interactions: bool) -> int:
+        """Return how many rows memory holds at once, at least one."""
+        cells = game.players * game.players if interactions else game.players
+        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
+        return max(1, BLOCK_BYTES // (8 * cells))
 
     def _compared_predictions(
         self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
@@ -280,12 +248,48 @@ class ExactForest:
             seed=run.seed,
         )
 
-    def _doubt(self, game: ModelGame, block: Explanation, *, first: bool) -> str | None:
+
+class ForestBlocks:
+    """The blocks of a game's rows, explained by a forest, in their order.
+
+    `checked` says that the model was checked in an earlier call with such a game.
+    """
+
+    def __init__(
+        self, forest: ExactForest, game: ModelGame, run: Run, *, checked: bool = False
+    ) -> None:
+        self.forest = forest
+        self.game = _silent(game)
+        self.run = run
+        self.checked = checked
+        self.rows_at_once = forest.rows_at_once(game, interactions=run.interactions)
+        self._rng = np.random.default_rng((run.seed, 1))
+
+    def explain(self, rows: slice, room: Room) -> Explanation:
+        """Return the explanation of a block, whose index is the rows' numbers.
+
+        Raise `NotTrees` if its predictions are not those of the leaves.
+        """
+        usage = self.game.usage
+        block = self.game.take(rows)
+        try:
+            explanation = self.forest.explained(block, self.run, room, rows.start, self._rng)
+        except NotTrees:
+            # as many predictions, and the base value, are of no use any more
+            usage.checks += 2 * block.usage.checks + (0 if rows.start else self.game.cost)
+            raise
+        doubt = self._doubt(block, explanation)
+        self.checked = True
+        usage.checks += block.usage.checks
+        notes = () if doubt is None else (doubt,)
+        return replace(explanation, check_evaluations=usage.checks, notes=notes)
+
+    def _doubt(self, game: ModelGame, block: Explanation) -> str | None:
         """Warn if the predictions of a block are not the model's own, and return why."""
         base_values = torch.from_numpy(block.base_values.reshape(len(block), -1))
         predictions = torch.from_numpy(block.predictions.reshape(len(block), -1))
         ends = torch.stack((base_values, predictions), dim=1).to(game.device)
-        doubt = game.doubt(Ends(ends, self.single), first=first)
+        doubt = game.doubt(Ends(ends, self.forest.single), first=not self.checked)
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
         return doubt

@@ -5,33 +5,139 @@ says why.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from shearshap.engine.clock import Clock
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.progress import progress_bar
-from shearshap.engine.run import Run
-from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
-from shearshap.engine.task import Task
+from shearshap.engine.block import Sampling
+from shearshap.engine.loop import Clock, Room
+from shearshap.engine.progress import RowProgress, progress_bar
+from shearshap.engine.run import Options, Run, Task
+from shearshap.engine.sampling import NamedGame, named_blocks, open_game
 from shearshap.errors import BudgetError
-from shearshap.methods import Auto, Exact, name_of
+from shearshap.methods import Auto, Exact
 from shearshap.models.outputs import MARGINS
 from shearshap.result.explanation import Explanation
-from shearshap.trees.exact_forest import ExactForest
+from shearshap.trees.exact_forest import ExactForest, ForestBlocks
 from shearshap.trees.readers.reading import NotTrees
 from shearshap.trees.seen_trees import has_trees, is_boosted
-
-EVERY_COALITION = name_of(Exact())
 
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
     """Return the explanations of a tree ensemble; None for other models, and other methods."""
-    if not wants_trees(task.model, run):
+    if not wants_trees(task.options.model, run):
         return None
     return _explained(task, run, progress)
+
+
+def _explained(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
+    """Yield the explanations of a task's rows, block by block."""
+    clock = Clock(run.deadline)
+    shown = RowProgress(progress)
+    with open_game(task, shown.asked) as named:
+        solver = tree_solver(task.options, named, run, progress=shown)
+        yield from named_blocks(named, solver, run, clock, shown)
+
+
+def tree_solver(
+    options: Options,
+    named: NamedGame,
+    run: Run,
+    *,
+    rows: int | None = None,
+    progress: RowProgress | None = None,
+) -> "TreeSolver":
+    """Return the solver for a model of trees, which are read and prepared for a number of rows.
+
+    By default they are prepared for the rows of the game.
+    """
+    forest = None
+    reason = None
+    try:
+        with progress_bar(progress.progress if progress else False, unit=" trees") as bar:
+            forest = exact_forest(
+                options.model, named, run, rows=rows, advance=bar.update, device=options.device
+            )
+    except NotTrees as refusal:
+        reason = str(refusal)
+    return TreeSolver(options.model, named, run, forest, reason=reason, progress=progress)
+
+
+class TreeSolver:
+    """The solver for trees: exact as long as the model is the sum of its leaves, then sampling.
+
+    `forest` is None if the model is known not to be that, and `reason` says why. `checked` says
+    that the model was checked in an earlier call with such a game. `fallback` is the run by which
+    rows are sampled, if it is another one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        named: NamedGame,
+        run: Run,
+        forest: ExactForest | None,
+        *,
+        reason: str | None = None,
+        checked: bool = False,
+        fallback: Run | None = None,
+        progress: RowProgress | None = None,
+    ) -> None:
+        self.model = model
+        self.named = named
+        self.run = run
+        self.fallback = fallback or run
+        self.progress = progress
+        self.exact: ForestBlocks | None = None
+        self.sampling: Sampling | None = None
+        if forest is None:
+            self._fall_back(str(reason))
+        else:
+            self.exact = ForestBlocks(forest, named.game, run, checked=checked)
+
+    @property
+    def forest(self) -> ExactForest | None:
+        """The forest; None if the model is not the sum of its leaves."""
+        return None if self.exact is None else self.exact.forest
+
+    @property
+    def rows(self) -> int:
+        """The number of all rows."""
+        return self.named.game.rows
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows the next block may have."""
+        solver = self.exact or self.sampling
+        assert solver is not None
+        return solver.rows_at_once
+
+    def explain(self, rows: slice, room: Room) -> Explanation:
+        """Return the explanation of a block, or of its first rows if they must be sampled."""
+        if self.exact is not None:
+            try:
+                return self.exact.explain(rows, room)
+            except NotTrees as refusal:
+                self._fall_back(str(refusal))
+        assert self.sampling is not None
+        last = min(rows.stop, rows.start + self.sampling.rows_at_once)
+        return self.sampling.explain(slice(rows.start, last), room)
+
+    def _fall_back(self, reason: str) -> None:
+        """Sample the rows from now on, with a note of the reason."""
+        note = _note_on(reason, self.model, self.named)
+        self.exact = None
+        try:
+            self.sampling = Sampling(
+                self.named.game,
+                self.fallback,
+                progress=self.progress,
+                note=note,
+                checks=self.named.game.usage.checks,
+            )
+        except BudgetError as error:
+            error.add_note(note[0].upper() + note[1:] + ".")
+            raise
 
 
 def wants_trees(model: Any, run: Run) -> bool:
@@ -57,7 +163,7 @@ def exact_forest(
     return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
 
 
-def note_on(reason: str, model: Any, named: NamedGame) -> str:
+def _note_on(reason: str, model: Any, named: NamedGame) -> str:
     """Return why values were estimated rather than taken from the leaves, in a sentence."""
     sentence = f"the values are not computed from the trees: {reason}"
     is_margin = named.outputs.scale in MARGINS
@@ -65,69 +171,3 @@ def note_on(reason: str, model: Any, named: NamedGame) -> str:
 
 
 _ADVICE = "with scale='margin' they are, wherever the trees can be read"
-
-
-def _explained(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
-    """Yield the explanations of a task's rows, block by block."""
-    clock = Clock(run.deadline)
-    meter = _Meter(progress)
-    with open_game(task, meter.advance) as named:
-        yield from labelled_blocks(named, _blocks(task, named, run, clock, meter))
-
-
-@dataclass
-class _Meter:
-    """Shows evaluations in a progress bar, once there is one."""
-
-    progress: bool | None
-    bar: Any = None
-
-    def advance(self, evaluations: int) -> None:
-        """Move the bar on."""
-        if self.bar is not None:
-            self.bar.update(evaluations)
-
-
-def _blocks(
-    task: Task, named: NamedGame, run: Run, clock: Clock, meter: _Meter
-) -> Iterator[Explanation]:
-    """Yield exact explanations as long as the model is the sum of its leaves, then sampled ones."""
-    done = 0
-    try:
-        with progress_bar(meter.progress, unit=" trees") as bar:
-            forest = exact_forest(task.model, named, run, advance=bar.update, device=task.device)
-        with progress_bar(meter.progress, total=named.game.rows, unit=" rows") as bar:
-            for block in forest.blocks(named.game, run, clock, bar.update):
-                yield block
-                done += len(block)
-    except NotTrees as refusal:
-        note = note_on(str(refusal), task.model, named)
-    else:
-        return
-    yield from _sampled(named, run, clock, meter, done, note)
-
-
-def _sampled(
-    named: NamedGame, run: Run, clock: Clock, meter: _Meter, done: int, note: str
-) -> Iterator[Explanation]:
-    """Yield the explanations of the rows from `done` on by the method; the first has the note."""
-    game = named.game
-    if done:
-        game = game.take(slice(done, None))
-    try:
-        settled = run.on(game)
-    except BudgetError as error:
-        error.add_note(note[0].upper() + note[1:] + ".")
-        raise
-
-    total = game.rows * settled.most_evaluations(game)
-    with progress_bar(meter.progress, total=total, unit=" evaluations", unit_scale=True) as bar:
-        meter.bar = bar
-        for block in explained_blocks(game, run, clock):
-            checks = named.game.usage.checks + block.check_evaluations
-            block = replace(block, check_evaluations=checks)
-            # all coalitions make exact values too
-            if block.method != EVERY_COALITION:
-                block = replace(block, notes=(*block.notes, note))
-            yield replace(block, index=block.index + done)
-        bar.total = bar.n  # rows may have needed less

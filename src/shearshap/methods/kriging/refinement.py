@@ -29,7 +29,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.engine.progress import solved_games
 from shearshap.methods.kriging.kernels import chunk_entries, shapley_of_white
 from shearshap.methods.kriging.left_out import LeftOut, white_weights
 from shearshap.methods.kriging.odd_even import inner_pairs
@@ -106,7 +105,6 @@ class Refinement:
         solved = []
         for some_odd, some_variances in chunks:
             solved.append(self._solve(some_odd, some_variances, steps))
-            solved_games(len(some_odd))
         return Refined(*(torch.cat(fields) for fields in zip(*solved, strict=True)))
 
     def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.engine.progress import solved_games
 from shearshap.methods.kriging.left_out import LeaveOneOut, LeftOut
 from shearshap.methods.kriging.posterior import Factors, condition, factorised, rows_at_once
 from shearshap.methods.kriging.quiet import Prior
@@ -60,7 +59,6 @@ def exactly_kriged(u: Tensor, odd: Tensor, prior: Prior, nugget: float) -> Krige
             doubted = kriged(flat, LeaveOneOut.of(u, flat), some_odd)
             answer = answer.with_errors_of(doubted, precision > 0)
         answers.append(answer)
-        solved_games(some_odd.shape[0] * some_odd.shape[1])
     return joined(answers)
 
 

@@ -9,12 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap.data.display import row_labels
-from shearshap.engine.clock import Clock
-from shearshap.engine.loop import explained_blocks
-from shearshap.engine.meter import Meter
-from shearshap.engine.run import Run
-from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game, rows_bar
-from shearshap.engine.task import Task
+from shearshap.engine.block import Sampling
+from shearshap.engine.loop import Clock, Room, blocks_of
+from shearshap.engine.progress import RowProgress
+from shearshap.engine.run import Run, Task
+from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
 from shearshap.models import Lease
 from shearshap.models.huggingface import (
     FramedClassifier,
@@ -30,11 +29,15 @@ from shearshap.result.explanation import Explanation
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
     """Return the explanations of texts, one after the other; None if the model takes no texts."""
-    check_text_model(task.model, task.rows, task.background)
-    classifier = _classifier(task.model)
-    if classifier is None:
-        return None
-    return _explained(classifier, task, run, progress)
+    model = task.options.model
+    check_text_model(model, task.rows, task.options.background)
+    classifier = _classifier(model)
+    return None if classifier is None else _explained(classifier, task, run, progress)
+
+
+def takes_texts(model: object) -> bool:
+    """Return whether a model is a text classifier."""
+    return _classifier(model) is not None
 
 
 def _classifier(model: object) -> TextClassifier | None:
@@ -49,41 +52,59 @@ def _explained(
     classifier: TextClassifier, task: Task, run: Run, progress: bool | None
 ) -> Iterator[Explanation]:
     """Yield the explanation of each text, which has one row."""
-    classifier.check(feature_names=task.feature_names)
-    kind = player_kind(task.groups)
-    absent = classifier.absent_token(task.background, task.background_word)
-    texts = classifier.texts(task.rows, kind)
-    index, index_name = row_labels(None, _text_labels(task), len(texts))
-    clock = Clock(run.deadline)
-    lease = Lease(classifier.model, task.device)
+    shown = RowProgress(progress)
+    solver = _Texts(classifier, task, run, shown)
+    clock = Clock(run.deadline, "texts")
+    lease = Lease(classifier.model, task.options.device)
     try:
-        meter = Meter()
-        with rows_bar(progress, len(texts), "texts") as bar, lease:
-            meter.show(bar)
-            for number, text in enumerate(texts):
-                with open_game(_text_task(task, classifier, text, absent), meter.asked) as game:
-                    named = _named_text(game, text, number, index[[number]])
-                    without_deadline = replace(run, deadline=None)
-                    meter.expect(without_deadline.on(named.game).most_evaluations(named.game))
-                    blocks = explained_blocks(named.game, without_deadline, meter=meter)
-                    (explanation,) = labelled_blocks(named, blocks)
-                names = list(text.names) if len(texts) == 1 else _places(text, kind)
-                explanation = replace(
-                    explanation,
-                    feature_names=names,
-                    data=None,
-                    display_data=np.array([text.names], dtype=object),
-                    index_name=index_name,
-                )
-                done = number + 1
-                if done < len(texts) and not clock.allowed(1, done):
-                    note = clock.warning(done, len(texts), "texts")
-                    yield replace(explanation, notes=(*explanation.notes, note))
-                    return
-                yield explanation
+        with shown.over(solver.rows, "texts"), lease:
+            yield from blocks_of(solver, clock, progress=shown)
     except BaseException:
         lease.give_back()  # an interrupt may have come while the model was being given back
         raise
+
+
+class _Texts:
+    """The solver for texts: each is a block, with a game and players of its own."""
+
+    rows_at_once = 1
+
+    def __init__(
+        self, classifier: TextClassifier, task: Task, run: Run, progress: RowProgress
+    ) -> None:
+        options = task.options
+        classifier.check(feature_names=options.feature_names)
+        self.classifier = classifier
+        self.task = task
+        self.run = run
+        self.progress = progress
+        self.kind = player_kind(options.groups)
+        self.absent = classifier.absent_token(options.background)
+        self.texts = classifier.texts(task.rows, self.kind)
+        self.index, self.index_name = row_labels(None, _text_labels(task), len(self.texts))
+
+    @property
+    def rows(self) -> int:
+        """The number of texts."""
+        return len(self.texts)
+
+    def explain(self, rows: slice, room: Room) -> Explanation:  # noqa: ARG002
+        """Return the explanation of one text, with its label."""
+        number = rows.start
+        text = self.texts[number]
+        task = _text_task(self.task, self.classifier, text, self.absent)
+        with open_game(task, self.progress.asked) as game:
+            named = _named_text(game, text, number, self.index[[number]])
+            solver = Sampling(named.game, self.run, progress=self.progress)
+            (explanation,) = labelled_blocks(named, blocks_of(solver, Clock(None)))
+        names = list(text.names) if len(self.texts) == 1 else _places(text, self.kind)
+        return replace(
+            explanation,
+            feature_names=names,
+            data=None,
+            display_data=np.array([text.names], dtype=object),
+            index_name=self.index_name,
+        )
 
 
 def _text_labels(task: Task) -> Any:
@@ -96,19 +117,18 @@ def _text_labels(task: Task) -> Any:
 
 def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) -> Task:
     """Return the task of one text: its tokens are the inputs, its players own them."""
-    names = task.output_names
-    if not names and not callable(task.output):
+    names = task.options.output_names
+    if not names and not callable(task.options.output):
         names = classifier.output_names or None
-    return replace(
-        task,
+    options = replace(
+        task.options,
         model=FramedClassifier(classifier.model, text),
-        rows=text.row[None],
         background=torch.full((1, len(text.content)), absent),
         groups=np.array(text.owners),
         output_names=names,
         device=None,
-        index=None,
     )
+    return Task(options, text.row[None])
 
 
 def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) -> NamedGame:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.engine.room import Room
+from shearshap.engine.loop import Room
 from shearshap.errors import ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all

@@ -1,0 +1,197 @@
+"""A model that is adapted, checked and calibrated once, and then explains block after block.
+
+What an `Explainer` finds out anew in each call is found out here once, on a sample of rows: the
+background in the types that it has in common with the rows, kriging's calibration, a forest's
+leaves, and the designs for each budget. So a row's answer depends neither on its neighbours nor on
+who came before, and jobs, workers on other machines and a service can share what was prepared.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from shearshap.engine.block import Sampling
+from shearshap.engine.loop import Clock, Solver, blocks_of
+from shearshap.engine.plan import Plans
+from shearshap.engine.run import Options, Run, Task, default_budget, whole
+from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
+from shearshap.engine.text import takes_texts
+from shearshap.errors import BudgetError, InputError
+from shearshap.games.game import ModelGame
+from shearshap.methods import name_of
+from shearshap.methods.kriging.method import fewest_in_pairs
+from shearshap.result.explanation import Explanation
+from shearshap.trees.exact_forest import ExactForest
+from shearshap.trees.forests import TreeSolver, tree_solver, wants_trees
+
+Advance = Callable[[int], object]
+
+EXPECTED_ROWS = 10_000
+"""Rows for which a forest is prepared: as many as make it worth its time."""
+
+MAX_PLANS = 16
+"""Budgets whose designs are kept."""
+
+
+def _unseen(_evaluations: int) -> None:
+    """Show no progress."""
+
+
+@dataclass(eq=False)
+class PreparedExplainer:
+    """A model ready to explain rows, as `Explainer.prepare` returns it.
+
+    One thread at a time may call it. It holds no rows but those of the `overview`. In another
+    process, an `Explainer` with its `options` gives the same answers.
+    """
+
+    options: Options  #: with the background in its types, and the calibrated method
+    run: Run  #: with the budget for rows of which nothing else is said
+    overview: Explanation  #: of the sample
+    minimum_budget: int  #: the fewest evaluations a row
+    types: Mapping[str, Any] | None  #: of the columns, if the model is given frames of pandas
+    forest: ExactForest | None = None  #: of a model of trees whose values are exact
+    _plans: "OrderedDict[int, Plans]" = field(default_factory=OrderedDict)  #: by budget
+
+    @property
+    def budget(self) -> int:
+        """The evaluations to spend on a row of which nothing else is said."""
+        assert self.run.budget is not None
+        return self.run.budget
+
+    def explain(
+        self,
+        rows: Any,
+        *,
+        budget: int | None = None,
+        index: Any = None,
+        advance: Advance = _unseen,
+    ) -> Explanation:
+        """Return the explanation of rows of the same kind as those of the sample.
+
+        `budget` is the number of model evaluations for one row, `index` are labels of the rows, and
+        `advance` is called with the number of evaluations of each batch.
+        """
+        run = self.run if budget is None else replace(self.run, budget=whole("budget", budget))
+        task = Task(self.options, rows, index)
+        with torch.inference_mode(False), open_game(task, advance) as named:
+            solver = self._solver(named, run)
+            explanation = _explained(named, solver, notes=False)
+        method = _method_of_all(solver)
+        return explanation if method is None else replace(explanation, method=method)
+
+    def _solver(self, named: NamedGame, run: Run) -> Solver:
+        if self.forest is None:
+            return Sampling(named.game, run, plans=self._plans_of(named.game, run))
+        # the budget that exact values take is too small for others
+        return TreeSolver(
+            self.options.model,
+            named,
+            run,
+            self.forest,
+            checked=True,
+            fallback=replace(run, budget=None),
+        )
+
+    def _plans_of(self, game: ModelGame, run: Run) -> Plans:
+        """Return the plans of a budget: those of an earlier block if there are any."""
+        assert run.budget is not None
+        plans = self._plans.pop(run.budget, None) or Plans(game, run)
+        self._plans[run.budget] = plans
+        if len(self._plans) > MAX_PLANS:
+            self._plans.popitem(last=False)
+        return plans
+
+
+def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
+    """Explain a sample of rows, and return what explains any others."""
+    if takes_texts(options.model):
+        raise InputError(
+            "prepare: every text has players of its own, so that nothing can be prepared; call "
+            "the explainer with the texts"
+        )
+    with torch.inference_mode(False):
+        fixed, types = with_fixed_background(options, rows)
+        with open_game(Task(fixed, rows), _unseen) as named:
+            solver: Solver
+            if wants_trees(fixed.model, run):
+                solver = tree_solver(fixed, named, run, rows=EXPECTED_ROWS)
+            else:
+                solver = Sampling(named.game, run)
+            overview = _explained(named, solver)
+            if isinstance(solver, TreeSolver) and solver.forest is not None:
+                minimum = solver.forest.evaluations
+                settled = replace(run, budget=run.budget or minimum)
+                return PreparedExplainer(fixed, settled, overview, minimum, types, solver.forest)
+
+            plans = _plans_of(solver)
+            settled = replace(run, budget=plans.settled.budget)
+            if hasattr(run.method, "calibration"):
+                calibration = overview.calibration or _calibration_below(named, run)
+                method = replace(run.method, calibration=calibration)  # type: ignore[type-var]
+                settled = replace(settled, method=method)
+                fixed = replace(fixed, method=method)
+            minimum = named.game.cost * run.method.minimum(named.game)
+    overview = replace(overview, method=name_of(plans.settled.method))
+    return PreparedExplainer(fixed, settled, overview, minimum, types)
+
+
+def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping[str, Any] | None]:
+    """Return options whose background is rows in the types in which they are mixed with rows.
+
+    The types of columns come with them, if the model is given frames of pandas; else None.
+    """
+    with open_game(Task(options, rows), _unseen) as named:
+        game = named.game
+        first = _decoded(game, game.inputs[:1])
+        types = dict(first.dtypes) if hasattr(first, "iloc") else None
+        if named.inputs.weights is not None:
+            return options, types  # rows with weights are no statistic of the rows explained
+        return replace(options, background=_decoded(game, game.background)), types
+
+
+def _decoded(game: ModelGame, inputs: torch.Tensor) -> Any:
+    """Return inputs (n, d) as the model takes them."""
+    return game.predict.decode(inputs.reshape(-1, *game.shape))
+
+
+def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:
+    """Return the explanation of all rows; `notes`: with doubts of inputs and outputs."""
+    blocks = labelled_blocks(named, blocks_of(solver, Clock(None)), notes=notes)
+    return Explanation.concat(list(blocks))
+
+
+def _plans_of(solver: Solver) -> Plans:
+    sampling = solver.sampling if isinstance(solver, TreeSolver) else solver
+    assert isinstance(sampling, Sampling)
+    return sampling.plans
+
+
+def _method_of_all(solver: Solver) -> str | None:
+    """Return the method's name for all rows; None: blocks have the names of their own.
+
+    Rows with few active players may be exact; that must not show in their neighbours' answers.
+    """
+    if isinstance(solver, TreeSolver) and solver.sampling is None:
+        return None
+    return name_of(_plans_of(solver).settled.method)
+
+
+def _calibration_below(named: NamedGame, run: Run) -> Any:
+    """Return the calibration for budgets that do not hold all coalitions, if the default does.
+
+    None if such budgets need none, since there are too few players.
+    """
+    game = named.game
+    try:
+        usual = default_budget(game) // game.cost
+    except BudgetError:  # of very many background rows
+        return None
+    coalitions = min(usual, (1 << game.players) - 2)
+    if coalitions < fewest_in_pairs(game.players):
+        return None
+    below = replace(run, budget=coalitions * game.cost)
+    return _explained(named, Sampling(game, below), notes=False).calibration
