@@ -15,7 +15,7 @@ from comparison.measurement import Result
 from comparison.ours import METHODS, TOGETHER
 from comparison.ranking import geometric_mean
 from comparison.report import distinct
-from shearshap.plots.colours import FAINT, INK, KINDS
+from shearshap.result.colours import FAINT, INK, KINDS
 
 BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BROWN, BLACK = KINDS
 DARK_GREY = "#7F7F7F"

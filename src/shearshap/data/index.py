@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shearshap.data.columns import Frame
 from shearshap.data.native_frames import as_frame, column_labels
 from shearshap.errors import InputError
-from shearshap.result.labels import label_array
+from shearshap.result.cells import label_array
 
 Index = str | Iterable[Any] | None
 """What a user may pass: a column's name, labels, or nothing."""

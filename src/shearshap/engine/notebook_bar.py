@@ -10,7 +10,7 @@ from typing import Any
 from IPython.display import display
 from tqdm import tqdm
 
-from shearshap.plots.colours import LOWERS
+from shearshap.result.colours import LOWERS
 
 TRACK = "rgba(127,127,127,.25)"  #: what is left to do; it shows on light and on dark paper
 
