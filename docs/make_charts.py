@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shearshap.plots.colours import FAINT, GREY, INK, KINDS
+from shearshap.result.colours import FAINT, GREY, INK, KINDS
 
 DOCS = Path(__file__).parent
 BENCHMARKS = DOCS.parent / "benchmarks" / "README.md"

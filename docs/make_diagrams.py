@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from shearshap.plots.colours import GREY, INK, LOWERS, RAISES
+from shearshap.result.colours import GREY, INK, LOWERS, RAISES
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -23,9 +23,7 @@ import browser
 import shearshap
 from shearshap import plots
 from shearshap.cli import app
-from shearshap.report import explained_charts as charts
-from shearshap.report import explained_page as document
-from shearshap.report import explained_rows as rows
+from shearshap.report import explained, rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -301,11 +299,11 @@ def test_no_block_is_of_a_kind_that_is_not_run() -> None:
 def test_the_page_says_how_much_the_report_shows() -> None:
     page = " ".join((DOCS / "howto" / "command-line.md").read_text(encoding="utf-8").split())
     for sentence in (
-        f"the {charts.GLOBAL} largest features",
-        f"up to {charts.DOTS} rows",
-        f"at most {rows.MOST_BYTES // 1_000_000} MB",
-        f"its {charts.LOCAL} largest features",
-        f"the first {document.SHOWN_OUTPUTS} outputs",
+        f"the {explained.GLOBAL_FEATURES} largest features",
+        f"up to {explained.DOTS} rows",
+        f"at most {rows.MAX_BYTES // 1_000_000} MB",
+        f"its {rows.MAX_FEATURES} largest features",
+        f"the first {explained.SHOWN_OUTPUTS} outputs",
     ):
         assert sentence in page
 

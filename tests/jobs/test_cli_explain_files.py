@@ -494,7 +494,7 @@ def test_a_report_that_cannot_be_written_leaves_the_values(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("shearshap.report.explained_page.report", full)
+    monkeypatch.setattr("shearshap.report.explained.report", full)
     assert failed("score.py:product", "few.csv", "--report") == (
         "report: values.html cannot be written: No space left on device; the values are in values.parquet"
     )

@@ -40,19 +40,6 @@ def all_zero() -> Explanation:
     return with_values(sample, zeros)
 
 
-def missing_data() -> Explanation:
-    sample = explanation(rows=20)
-    data = np.array(sample.data)
-    data[::2] = np.nan
-    data[:, 1] = np.nan
-    return replace(sample, data=data)
-
-
-def negative_only() -> Explanation:
-    sample = explanation(rows=20)
-    return with_values(sample, -np.abs(sample.values) - 0.1)
-
-
 def wide_numbers() -> Explanation:
     sample = explanation(rows=20)
     assert sample.standard_errors is not None
@@ -63,28 +50,12 @@ def wide_numbers() -> Explanation:
     return with_values(sample, 1e6 * sample.values, base=123_456_789.0)
 
 
-def far_from_zero() -> Explanation:
-    sample = explanation(rows=20, errors=False)
-    return with_values(sample, 1e-3 * sample.values, base=5_000.0)
-
-
-def tiny_numbers() -> Explanation:
-    sample = explanation(rows=20, errors=False)
-    assert sample.data is not None
-    return with_values(replace(sample, data=1e-9 * sample.data), 1e-9 * sample.values, base=0.0)
-
-
 EXTREMES: dict[str, Any] = {
     "long names": long_names,
     "one player": lambda: explanation(rows=12, players=1),
-    "forty players": lambda: explanation(rows=30, players=40),
     "one row": lambda: explanation(rows=1),
     "all zero": all_zero,
-    "missing data": missing_data,
-    "negative only": negative_only,
     "wide numbers": wide_numbers,
-    "far from zero": far_from_zero,
-    "tiny numbers": tiny_numbers,
 }
 
 

@@ -23,11 +23,10 @@ from drawn import (
     whiskers,
 )
 from shearshap import Explanation, InputError, plots
-from shearshap.plots import views
-from shearshap.plots.canvas import shorten
-from shearshap.plots.colours import COHORTS, GREY, LOWERS, RAISES
-from shearshap.plots.number_axes import tick_labels
-from shearshap.result.digits import end_decimals, format_end
+from shearshap.plots.canvas import shorten, tick_labels
+from shearshap.result import views
+from shearshap.result.colours import COHORTS, GREY, LOWERS, RAISES
+from shearshap.result.text import format_end
 
 
 def legend_texts(ax: Axes) -> list[str]:
@@ -76,21 +75,6 @@ def test_base_values_and_predictions_have_digits_of_their_own(
     number: float, values: list[float], text: str
 ) -> None:
     assert format_end(number, values) == text
-
-
-def test_a_small_base_value_beside_large_values_is_not_0() -> None:
-    sample = explanation(errors=False)
-    values = np.array(sample.values) * 100
-    sample = replace(
-        sample,
-        values=values,
-        base_values=np.full(6, 0.427),
-        predictions=0.427 + values.sum(axis=1),
-    )
-    assert column(plots.waterfall(sample))[0] == "0.427"
-    assert "base value 0.427" in legend_texts(plots.force(sample))
-    assert column(plots.text(sample))[0].endswith("from a base value of 0.427")
-    assert end_decimals(0.427, values[0]) == 3
 
 
 # colours mean something, and a legend says what
@@ -179,30 +163,6 @@ def test_ticks_are_written_in_full(ticks: list[float], texts: list[str]) -> None
     assert tick_labels(ticks) == texts
 
 
-@pytest.mark.parametrize(("factor", "base"), [(1e7, 1e9), (1e-3, 5000.0), (1e-9, 0.0)])
-@pytest.mark.parametrize(
-    "draw",
-    [plots.waterfall, plots.bar, plots.beeswarm, plots.decision, plots.force, plots.heatmap,
-     lambda sample: plots.dependence(sample, 0)],
-)  # fmt: skip
-def test_no_axis_has_an_offset_at_its_end(draw: Any, factor: float, base: float) -> None:
-    sample = explanation(rows=12, errors=False)
-    values = factor * sample.values
-    assert sample.data is not None
-    sample = replace(
-        sample,
-        values=values,
-        base_values=np.full(12, base),
-        predictions=base + values.sum(axis=1),
-        data=base + factor * sample.data,
-    )
-    figure = draw(sample).figure
-    figure.canvas.draw()
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            assert axis.get_offset_text().get_text() == ""
-
-
 def test_labels_of_ticks_have_room_in_narrow_axes() -> None:
     sample = explanation(rows=12, errors=False)
     values = 1e6 * sample.values
@@ -274,7 +234,7 @@ def test_a_scatter_takes_colours_for_rows() -> None:
     ax = plots.scatter(sample, 0, colour=sample.predictions)
     assert np.asarray(dots(ax)[-1].get_array()) == pytest.approx(sample.predictions)
     assert len(plots.scatter(sample, 0).figure.axes) == 1
-    with pytest.raises(InputError, match=r"colour: wanted a player, or .* each of 6 rows, got 2"):
+    with pytest.raises(InputError, match=r"colour: wanted a feature, or .* each of 6 rows, got 2"):
         plots.scatter(sample, 0, colour=[1, 2])
     with pytest.raises(InputError, match="scatter needs the rows' data"):
         plots.scatter(replace(sample, data=None), 0)
@@ -309,7 +269,7 @@ def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
     far = np.percentile(np.abs(cells), 99)
     assert ax.images[0].get_clim() == pytest.approx((-far, far))
     assert labels(ax) == [shorten(sample.feature_names[player]) for player in players]
-    assert "(2 smaller players not shown)" in ax.get_xlabel()
+    assert "(2 smaller features not shown)" in ax.get_xlabel()
 
 
 def test_similar_rows_stand_together() -> None:
@@ -409,34 +369,20 @@ def test_patches_have_the_colours_of_their_values(shape: tuple[int, ...], first:
     check_texts(ax)
 
 
-def test_every_pixel_may_be_a_player() -> None:
-    sample = explanation(rows=1, players=12)
-    ax = plots.image(sample, np.zeros((3, 4)))
-    assert not any(isinstance(c, LineCollection) for c in ax.collections)
-    above = np.asarray(ax.images[1].get_array())
-    assert above[..., 3].argmax() == np.abs(sample.values[0]).argmax()
-
-
 @pytest.mark.parametrize(
     ("picture", "mask", "message"),
     [
         (np.zeros(5), None, r"picture: wanted \(height, width\), with channels .* got \(5,\)"),
         (np.zeros((5, 6, 7)), None, r"picture: wanted .* got \(5, 6, 7\)"),
-        (np.zeros((3, 4)), None, "6 players are not 3 x 4 pixels; say which .*: mask="),
+        (np.zeros((3, 4)), None, "6 features are not 3 x 4 pixels; say which .*: mask="),
         (np.zeros((3, 4)), PATCHES, r"mask: wanted the picture's 3 x 4, got \(8, 12\)"),
-        (np.zeros((8, 12)), np.zeros((8, 12)), "mask: wanted 6 players, as .* has, got 1"),
+        (np.zeros((8, 12)), np.zeros((8, 12)), "mask: wanted 6 features, as .* has, got 1"),
     ],
 )
 def test_pictures_that_do_not_fit(picture: Any, mask: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         plots.image(explanation(players=6), picture, mask=mask)
     assert not plt.get_fignums()
-
-
-def test_a_picture_may_be_a_tensor() -> None:
-    torch = pytest.importorskip("torch")
-    picture = torch.rand(3, 8, 12, requires_grad=True)
-    plots.image(explanation(players=6), picture, mask=torch.tensor(PATCHES))
 
 
 # text
@@ -532,10 +478,10 @@ def test_cohorts_are_in_the_order_of_their_labels() -> None:
     ("draw", "message"),
     [
         (lambda sample: plots.bar(sample, groups=["a"]), "groups: wanted a label for each of 6 rows, got 1"),
-        (lambda sample: plots.bar(sample, groups="shoes"), "groups: there is no player 'shoes'"),
+        (lambda sample: plots.bar(sample, groups="shoes"), "groups: there is no feature 'shoes'"),
         (lambda _: plots.bar({}), "bar: wanted 1 to 8 cohorts, got 0"),
         (lambda sample: plots.bar({str(at): sample for at in range(9)}), "1 to 8 cohorts, got 9"),
-        (lambda sample: plots.bar({"a": sample, "b": explanation(players=4)}), "cohorts of the same players"),
+        (lambda sample: plots.bar({"a": sample, "b": explanation(players=4)}), "cohorts of the same features"),
         (lambda sample: plots.bar({"a": sample.values}), "bar: wanted a shearshap.Explanation, got ndarray"),
         (lambda _: plots.bar({"a": three_classes()}), "bar draws one output"),
     ],

@@ -28,10 +28,10 @@ from drawn import (
     labels,
     whiskers,
 )
-from shearshap import Explanation, InputError, explain_game, plots
+from shearshap import Explanation, InputError, plots
 from shearshap.plots.canvas import LOW_TO_HIGH, shorten
-from shearshap.plots.colours import GREY, LOWERS, RAISES
-from shearshap.result.digits import format_estimate
+from shearshap.result.colours import GREY, LOWERS, RAISES
+from shearshap.result.text import format_estimate
 
 # waterfall
 
@@ -94,10 +94,10 @@ def test_one_player_too_many_is_shown_as_itself() -> None:
 def test_a_gap_has_a_bar_of_its_own_unless_it_is_rounding() -> None:
     sample = explanation(errors=False)
     ax = plots.waterfall(replace(sample, predictions=sample.predictions + 0.5))
-    assert labels(ax)[-2:] == ["gap (not shared out)", "prediction"]
+    assert labels(ax)[-2:] == ["unexplained", "prediction"]
     assert bars(ax)[-1].get_width() == pytest.approx(0.5)
     assert to_hex(bars(ax)[-1].get_facecolor()).upper() == GREY
-    assert "gap (not shared out)" not in labels(
+    assert "unexplained" not in labels(
         plots.waterfall(replace(sample, predictions=sample.predictions + 1e-6))
     )
 
@@ -135,7 +135,7 @@ def test_bars_are_mean_sizes_with_the_intervals_of_the_importance_table() -> Non
     assert column(ax) == [f"{means[n]:.2f}" for n in order]
     assert (
         ax.get_xlabel()
-        == "mean |Shapley value| of 6 rows, with 95 % intervals\n(3 smaller players not shown)"
+        == "mean |Shapley value| of 6 rows, with 95 % intervals\n(3 smaller features not shown)"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_beeswarm_has_every_row_beside_its_players_line() -> None:
     assert np.asarray(cloud.get_array()).reshape(80, 3) == pytest.approx(ranks)
     assert cloud.get_cmap() is LOW_TO_HIGH
     assert labels(ax) == [shorten(sample.feature_names[n]) for n in order]
-    assert ax.get_xlabel() == "Shapley value\n(2 smaller players not shown)"
+    assert ax.get_xlabel() == "Shapley value\n(2 smaller features not shown)"
 
 
 def test_a_beeswarm_is_grey_where_there_are_no_numbers() -> None:
@@ -187,12 +187,6 @@ def test_a_beeswarm_is_grey_where_there_are_no_numbers() -> None:
     assert len(ax.figure.axes) == 2
     without = plots.beeswarm(replace(sample, data=None))
     assert len(without.figure.axes) == 1  # no colours, no colour bar
-
-
-def test_equal_data_have_equal_colours() -> None:
-    sample = replace(explanation(rows=4, players=1), data=np.array([[3.0], [1.0], [3.0], [9.0]]))
-    ranks = np.asarray(dots(plots.beeswarm(sample))[-1].get_array())
-    assert ranks == pytest.approx([0.5, 0, 0.5, 1])
 
 
 # dependence
@@ -426,15 +420,6 @@ def test_convergence_takes_budgets_and_each_rows_own_evaluations() -> None:
     assert np.asarray(ax.lines[-1].get_xdata()).tolist() == [67, 131, 259, 515]
 
 
-def test_convergence_of_real_explanations() -> None:
-    def value(coalitions: Any) -> Any:
-        return np.sin(coalitions @ np.arange(1.0, 7.0))
-
-    parts = [explain_game(value, players=6, budget=budget) for budget in (16, 32, 64)]
-    check_texts(plots.convergence(parts))
-    assert parts[-1].method == "exact"
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -494,18 +479,6 @@ def test_axes_given_are_drawn_on_and_nothing_else_changes(plot: str) -> None:
 
 
 @pytest.mark.parametrize("plot", DRAW)
-def test_without_axes_each_makes_one_figure_whose_texts_keep_apart(plot: str) -> None:
-    settings = dict(mpl.rcParams)
-    sample = replace(
-        explanation(players=12),
-        output_names=["the probability of something that takes many words to say"],
-    )
-    check_texts(DRAW[plot](sample))
-    assert len(plt.get_fignums()) == 1
-    assert dict(mpl.rcParams) == settings
-
-
-@pytest.mark.parametrize("plot", DRAW)
 def test_one_output_at_a_time(plot: str) -> None:
     sample = explanation()
     two = replace(
@@ -537,21 +510,6 @@ def test_one_output_at_a_time(plot: str) -> None:
         )
 
 
-@pytest.mark.parametrize("plot", DRAW)
-@pytest.mark.parametrize(("rows", "players"), [(1, 1), (4, 2)])
-def test_small_and_empty_explanations_are_drawn(plot: str, rows: int, players: int) -> None:
-    sample = explanation(rows, players)
-    DRAW[plot](sample).figure.canvas.draw()
-    nothing = replace(
-        sample,
-        values=np.zeros_like(sample.values),
-        predictions=sample.base_values,
-        standard_errors=np.zeros_like(sample.values),
-        cross_contribution=np.zeros((rows, players, players)),
-    )
-    DRAW[plot](nothing).figure.canvas.draw()
-
-
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
@@ -578,7 +536,7 @@ def test_small_and_empty_explanations_are_drawn(plot: str, rows: int, players: i
         ),
         (
             lambda: plots.dependence(explanation(), "height"),
-            "player: there is no player 'height'; there are age, a very",
+            "player: there is no feature 'height'; there are age, a very",
         ),
         (
             lambda: plots.bar(explanation()[[]]),
@@ -590,7 +548,7 @@ def test_small_and_empty_explanations_are_drawn(plot: str, rows: int, players: i
         ),
         (
             lambda: plots.dependence(explanation(), 0, cooperator="x"),
-            "cooperator: there is no player 'x'",
+            "cooperator: there is no feature 'x'",
         ),
         (
             lambda: plots.dependence(replace(explanation(), data=None), 0),

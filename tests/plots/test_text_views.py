@@ -14,8 +14,8 @@ from drawn import (
     labels,
 )
 from shearshap import Explanation, plots
-from shearshap.plots import views
-from shearshap.plots.text_views import by_word, has_places, padding, same_players, text_of_row
+from shearshap.result import views
+from shearshap.result.cells import by_word, has_places, padding, same_players, text_of_row
 
 TEXTS = [["so", "lovely", "", ""], ["the", "so", "the", "bad"], ["lovely", "lovely", "", ""]]
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from shearshap import Explanation
-from shearshap.plots import views
-from shearshap.plots.colours import GREY, LOW_TO_HIGH, LOWERS, RAISES, rank_colour, sign_colour
-from shearshap.result.digits import decimals, format_estimate, format_number
+from shearshap.result import views
+from shearshap.result.colours import GREY, LOWERS, RAISES, sign_colour
 from shearshap.result.explanation import Floats
-from shearshap.result.first_rows import cell_content
+from shearshap.result.text import cell_content, decimals, format_estimate, format_number
 
 
 def explanation(
@@ -71,15 +70,6 @@ def test_steps_lead_from_base_value_to_prediction() -> None:
             at += size
             assert end == pytest.approx(at)
         assert at == pytest.approx(sample.predictions[row])
-
-
-def test_the_numbers_of_a_waterfall_have_the_decimals_of_its_largest_step() -> None:
-    view = views.waterfall(explanation(), 0, 3)
-    places = decimals([step.size for step in view.steps])
-    base, *steps, prediction = view.numbers
-    assert base == format_number(view.base, places)
-    assert steps == [format_estimate(step.size, step.margin, places) for step in view.steps]
-    assert prediction == format_number(view.prediction, places)
 
 
 def test_a_single_player_beyond_the_most_has_its_own_step() -> None:
@@ -159,12 +149,6 @@ def test_without_known_errors_there_are_no_intervals(nothing: float | None) -> N
     assert not any(bar.interval for bar in views.bars_of_row(sample, 0))
 
 
-def test_of_equal_values_the_first_is_first() -> None:
-    values = np.array([1.0, -2.0, 2.0, 0.0, -1.0])
-    assert views.largest(values).tolist() == [1, 2, 0, 4, 3]
-    assert views.largest(values, 2).tolist() == [1, 2]
-
-
 # swarms
 
 
@@ -211,17 +195,6 @@ def test_a_swarm_keeps_points_apart_until_it_is_full() -> None:
     assert not views.swarm_offsets(np.zeros(1), (0.0, 0.0), bins=10, across=20.0).any()
 
 
-def test_swarms_of_different_players_do_not_push_each_other() -> None:
-    sample = explanation(rows=50, players=4)
-    low, high = sample.values.min(), sample.values.max()
-    for swarm in views.swarms(sample, range(4), bins=20, across=100.0):
-        bins = np.minimum(((swarm.values - low) / (high - low) * 20).astype(int), 20)
-        for number in set(bins):
-            count = (bins == number).sum()
-            dots = swarm.offsets[bins == number] / 0.02
-            assert sorted(dots.round(6)) == pytest.approx(np.arange(count) - (count - 1) // 2)
-
-
 @pytest.mark.parametrize(
     ("data", "ranks"),
     [
@@ -235,11 +208,6 @@ def test_swarms_of_different_players_do_not_push_each_other() -> None:
 )
 def test_ranks_of_data(data: list[float], ranks: list[float]) -> None:
     assert views.data_ranks(np.array(data)) == pytest.approx(ranks, nan_ok=True)
-
-
-def test_without_data_there_are_no_ranks() -> None:
-    (swarm,) = views.swarms(replace(explanation(), data=None), [1], bins=10, across=4.0)
-    assert np.isnan(swarm.ranks).all()
 
 
 # cells
@@ -307,13 +275,6 @@ def test_rare_categories_have_one_number(with_data: bool) -> None:
 # colours and digits
 
 
-def test_colours_go_from_low_to_high_by_way_of_the_middle() -> None:
-    assert tuple(rank_colour(rank) for rank in (0.0, 0.5, 1.0)) == LOW_TO_HIGH
-    assert rank_colour(0.25) == "#6496C2"  # halfway between 00 72 B2 and C9 BB D3
-    assert rank_colour(np.nan) == GREY
-    assert (sign_colour(-1e-9), sign_colour(0.0), sign_colour(2.0)) == (LOWERS, RAISES, RAISES)
-
-
 def test_numbers_have_the_digits_that_the_largest_needs() -> None:
     numbers = np.array([0.01234, -4.5678])
     assert [format_number(number, decimals(numbers), sign=True) for number in numbers] == [
@@ -324,20 +285,6 @@ def test_numbers_have_the_digits_that_the_largest_needs() -> None:
     assert [decimals(np.array([size])) for size in sizes] == [0, 1, 3, None, None, 0]
     assert format_number(1234567.8, 0) == "1,234,568"
     assert format_number(-1.2345e-9, None, sign=True) == "−1.23e−09"
-
-
-@pytest.mark.parametrize(
-    ("number", "largest", "text"),
-    [
-        (1234.5, 2000.0, "1,234"),
-        (-0.01234, 0.5, "−0.012"),
-        (-0.0001, 0.5, "0.000"),
-        (2e-6, 3e-6, "2e−06"),
-        (0.0, 0.0, "0"),
-    ],
-)
-def test_numbers_have_three_digits_of_the_largest(number: float, largest: float, text: str) -> None:
-    assert format_number(number, decimals(np.array([largest]))) == text
 
 
 def test_a_margin_is_written_unless_it_rounds_to_0() -> None:

@@ -213,14 +213,6 @@ def test_it_never_scrolls_sideways(driver: "Chrome", path: Path, width: int) -> 
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_panels_are_stacked_on_a_phone(driver: "Chrome", path: Path) -> None:
-    browser.visit(driver, path, width=PHONE)
-    first, second, third = boxes(driver, ".panel")[:3]
-    assert first["left"] == second["left"] == third["left"]
-    assert first["bottom"] <= second["top"]
-    assert second["bottom"] <= third["top"]
-
-
 def test_panels_stand_side_by_side_on_a_desk(driver: "Chrome", path: Path) -> None:
     browser.visit(driver, path, width=DESK)
     first, second, third = boxes(driver, ".panel")[:3]
@@ -233,19 +225,6 @@ def test_panels_stand_side_by_side_on_a_desk(driver: "Chrome", path: Path) -> No
 def test_text_in_figures_can_be_read(driver: "Chrome", path: Path, width: int) -> None:
     browser.visit(driver, path, width=width)
     assert browser.overlapping_text(driver) == []
-
-
-def test_unreadable_text_is_found(driver: "Chrome", tmp_path: Path) -> None:
-    figure = Drawing(figsize=(3, 2))
-    for x, text in ((0.2, "first words"), (0.25, "second words"), (0.9, "out of the frame")):
-        figure.text(x, 0.5, text)
-    panels = (Panel("bad", inline(figure, alt="bad", titles={}, salt="bad")),)
-    page = Page("t", (), (), (Section("s", "s", (), figures=(Figure("f", panels, "c"),)),))
-    browser.visit(driver, write(page, tmp_path / "bad.html"), width=DESK)
-    assert browser.overlapping_text(driver) == [
-        "bad: first words overlaps second words",
-        "bad: out of the frame sticks out",
-    ]
 
 
 def test_a_wide_table_scrolls_by_itself_and_says_so(driver: "Chrome", path: Path) -> None:
@@ -276,16 +255,6 @@ def test_a_series_is_highlighted_in_every_figure(driver: "Chrome", path: Path) -
     assert not driver.find_elements("css selector", ".key button[aria-pressed='true']")
 
 
-def test_a_series_is_highlighted_from_the_keyboard(driver: "Chrome", path: Path) -> None:
-    browser.visit(driver, path, width=DESK)
-    shear = button(driver, "shear")
-    driver.execute_script("arguments[0].focus()", shear)
-    driver.switch_to.active_element.send_keys(" ")
-    assert shear.get_attribute("aria-pressed") == "true"
-    driver.switch_to.active_element.send_keys("\n")
-    assert shear.get_attribute("aria-pressed") == "false"
-
-
 def test_it_is_whole_without_a_script(scriptless: "Chrome", path: Path) -> None:
     browser.visit(scriptless, path, width=DESK)
     assert not scriptless.find_elements("css selector", ".key button")
@@ -306,15 +275,6 @@ def test_a_folded_table_is_printed_and_stays_folded(driver: "Chrome", path: Path
     assert "Contents" not in printed
     assert "scroll sideways" not in printed
     assert not folded.is_displayed()
-
-
-def test_it_prints_on_a4_whatever_the_window(driver: "Chrome", path: Path) -> None:
-    sizes = set()
-    for width in (PHONE, DESK):
-        browser.visit(driver, path, width=width)
-        for page in PdfReader(io.BytesIO(browser.printed(driver))).pages:
-            sizes.add((round(page.mediabox.width), round(page.mediabox.height)))
-    assert sizes == {(595, 842)} or sizes == {(594, 842)}
 
 
 def test_nothing_is_cut_off_on_paper(driver: "Chrome", path: Path) -> None:

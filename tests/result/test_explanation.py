@@ -24,7 +24,7 @@ from shearshap.result import axes as axes_module
 from shearshap.result.archive import decoded, encoded
 from shearshap.result.axes import axes, declared
 from shearshap.result.explanation import Floats
-from shearshap.result.first_rows import first_rows
+from shearshap.result.text import first_rows
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
 
@@ -124,7 +124,7 @@ def test_an_error_says_which_shape_was_wanted() -> None:
     ):
         replace(explanation(), values=np.zeros(3))
     with pytest.raises(
-        InputError, match=r"feature_names: wanted a name for each player \(4\), got 2"
+        InputError, match=r"feature_names: wanted a name for each feature \(4\), got 2"
     ):
         replace(explanation(), feature_names=["a", "b"])
     with pytest.raises(
@@ -171,7 +171,7 @@ def test_players_stay_together() -> None:
     for key in ((0, 1), (slice(None), "x0"), (slice(None), [0, 1], 0)):
         with pytest.raises(InputError, match="an explanation is indexed by rows, and keeps all"):
             full()[key]
-    with pytest.raises(InputError, match="three axes: rows, players and outputs"):
+    with pytest.raises(InputError, match="three axes: rows, features and outputs"):
         full()[0, :, 0, 0]
 
 
@@ -516,7 +516,7 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
     check("its calibration is a Other, which this shearshap does not know")
     full().save(path)
     rewritten(path, lambda header: header["fields"].update(feature_names=["a"]))
-    check(r"feature_names: wanted a name for each player \(4\), got 1")
+    check(r"feature_names: wanted a name for each feature \(4\), got 1")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.99])
@@ -659,19 +659,6 @@ def test_a_wide_table_joins_the_data() -> None:
     assert "row" in labelled.to_frame("pyarrow", wide=True).column_names
 
 
-@pytest.mark.parametrize("backend", ["polars", "pyarrow"])
-def test_labels_without_a_name_are_called_row(backend: Any) -> None:
-    pytest.importorskip(backend)
-    plain = lines(explanation().to_frame(backend, wide=True))
-    assert [next(iter(line.items())) for line in plain] == [("row", 0), ("row", 1), ("row", 2)]
-    assert "converged" not in plain[0]
-    assert plain[0]["evaluations"] == 20
-    assert plain[0]["standard_error.x0"] is None
-    taken = lines(replace(explanation(), index_name="gap").to_frame(backend, wide=True))
-    assert taken[1]["row"] == 1
-    assert taken[1]["gap"] == explanation().gap[1]
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_interactions_have_a_line_for_each_pair(backend: Any, outputs: int | None) -> None:
@@ -767,15 +754,6 @@ def test_labels_with_a_gap_lose_no_digits(backend: str) -> None:
     assert explanation.index[2] == 3
 
 
-def test_concatenated_labels_of_several_kinds_stay_what_they_are() -> None:
-    whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
-    parts = [
-        replace(whole, index=np.array([2**53 + 1, 2])),
-        replace(whole, index=np.array([0.5, 1])),
-    ]
-    assert Explanation.concat(parts).index.tolist() == [2**53 + 1, 2, 0.5, 1.0]
-
-
 def test_a_table_of_an_unknown_library_is_refused() -> None:
     whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
     with pytest.raises(InputError, match="backend: wanted pandas, polars or pyarrow, got 'excel'"):
@@ -806,7 +784,7 @@ def test_print_shows_the_first_rows_and_repr_stays_one_line() -> None:
         values, base, base + values.sum(axis=1), np.full((2, 3), 0.004), 8, 0, "exact", 0,
         feature_names=["age", "hours", "capital"], index=np.array(["ann", "bob"]),
     )  # fmt: skip
-    assert repr(answer) == "Explanation(2 rows, 3 players, method='exact', 8 evaluations a row)"
+    assert repr(answer) == "Explanation(2 rows, 3 features, method='exact', 8 evaluations a row)"
     assert str(answer).splitlines() == [
         repr(answer),
         "",
@@ -857,7 +835,7 @@ def test_a_notebook_shows_a_table_with_bars() -> None:
     assert "long_<wbr>name/<wbr>" in page
     assert "var(--raises)" in page
     assert "var(--lowers)" in page
-    assert "7 rows · 9 players · 2 outputs" in page
+    assert "7 rows · 9 features · 2 outputs" in page
     assert "… and 3 more rows" in page
     assert "Note: Few coalitions." in page
     assert "standard error" in page
@@ -865,16 +843,3 @@ def test_a_notebook_shows_a_table_with_bars() -> None:
         assert dark in page
     assert len(full(2000, 300)._repr_html_()) < 20_000
     assert "0 rows" in full(0)._repr_html_()
-
-
-def test_a_terminal_of_ipython_shows_the_table() -> None:
-    shown: list[str] = []
-
-    class Printer:
-        def text(self, text: str) -> None:
-            shown.append(text)
-
-    explanation()._repr_pretty_(Printer(), False)
-    explanation().mean()._repr_pretty_(Printer(), False)
-    assert "base value" in shown[0]
-    assert "mean value" in shown[1]

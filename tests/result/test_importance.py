@@ -201,8 +201,8 @@ def test_cohorts_may_overlap() -> None:
     ("groups", "message"),
     [
         (["a", "b"], "groups: wanted a label for each of 5 rows, got 2"),
-        ("age", "groups: there is no player 'age'; there are x0, x1, x2"),
-        (7, "groups: wanted a label for each row, or the name of a player, got 7"),
+        ("age", "groups: there is no feature 'age'; there are x0, x1, x2"),
+        (7, "groups: wanted a label for each row, or the name of a feature, got 7"),
         ({"a": [0, 1]}, r"an array of bool of shape \(5,\), got int64 of shape \(2,\)"),
         ({"a": np.zeros(5, dtype=bool)}, "cohorts of at least one row; there are none in a"),
     ],
@@ -270,18 +270,18 @@ def test_a_table_becomes_a_frame(backend: Any) -> None:
 def test_a_table_is_printed_with_its_intervals() -> None:
     answer = made(np.array([[1.0, -2.0], [3.0, -4.0]]), feature_names=["age", "hours"])
     table = answer.mean()
-    assert repr(table) == "Importance(mean value of 2 players, 2 rows)"
+    assert repr(table) == "Importance(mean value of 2 features, 2 rows)"
     assert str(table).splitlines() == [
         repr(table),
         "",
-        "player  mean value    95 % interval",
-        "hours        −3.00   −15.71 to 9.71",
-        "age          +2.00  −10.71 to 14.71",
+        "feature  mean value    95 % interval",
+        "hours         −3.00   −15.71 to 9.71",
+        "age           +2.00  −10.71 to 14.71",
         "Intervals cover the choice of rows; the method has no standard errors.",
     ]
     many = drawn(20, 30, outputs=2).by(["a", "b"] * 10).mean()
-    assert repr(many) == "Importance(mean value of 30 players, 2 outputs, 2 cohorts, 20 rows)"
-    assert "... and 20 more players" in str(many)
+    assert repr(many) == "Importance(mean value of 30 features, 2 outputs, 2 cohorts, 20 rows)"
+    assert "... and 20 more features" in str(many)
 
 
 def test_a_notebook_shows_bars_for_each_cohort_and_output() -> None:
@@ -290,7 +290,7 @@ def test_a_notebook_shows_bars_for_each_cohort_and_output() -> None:
     assert page.count('class="shear-lane"') == 10 * 4
     assert "&lt;a&gt; (10 rows), output 0" in page
     assert "<a>" not in page
-    assert "2 more players" in page
+    assert "2 more features" in page
     signed = drawn().mean()._repr_html_()
     assert "var(--raises)" in signed
     assert signed.count('class="shear-lane"') == 3

@@ -25,7 +25,7 @@ from shearshap.data.frames import (
 )
 from shearshap.errors import InputError
 from shearshap.games.devices import to_numpy
-from shearshap.result.labels import label_array
+from shearshap.result.cells import label_array
 
 Words = NDArray[np.object_]
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shearshap.data.several import Layout
+from shearshap.data.multi_input import Layout
 from shearshap.engine.run import whole
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explainer import explain

@@ -37,9 +37,9 @@ from shearshap.jobs.player_options import check_groups
 from shearshap.jobs.result import OUTPUTS, Result, counted, facts, summary
 from shearshap.jobs.wording import in_terminal_words, without_stack_trace
 from shearshap.models import Form, Scale
+from shearshap.result.cells import label_array
 from shearshap.result.explanation import Explanation
-from shearshap.result.labels import label_array
-from shearshap.result.suggestions import no_such
+from shearshap.result.text import no_such
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -356,7 +356,7 @@ def _finished_rows_kept(job: Job, blocks: Sequence[Explanation], opened: Opened)
 def _page(job: Job, result: Result, known: Mapping[str, Any]) -> Path:
     """Write the report."""
     # not at the top: the page is made of what this module defines
-    from shearshap.report.explained_page import report
+    from shearshap.report.explained import report
 
     try:
         return report(job, result, known)

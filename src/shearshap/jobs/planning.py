@@ -55,7 +55,7 @@ from shearshap.jobs.work import ModelSource, ShardWork, device_of
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 from shearshap.result.explanation import Explanation
-from shearshap.result.suggestions import no_such
+from shearshap.result.text import no_such
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shearshap.errors import InputError
-from shearshap.result.suggestions import no_such
+from shearshap.result.text import no_such
 
 WANTED = "NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}"
 

@@ -9,7 +9,7 @@ from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging.method import Kriging
 from shearshap.methods.permutation import Permutation
 from shearshap.methods.shear import Shear
-from shearshap.result.suggestions import no_such
+from shearshap.result.text import no_such
 
 METHODS: dict[str, Method] = {
     "auto": Auto(),

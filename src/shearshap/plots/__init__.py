@@ -11,16 +11,16 @@ try:
 except ImportError as error:
     raise ImportError("shearshap.plots needs matplotlib: pip install 'shearshap[plots]'") from error
 
-from shearshap.plots.bars import bar, waterfall
-from shearshap.plots.budgets import convergence
-from shearshap.plots.coloured_text import text
-from shearshap.plots.grids import heatmap, interactions
-from shearshap.plots.network import cooperators
-from shearshap.plots.patches import image
-from shearshap.plots.paths import decision
+from shearshap.plots.bar import bar
+from shearshap.plots.beeswarm import beeswarm
+from shearshap.plots.convergence import convergence
+from shearshap.plots.decision import decision
+from shearshap.plots.heatmap import heatmap
+from shearshap.plots.image import image
+from shearshap.plots.interactions import cooperators, interactions
 from shearshap.plots.scatter import dependence, scatter
-from shearshap.plots.strip import force
-from shearshap.plots.swarms import beeswarm
+from shearshap.plots.text import text
+from shearshap.plots.waterfall import force, waterfall
 
 __all__ = [
     "bar",

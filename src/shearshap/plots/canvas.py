@@ -1,26 +1,31 @@
-"""Axes, labels and the look that plots have in common."""
+"""Axes, labels, legends and points that plots have in common, and checks of their arguments."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil
+from math import floor, log10
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis, YAxis
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PathCollection
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from shearshap.plots import colours
-from shearshap.plots.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
-from shearshap.plots.number_axes import LETTER, SMALL, number_axis
-from shearshap.result.explanation import Explanation
+from shearshap.errors import InputError
+from shearshap.result import colours
+from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.text import format_number, shortened, true_minus
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
-#: values by their sign: nothing where they are 0
+#: values by their sign: nothing if they are 0
 BY_SIGN = LinearSegmentedColormap.from_list("by sign", (LOWERS, PAPER, RAISES))
 
 #: sizes without a sign
@@ -29,7 +34,7 @@ BY_SIZE = LinearSegmentedColormap.from_list("by size", (PAPER, "#4D4D4D"))
 RGB = tuple[float, float, float]
 
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
-NAME_LETTERS = 26  #: letters of a player's name, at most
+NAME_LETTERS = 26  #: letters of a feature's name, at most
 CELL_LETTERS = 20  #: letters of a cell, at most
 
 
@@ -154,7 +159,7 @@ def write_numbers(ax: Axes, numbers: Sequence[str]) -> None:
 def player_label(
     name: str, cell: str, letters: int = NAME_LETTERS, cell_letters: int = CELL_LETTERS
 ) -> str:
-    """Return "name = cell", or the name alone where the cell is not known or says the same."""
+    """Return "name = cell", or the name alone if the cell is not known or says the same."""
     if cell in ("", name):
         return shorten(name, letters)
     return f"{shorten(name, letters)} = {shorten(cell, cell_letters)}"
@@ -165,12 +170,7 @@ def shorten(text: str, letters: int = NAME_LETTERS) -> str:
 
     Dollar signs are escaped, as matplotlib would read what is between two of them as mathematics.
     """
-    line = " ".join(text.split())
-    if len(line) > letters:
-        head = ceil(2 * (letters - 1) / 3)
-        tail = letters - 1 - head
-        line = f"{line[:head].rstrip()}…{line[-tail:].lstrip()}"
-    return line.replace("$", r"\$")
+    return shortened(" ".join(text.split()), letters).replace("$", r"\$")
 
 
 def axis_label(
@@ -181,7 +181,7 @@ def axis_label(
     intervals: bool = False,
     letters: int = 40,
 ) -> str:
-    """Return what an axis shows, its output if that has a name, and how many players are left out.
+    """Return what an axis shows, its output if that has a name, and how many features are left out.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def axis_label(
     what
         The first words.
     left_out
-        How many players the plot does not show.
+        How many features the plot does not show.
     intervals
         Whether the plot shows intervals.
     letters
@@ -203,5 +203,259 @@ def axis_label(
     if name != "output":
         lines.append(f"output: {shorten(name, letters)}")
     if left_out:
-        lines.append(f"({left_out} smaller players not shown)")
+        lines.append(f"({left_out} smaller features not shown)")
     return "\n".join(lines)
+
+
+# Axes of numbers
+
+
+SMALL = 9  #: points: the size of labels
+LETTER = 0.62  #: the width of a letter, relative to its size
+BETWEEN = 1.5  #: letters between two labels, at least
+MAX_TICKS = 8
+STEPS = (1, 2, 2.5, 5, 10)
+
+
+def number_axis(axis: Axis, most: int = MAX_TICKS) -> None:
+    """Give an axis ticks that have room for their labels, and labels that need no offset."""
+    axis.set_major_locator(RoomyLocator(most))
+    axis.set_major_formatter(PlainFormatter())
+
+
+class PlainFormatter(Formatter):
+    """Writes every tick in full, with the decimals that the distance of ticks needs."""
+
+    def __call__(self, number: float, _: int | None = None) -> str:
+        """Return the label of a number by itself."""
+        return tick_labels([number])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Return the labels of all ticks."""
+        return tick_labels(values)
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return the labels of ticks at equal distances."""
+    numbers = np.asarray(ticks, dtype=np.float64)
+    largest = float(np.abs(numbers).max(initial=0.0))
+    step = float(np.abs(np.diff(numbers)).min()) if len(numbers) > 1 else largest
+    if not largest or not np.isfinite(largest):
+        return ["0"] * len(numbers)
+
+    if not 1e-4 <= largest < 1e10 or (step and step < 1e-6):
+        digits = max(1, 1 + floor(log10(largest)) - floor(log10(step or largest)) + 1)
+        return [true_minus(f"{number + 0.0:.{digits}g}") for number in _without_rounding(numbers)]
+    places = _step_places(step)
+    return [format_number(float(number), places) for number in numbers]
+
+
+def _step_places(step: float) -> int:
+    """Return the decimals of a distance: 2 of 0.25, 0 of 5."""
+    if not step:
+        return 2
+    first = max(0, -floor(log10(step) + 1e-9))
+    scaled = step * 10**first
+    is_round = abs(scaled - round(scaled)) < 1e-6 * max(1.0, scaled)
+    return first if is_round else first + 1
+
+
+def _without_rounding(numbers: Floats) -> Floats:
+    """Return numbers with 0 where they are 0 up to rounding."""
+    return np.where(np.abs(numbers) < 1e-9 * np.abs(numbers).max(), 0.0, numbers)
+
+
+class RoomyLocator(MaxNLocator):
+    """Puts as many ticks on an axis as their labels have room for."""
+
+    def __init__(self, most: int = MAX_TICKS) -> None:
+        super().__init__(most, steps=list(STEPS))
+        self.most = most
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks between two numbers."""
+        for bins in range(self.most, 0, -1):
+            self.set_params(nbins=bins)
+            ticks = np.asarray(super().tick_values(vmin, vmax))
+            if self._has_room(ticks, vmin, vmax):
+                break
+        return ticks
+
+    def _has_room(self, ticks: Floats, vmin: float, vmax: float) -> bool:
+        """Return whether the labels of the ticks that are seen keep apart."""
+        axis = self.axis
+        if not isinstance(axis, Axis) or len(ticks) < 2:
+            return True
+        seen = ticks[(ticks >= min(vmin, vmax)) & (ticks <= max(vmin, vmax))]
+        if len(seen) < 2:
+            return True
+
+        box = axis.axes.get_window_extent()
+        letter = SMALL * axis.axes.figure.dpi / 72
+        if isinstance(axis, YAxis):
+            length = box.height
+            needed = 2 * letter
+        else:
+            length = box.width
+            longest = max(len(label) for label in tick_labels(seen.tolist()))
+            needed = LETTER * letter * (longest + BETWEEN)
+        distance = length * (seen[1] - seen[0]) / abs(vmax - vmin)
+        return bool(distance >= needed)
+
+
+# Points
+
+
+DOT = 4.0  #: points: the diameter
+MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
+HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
+
+
+def room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
+    """Return how many dots fit along the values, and how many across a swarm.
+
+    Swarms are horizontal, one below the other, or stand side by side.
+    """
+    box = ax.get_window_extent()
+    along, across = (box.width, box.height) if horizontal else (box.height, box.width)
+    dot = DOT * ax.figure.dpi / 72
+
+    bins = int(0.9 * along / dot)
+    levels = 2 * HALF_SWARM * across / swarms / dot
+    return max(1, bins), max(1.0, levels)
+
+
+def draw_numbers(
+    ax: Axes, x: Floats, y: Floats, numbers: Floats, limits: tuple[float, float]
+) -> PathCollection:
+    """Draw points that are coloured by numbers between limits; grey ones without a number first."""
+    known = ~np.isnan(numbers)
+    look = dot_look(len(x))
+    if not known.all():
+        ax.scatter(x[~known], y[~known], color=GREY, zorder=2, **look)
+
+    low, high = limits
+    return ax.scatter(
+        x[known],
+        y[known],
+        c=numbers[known],
+        cmap=LOW_TO_HIGH,
+        vmin=low,
+        vmax=high,
+        zorder=3,
+        **look,
+    )
+
+
+def dot_look(points: int) -> dict[str, Any]:
+    """Return the options of `Axes.scatter` for this number of points."""
+    return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MANY}
+
+
+def draw_colour_bar(
+    ax: Axes,
+    coloured: ScalarMappable,
+    label: str,
+    extend: str = "neither",
+    *,
+    pad: float = 0.02,
+    as_high: bool = False,
+) -> Colorbar:
+    """Draw a bar of colours beside the axes, without the transparency of what is drawn in them.
+
+    With `as_high` it is as high as a picture whose pixels are squares, which may not fill its axes.
+    """
+    opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
+    if as_high:
+        beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
+        bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
+    else:
+        bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
+    number_axis(bar.ax.yaxis, most=5)
+
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)
+    bar.set_label(label, color=INK, size=SMALL)
+    return bar
+
+
+def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
+    """Write beside the axes which category has which colour."""
+    marks = [
+        colour_mark(shorten(category, CELL_LETTERS), hue, "o") for category, hue in hues.items()
+    ]
+    legend = ax.legend(
+        handles=marks,
+        title=title,
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+        title_fontproperties={"size": SMALL},
+        alignment="left",
+        **key_look(),
+    )
+    legend.get_title().set_color(INK)
+
+
+# Arguments
+
+
+NAMED = 4  #: outputs that an error message lists
+
+
+def single_output(explanation: Explanation, plot: str) -> Explanation:
+    """Return the explanation without an axis of outputs; raise if it has several, or no rows."""
+    check_explanation(explanation, plot)
+    names = explanation.output_names
+    if explanation.values.ndim == 3 and len(names) > 1:
+        listed = [shorten(name) for name in names[:NAMED]]
+        if len(names) > NAMED:
+            listed.append("...")
+        raise InputError(
+            f"{plot} draws one output, this explanation has {len(names)} "
+            f"({', '.join(listed)}); take explanation.output({names[0]!r})"
+        )
+
+    return explanation.output(0)
+
+
+def check_explanation(explanation: object, plot: str) -> None:
+    """Raise if something is not an explanation, or has no rows."""
+    if not isinstance(explanation, Explanation):
+        kind = type(explanation).__name__
+        raise InputError(f"{plot}: wanted a shearshap.Explanation, got {kind}")
+    if not len(explanation):
+        raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
+
+
+def row_number(explanation: Explanation, row: int) -> int:
+    """Return the number of a row, from 0."""
+    rows = len(explanation)
+    if not _is_integer(row) or not -rows <= row < rows:
+        raise InputError(f"row: wanted a number from 0 to {rows - 1}, got {row!r}")
+    return int(row) % rows
+
+
+def positive_count(option: str, count: int) -> int:
+    """Return how many things to show at most."""
+    if not _is_integer(count) or count < 1:
+        raise InputError(f"{option}: wanted a positive integer, got {count!r}")
+    return int(count)
+
+
+def player_number(explanation: Explanation, player: int | str, option: str) -> int:
+    """Return the number of a feature, from its name or number."""
+    names = explanation.feature_names
+    if isinstance(player, str) and player in names:
+        return names.index(player)
+
+    if not isinstance(player, str) and _is_integer(player) and -len(names) <= player < len(names):
+        return int(player) % len(names)
+
+    listed = ", ".join(names)
+    last = len(names) - 1
+    raise InputError(f"{option}: there is no feature {player!r}; there are {listed} (0 to {last})")
+
+
+def _is_integer(number: object) -> bool:
+    """Return whether a number is an integer; Python counts True and False as integers, too."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)

@@ -1,4 +1,4 @@
-"""Plots of a player's values against the content of a player in every row."""
+"""Plots of a feature's values against the content of a feature in every row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,26 +10,25 @@ from matplotlib.collections import PathCollection
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import views
-from shearshap.plots.arguments import player_number, single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
+    HALF_SWARM,
     axes_of,
     axis_label,
     colour_key,
-    number_axes,
-    shorten,
-    tidy,
-)
-from shearshap.plots.colours import GREY, KINDS, LOWERS
-from shearshap.plots.points import (
-    HALF_SWARM,
     dot_look,
     draw_colour_bar,
     draw_legend,
     draw_numbers,
+    number_axes,
+    player_number,
     room,
+    shorten,
+    single_output,
+    tidy,
 )
+from shearshap.result import views
+from shearshap.result.colours import GREY, KINDS, LOWERS
 from shearshap.result.explanation import Explanation, Floats
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
@@ -48,11 +47,11 @@ def dependence(
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a player's values against what it is in each row.
+    """Draw a feature's values against what it is in each row.
 
-    Points are coloured by the player that it acts with most. Where the explanation does not say
-    which that is, it is guessed: the player that goes best with what the values differ by among
-    rows that are alike in the player itself.
+    Points are coloured by the feature that it acts with most. Where the explanation does not say
+    which that is, it is guessed: the feature that goes best with what the values differ by among
+    rows that are alike in the feature itself.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def dependence(
         Its name or number. Texts in `display_data` that are not all numbers are categories, the
         rarest as "others".
     cooperator
-        The player to colour by; None: the one with the largest mean cross-contribution, or where
+        The feature to colour by; None: the one with the largest mean cross-contribution, or where
         there is none the largest mean |interaction|, or else the best guess.
     errors
         Whether to draw the 95 % intervals.
@@ -86,7 +85,7 @@ def scatter(
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a player's values against what any player is in each row, in colours of your choice.
+    """Draw a feature's values against what any feature is in each row, in colours of your choice.
 
     `dependence` draws the same, and chooses the colours itself.
 
@@ -97,9 +96,9 @@ def scatter(
     player
         Whose values to draw: its name or number.
     against
-        The player on the x-axis; None: the same.
+        The feature on the x-axis; None: the same.
     colour
-        The player to colour by, or a number or label for each row; None: one colour.
+        The feature to colour by, or a number or label for each row; None: one colour.
     errors
         Whether to draw the 95 % intervals.
     ax
@@ -123,7 +122,7 @@ def _draw(
     errors: bool,
     ax: Axes | None,
 ) -> Axes:
-    """Draw a player's values against the cells of a player."""
+    """Draw a feature's values against the cells of a feature."""
     own = views.column(explanation, across, AXIS_CATEGORIES)
     bounds = explanation.interval(views.LEVEL) if errors else None
     values = explanation.values[:, player]
@@ -172,13 +171,13 @@ def _player_label(name: str, x: Floats) -> str:
     return shorten(name) + note
 
 
-# The player to colour by
+# The feature to colour by
 
 
 def _cooperator_number(
     explanation: Explanation, player: int, cooperator: int | str | None
 ) -> int | None:
-    """Return the number of the player to colour by; None if none can be told."""
+    """Return the number of the feature to colour by; None if none can be told."""
     if cooperator is not None:
         return player_number(explanation, cooperator, "cooperator")
 
@@ -186,7 +185,7 @@ def _cooperator_number(
     if strengths is None:
         return views.likely_cooperator(explanation, player)
     together = np.abs(strengths.values).mean(axis=0)[player]
-    together[player] = -1  # so that a player is its own cooperator only if there is no other
+    together[player] = -1  # so that a feature is its own cooperator only if there is no other
     return int(together.argmax())
 
 
@@ -206,7 +205,7 @@ def _player_colour(explanation: Explanation, player: int) -> _Colour:
 def _chosen_colour(
     explanation: Explanation, colour: int | str | Sequence[Any] | NDArray[Any] | None
 ) -> _Colour | None:
-    """Return what the user wants to colour by: a player, or something of each row."""
+    """Return what the user wants to colour by: a feature, or something of each row."""
     if colour is None:
         return None
     if isinstance(colour, str) or np.ndim(colour) == 0:
@@ -215,7 +214,7 @@ def _chosen_colour(
     contents = list(colour)  # type: ignore[arg-type]
     if len(contents) != len(explanation):
         raise InputError(
-            f"colour: wanted a player, or a number or label for each of {len(explanation)} rows, "
+            f"colour: wanted a feature, or a number or label for each of {len(explanation)} rows, "
             f"got {len(contents)}"
         )
     name = shorten(str(getattr(colour, "name", None) or ""))

@@ -1,10 +1,10 @@
 """HTML pages in a single file, made of plain data; they need no network to be read.
 
 `Page` is what a page shows; `render` and `write` make the file.
-`chart` draws lines with bars, dots and intervals without matplotlib.
+`chart` makes lines with bars, dots and intervals, which the page's script draws.
 """
 
-from shearshap.report.html_charts import Dot, Line, chart
+from shearshap.report.charts import Dot, Line, chart
 from shearshap.report.page import (
     GENERATOR,
     Figure,

@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const drawn = document.querySelectorAll(".plot .series");
   const buttons = [];
@@ -26,12 +25,7 @@
     buttons.push(button);
   }
 
-  const element = (name, properties, ...content) => {
-    const made = Object.assign(document.createElement(name), properties);
-    made.append(...content);
-    return made;
-  };
-
+  const { element } = charts;
   for (const grid of document.querySelectorAll("[data-pick]")) {
     const panels = [...grid.querySelectorAll(".panel")];
     const titles = panels.map((panel) => panel.querySelector("h4").textContent);

@@ -16,8 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shearshap.plots import colours
-from shearshap.result.html_tables import breakable
+from shearshap.result import colours
+from shearshap.result.html import breakable
+from shearshap.result.text import digits_script
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
     _check(page)
-    script = "\n".join(filter(None, (_resource("page.js"), page.script)))
+    scripts = (digits_script(), _resource("charts.js"), _resource("page.js"), page.script)
+    script = "\n".join(filter(None, scripts))
     style = [_resource("page.css")]
     if page.letter:
         style.append(_resource("letter.css"))
@@ -275,7 +277,7 @@ def _digest(script: str) -> str:
 
 
 def _check(page: Page) -> None:
-    """Raise where parts of a page do not fit together."""
+    """Raise if parts of a page do not fit together."""
     for series in page.series:
         _check_series(series)
     for section in page.sections:
@@ -309,7 +311,7 @@ def _check_table(table: Table) -> None:
 
 
 def _check_ids(html: str) -> None:
-    """Raise where two elements have the same id, as links and references would take the first."""
+    """Raise if two elements have the same id, as links and references would take the first."""
     counts = Counter(re.findall(r'\sid="([^"]*)"', html))
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:

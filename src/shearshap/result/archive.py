@@ -126,7 +126,7 @@ def _entries(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _check_fields(kind: type[Result], contents: dict[str, Any]) -> None:
-    """Raise where a file lacks what a class needs, or holds what it does not have."""
+    """Raise if a file lacks what a class needs, or holds what it does not have."""
     known = {each.name: each for each in fields(kind)}
     foreign = sorted(contents.keys() - known.keys())
     if foreign:

@@ -81,7 +81,7 @@ def sizes(result: "DataclassInstance") -> dict[str, int]:
 
 
 def check_shapes(result: "DataclassInstance") -> None:
-    """Raise where an array's shape is not the one declared."""
+    """Raise if an array's shape is not the one declared."""
     for name, (_, array) in arrays(result).items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"{name}: wanted a numpy array, got {type(array).__name__}")

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from shearshap.errors import InputError
 from shearshap.result import axes as declared
 from shearshap.result.axes import axes, joined
-from shearshap.result.importance import Cohorts, Importance, Magnitudes, cohorts, importance
-from shearshap.result.labels import label_array
+from shearshap.result.cells import label_array
+from shearshap.result.importance import (
+    Cohorts,
+    Importance,
+    Magnitudes,
+    check_axis,
+    cohorts,
+    importance,
+)
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +96,7 @@ class Explanation:
     base_values: Floats = field(metadata=axes("rk"))
     #: (r,) or (r, k): the prediction with all players present
     predictions: Floats = field(metadata=axes("rk"))
-    #: like `values`, infinite where they are not known; None where the method has none
+    #: like `values`, infinite if they are not known; None if the method has none
     standard_errors: Floats | None = field(metadata=axes("rpk", absent=_unknown_errors))
     #: model evaluations spent on one row, base value and prediction included; the most of any row
     evaluations: int = field(metadata=joined(max))
@@ -126,11 +133,11 @@ class Explanation:
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
-    #: the name of the labels; a tuple of names where labels have several levels
+    #: the name of the labels; a tuple of names if labels have several levels
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: sentences about the result, such as warnings
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
-    #: that it took to explain the rows; None where that is not known, as of some of them
+    #: that it took to explain the rows; None if that is not known, as of some of them
     seconds: float | None = field(default=None, metadata=joined(_total))
 
     def __post_init__(self) -> None:
@@ -149,7 +156,7 @@ class Explanation:
         if not self.output_names:
             self._fill("output_names", _default_output_names(size.get("k")))
 
-        _check_names("feature_names", self.feature_names, size["p"], "player")
+        _check_names("feature_names", self.feature_names, size["p"], "feature")
         _check_names("output_names", self.output_names, size.get("k", 1), "output")
 
     def _fill(self, name: str, content: Any) -> None:
@@ -228,9 +235,9 @@ class Explanation:
         rows, players, outputs = _three_axes(key)
         if not (isinstance(players, slice) and players == slice(None)):
             raise InputError(
-                "an explanation is indexed by rows, and keeps all its players: take "
+                "an explanation is indexed by rows, and keeps all its features: take "
                 "explanation[rows], explanation[rows, :, output], or of its arrays "
-                "explanation.values[:, player]"
+                "explanation.values[:, feature]"
             )
         some = self[rows]
         if isinstance(outputs, slice) and outputs == slice(None):
@@ -305,11 +312,7 @@ class Explanation:
             estimates with standard errors, even if all rows err together. They do not cover that
             the model might be another one.
         """
-        if axis != 0:
-            raise InputError(
-                f"mean: wanted axis 0, the mean over the rows, got {axis!r}; for other means take "
-                "explanation.values"
-            )
+        check_axis(axis)
         return importance(self, sizes=False, level=level)
 
     @property
@@ -346,7 +349,7 @@ class Explanation:
 
     @property
     def expected_value(self) -> Any:
-        """What shap calls the base value where all rows have the same: a number, or one each (k,).
+        """What shap calls the base value if all rows have the same: a number, or one each (k,).
 
         Texts have base values of their own each; there it raises.
         """
@@ -364,12 +367,12 @@ class Explanation:
 
     @property
     def lower_bounds(self) -> Floats | None:
-        """The lower ends of the 95 % intervals; None where there are no standard errors."""
+        """The lower ends of the 95 % intervals; None if there are no standard errors."""
         return None if self.standard_errors is None else self.interval()[0]
 
     @property
     def upper_bounds(self) -> Floats | None:
-        """The upper ends of the 95 % intervals; None where there are no standard errors."""
+        """The upper ends of the 95 % intervals; None if there are no standard errors."""
         return None if self.standard_errors is None else self.interval()[1]
 
     @classmethod
@@ -440,7 +443,7 @@ class Explanation:
             main effect.
 
         The columns of the tidy table are row (its label), output, player, value, standard_error
-        (missing where there is none), data, base_value and prediction.
+        (missing if there is none), data, base_value and prediction.
         """
         from shearshap.result import frames as tabular
 
@@ -473,7 +476,7 @@ class Explanation:
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output.
 
-        They are k-SII of order 2 where the explanation has interactions, else Shapley values.
+        They are k-SII of order 2 if the explanation has interactions, else Shapley values.
         """
         from shearshap.interop.shapiq import interaction_values
 
@@ -485,13 +488,13 @@ class Explanation:
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
         return (
-            f"Explanation({rows} rows, {players} players{several}, method={self.method!r}, "
+            f"Explanation({rows} rows, {players} features{several}, method={self.method!r}, "
             f"{self.evaluations} evaluations{passes} a row)"
         )
 
     def __str__(self) -> str:
         """Return the line of `repr`, and the first rows as a table."""
-        from shearshap.result.text_tables import explanation_text
+        from shearshap.result.text import explanation_text
 
         return explanation_text(self)
 
@@ -501,7 +504,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Show the first rows in a notebook, as a table with bars."""
-        from shearshap.result.html_tables import explanation_html
+        from shearshap.result.html import explanation_html
 
         return explanation_html(self)
 
@@ -512,7 +515,7 @@ def _three_axes(key: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     parts = list(key)
     dots = [place for place, part in enumerate(parts) if part is Ellipsis]
     if len(parts) - len(dots) > 3 or len(dots) > 1:
-        raise InputError("an explanation has three axes: rows, players and outputs")
+        raise InputError("an explanation has three axes: rows, features and outputs")
     filler = [everything] * (3 - (len(parts) - len(dots)))
     if dots:
         parts[dots[0] : dots[0] + 1] = filler
@@ -554,7 +557,7 @@ def _check_names(field_name: str, names: list[str], count: int, kind: str) -> No
 
 
 def _check_alike(parts: list[Any]) -> None:
-    """Raise where parts cannot be joined: they have different outputs, or different players."""
+    """Raise if parts cannot be joined: they have different outputs, or different players."""
     first = parts[0]
     players = _longest([part.feature_names for part in parts])
     for number, part in enumerate(parts):
@@ -568,7 +571,7 @@ def _check_alike(parts: list[Any]) -> None:
         if names != players[: len(names)]:
             place = next(place for place, name in enumerate(names) if name != players[place])
             raise InputError(
-                "concat: wanted parts of the same players, or of the first of them; player "
+                "concat: wanted parts of the same features, or of the first of them; feature "
                 f"{place} of part {number} is {names[place]!r}, and of the longest part "
                 f"{players[place]!r}"
             )

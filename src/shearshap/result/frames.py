@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.result.axes import declared
-from shearshap.result.labels import is_missing
+from shearshap.result.cells import is_missing
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -146,7 +146,7 @@ def _by_player(what: str, array: NDArray[Any], explanation: "Explanation") -> Co
 
 
 def _column_names(explanation: "Explanation") -> list[str]:
-    """Return the players' names, with their numbers where two have the same name."""
+    """Return the players' names, with their numbers if two have the same name."""
     names = explanation.feature_names
     counts = Counter(names)
     return [f"{name} ({player})" if counts[name] > 1 else name for player, name in enumerate(names)]
@@ -155,7 +155,7 @@ def _column_names(explanation: "Explanation") -> list[str]:
 def _endings(explanation: "Explanation") -> list[str]:
     """Return what the columns of each output end in; one output needs no ending.
 
-    Outputs go by number where their names would make two columns the same: value.a.b.c may be
+    Outputs go by number if their names would make two columns the same: value.a.b.c may be
     output "c" of player "a.b", or output "b.c" of player "a".
     """
     if explanation.values.ndim == 2:
@@ -238,7 +238,7 @@ def _pandas_index(explanation: "Explanation") -> Any:
 
 
 def _errors(explanation: "Explanation") -> NDArray[np.float64]:
-    """Return the standard errors, NaN where there are none."""
+    """Return the standard errors, NaN if there are none."""
     if explanation.standard_errors is None:
         return np.full(explanation.values.shape, np.nan)
     return explanation.standard_errors
@@ -249,5 +249,5 @@ def _objects(texts: list[Any]) -> NDArray[np.object_]:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a value as people read it, None where it is missing."""
+    """Return a value as people read it, None if it is missing."""
     return None if is_missing(value) else str(value)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.result.labels import is_missing, label_array, label_text
+from shearshap.result.cells import is_missing, label_array, label_text, same_players
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -149,13 +149,13 @@ class Importance:
         cohorts = "" if self.cohorts is None else f", {len(self.cohorts)} cohorts"
         outputs = "" if len(self.output_names) == 1 else f", {len(self.output_names)} outputs"
         return (
-            f"Importance({self.kind} of {len(self)} players{outputs}{cohorts}, "
+            f"Importance({self.kind} of {len(self)} features{outputs}{cohorts}, "
             f"{sum(self.rows):,} rows)"
         )
 
     def __str__(self) -> str:
         """Return the table of the most important players."""
-        from shearshap.result.text_tables import importance_text
+        from shearshap.result.text import importance_text
 
         return importance_text(self)
 
@@ -165,7 +165,7 @@ class Importance:
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook, with bars."""
-        from shearshap.result.html_tables import importance_html
+        from shearshap.result.html import importance_html
 
         return importance_html(self)
 
@@ -196,7 +196,7 @@ class Magnitudes:
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return each player's mean |value| over the rows; see `Explanation.mean`."""
-        _check_axis(axis)
+        check_axis(axis)
         return importance(self.explanation, sizes=True, level=level)
 
     def by(self, groups: Any, *, bins: int = 4) -> "Cohorts":
@@ -240,7 +240,7 @@ class Cohorts(Mapping[str, "Explanation"]):
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return the importance of each player in each cohort; see `Explanation.mean`."""
-        _check_axis(axis)
+        check_axis(axis)
         tables = {name: importance(part, self.sizes, level) for name, part in self.parts.items()}
         return side_by_side(tables)
 
@@ -255,9 +255,6 @@ class Cohorts(Mapping[str, "Explanation"]):
 
 def importance(explanation: "Explanation", sizes: bool, level: float) -> Importance:
     """Return the importance of an explanation's players over all its rows; of texts, by word."""
-    # not at the top: views of results come after results
-    from shearshap.plots.text_views import same_players
-
     if not 0 < level < 1:
         raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
     if not len(explanation):
@@ -356,7 +353,8 @@ def _placed(table: Importance, field: str, players: list[str], absent: float) ->
     return whole
 
 
-def _check_axis(axis: int) -> None:
+def check_axis(axis: int) -> None:
+    """Raise if a mean is asked for over another axis than the rows."""
     if axis != 0:
         raise InputError(
             f"mean: wanted axis 0, the mean over the rows, got {axis!r}; for other means take "
@@ -407,7 +405,7 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
 def _checked_labels(groups: Any, rows: int) -> list[Any]:
     if not isinstance(groups, Iterable):
         raise InputError(
-            f"groups: wanted a label for each row, or the name of a player, got {groups!r}"
+            f"groups: wanted a label for each row, or the name of a feature, got {groups!r}"
         )
     labels = list(label_array(groups))
     if len(labels) != rows:
@@ -458,7 +456,7 @@ def _by_cell(
     """Return the number of each row's cohort by what a player holds, and the cohorts' names."""
     if name not in explanation.feature_names:
         raise InputError(
-            f"groups: there is no player {name!r}; there are "
+            f"groups: there is no feature {name!r}; there are "
             f"{', '.join(explanation.feature_names)}. Labels of your own go in as a list, one for "
             "each row"
         )

@@ -5,8 +5,8 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from shearshap.plots.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
-from shearshap.result import digits
+from shearshap.result.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
+from shearshap.result.text import digits_script
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ def document() -> Document:
     """
     folder = files("shearshap.serve")
     style = _colours() + (folder / "live.css").read_text(encoding="utf-8")
-    script = digits.script() + (folder / "live.js").read_text(encoding="utf-8")
+    script = digits_script() + (folder / "live.js").read_text(encoding="utf-8")
     frame = (folder / "live.html").read_text(encoding="utf-8")
     content = frame.replace("/*style*/", style).replace("/*script*/", script)
     policy = (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shearshap.plots.colours import KINDS
 from shearshap.report import Figure, Line, Page, Panel, Section, Table, chart, write
-from shearshap.result.digits import format_number
+from shearshap.result.colours import KINDS
+from shearshap.result.text import format_number
 from shearshap.store import written_whole
 from shearshap_lab.contest.contest import read_records
 from shearshap_lab.contest.ranking import (

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shearshap.errors import InputError
-from shearshap.result.suggestions import no_such
+from shearshap.result.text import no_such
 from shearshap_lab.data import criteo, uci
 from shearshap_lab.data.dataset import Dataset
 from shearshap_lab.data.encoder import Encoder

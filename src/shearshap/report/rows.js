@@ -9,22 +9,11 @@
   const numeric = index.labels.every((label) => label !== "" && isFinite(label));
   const FEW = 6, LINES = 12;
 
-  const element = (name, properties, ...content) => {
-    const made = Object.assign(document.createElement(name), properties);
-    made.append(...content);
-    return made;
-  };
-  const drawn = (name, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
-  };
+  const { breakable, element } = charts;
 
-  /* Numbers and words as elsewhere on the page. */
+  /* Numbers as elsewhere on the page. */
 
   const own = (number) => digits.format(number, digits.decimals(Math.abs(number)));
-  const JOINT = /(?<=[_\-./:,;=+&|)\]])(?=[\p{L}\p{N}])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=[\p{L}\p{N}_])(?=[(\[])/u;
-  const breakable = (text) => text.split(JOINT).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 
   /* One row of an output: its steps in the units of the prediction. */
 
@@ -48,80 +37,33 @@
     const largest = Math.max(...steps.map((step) => Math.abs(step.size)), Math.abs(gap * unit));
     const places = digits.decimals(largest);
     const smallest = digits.smallestShown(largest, places);
-    if (Math.abs(gap * unit) >= smallest && gap) steps.push({ name: "gap (not shared out)", cell: "", size: gap * unit, margin: 0, grey: true });
+    if (Math.abs(gap * unit) >= smallest && gap) steps.push({ name: "unexplained", cell: "", size: gap * unit, margin: 0, grey: true });
     return { steps, places, smallest };
   };
   const baseOf = (row, output) => (Array.isArray(index.bases[output]) ? index.bases[output][row] : index.bases[output]);
 
-  /* The chart of a row, as chart() of the page draws it. */
+  /* The chart of a row: each bar starts where the one above it ends. */
 
-  const STEPS = [1, 2, 2.5, 5, 10];
-  const ticksOf = (low, high) => {
-    const rough = (high - low) / 5;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * STEPS.find((times) => power * times >= rough * (1 - 1e-12));
-    const ticks = [];
-    for (let n = Math.ceil(low / step); n <= Math.floor(high / step); n++) ticks.push(Number((n * step).toPrecision(6)));
-    return ticks;
-  };
   const chartOf = (row, output) => {
     const { steps, places, smallest } = stepsOf(row, output);
     const base = baseOf(row, output);
     const prediction = index.predictions[output][row];
     const lines = [{ name: "base value", number: own(base), point: base }];
     let at = base;
-    for (const step of steps) {
-      const margin = step.margin >= smallest ? ` ± ${digits.format(step.margin, places)}` : "";
+    for (const { name, cell, size, margin, grey } of steps) {
+      const end = at + size;
+      const half = margin >= smallest ? ` ± ${digits.format(margin, places)}` : "";
       lines.push({
-        name: step.name, detail: step.cell, number: digits.format(step.size, places, true) + margin, from: at, to: at + step.size,
-        kind: step.grey ? "sizes" : step.size < 0 ? "lowers" : "raises", margin: step.margin,
+        name, detail: cell ? `= ${cell}` : "", number: digits.format(size, places, true) + half, bar: [at, end],
+        kind: grey ? "sizes" : size < 0 ? "lowers" : "raises", whisker: margin > 0 ? [end - margin, end + margin] : undefined,
       });
-      at += step.size;
+      at = end;
     }
     lines.push({ name: "prediction", number: own(prediction), point: prediction });
 
-    const ends = lines.flatMap((line) => (line.point === undefined ? [line.from, line.to, line.to - line.margin, line.to + line.margin] : [line.point]));
-    let low = Math.min(...ends), high = Math.max(...ends);
-    const length = high - low || Math.max(Math.abs(high), 1);
-    low -= 0.04 * length;
-    high += 0.04 * length;
-    const place = (number) => `${((100 * (number - low)) / (high - low)).toFixed(2)}%`;
-
-    const chart = element("div", { className: "chart" });
-    chart.setAttribute("role", "group");
-    chart.setAttribute("aria-label", `${index.label} ${index.labels[row]}, from base value to prediction`);
-    for (const line of lines) {
-      const track = drawn("svg", { class: "track", height: 18, "aria-hidden": "true" });
-      track.append(drawn("line", { class: "rule", x1: place(base), x2: place(base), y1: 0, y2: 18 }));
-      if (line.point !== undefined) {
-        track.append(drawn("circle", { class: "point", cx: place(line.point), cy: 9, r: 4 }));
-      } else {
-        const left = Math.min(line.from, line.to);
-        const width = `${((100 * Math.abs(line.to - line.from)) / (high - low)).toFixed(2)}%`;
-        track.append(drawn("rect", { class: line.kind, x: place(left), width, y: 2, height: 14, rx: 1.5 }));
-        if (line.margin > 0) {
-          const [start, end] = [place(line.to - line.margin), place(line.to + line.margin)];
-          track.append(
-            drawn("line", { class: "whisker", x1: start, x2: end, y1: 9, y2: 9 }),
-            drawn("line", { class: "whisker", x1: start, x2: start, y1: 6, y2: 12 }),
-            drawn("line", { class: "whisker", x1: end, x2: end, y1: 6, y2: 12 }),
-          );
-        }
-      }
-      const name = element("span", { className: "name" }, ...breakable(line.name));
-      if (line.detail) name.append(" ", element("small", {}, ...breakable(`= ${line.detail}`)));
-      chart.append(element("div", { className: "line" }, name, track, element("span", { className: "amount" }, line.number)));
-    }
-    const ticks = element("div", { className: "ticks" });
-    for (const tick of ticksOf(low, high)) {
-      const mark = element("span", {}, digits.tick(tick));
-      mark.style.left = place(tick);
-      ticks.append(mark);
-    }
-    const scale = element("div", { className: "line scale" }, ticks);
-    scale.setAttribute("aria-hidden", "true");
+    const chart = element("div", { className: "chart", role: "group", ariaLabel: `${index.label} ${index.labels[row]}, from base value to prediction` });
     const unit = index.outputs[output] === "output" ? "prediction" : index.outputs[output];
-    chart.append(scale, element("p", { className: "unit" }, unit));
+    charts.draw(chart, { lines, unit, rule: base });
     return chart;
   };
 

@@ -1,4 +1,4 @@
-"""The plot of all rows' ways from their base values to their predictions, player by player."""
+"""The plot of all rows' ways from their base values to their predictions, feature by feature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,23 +9,26 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from shearshap.plots import views
-from shearshap.plots.arguments import positive_count, row_number, single_output
 from shearshap.plots.canvas import (
     LOW_TO_HIGH,
+    MANY,
+    SMALL,
     axes_of,
     axis_label,
+    draw_colour_bar,
     number_axes,
+    positive_count,
+    row_number,
     shorten,
+    single_output,
     tidy,
 )
-from shearshap.plots.colours import FAINT, GREY, INK
-from shearshap.plots.number_axes import SMALL
-from shearshap.plots.points import MANY, draw_colour_bar
-from shearshap.plots.text_views import same_players
-from shearshap.result.digits import decimals, format_number
+from shearshap.result import views
+from shearshap.result.cells import same_players
+from shearshap.result.colours import FAINT, GREY, INK
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import decimals, format_number
 
 FEW = 60  #: rows up to which lines are drawn without transparency
 
@@ -35,7 +38,7 @@ class Paths:
     """The rows' ways from base value to prediction, from the bottom up."""
 
     names: list[str]  #: of the n levels between
-    levels: Floats  #: (r, n + 1): where a row is before the first player and after each
+    levels: Floats  #: (r, n + 1): where a row is before the first feature and after each
 
 
 def decision(
@@ -47,7 +50,7 @@ def decision(
 ) -> Axes:
     """Draw each row's way from its base value, at the bottom, to its prediction, at the top.
 
-    A line moves right where a player raises the output, left where it lowers it. The players with
+    A line moves right if a feature raises the output, left if it lowers it. The features with
     the largest mean |value| are on top; those beyond `max_players` are moved together, first. The
     colour is the prediction.
 
@@ -58,7 +61,7 @@ def decision(
     highlight
         A row's number, or several: drawn in black, with the row's label.
     max_players
-        How many players to show one by one.
+        How many features to show one by one.
     ax
         Where to draw; None: a new figure.
     """
@@ -88,7 +91,7 @@ def decision(
 
 
 def _paths(explanation: Explanation, most: int) -> Paths:
-    """Return the ways of all rows: other players first, then the players up to the largest."""
+    """Return the ways of all rows: other features first, then the features up to the largest."""
     order = views.largest(mean_sizes(explanation))
     shown = order if len(order) == most + 1 else order[:most]
     others = order[len(shown) :]

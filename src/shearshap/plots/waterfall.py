@@ -1,12 +1,4 @@
-"""The plot of a row as one strip: what raises the output meets what lowers it at the prediction.
-
-Every piece has its name on a line of its own, at the end of a thin line that leads to the piece:
-
-                  sex = Male −0.1 |   | rent −0.05       above: what lowers it
-       |████|███████████|██████████◆▒▒▒▒|▒▒▒▒|           largest beside the prediction
-          |       | hours = 60 +0.2
-          | age = 39 +0.1                                below: what raises it
-"""
+"""A row from its base value to its prediction: as steps, or as one strip."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,21 +8,95 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from shearshap.plots import views
-from shearshap.plots.arguments import positive_count, row_number, single_output
+from shearshap.plots.bar import THICKNESS, WHISKER
 from shearshap.plots.canvas import (
+    LETTER,
+    SIGNS,
+    SMALL,
     axes_of,
     axis_label,
+    colour_key,
     colour_mark,
     key_below,
+    label_lines,
     number_axes,
     player_label,
+    positive_count,
+    row_number,
+    single_output,
     tidy,
+    write_numbers,
 )
-from shearshap.plots.colours import GREY, INK, LOWERS, RAISES
-from shearshap.plots.number_axes import LETTER, SMALL
-from shearshap.result.digits import decimals, format_end, format_estimate
+from shearshap.result import views
+from shearshap.result.colours import GREY, INK, LOWERS, RAISES
 from shearshap.result.explanation import Explanation
+from shearshap.result.text import decimals, format_end, format_estimate
+
+
+def waterfall(
+    explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Draw how the features' values lead from a row's base value to its prediction.
+
+    The largest come first. The features beyond `max_players` are summed as "n others". Whiskers and
+    ± are 95 % intervals of the single values. A sum has none, as it is not known how the errors of
+    its parts go together. What the values miss of the prediction, if anything, is a bar of its
+    own, the gap.
+
+    Parameters
+    ----------
+    explanation
+        Of one output; of several take `explanation.output(name)`.
+    row
+        Which of the explanation's rows.
+    max_players
+        How many features to show one by one; a single one beyond is shown too.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = single_output(explanation, "waterfall")
+    row = row_number(explanation, row)
+    most = positive_count("max_players", max_players)
+    view = views.waterfall(explanation, row, most)
+
+    ax = axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
+    ax.use_sticky_edges = False
+    _draw_steps(ax, view)
+
+    steps = [player_label(step.name, step.cell) for step in view.steps]
+    label_lines(ax, ["base value", *steps, "prediction"])
+    write_numbers(ax, view.numbers)
+
+    intervals = any(step.margin > 0 for step in view.steps)
+    label = axis_label(explanation, "from base value to prediction", intervals=intervals)
+    ax.set_xlabel(label)
+    tidy(ax, "x")
+    number_axes(ax, "x")
+    colour_key(ax, SIGNS)
+    return ax
+
+
+def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
+    """Draw the steps on lines 1, 2, ..., between the base value on line 0 and the prediction."""
+    lines = np.arange(1, len(view.steps) + 1)
+    last = len(view.steps) + 1
+    step_colours = [step.colour for step in view.steps]
+    ax.barh(lines, view.sizes, left=view.starts, height=THICKNESS, color=step_colours, zorder=2)
+
+    # a thin line leads from the end of each step to the start of the next
+    ends = np.array([view.base, *view.ends])
+    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), color=GREY, linewidth=0.8, zorder=1)
+
+    margins = np.array([step.margin for step in view.steps])
+    known = margins > 0
+    if known.any():
+        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], zorder=3, **WHISKER)
+
+    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
+
+
+# One strip
+
 
 HALF = 0.8  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name
@@ -90,7 +156,7 @@ def force(
     row
         Which of the explanation's rows.
     max_players
-        How many players to show one by one; a single one beyond is shown too.
+        How many features to show one by one; a single one beyond is shown too.
     ax
         Where to draw; None: a new figure.
     """

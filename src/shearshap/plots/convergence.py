@@ -7,10 +7,19 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shearshap.errors import InputError
-from shearshap.plots import views
-from shearshap.plots.arguments import positive_count, row_number, single_output
-from shearshap.plots.canvas import axes_of, axis_label, key_look, number_axes, shorten, tidy
-from shearshap.plots.colours import GREY, KINDS
+from shearshap.plots.canvas import (
+    axes_of,
+    axis_label,
+    key_look,
+    number_axes,
+    positive_count,
+    row_number,
+    shorten,
+    single_output,
+    tidy,
+)
+from shearshap.result import views
+from shearshap.result.colours import GREY, KINDS
 from shearshap.result.explanation import Explanation, Floats
 
 MARKERS = "osD^vP<>"  #: one for each of the colours in KINDS
@@ -34,7 +43,7 @@ def convergence(
     row
         Which of their rows.
     max_players
-        How many players to show, up to 8: those with the largest values at the largest budget.
+        How many features to show, up to 8: those with the largest values at the largest budget.
     ax
         Where to draw; None: a new figure.
     """
@@ -63,7 +72,7 @@ def convergence(
 def _draw_player(
     ax: Axes, budgets: Floats, parts: list[Explanation], player: int, colour: str, marker: str
 ) -> None:
-    """Draw a player's values, and a band of its intervals if any budget has some."""
+    """Draw a feature's values, and a band of its intervals if any budget has some."""
     values = np.array([part.values[0, player] for part in parts])
     margins = np.array([views.margins(part)[0, player] for part in parts])
     label = shorten(parts[-1].feature_names[player])
@@ -111,7 +120,7 @@ def _ordered(
 
 
 def _same_rows(wholes: list[Explanation], row: int) -> list[Explanation]:
-    """Return the explanations of one row; raise where it is not the same row in all of them."""
+    """Return the explanations of one row; raise if it is not the same row in all of them."""
     wholes = [single_output(whole, "convergence") for whole in wholes]
     shapes = {whole.values.shape for whole in wholes}
     if len(shapes) > 1:

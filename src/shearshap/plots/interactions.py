@@ -1,29 +1,158 @@
-"""The plot of players that act together, as a network on a circle."""
+"""Features that act together: as a matrix of pairs, or as a network on a circle."""
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
 from shearshap.errors import InputError
-from shearshap.plots import views
-from shearshap.plots.arguments import positive_count, row_number, single_output
-from shearshap.plots.canvas import axes_of, key_look, shorten
-from shearshap.plots.colours import GREY, INK, LOWERS, RAISES, sign_colour
-from shearshap.plots.number_axes import SMALL
-from shearshap.plots.views import Edges, Ints, Strengths
-from shearshap.result.digits import decimals, format_number
+from shearshap.plots.canvas import (
+    SMALL,
+    axes_of,
+    axis_label,
+    colour_of,
+    draw_colour_bar,
+    ink_on,
+    key_look,
+    label_lines,
+    positive_count,
+    row_number,
+    shorten,
+    single_output,
+)
+from shearshap.plots.heatmap import draw_cells, draw_signed_bar, frame_cells
+from shearshap.result import views
+from shearshap.result.colours import GREY, INK, LOWERS, RAISES, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import decimals, format_number
+from shearshap.result.views import Edges, Ints, Strengths
 
+NUMBERED = 10  #: features up to which cells of pairs have numbers
+PAIR_LETTERS = 20  #: letters of a name beside a matrix, at most
 WIDEST = 7.0  #: points: the width of the strongest edge
 LARGEST = 900.0  #: square points: the area of the largest node
 SMALLEST = 6.0  #: square points: the area of a node with value 0
 AROUND = 420.0  #: points around the circle that all nodes together may take
 CLEAR = 4.0  #: points between a node and its name
-CROWDED = 14  #: beyond this many players, names are written along the radius
+CROWDED = 14  #: beyond this many features, names are written along the radius
 NODE_LETTERS = 18  #: letters of a node's name, at most
+
+
+def interactions(
+    explanation: Explanation,
+    *,
+    row: int | None = None,
+    measure: Edges | None = None,
+    max_players: int = 12,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what features add alone and in pairs, as a matrix.
+
+    On the diagonal is what a feature adds alone, elsewhere what two add only together: orange where
+    that raises the output, blue if it lowers it. Over all rows these are means. For
+    cross-contribution, which has no sign, cells are grey, and the diagonal is empty.
+
+    Parameters
+    ----------
+    explanation
+        Of one output, with `interactions` or `cross_contribution`.
+    row
+        Which row; None: the mean of all.
+    measure
+        "interactions" or "cross-contribution"; None: the first of the two that there is.
+    max_players
+        How many features to show: those with the largest values.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = single_output(explanation, "interactions")
+    most = positive_count("max_players", max_players)
+    if row is not None:
+        explanation = views.of_row(explanation, row_number(explanation, row))
+    _pair_strengths(explanation, measure)
+    rows = views.rows_text(explanation)
+    explanation = views.same_pairs(explanation, most)
+    strengths = _pair_strengths(explanation, measure)
+    sizes = mean_sizes(explanation)
+    players = views.largest(sizes, most)
+    cells = _pair_cells(strengths, players)
+
+    side = 0.42 * len(players)
+    ax = axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
+    coloured = draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
+    _name_both_sides(ax, [explanation.feature_names[player] for player in players])
+    if len(players) <= NUMBERED:
+        _write_cells(ax, cells, coloured)
+
+    what = f"mean of {rows}" if len(explanation) > 1 else ""
+    left_out = len(sizes) - len(players)
+    ax.set_xlabel(axis_label(explanation, what, left_out=left_out).strip())
+    frame_cells(ax)
+    if strengths.signed:
+        draw_signed_bar(ax, coloured, cells, "alone and together", as_high=True)
+    else:
+        draw_colour_bar(ax, coloured, strengths.kind, as_high=True)
+    return ax
+
+
+def _pair_strengths(explanation: Explanation, measure: Edges | None) -> Strengths:
+    """Return how features act together; raise if the explanation does not say."""
+    if measure not in (None, "cross-contribution", "interactions"):
+        raise InputError(
+            f"measure: wanted 'interactions', 'cross-contribution' or None, got {measure!r}"
+        )
+    strengths = None
+    if measure is None:
+        strengths = views.strengths(explanation, "interactions")
+    if strengths is None:
+        strengths = views.strengths(explanation, measure)
+    if strengths is None:
+        raise InputError(
+            f"interactions: this explanation has no {measure or 'interactions'}; explain with "
+            "interactions=True"
+        )
+    return strengths
+
+
+def _pair_cells(strengths: Strengths, players: Ints) -> Floats:
+    """Return the means over rows of features' pairs, (n, n); NaN if nothing is measured."""
+    cells: Floats = strengths.values[:, players[:, None], players].mean(axis=0)
+    if not strengths.signed:
+        np.fill_diagonal(cells, np.nan)
+    return cells
+
+
+def _name_both_sides(ax: Axes, names: list[str]) -> None:
+    """Name the lines of a matrix on the left, and its columns on top."""
+    short = [shorten(name, PAIR_LETTERS) for name in names]
+    label_lines(ax, short)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.xaxis.tick_top()
+    ax.set_xticks(range(len(names)), short, rotation=45, ha="left", rotation_mode="anchor")
+    ax.set_xlim(-0.5, len(names) - 0.5)
+
+
+def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
+    """Write the numbers into cells, white on dark colours."""
+    places = decimals(np.nan_to_num(cells))
+    for (line, place), number in np.ndenumerate(cells):
+        if np.isnan(number):
+            continue
+        ax.text(
+            place,
+            line,
+            format_number(float(number), places),
+            ha="center",
+            va="center",
+            color=ink_on(colour_of(coloured, number)),
+            size=SMALL - 2,
+        )
+
+
+# The network
 
 
 def cooperators(
@@ -35,7 +164,7 @@ def cooperators(
     max_edges: int = 30,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the players on a circle, and between them how strongly they act together.
+    """Draw the features on a circle, and between them how strongly they act together.
 
     A node's area is |value| and its colour the value's sign; an edge's width is the
     cross-contribution (grey), or the |interaction| with the colour of its sign. Over all rows,
@@ -50,7 +179,7 @@ def cooperators(
     edges
         "cross-contribution" or "interactions"; None: the first of the two that there is.
     max_players
-        How many players to show, the largest.
+        How many features to show, the largest.
     max_edges
         How many edges to show, the strongest.
     ax
@@ -84,7 +213,7 @@ def cooperators(
 
 
 def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
-    """Return how strongly players act together; raise where the explanation does not say."""
+    """Return how strongly features act together; raise if the explanation does not say."""
     if edges not in (None, "cross-contribution", "interactions"):
         raise InputError(
             f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}"
@@ -139,7 +268,7 @@ def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints, mo
 
 
 def _draw_nodes(ax: Axes, place: Floats, explanation: Explanation, players: Ints) -> Floats:
-    """Draw the players' nodes, and return their radii in points, (n,)."""
+    """Draw the features' nodes, and return their radii in points, (n,)."""
     sizes = mean_sizes(explanation)
     means = explanation.values.mean(axis=0)
 

@@ -10,12 +10,18 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots.arguments import row_number, single_output
-from shearshap.plots.canvas import BY_SIGN, axes_of, axis_label, tidy
-from shearshap.plots.colours import LOWERS, RAISES
-from shearshap.plots.points import draw_colour_bar
-from shearshap.result.digits import format_end
+from shearshap.plots.canvas import (
+    BY_SIGN,
+    axes_of,
+    axis_label,
+    draw_colour_bar,
+    row_number,
+    single_output,
+    tidy,
+)
+from shearshap.result.colours import LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.text import format_end
 
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
@@ -47,8 +53,8 @@ def image(
         The picture of the row: (height, width), with channels first or last, or without. An array
         or a tensor.
     mask
-        Which pixel belongs to which player: what `groups` was for the explainer. None: every pixel
-        is a player.
+        Which pixel belongs to which feature: what `groups` was for the explainer. None: every pixel
+        is a feature.
     row
         Which of the explanation's rows.
     ax
@@ -123,13 +129,13 @@ def _last_channels(numbers: Floats) -> Floats:
 
 
 def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
-    """Return the number of each pixel's player, (height, width)."""
+    """Return the number of each pixel's feature, (height, width)."""
     height, width = shape
     if mask is None:
         if players != height * width:
             raise InputError(
-                f"image: {players} players are not {height} x {width} pixels; say which pixel "
-                "belongs to which player: mask="
+                f"image: {players} features are not {height} x {width} pixels; say which pixel "
+                "belongs to which feature: mask="
             )
         return np.arange(players).reshape(shape)
 
@@ -141,7 +147,7 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
     numbers, places = np.unique(owners, return_inverse=True)
     if len(numbers) != players:
         raise InputError(
-            f"mask: wanted {players} players, as the explanation has, got {len(numbers)}"
+            f"mask: wanted {players} features, as the explanation has, got {len(numbers)}"
         )
     return places.reshape(shape)
 
@@ -154,7 +160,7 @@ def _overlay(values: Floats, far: float) -> Floats:
 
 
 def _draw_borders(ax: Axes, owners: Ints) -> None:
-    """Draw thin lines between the pixels of different players; none where each has its own."""
+    """Draw thin lines between the pixels of different features; none if each has its own."""
     if len(np.unique(owners)) == owners.size:
         return
     upright = [

@@ -8,13 +8,21 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from shearshap.plots import views
-from shearshap.plots.arguments import row_number, single_output
-from shearshap.plots.canvas import BY_SIGN, colour_mark, colour_of, ink_on, key_look, shorten
-from shearshap.plots.colours import INK, LOWERS, RAISES
-from shearshap.plots.number_axes import SMALL
-from shearshap.result.digits import decimals, format_end, format_number
+from shearshap.plots.canvas import (
+    BY_SIGN,
+    SMALL,
+    colour_mark,
+    colour_of,
+    ink_on,
+    key_look,
+    row_number,
+    shorten,
+    single_output,
+)
+from shearshap.result import views
+from shearshap.result.colours import INK, LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.text import decimals, format_end, format_number
 
 SIZE = 12  #: points: the size of words
 WIDTH = 6.8  #: inches
@@ -45,7 +53,7 @@ def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> A
     ----------
     explanation
         Of texts and one output; of several take `explanation.output(name)`. For other rows, the
-        players' names are the words.
+        features' names are the words.
     row
         Which of the explanation's texts.
     ax

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shearshap.plots.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
-from shearshap.result.digits import decimals, format_number
-from shearshap.result.first_rows import (
+from shearshap.result.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
+from shearshap.result.importance import Importance
+from shearshap.result.text import (
     JOINT,
     Cell,
     FirstRows,
     Line,
-    count_of,
+    counted,
+    decimals,
     first_rows,
+    format_number,
     shortened,
 )
-from shearshap.result.importance import Importance
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
 
-MOST_PLAYERS = 10  #: of a table of importance
+MAX_FEATURES = 10  #: of a table of importance
 LETTERS = 28  #: of a name, at most; the whole name is its title
 
 LIGHT = f"--raises:{RAISES};--lowers:{LOWERS}"
@@ -107,9 +108,9 @@ def explanation_html(explanation: "Explanation") -> str:
 
 def _summary(explanation: "Explanation") -> str:
     rows, players, *outputs = explanation.values.shape
-    parts = [count_of(rows, ("row", "rows")), count_of(players, ("player", "players"))]
+    parts = [counted(rows, "row"), counted(players, "feature")]
     if outputs:
-        parts.append(count_of(outputs[0], ("output", "outputs")))
+        parts.append(counted(outputs[0], "output"))
     parts.append(explanation.method)
     parts.append(f"{explanation.evaluations:,} evaluations a row")
     if explanation.seconds is not None:
@@ -117,12 +118,8 @@ def _summary(explanation: "Explanation") -> str:
     return " · ".join(parts)
 
 
-def _several(view: FirstRows) -> bool:
-    return len({line.output for line in view.lines}) > 1
-
-
 def _head(view: FirstRows) -> str:
-    output = '<th class="shear-left">output</th>' if _several(view) else ""
+    output = '<th class="shear-left">output</th>' if view.has_outputs else ""
     names = "".join(f"<th>{_name(name)}</th>" for name in view.names)
     return (
         f'<thead><tr><th class="shear-left">row</th>{output}<th>base value</th>{names}'
@@ -142,7 +139,7 @@ def breakable(name: str) -> str:
 
 
 def _body(view: FirstRows) -> str:
-    several = _several(view)
+    several = view.has_outputs
     scale = Scale(*view.span)
     lines = []
     before = None
@@ -179,7 +176,7 @@ def _cell(cell: Cell, name: str, scale: "Scale") -> str:
 
 
 def _bar(number: float, scale: "Scale") -> str:
-    """Return a bar from zero, to the right where a value raises the output."""
+    """Return a bar from zero, to the right if a value raises the output."""
     zero = scale.at(0.0)
     end = scale.at(number)
     colour = "--raises" if number >= 0 else "--lowers"
@@ -198,12 +195,7 @@ def _sign_key() -> str:
 
 
 def _left_out(view: FirstRows) -> str:
-    left = []
-    if view.rows_left:
-        left.append(count_of(view.rows_left, ("more row", "more rows")))
-    if view.outputs_left:
-        left.append(count_of(view.outputs_left, ("more output", "more outputs")))
-    return f'<div class="shear-soft">… and {" and ".join(left)}</div>' if left else ""
+    return f'<div class="shear-soft">… and {view.left_out}</div>' if view.left_out else ""
 
 
 # Importance
@@ -211,7 +203,7 @@ def _left_out(view: FirstRows) -> str:
 
 def importance_html(table: Importance) -> str:
     """Return the most important players with a bar for each cohort and output, with intervals."""
-    top = table.top(MOST_PLAYERS)
+    top = table.top(MAX_FEATURES)
     series = _series(table)
     every = np.concatenate((top.values.ravel(), top.lower.ravel(), top.upper.ravel(), [0.0]))
     scale = Scale.around(every[np.isfinite(every)].tolist())
@@ -219,10 +211,10 @@ def importance_html(table: Importance) -> str:
         _player(top, player, name, scale) for player, name in enumerate(top.feature_names)
     )
     left = len(table) - len(top)
-    more = f" … and {count_of(left, ('more player', 'more players'))}." if left else ""
+    more = f" … and {counted(left, 'more feature')}." if left else ""
     return (
         f'{STYLE}<div class="shear"><div><b>Importance</b> <span class="shear-soft">'
-        f"{escape(table.kind)} · {count_of(sum(table.rows), ('row', 'rows'))} · "
+        f"{escape(table.kind)} · {counted(sum(table.rows), 'row')} · "
         f"{100 * table.level:g} % intervals</span></div>{_series_key(table, series)}"
         f'<table class="shear-table shear-wide"><tbody>{rows}</tbody></table>'
         f'<div class="shear-soft">{table.interval_words}{more}</div></div>'
@@ -234,13 +226,13 @@ def _series(table: Importance) -> list[str]:
     outputs = table.output_names
     if table.cohorts is None:
         return outputs
-    counted = [
-        f"{name} ({count_of(rows, ('row', 'rows'))})"
+    cohorts = [
+        f"{name} ({counted(rows, 'row')})"
         for name, rows in zip(table.cohorts, table.rows, strict=True)
     ]
     if len(outputs) == 1:
-        return counted
-    return [f"{cohort}, {output}" for cohort in counted for output in outputs]
+        return cohorts
+    return [f"{cohort}, {output}" for cohort in cohorts for output in outputs]
 
 
 def _series_key(table: Importance, series: list[str]) -> str:

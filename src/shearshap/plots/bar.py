@@ -1,4 +1,4 @@
-"""Bars of several cohorts or classes: mean sizes of values, to compare."""
+"""Bars: the mean sizes of values over rows, also by cohort and by class."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,31 +7,113 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.plots import views
-from shearshap.plots.arguments import single_output
 from shearshap.plots.canvas import (
     CELL_LETTERS,
+    SIGNS,
     axes_of,
     axis_label,
+    check_explanation,
     colour_key,
     label_lines,
     number_axes,
+    player_label,
+    positive_count,
     shorten,
+    single_output,
     tidy,
     write_numbers,
 )
-from shearshap.plots.colours import COHORTS, GREY, INK
-from shearshap.plots.text_views import has_places, same_players
-from shearshap.result.digits import decimals, format_number
+from shearshap.result import views
+from shearshap.result.cells import has_places, same_players
+from shearshap.result.colours import COHORTS, GREY, INK
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import distinct_names, mean_sizes, side_by_side
+from shearshap.result.importance import cohorts, distinct_names, mean_sizes, side_by_side
+from shearshap.result.text import decimals, format_number
 
-TOGETHER = 0.8  #: the height of all bars of a player, relative to the distance between two players
+THICKNESS = 0.62  #: of a bar, relative to the distance between two
+
+
+def bar(
+    explanation: Explanation | Mapping[str, Explanation],
+    *,
+    groups: Any = None,
+    max_players: int = 15,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean size of every feature's value over the rows; for a single row, the values.
+
+    The largest come first. Bars and whiskers are the numbers of `explanation.abs().mean()`: its
+    95 % intervals cover the choice of rows and the standard errors of the values. Those of a single
+    row's values cover their standard errors.
+
+    Cohorts have bars below each other. The bars of several outputs, such as classes, follow each
+    other on one line, without whiskers. Several texts have a bar for each word: its mean is over
+    all texts, and a text that lacks it counts as 0.
+
+    Parameters
+    ----------
+    explanation
+        Of one or several outputs, or a mapping from the names of cohorts to their explanations.
+    groups
+        A label for each row, or anything else that `Explanation.by` takes: rows with equal labels
+        are a cohort.
+    max_players
+        How many features to show; the others are left out, and counted below.
+    ax
+        Where to draw; None: a new figure.
+    """
+    most = positive_count("max_players", max_players)
+    if isinstance(explanation, Mapping):
+        return draw_cohorts(explanation, most, ax)
+    check_explanation(explanation, "bar")
+    if groups is not None:
+        return draw_cohorts(cohorts(explanation, groups), most, ax)
+    if explanation.values.ndim == 3 and explanation.values.shape[2] > 1:
+        return draw_classes(explanation, most, ax)
+    return _bar_of_output(single_output(explanation, "bar"), most, ax)
+
+
+def _bar_of_output(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
+    """Draw the bars of one output."""
+    single = len(explanation) == 1
+    bars = views.bars_of_row(explanation, 0) if single else views.bars(explanation)
+    intervals = any(bar.interval for bar in bars)
+    left_out = len(bars[most:])
+    bars = bars[:most]
+
+    ax = axes_of(ax, 6.4, 1.2 + 0.3 * len(bars))
+    ax.use_sticky_edges = not single
+    _draw_bars(ax, bars)
+
+    label_lines(ax, [player_label(bar.name, bar.cell) for bar in bars])
+    write_numbers(ax, [bar.number for bar in bars])
+
+    what = "Shapley value" if single else f"mean |Shapley value| of {views.rows_text(explanation)}"
+    ax.set_xlabel(axis_label(explanation, what, left_out=left_out, intervals=intervals))
+    tidy(ax, "x")
+    number_axes(ax, "x")
+    if single:
+        colour_key(ax, SIGNS)
+    return ax
+
+
+def _draw_bars(ax: Axes, bars: list[views.Bar]) -> None:
+    """Draw bars on lines 0, 1, ..., with whiskers if they have an interval."""
+    sizes = [bar.size for bar in bars]
+    bar_colours = [bar.colour for bar in bars]
+    ax.barh(range(len(bars)), sizes, height=THICKNESS, color=bar_colours)
+    draw_whiskers(ax, range(len(bars)), sizes, [bar.interval for bar in bars])
+    ax.axvline(0, color=GREY, linewidth=0.8)
+
+
+TOGETHER = (
+    0.8  #: the height of all bars of a feature, relative to the distance between two features
+)
 WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
 
 
 def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
-    """Draw a bar for each player and cohort, with intervals."""
+    """Draw a bar for each feature and cohort, with intervals."""
     parts = _checked(cohorts)
     table = side_by_side({name: views.mean_table(part) for name, part in parts.items()})
     top = table.top(most)
@@ -59,14 +141,14 @@ def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None)
 
 
 def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """Return the explanations of cohorts, of the same players and one output."""
+    """Return the explanations of cohorts, of the same features and one output."""
     if not 1 <= len(cohorts) <= len(COHORTS):
         raise InputError(f"bar: wanted 1 to {len(COHORTS)} cohorts, got {len(cohorts)}")
     names = distinct_names(list(cohorts))
     every = [single_output(part, "bar") for part in cohorts.values()]
     players = {tuple(part.feature_names) for part in every if not has_places(part)}
     if len(players) > 1 or (players and any(has_places(part) for part in every)):
-        raise InputError("bar: wanted cohorts of the same players, got other names")
+        raise InputError("bar: wanted cohorts of the same features, got other names")
     return dict(zip(names, every, strict=True))
 
 
@@ -77,7 +159,7 @@ def _short_names(names: Iterable[str]) -> list[str]:
 
 
 def _draw_beside(ax: Axes, sizes: Floats, intervals: list[views.Interval | None]) -> None:
-    """Draw the bars of cohorts, sizes (cohorts, players), below each other around each line."""
+    """Draw the bars of cohorts, sizes (cohorts, features), below each other around each line."""
     count, players = sizes.shape
     height = TOGETHER / count
     for cohort, hue in zip(range(count), COHORTS, strict=False):
@@ -108,7 +190,7 @@ def draw_whiskers(
 
 
 def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
-    """Draw for each player the mean sizes of its values for all outputs, one after the other."""
+    """Draw for each feature the mean sizes of its values for all outputs, one after the other."""
     outputs = [
         same_players(explanation.output(number)) for number in range(len(explanation.output_names))
     ]
@@ -131,7 +213,7 @@ def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
 
     left_out = len(totals) - len(players)
     what = f"mean |Shapley value| of {views.rows_text(explanation)}, summed over outputs"
-    hidden = f"\n({left_out} smaller players not shown)" if left_out else ""
+    hidden = f"\n({left_out} smaller features not shown)" if left_out else ""
     ax.set_xlabel(what + hidden)
     tidy(ax, "x")
     number_axes(ax, "x")

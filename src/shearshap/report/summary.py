@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import spearmanr
 
-from shearshap.jobs.result import ROUNDING, counted
-from shearshap.plots import views
-from shearshap.result.digits import decimals, format_number
+from shearshap.jobs.result import ROUNDING
+from shearshap.result import views
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import counted, decimals, format_number
 
 MOST = 2 / 3  #: of the movement, that the features named first account for
 NAMED = 5  #: features named at most
@@ -19,7 +19,7 @@ FEW_ROWS = 5  #: fewer rows have no direction to tell
 HARDLY = 0.01  #: of the movement: features that account for no more together hardly matter
 CATEGORIES = 12  #: of a feature of words, whose means are compared
 
-WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+WORDS = ("No", "One", "Two", "Three", "Four", "Five")  #: up to NAMED
 
 
 def points(outputs: Sequence[Explanation]) -> list[str]:
@@ -61,21 +61,14 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
 
     count = int(np.searchsorted(parts, MOST - 1e-12)) + 1
     if count <= NAMED and count < len(names):
-        subject = in_words(count).capitalize()
-        verb = "features decide" if count > 1 else "feature decides"
-        account = "account for" if count > 1 else "accounts for"
-        pronoun = "together they" if count > 1 else "it"
-        return (
-            f"{subject} {verb} most: {listed([names[n] for n in order[:count]])}. "
-            f"{pronoun.capitalize()} {account} {percent(parts[count - 1])} of how far the "
-            "predictions move."
-        )
-
-    shown = min(NAMED, len(names) - 1)
+        subject = "One feature accounts" if count == 1 else f"{WORDS[count]} features account"
+    else:
+        count = min(NAMED, len(names) - 1)
+        largest = "largest feature accounts" if count == 1 else f"{count} largest features account"
+        subject = f"The {largest}"
     return (
-        f"Many features decide together: the {in_words(shown)} largest, "
-        f"{listed([names[n] for n in order[:shown]])}, account for {percent(parts[shown - 1])} of "
-        "how far the predictions move."
+        f"{subject} for {percent(parts[count - 1])} of the total attribution: "
+        f"{listed([names[n] for n in order[:count]])}."
     )
 
 
@@ -138,7 +131,7 @@ def correlation(output: Explanation, player: int) -> float:
 
 
 def _cells_of(output: Explanation, player: int) -> views.Column | None:
-    """Return a feature's cells; None where they are not known, or it does nothing."""
+    """Return a feature's cells; None if they are not known, or it does nothing."""
     moves = np.ptp(output.values[:, player]) > ROUNDING * np.abs(output.values).max()
     return views.column(output, player, CATEGORIES) if moves and has_cells(output, player) else None
 
@@ -285,11 +278,6 @@ def _rough_places(number: float) -> int | None:
 
 
 # Words
-
-
-def in_words(count: int) -> str:
-    """Return a small number as a word."""
-    return WORDS[count] if count < len(WORDS) else f"{count:,}"
 
 
 def percent(part: float) -> str:

@@ -10,28 +10,36 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.jobs.job import Job, Result, counted
+from shearshap.jobs.job import Job, Result
 from shearshap.jobs.result import ROUNDING, file_size
-from shearshap.plots import views
-from shearshap.report import Figure, Page, Panel, Section, Table, write
-from shearshap.report.explained_charts import (
-    LOCAL,
-    PAIRS,
-    dots_chart,
-    dots_of_each,
-    drawn_players,
-    drawn_rows,
-    has_words,
-    pairs_chart,
-    sizes_chart,
+from shearshap.report import Dot, Figure, Line, Page, Panel, Section, Table, chart, write
+from shearshap.report.rows import MAX_FEATURES as ROW_FEATURES
+from shearshap.report.rows import RowData, row_data, script, style
+from shearshap.report.summary import (
+    certainty,
+    has_cells,
+    named,
+    pair_sizes,
+    plain,
+    points,
+    sum_of_sizes,
 )
-from shearshap.report.explained_rows import RowData, row_data, script, style
-from shearshap.report.explained_summary import certainty, named, plain, points, sum_of_sizes
-from shearshap.result.digits import decimals, format_number
+from shearshap.result import views
+from shearshap.result.colours import GREY, rank_colour
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import counted, decimals, format_number, smallest_shown
+from shearshap.result.views import Ints
 
 SHOWN_OUTPUTS = 12  #: outputs of which the page has pictures; the file has all
+DOTS = 500  #: rows drawn as dots, evenly taken; fewer if there are many outputs
+MIN_DOTS = 150
+GLOBAL_FEATURES = 20  #: in a chart of all rows
+MAX_PAIRS = 10  #: pairs of features in the chart of interactions
+BINS = 100  #: dots that fit along a line, on a screen between a phone and a desk
+ACROSS = 8  #: dots that fit above each other in a line
+SHADES = 8  #: steps from the lowest to the highest colour
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def report(job: Job, result: Result, facts: Mapping[str, Any]) -> Path:
@@ -152,8 +160,8 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
 
 def _pairs_figure(outputs: Sequence[Explanation]) -> Figure:
     caption = (
-        f"What two features add only together, up or down, on average over all rows: the {PAIRS} "
-        "largest pairs. The interactions of all rows are in the file beside the values."
+        "What two features add only together, up or down, on average over all rows: the "
+        f"{MAX_PAIRS} largest pairs. The file of values has the interactions of all rows."
     )
     panels = _panels(outputs, [pairs_chart(output) for output in outputs])
     return Figure("Which features act together", panels, caption, pick=_pick(outputs))
@@ -228,7 +236,7 @@ def _rows_section(outputs: Sequence[Explanation], held: RowData) -> Section:
             f"{held.rows:,} of the {rows:,} rows, evenly taken, are in this page ({size}), to keep "
             "it small enough to send; the file of values has all."
         )
-    if held.features < min(outputs[0].values.shape[1], LOCAL):
+    if held.features < min(outputs[0].values.shape[1], ROW_FEATURES):
         sentences.append(f"Of each row, the {held.features} largest features are kept.")
     return Section("rows", "Row by row", (" ".join(sentences),), html=held.html)
 
@@ -247,9 +255,9 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
         _interval_text(outputs),
         "**Background.** Another background gives other values. A feature that is as in the "
         "background has little to explain, however much the model makes of it elsewhere.",
-        "**Mixed rows.** The model is asked about rows that are part row, part background. Where "
-        "features go together, some of these are rows that never occur, and the values also say "
-        "what the model makes of them.",
+        "**Mixed rows.** The model is evaluated on mixtures of the row and the background. If "
+        "features depend on each other, some of these never occur in practice, and the values "
+        "also reflect what the model returns there.",
         "**No causes.** The values say what the model did with its inputs, not what would happen "
         "in the world if a feature were changed.",
     )
@@ -308,7 +316,7 @@ def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], .
         "Command": f"`{facts['command']}`",
         "Model": plain(result.model),
         "Rows": plain(f"{facts['rows']:,} of {facts['data']}"),
-        "Rows by": plain(result.id_column or ""),
+        "Row id": plain(result.id_column or ""),
         "Background": plain(result.background),
         "Outputs": plain(f"{outputs}; scale: {scale}"),
         "Groups": plain("; ".join(f"{name}: {', '.join(of)}" for name, of in groups.items())),
@@ -317,3 +325,93 @@ def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], .
         "Version": f"shearshap {facts['version']}",
     }
     return tuple((name, line) for name, line in lines.items() if line)
+
+
+# Charts
+
+
+def sizes_chart(explanation: Explanation) -> str:
+    """Return the chart of mean |value|, the largest features first."""
+    bars = views.bars(explanation)[: len(drawn_players(explanation))]
+    lines = [
+        Line(bar.name, "", bar.number, (0.0, bar.size), bar.colour, bar.interval) for bar in bars
+    ]
+    alt = f"Mean size of values, {explanation.output_names[0]}"
+    return chart(lines, alt=alt, unit="how far it moves a prediction, on average")
+
+
+def dots_chart(explanation: Explanation, dots: int = DOTS) -> str:
+    """Return the chart of values row by row, a dot for each row or for `dots` of them."""
+    rows = drawn_rows(explanation, dots)
+    players = drawn_players(explanation)
+    drawn = explanation[rows]
+
+    swarms = views.swarms(drawn, players, bins=BINS, across=ACROSS)
+    lines = [Line(swarm.name, dots=_dots(swarm, drawn)) for swarm in swarms]
+    alt = f"Values row by row, {explanation.output_names[0]}"
+    return _key() + chart(lines, alt=alt, unit="← lowers the prediction · raises it →")
+
+
+def _key() -> str:
+    """Return the meaning of the dots' colours."""
+    shades = [rank_colour(shade / SHADES) for shade in range(SHADES + 1)]
+    boxes = [
+        f'<rect x="{12 * at}" width="12" height="10" fill="{c}"/>' for at, c in enumerate(shades)
+    ]
+    width = 12 * len(shades)
+    ramp = f'<svg width="{width}" height="10" aria-hidden="true">{"".join(boxes)}</svg>'
+    return f'<p class="ramp"><span>feature is low</span>{ramp}<span>feature is high</span></p>'
+
+
+def drawn_players(explanation: Explanation) -> Ints:
+    """Return the largest features, without those whose size would be written as 0."""
+    sizes = mean_sizes(explanation)
+    order = views.largest(sizes, GLOBAL_FEATURES)
+    smallest = smallest_shown(float(sizes.max(initial=0.0)), decimals(sizes))
+    visible = int((sizes[order] >= smallest).sum())
+    return order[: max(1, visible)]
+
+
+def drawn_rows(explanation: Explanation, dots: int = DOTS) -> Ints:
+    """Return the numbers of the rows that are drawn as dots."""
+    count = min(dots, len(explanation))
+    return np.unique(np.linspace(0, len(explanation) - 1, count).astype(np.int64))
+
+
+def dots_of_each(outputs: int) -> int:
+    """Return how many rows are drawn as dots for each of the outputs."""
+    return max(MIN_DOTS, DOTS // outputs)
+
+
+def _dots(swarm: views.Swarm, drawn: Explanation) -> tuple[Dot, ...]:
+    """Return a swarm's dots, in few shades; grey if a feature is words, which have no order."""
+    is_words = has_words(drawn, swarm.player)
+    dots = []
+    for value, offset, rank in zip(swarm.values, swarm.offsets, swarm.ranks, strict=True):
+        colour = GREY if is_words or np.isnan(rank) else rank_colour(round(rank * SHADES) / SHADES)
+        dots.append(Dot(float(value), float(offset), colour))
+    return tuple(dots)
+
+
+def has_words(explanation: Explanation, player: int) -> bool:
+    """Return whether a feature's cells are words, and not numbers."""
+    if not has_cells(explanation, player):
+        return False
+    return bool(views.column(explanation, player, 1).categories)
+
+
+def pairs_chart(explanation: Explanation) -> str:
+    """Return the chart of the pairs of features that act together most."""
+    sizes = pair_sizes(explanation)
+    order = np.argsort(-sizes, axis=None, kind="stable")[:MAX_PAIRS]
+    places = decimals(sizes)
+    names = explanation.feature_names
+    lines = []
+    for flat in order.tolist():
+        first, second = divmod(flat, len(names))
+        size = float(sizes[first, second])
+        if size > 0:
+            name = f"{names[first]} {TIMES} {names[second]}"
+            lines.append(Line(name, number=format_number(size, places), bar=(0.0, size)))
+    alt = f"Pairs of features that act together, {explanation.output_names[0]}"
+    return chart(lines, alt=alt, unit="size of the interaction, on average")

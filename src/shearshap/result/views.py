@@ -20,26 +20,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from shearshap.plots.colours import GREY, sign_colour
-from shearshap.plots.text_views import by_word, has_places, padding, text_of_row
-from shearshap.result.digits import (
+from shearshap.result.cells import by_word, has_places, is_missing, label_text, padding, text_of_row
+from shearshap.result.colours import GREY, sign_colour
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import Importance, importance
+from shearshap.result.text import (
+    cell_content,
+    counted,
     decimals,
     format_end,
     format_estimate,
     format_number,
     smallest_shown,
 )
-from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.first_rows import cell_content
-from shearshap.result.importance import Importance, importance
-from shearshap.result.labels import is_missing, label_text
 
 Ints = NDArray[np.int64]
 Interval = tuple[float, float]
 Edges = Literal["cross-contribution", "interactions"]
 
 LEVEL = 0.95  #: of all intervals
-GAP = "gap (not shared out)"
+GAP = "unexplained"
 SLICE = 15  #: rows that are alike in a player, to find out what else moves its values
 ROUNDING = 1e-9  #: intervals that are shorter than this, relative to the largest value, are 0
 
@@ -73,13 +73,13 @@ class Waterfall:
 
     @property
     def ends(self) -> list[float]:
-        """The numbers where the steps end."""
+        """The numbers at which the steps end."""
         ends: list[float] = (self.base + np.cumsum(self.sizes)).tolist()
         return ends
 
     @property
     def starts(self) -> list[float]:
-        """The numbers where the steps start."""
+        """The numbers at which the steps start."""
         return [self.base, *self.ends[:-1]]
 
     @property
@@ -235,8 +235,7 @@ def rows_text(explanation: Explanation) -> str:
     """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
     if has_places(explanation):
         return f"{len(explanation):,} texts, by word"
-    rows = len(explanation)
-    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+    return counted(len(explanation), "row")
 
 
 def same_pairs(explanation: Explanation, most: int) -> Explanation:
@@ -254,7 +253,7 @@ def largest(values: Floats, most: int | None = None) -> Ints:
 def margins(explanation: Explanation) -> Floats:
     """Return half the length of every value's 95 % interval, (r, p).
 
-    NaN stands for a standard error that is not known. All are 0 where no interval is longer than
+    NaN stands for a standard error that is not known. All are 0 if no interval is longer than
     rounding, or the method has no standard errors.
     """
     nothing = np.zeros_like(explanation.values)
@@ -281,7 +280,7 @@ class Swarm:
 
     player: int
     name: str
-    values: Floats  #: (r,) NaN where a row does not have the player, as a text lacks a word
+    values: Floats  #: (r,) NaN if a row does not have the player, as a text lacks a word
     offsets: Floats  #: (r,) from -1 to 1: how far off the line
     ranks: Floats  #: (r,) of the player's data, from 0 (low) to 1 (high); NaN without an order
 
@@ -343,7 +342,7 @@ def _equal_before(keys: Ints) -> Ints:
 
 
 def data_ranks(data: Floats) -> Floats:
-    """Return ranks (n,) from 0, the lowest number, to 1, the highest; NaN where there is no number.
+    """Return ranks (n,) from 0, the lowest number, to 1, the highest; NaN if there is no number.
 
     Equal numbers have equal ranks, and ranks have equal distances. If all are equal, it is 0.5.
     """
@@ -356,9 +355,9 @@ def data_ranks(data: Floats) -> Floats:
 
 
 def ordered_numbers(explanation: Explanation, player: int) -> Floats:
-    """Return the numbers to colour a player's rows by, (r,); NaN where they would mean nothing.
+    """Return the numbers to colour a player's rows by, (r,); NaN if they would mean nothing.
 
-    That is where texts have no order but that of their alphabet. Texts whose `data` are in another
+    That is if texts have no order but that of their alphabet. Texts whose `data` are in another
     order keep their colours: somebody has put them in that order.
     """
     unknown = np.full(len(explanation), np.nan)
@@ -388,8 +387,8 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
 class Column:
     """A player's cells in all rows, as numbers or as the numbers of categories."""
 
-    numbers: Floats  #: (r,) NaN where there is none
-    categories: tuple[str, ...] = ()  #: the meanings of 0, 1, ...; none where cells are numbers
+    numbers: Floats  #: (r,) NaN if there is none
+    categories: tuple[str, ...] = ()  #: the meanings of 0, 1, ...; none if cells are numbers
     others: int | None = None  #: the number of the rarest categories together, if they are
 
 
@@ -419,7 +418,7 @@ def column_of(cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | Non
 
 
 def _numbers(cells: Sequence[Any] | NDArray[Any]) -> Floats | None:
-    """Return cells (r,) as numbers, NaN where they are missing; None if some are no numbers."""
+    """Return cells (r,) as numbers, NaN if they are missing; None if some are no numbers."""
     try:
         return np.array([np.nan if is_missing(content) else float(content) for content in cells])
     except (TypeError, ValueError):

@@ -5,7 +5,6 @@ its largest features. Numbers are whole multiples of a small unit, which takes f
 lie in blocks, so that a browser reads only those that are looked at.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,20 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.jobs.result import ROUNDING, Result
-from shearshap.plots import views
-from shearshap.report.explained_charts import LOCAL, label_of, row_chart
-from shearshap.report.explained_summary import are_classes
-from shearshap.result import digits
+from shearshap.report.charts import data_element
+from shearshap.report.summary import are_classes
+from shearshap.result import views
+from shearshap.result.cells import label_text
 from shearshap.result.explanation import Explanation
-from shearshap.result.first_rows import cell_content
-from shearshap.result.labels import label_text
+from shearshap.result.text import cell_content
 
-MOST_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
+MAX_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
+MAX_FEATURES = 12  #: of a row
 BLOCK = 500  #: rows that are read at once
-FEWEST = 4  #: features of a row, where there are so many rows that not all fit
+MIN_FEATURES = 4  #: features of a row, where there are so many rows that not all fit
 UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
-ASIDE = 6  #: columns shown beside a row that the model was not given
-LONGEST = 80  #: letters of a cell
+MAX_EXTRA_COLUMNS = 6  #: columns shown beside a row that the model was not given
+MAX_LETTERS = 80  #: letters of a cell
+NO_SCRIPT = (
+    "<noscript>Single rows are shown by a script, which your browser does not run.</noscript>"
+)
 STEP_BYTES = 20  #: of a feature of a row, about
 
 
@@ -43,19 +45,19 @@ class RowData:
 
 
 def row_data(outputs: Sequence[Explanation], result: Result) -> RowData:
-    """Return the rows as markup: examples for a page without a script, and data for the script."""
+    """Return the rows as markup: data, and the place where the script shows them."""
     rows = len(outputs[0])
     most = _features_that_fit(outputs)
-    places = _evenly(rows, MOST_BYTES // (len(outputs) * (most + 3) * STEP_BYTES))
+    places = _evenly(rows, MAX_BYTES // (len(outputs) * (most + 3) * STEP_BYTES))
     data = _data(outputs, result, places, most)
     # cells of many letters take more room than was expected
-    while len(data.encode()) > MOST_BYTES and len(places) > 1:
-        most = max(FEWEST, most // 2)
-        fitting = 0.9 * len(places) * MOST_BYTES / len(data.encode())
+    while len(data.encode()) > MAX_BYTES and len(places) > 1:
+        most = max(MIN_FEATURES, most // 2)
+        fitting = 0.9 * len(places) * MAX_BYTES / len(data.encode())
         places = _evenly(rows, int(fitting))
         data = _data(outputs, result, places, most)
 
-    html = f'<div data-rows class="rows">{_examples(outputs)}</div>\n{data}'
+    html = f'<div data-rows class="rows">{NO_SCRIPT}</div>\n{data}'
     return RowData(html, len(places), min(most, outputs[0].values.shape[1]), len(data.encode()))
 
 
@@ -63,9 +65,9 @@ def _data(
     outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
 ) -> str:
     """Return some of the rows as elements of data: an index of all, and block after block."""
-    index = _as_script(_index(outputs, result, places, most), "rows-index")
+    index = data_element(_index(outputs, result, places, most), "rows-index")
     blocks = [
-        _as_script(_block(outputs, result, part, most), "rows-block")
+        data_element(_block(outputs, result, part, most), "rows-block")
         for part in np.split(places, range(BLOCK, len(places), BLOCK))
     ]
     return "\n".join([index, *blocks])
@@ -73,13 +75,12 @@ def _data(
 
 def script() -> str:
     """Return the script that shows the rows."""
-    own = files("shearshap.report") / "explained_rows.js"
-    return digits.script() + own.read_text(encoding="utf-8")
+    return (files("shearshap.report") / "rows.js").read_text(encoding="utf-8")
 
 
 def style() -> str:
     """Return the style sheet of the rows."""
-    return (files("shearshap.report") / "explained_rows.css").read_text(encoding="utf-8")
+    return (files("shearshap.report") / "rows.css").read_text(encoding="utf-8")
 
 
 # What fits
@@ -88,8 +89,8 @@ def style() -> str:
 def _features_that_fit(outputs: Sequence[Explanation]) -> int:
     """Return how many features of a row are shown: fewer where there are very many rows."""
     cells = len(outputs) * len(outputs[0])
-    fitting = MOST_BYTES // (cells * STEP_BYTES) - 3  # beside its label and prediction
-    return int(np.clip(fitting, FEWEST, LOCAL))
+    fitting = MAX_BYTES // (cells * STEP_BYTES) - 3  # beside its label and prediction
+    return int(np.clip(fitting, MIN_FEATURES, MAX_FEATURES))
 
 
 def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
@@ -112,11 +113,11 @@ def _index(
         "features": first.feature_names,
         "outputs": [output.output_names[0] for output in outputs],
         "classes": len(outputs) > 1 and are_classes(predictions),
-        "aside": result.aside[:ASIDE],
+        "aside": result.aside[:MAX_EXTRA_COLUMNS],
         "most": most,
         "block": BLOCK,
         "units": [unit(output.values) for output in outputs],
-        "labels": [label_of(first, place) for place in places.tolist()],
+        "labels": [label_text(first.index[place]) for place in places.tolist()],
         "predictions": [_short(output.predictions[places]) for output in outputs],
         "bases": [_base(output.base_values[places]) for output in outputs],
     }
@@ -136,7 +137,7 @@ def _short(numbers: NDArray[np.float64]) -> list[float]:
 
 
 def _base(numbers: NDArray[np.float64]) -> float | list[float]:
-    """Return one number where all rows have the same."""
+    """Return one number if all rows have the same."""
     if np.ptp(numbers) <= ROUNDING * np.abs(numbers).max(initial=0.0):
         return _short(numbers[:1])[0]
     return _short(numbers)
@@ -164,13 +165,13 @@ class _Texts:
         self.numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        short = text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"
         return self.numbers.setdefault(short, len(self.numbers))
 
 
 def _cells(result: Result, places: NDArray[np.int64], texts: _Texts) -> list[list[int]]:
     """Return the rows' cells in columns that the model was not given, as numbers of texts."""
-    taken = result.data.select(result.aside[:ASIDE]).take(places)
+    taken = result.data.select(result.aside[:MAX_EXTRA_COLUMNS]).take(places)
     columns = [[texts.number(label_text(cell)) for cell in column.to_pylist()] for column in taken]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -195,37 +196,3 @@ def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
             steps += (player, value, cell, margin)
         rows.append(steps)
     return rows
-
-
-def _as_script(content: dict[str, Any], kind: str) -> str:
-    """Return data as an element that a browser does not run, and that no text can end."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" class="{kind}">{text}</script>'
-
-
-# Without a script
-
-
-def _examples(outputs: Sequence[Explanation]) -> str:
-    """Return the charts of a few rows: the highest prediction, the middle one and the lowest."""
-    from markupsafe import Markup
-
-    first = outputs[0]
-    order = np.argsort(-first.predictions, kind="stable")
-    middle = order[len(order) // 2]
-    chosen = {"highest": order[0], "middle": middle, "lowest": order[-1]}
-    heading = Markup("<h4>{}</h4>{}")
-    seen: set[int] = set()
-    parts = []
-    for which, place in chosen.items():
-        if place in seen:
-            continue
-        seen.add(int(place))
-        title = f"{_noun(first)} {label_of(first, int(place))}: the {which} prediction"
-        parts.append(heading.format(title, Markup(row_chart(first, int(place)))))
-    return str(Markup("").join(parts))
-
-
-def _noun(explanation: Explanation) -> str:
-    name = explanation.index_name
-    return name if isinstance(name, str) else "Row"

@@ -1,31 +1,35 @@
-"""The plot of all values, a swarm of points for each player."""
+"""The plot of all values, a swarm of points for each feature."""
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from shearshap.plots import views
-from shearshap.plots.arguments import positive_count, single_output
 from shearshap.plots.canvas import (
+    HALF_SWARM,
     axes_of,
     axis_label,
     colour_key,
+    draw_colour_bar,
+    draw_numbers,
     label_lines,
     number_axes,
+    positive_count,
+    room,
     shorten,
+    single_output,
     tidy,
 )
-from shearshap.plots.colours import GREY
-from shearshap.plots.points import HALF_SWARM, draw_colour_bar, draw_numbers, room
-from shearshap.plots.text_views import same_players
+from shearshap.result import views
+from shearshap.result.cells import same_players
+from shearshap.result.colours import GREY
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
 
 
 def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
-    """Draw every row's values, a swarm of points for each player, the largest mean size first.
+    """Draw every row's values, a swarm of points for each feature, the largest mean size first.
 
-    A point's colour is the rank of the player's `data` among the rows, from blue (low) to orange
-    (high). It is grey where there is no number, and where categories have no order. Several texts
+    A point's colour is the rank of the feature's `data` among the rows, from blue (low) to orange
+    (high). It is grey if there is no number, and where categories have no order. Several texts
     have a swarm for each word.
 
     Parameters
@@ -33,7 +37,7 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     explanation
         Of one output; of several take `explanation.output(name)`.
     max_players
-        How many players to show; the others are left out, and counted below.
+        How many features to show; the others are left out, and counted below.
     ax
         Where to draw; None: a new figure.
     """
@@ -68,7 +72,7 @@ def _has_colours_and_grey(swarms: list[views.Swarm]) -> bool:
 
 def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
     """Draw swarms around the lines 0, 1, ..., with a bar of their colours if there are any."""
-    values = np.column_stack([swarm.values for swarm in swarms])  # (r, players)
+    values = np.column_stack([swarm.values for swarm in swarms])  # (r, features)
     offsets = np.column_stack([swarm.offsets for swarm in swarms])
     ranks = np.column_stack([swarm.ranks for swarm in swarms])
 

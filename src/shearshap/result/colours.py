@@ -51,7 +51,7 @@ def sign_colour(value: float) -> str:
 
 
 def rank_colour(rank: float) -> str:
-    """Return the colour of a rank between 0 (low) and 1 (high); grey where it is NaN."""
+    """Return the colour of a rank between 0 (low) and 1 (high); grey if it is NaN."""
     if rank != rank:
         return GREY
     low, middle, high = LOW_TO_HIGH
@@ -61,7 +61,7 @@ def rank_colour(rank: float) -> str:
 
 
 def _mixture(start: str, end: str, weight: float) -> str:
-    """Return the colour on the straight way between two, at the start where the weight is 0."""
+    """Return the colour on the straight way between two, at the start if the weight is 0."""
     pairs = zip(_channels(start), _channels(end), strict=True)
     mixed = [round(first + weight * (last - first)) for first, last in pairs]
     return "#" + "".join(f"{channel:02X}" for channel in mixed)
