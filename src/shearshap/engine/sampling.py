@@ -165,6 +165,7 @@ def _named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> N
         certainty=adapted.certainty,
     )
     outputs.check()
+    assert options.background is not None, "checked with the options"
     inputs = encode(
         task.rows,
         options.background,

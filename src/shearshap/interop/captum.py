@@ -189,7 +189,7 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
 
         phi = rows.layout.join(_as_tuple(attributions, "attributions")).detach().double()
         _, owner, sizes = rows.mask.unique(return_inverse=True, return_counts=True)
-        total = phi @ (1 / sizes.double())[owner].to(phi.device)
+        total: Tensor = phi @ (1 / sizes.double())[owner].to(phi.device)
         return total - change.reshape(total.shape)
 
     def _outputs(self, points: tuple[Tensor, ...], rows: "_Rows") -> Tensor:

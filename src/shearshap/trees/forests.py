@@ -16,7 +16,7 @@ from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import NamedGame, named_blocks, open_game
 from shearshap.errors import BudgetError
 from shearshap.methods import Auto, Exact
-from shearshap.models.outputs import MARGINS
+from shearshap.models.base import MARGINS
 from shearshap.result.explanation import Explanation
 from shearshap.trees.exact_forest import ExactForest, ForestBlocks
 from shearshap.trees.readers.reading import NotTrees

@@ -20,7 +20,7 @@ import numpy as np
 
 from shearshap.errors import ShearError
 from shearshap.models import Outputs
-from shearshap.models.outputs import MARGINS, SeenOutputs
+from shearshap.models.base import MARGINS, SeenOutputs
 from shearshap.models.sklearn import Tables
 from shearshap.trees.forest import Floats, Forest
 from shearshap.trees.readers.reading import NotTrees
