@@ -14,11 +14,12 @@ tolerance.
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from running import (
     EVALUATIONS_A_PLAYER,
@@ -39,218 +40,143 @@ from shearshap_lab.markdown import plain_table
 WITH_ERRORS = [name for name in METHODS if name not in ("exact", "shear")]
 
 TOLERANCES = (0.01, 0.05)  #: of the range
-MOST = 2000  #: evaluations of a row that may stop
+MAX_BUDGET = 2000  #: evaluations of a row that may stop
 RIGHT = 1e-9  #: of the range: a difference that is none
 TOGETHER = ", together"
 SMOOTH = "networks by logit"  #: whose widths are printed
 LOW = 0.9  #: coverage that is too low
 
-Explain = Callable[..., Explanation]
 
-
-@dataclass(frozen=True, eq=False)
-class Subject:
+class Subject(NamedTuple):
     """One game, or rows of a model that are explained together."""
 
     kind: str
     phi: Floats  #: (r, p)
     ranges: Floats  #: (r,)
-    explain: Explain  #: takes budget, method, seed and tol
+    explain: Any  #: takes budget, method, seed and tol
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What one explanation has, or many of them added up."""
-
-    values: int
-    with_interval: int = 0
-    held: int = 0
-    widths: tuple[float, ...] = ()  #: over the row's mean |phi|
-    rows: int = 0
-    converged: int = 0
-    wrong: int = 0  #: rows that converged to wrong values
-
-
-@dataclass(frozen=True)
-class Record:
-    """A method on one subject; `column` is N, or the tolerance's fraction of the range."""
-
-    method: str
-    kind: str
-    column: float
-    counts: Counts
-
-
-# Subjects
-
-
-def single(task: Task) -> Subject:
-    """Return a game alone."""
+def subjects(task: Task) -> Iterator[Subject]:
+    """Yield a game alone and, if it is a model's first, all rows of the model together."""
     game = task.game()
-    call = partial(explain_game, game.value, players=game.players)
-    return Subject(game.kind, game.phi[None], np.array([game.range]), call)
-
-
-def together(task: Task) -> Subject:
-    """Return all rows of the model that a task's game belongs to."""
-    rows = make_rows(task.kind, task.players, task.number // ROWS)
-    ranges = np.array([rows.game(task.kind, row).range for row in range(len(rows.inputs))])
-    call = partial(explain, rows.model, rows.inputs, background=rows.background, progress=False)
-    return Subject(task.kind + TOGETHER, rows.phi, ranges, call)
-
-
-# Measuring
-
-
-def records_of(task: Task, methods: Sequence[str]) -> list[Record]:
-    """Return what all methods do on a game, and on its model's rows where it is the first."""
-    subjects = [single(task)]
+    call: Any = partial(explain_game, game.value, players=game.players)
+    yield Subject(game.kind, game.phi[None], np.array([game.range]), call)
     if task.kind in MODELS and task.number % ROWS == 0:
-        subjects.append(together(task))
-    return [
-        record
-        for subject in subjects
-        for method in methods
-        for record in measured(subject, method, task.number)
-    ]
+        rows = make_rows(task.kind, task.players, task.number // ROWS)
+        ranges = np.array([rows.game(task.kind, row).range for row in range(len(rows.inputs))])
+        call = partial(explain, rows.model, rows.inputs, background=rows.background, progress=False)
+        yield Subject(task.kind + TOGETHER, rows.phi, ranges, call)
 
 
-def measured(subject: Subject, method: str, seed: int) -> Iterable[Record]:
-    """Yield a record for each budget, and for each tolerance where the method can stop."""
-    players = subject.phi.shape[1]
-    for each in EVALUATIONS_A_PLAYER:
-        answer = explanation(subject, method, each * players + 2, seed)
-        yield Record(method, subject.kind, each, intervals_of(answer, subject))
-
-    typical = float(np.median(subject.ranges))
-    if not METHODS[method].stops or typical == 0:
-        return
-    for fraction in TOLERANCES:
-        tol = fraction * typical
-        answer = explanation(subject, method, MOST, seed, tol)
-        yield Record(method, subject.kind, fraction, stops_of(answer, subject, tol))
+def records_of(task: Task, methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a record for each method, and budget or tolerance (`column`), on a task's games."""
+    records = []
+    for subject in subjects(task):
+        players = subject.phi.shape[1]
+        typical = float(np.median(subject.ranges))
+        for method in methods:
+            names = {"method": method, "kind": subject.kind}
+            for each in EVALUATIONS_A_PLAYER:
+                answer = explanation(subject, method, each * players + 2, task.number)
+                records.append({**names, "column": each, **held(answer, subject)})
+            if METHODS[method].stops and typical:
+                for fraction in TOLERANCES:
+                    tol = fraction * typical
+                    answer = explanation(subject, method, MAX_BUDGET, task.number, tol)
+                    records.append({**names, "column": fraction, **stopped(answer, subject, tol)})
+    return records
 
 
 def explanation(
     subject: Subject, method: str, budget: int, seed: int, tol: float | None = None
 ) -> Explanation | None:
-    """Return the explanation, or None where the budget is too small for the method."""
+    """Return the explanation, or None if the budget is too small for the method."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return subject.explain(budget=budget, method=METHODS[method], seed=seed, tol=tol)
+            answer: Explanation = subject.explain(
+                budget=budget, method=METHODS[method], seed=seed, tol=tol
+            )
         except BudgetError:
             return None
+    return answer
 
 
-def intervals_of(answer: Explanation | None, subject: Subject) -> Counts:
+def held(answer: Explanation | None, subject: Subject) -> dict[str, Any]:
     """Return how many values have an interval, how many of these it holds, and the widths."""
     phi = subject.phi
     if answer is None or answer.standard_errors is None:
-        return Counts(phi.size)
+        return {"values": phi.size, "known": 0, "held": 0, "widths": []}
     lower, upper = answer.interval(0.95)
     known = np.isfinite(lower) & np.isfinite(upper)
     slack = RIGHT * subject.ranges[:, None]
-    held = known & (lower - slack <= phi) & (phi <= upper + slack)
-    sizes = np.abs(phi).mean(axis=1, keepdims=True)
+    inside = known & (lower - slack <= phi) & (phi <= upper + slack)
     with np.errstate(divide="ignore", invalid="ignore"):
-        widths = ((upper - lower) / sizes)[known]
-    return Counts(phi.size, int(known.sum()), int(held.sum()), tuple(widths.tolist()))
+        widths = ((upper - lower) / np.abs(phi).mean(axis=1, keepdims=True))[known]
+    counts = {"values": phi.size, "known": int(known.sum()), "held": int(inside.sum())}
+    return {**counts, "widths": widths.tolist()}
 
 
-def stops_of(answer: Explanation | None, subject: Subject, tol: float) -> Counts:
+def stopped(answer: Explanation | None, subject: Subject, tol: float) -> dict[str, Any]:
     """Return how many rows converged, and how many of these are wrong by more than 2 tol."""
-    phi = subject.phi
+    rows = len(subject.phi)
     if answer is None or answer.converged is None:
-        return Counts(phi.size, rows=len(phi))
-    wrong = np.abs(answer.values - phi).max(axis=1) > 2 * tol
-    return Counts(
-        phi.size,
-        rows=len(phi),
-        converged=int(answer.converged.sum()),
-        wrong=int((answer.converged & wrong).sum()),
-    )
-
-
-def total(records: Iterable[Record]) -> Counts:
-    """Return the counts of several records together."""
-    every = [record.counts for record in records]
-    return Counts(
-        values=sum(counts.values for counts in every),
-        with_interval=sum(counts.with_interval for counts in every),
-        held=sum(counts.held for counts in every),
-        widths=tuple(width for counts in every for width in counts.widths),
-        rows=sum(counts.rows for counts in every),
-        converged=sum(counts.converged for counts in every),
-        wrong=sum(counts.wrong for counts in every),
-    )
+        return {"rows": rows, "converged": 0, "wrong": 0}
+    far = np.abs(answer.values - subject.phi).max(axis=1) > 2 * tol
+    wrong = int((answer.converged & far).sum())
+    return {"rows": rows, "converged": int(answer.converged.sum()), "wrong": wrong}
 
 
 # Tables
 
 
-def table_of(records: Sequence[Record]) -> str:
+def table_of(records: pd.DataFrame) -> str:
     """Return the table of one method, and how many of its cells are too low."""
     header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
     for fraction in TOLERANCES:
         header += [f"tol {fraction:.0%}: converged", "and wrong"]
-
+    sums = records.drop(columns="widths").groupby(["kind", "column"], sort=False)
+    totals = sums.sum(numeric_only=True)
     lines = []
-    coverages = []
-    for kind in dict.fromkeys(record.kind for record in records):
-        here = [record for record in records if record.kind == kind]
-        by_budget = [total(of_column(here, each)) for each in EVALUATIONS_A_PLAYER]
-        by_tolerance = [total(of_column(here, fraction)) for fraction in TOLERANCES]
-        coverages += [
-            counts.held / counts.with_interval for counts in by_budget if counts.with_interval
-        ]
-        stopped = [cell for counts in by_tolerance for cell in stopped_cells(counts)]
-        lines.append([kind, *map(coverage_cell, by_budget), *stopped])
-    low = sum(coverage < LOW for coverage in coverages)
-    return f"{plain_table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(coverages)}"
+    for kind in records["kind"].unique():
+        cells = [_coverage(totals, kind, each) for each in EVALUATIONS_A_PLAYER]
+        for fraction in TOLERANCES:
+            cells += _stopped(totals, kind, fraction)
+        lines.append([kind, *cells])
+    known = totals[totals["known"] > 0]
+    low = int((known["held"] / known["known"] < LOW).sum())
+    return f"{plain_table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(known)}"
 
 
-def of_column(records: Sequence[Record], column: float) -> list[Record]:
-    """Return the records of one budget or tolerance."""
-    return [record for record in records if record.column == column]
-
-
-def coverage_cell(counts: Counts) -> str:
+def _coverage(totals: pd.DataFrame, kind: str, each: float) -> str:
     """Return the coverage, and what part of the values have no interval."""
-    without = 1 - counts.with_interval / counts.values
-    if not counts.with_interval:
+    if (kind, each) not in totals.index or not totals.loc[(kind, each), "known"]:
         return ""
-    coverage = f"{counts.held / counts.with_interval:.1%}"
+    here = totals.loc[(kind, each)]
+    without = 1 - here["known"] / here["values"]
+    coverage = f"{here['held'] / here['known']:.1%}"
     return f"{coverage} ({without:.0%} without)" if without else coverage
 
 
-def stopped_cells(counts: Counts) -> list[str]:
+def _stopped(totals: pd.DataFrame, kind: str, fraction: float) -> list[str]:
     """Return what part of the rows converged, and what part did and are wrong."""
-    if not counts.rows:
+    if (kind, fraction) not in totals.index:
         return ["", ""]
-    return [f"{counts.converged / counts.rows:.0%}", f"{counts.wrong / counts.rows:.1%}"]
+    here = totals.loc[(kind, fraction)]
+    return [f"{here['converged'] / here['rows']:.0%}", f"{here['wrong'] / here['rows']:.1%}"]
 
 
-def widths_of(records: Sequence[Record], methods: Sequence[str]) -> str:
-    """Return the table of the median widths on smooth networks."""
+def widths_of(records: pd.DataFrame, methods: Sequence[str]) -> str:
+    """Return the table of the median widths, over mean |value|."""
     lines = []
     for method in methods:
-        here = [record for record in records if record.method == method]
-        widths = [total(of_column(here, each)).widths for each in EVALUATIONS_A_PLAYER]
-        lines.append([method, *(f"{np.median(width):.2f}" if width else "" for width in widths)])
+        cells = []
+        for each in EVALUATIONS_A_PLAYER:
+            here = records[(records["method"] == method) & (records["column"] == each)]
+            widths = np.concatenate([[], *here["widths"]])
+            cells.append(f"{np.median(widths):.2f}" if len(widths) else "")
+        lines.append([method, *cells])
     return plain_table(["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)], lines)
-
-
-def print_tables(records: Sequence[Record], methods: Sequence[str]) -> None:
-    """Print a table for each method, and one of widths."""
-    for method in methods:
-        print(f"\n{method}\n")
-        print(table_of([record for record in records if record.method == method]))
-    for kind in (SMOOTH, SMOOTH + TOGETHER):
-        smooth = [record for record in records if record.kind == kind]
-        if smooth:
-            print(f"\nMedian width over mean |value|, {kind}\n")
-            print(widths_of(smooth, methods))
 
 
 def options() -> argparse.Namespace:
@@ -275,7 +201,14 @@ def main() -> None:
         print(f"\n### {players} players")
         work = tasks(given, players)
         results = in_processes(partial(records_of, methods=given.methods), work, given.jobs)
-        print_tables([record for records in results for record in records], given.methods)
+        records = pd.DataFrame([record for found in results for record in found])
+        for method in given.methods:
+            print(f"\n{method}\n\n{table_of(records[records['method'] == method])}")
+        for kind in (SMOOTH, SMOOTH + TOGETHER):
+            smooth = records[records["kind"] == kind]
+            if len(smooth):
+                print(f"\nMedian width over mean |value|, {kind}\n")
+                print(widths_of(smooth, given.methods))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ better of the two.
 
 import argparse
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,25 +31,14 @@ from shearshap import explain_game
 from shearshap_lab.games.tables import Floats, Game
 from shearshap_lab.markdown import plain_table
 
-KRIGING = "kriging"
 SIMPLE = ("leverage", "permutation-antithetic")
-METHODS = (KRIGING, *SIMPLE)
+METHODS = ("kriging", *SIMPLE)
 NONE = 1e-6  #: of the range: an error that is as good as none
 HIGH = 1.05  #: a ratio that is too high
-
 PLAYERS = (12, 30, 60, 100)
 
 
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """The errors of one game, (N, methods)."""
-
-    kind: str
-    errors: Floats
-
-
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Kriging's error over those of the simple methods, for one kind of game and one N."""
 
     kind: str
@@ -59,9 +47,14 @@ class Cell:
     uncertainty: float  #: of the ratio, as a standard error over games
     ratios: tuple[float, ...]  #: to each
 
+    def text(self, *, both: bool) -> str:
+        """Return the ratio to the better method, and the ratios to both."""
+        each = f" ({', '.join(f'{ratio:.2f}' for ratio in self.ratios)})" if both else ""
+        return f"{self.ratio:.2f}{each}"
 
-def errors_of(task: Task, seeds: int) -> Errors:
-    """Return the errors of all methods at all budgets on a game, as means over seeds."""
+
+def errors_of(task: Task, seeds: int) -> tuple[str, Floats]:
+    """Return a game's kind, and the errors (N, methods), as means over seeds."""
     game = task.game()
     runs = [
         [
@@ -70,36 +63,23 @@ def errors_of(task: Task, seeds: int) -> Errors:
         ]
         for seed in range(seeds)
     ]
-    return Errors(game.kind, np.mean(runs, axis=0))
+    return game.kind, np.mean(runs, axis=0)
 
 
 def error(game: Game, method: str, each: int, seed: int) -> float:
     """Return a method's mean absolute error over the game's range."""
+    budget = each * game.players + 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         answer = explain_game(
-            game.value,
-            players=game.players,
-            budget=each * game.players + 2,
-            method=method,
-            seed=seed,
+            game.value, players=game.players, budget=budget, method=method, seed=seed
         )
-    size = game.range or 1.0
-    return float(np.abs(answer.values[0] - game.phi).mean() / size)
-
-
-def cells_of(results: Sequence[Errors]) -> list[Cell]:
-    """Return the cells of all kinds and budgets."""
-    cells = []
-    for kind in dict.fromkeys(result.kind for result in results):
-        errors = np.stack([result.errors for result in results if result.kind == kind])
-        for place, each in enumerate(EVALUATIONS_A_PLAYER):
-            cells.append(cell_of(kind, each, np.maximum(errors[:, place], NONE)))
-    return cells
+    return float(np.abs(answer.values[0] - game.phi).mean() / (game.range or 1.0))
 
 
 def cell_of(kind: str, each: int, errors: Floats) -> Cell:
     """Return the cell of errors (games, methods)."""
+    errors = np.maximum(errors, NONE)
     means = errors.mean(axis=0)
     ratios = means[0] / means[1:]
     ratio = ratios.max()  # the better one has the smaller error
@@ -109,32 +89,24 @@ def cell_of(kind: str, each: int, errors: Floats) -> Cell:
     return Cell(kind, each, float(ratio), float(uncertainty), tuple(ratios.tolist()))
 
 
-def table_of(cells: Sequence[Cell], *, both: bool) -> str:
+def report(results: list[tuple[str, Floats]], *, both: bool) -> str:
     """Return the table of one number of players, and how many of its cells are too high."""
-    lines = [
-        [kind, *(text(cell, both=both) for cell in cells if cell.kind == kind)]
-        for kind in dict.fromkeys(cell.kind for cell in cells)
-    ]
-    header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
-    return f"{plain_table(header, lines)}\n\n{summary(cells)}"
-
-
-def text(cell: Cell, *, both: bool) -> str:
-    """Return the ratio to the better method, and the ratios to both."""
-    if not both:
-        return f"{cell.ratio:.2f}"
-    return f"{cell.ratio:.2f} ({', '.join(f'{ratio:.2f}' for ratio in cell.ratios)})"
-
-
-def summary(cells: Sequence[Cell]) -> str:
-    """Return how many cells are too high, how many of them surely, and the worst."""
+    lines = []
+    cells: list[Cell] = []
+    for kind in dict.fromkeys(kind for kind, _ in results):
+        errors = np.stack([found for name, found in results if name == kind])
+        own = [cell_of(kind, n, errors[:, at]) for at, n in enumerate(EVALUATIONS_A_PLAYER)]
+        lines.append([kind, *(cell.text(both=both) for cell in own)])
+        cells += own
     high = [cell for cell in cells if cell.ratio > HIGH]
     surely = [cell for cell in high if cell.ratio - 2 * cell.uncertainty > 1]
     worst = max(cells, key=lambda cell: cell.ratio)
+    header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
     return (
-        f"cells above {HIGH}: {len(high)} of {len(cells)}, {len(surely)} of them above 1 by more "
-        f"than two standard errors; the worst {worst.ratio:.2f} (standard error "
-        f"{worst.uncertainty:.2f}; {worst.kind}, N = {worst.each})"
+        f"{plain_table(header, lines)}\n\ncells above {HIGH}: {len(high)} of {len(cells)}, "
+        f"{len(surely)} of them above 1 by more than two standard errors; the worst "
+        f"{worst.ratio:.2f} (standard error {worst.uncertainty:.2f}; {worst.kind}, "
+        f"N = {worst.each})"
     )
 
 
@@ -153,11 +125,9 @@ def main() -> None:
     given = options()
     print(f"{given.games} games of each kind, {given.seeds} seeds; {machine()}")
     for players in numbers_of_players(given):
-        results = in_processes(
-            partial(errors_of, seeds=given.seeds), tasks(given, players), given.jobs
-        )
-        print(f"\n{players} players\n")
-        print(table_of(cells_of(list(results)), both=given.both))
+        work = tasks(given, players)
+        results = in_processes(partial(errors_of, seeds=given.seeds), work, given.jobs)
+        print(f"\n{players} players\n\n{report(list(results), both=given.both)}")
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def test_the_report_is_written(tmp_path: Path) -> None:
         assert claim.says in unescape(html)
     for text in (short, full):
         assert "shear paper reproduce census" in text
-        assert "| **Holds** | as run 6 of 6, appendix 6 of 6" in text
+        assert "| **Holds** | as run 6 of 6; appendix 6 of 6" in text
     assert html.count("<svg") > 20
     with chromium() as driver:
         for width in (1280, 390):

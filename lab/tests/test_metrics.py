@@ -327,17 +327,10 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
         "values: wanted shape (r, p), got (2, 3, 4); choose one output: explanation.values[..., k]",
     ),
     (ranking_accuracy, (TWO, np.ones(3)), "truth: wanted shape (r, p), got (3,); for a single row pass values[None]"),
-    (absolute_error, (np.float64(1), TWO), "values: wanted shape (r, p), got (); pass explanation.values"),
-    (absolute_error, (np.ones((0, 3)), TWO), "values: wanted shape (r, p), got (0, 3); pass explanation.values"),
     (
         ranking_accuracy,
         (TWO, np.ones((4, 3))),
         "truth: wanted the shape of values, (2, 3), got (4, 3); compare the same rows and players, in the same order",
-    ),
-    (
-        faithfulness,
-        (TWO, np.ones((2, 4))),
-        "effects: wanted the shape of values, (2, 3), got (2, 4); compare the same rows and players, in the same order",
     ),
     (
         faithfulness,

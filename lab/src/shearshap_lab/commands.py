@@ -14,8 +14,6 @@ import typer
 
 if TYPE_CHECKING:
     from shearshap_lab.data import Dataset
-    from shearshap_lab.networks import Trained
-    from shearshap_lab.truth import Truth
 
 Seed = Annotated[
     int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
@@ -168,21 +166,13 @@ def train(
     dataset = chosen.load(name, seed=seed, path=path)
     trained = chosen.train(dataset, seed=seed, steps=steps)
     networks.save(trained, folder)
-    typer.echo(_training_summary(trained, dataset, folder))
-
-
-def _training_summary(trained: "Trained", dataset: "Dataset", folder: Path) -> str:
-    """Return how good a trained network is, and where it is."""
-    config = trained.config
-    lines = [
-        f"{dataset.name}: {dataset.title}",
-        f"network   {config.kind}, {config.activation}, {trained.epochs} epochs, seed "
-        f"{trained.seed}",
-        f"accuracy  {trained.test_accuracy:.2%} of {len(dataset.test)} test rows",
-        f"majority  {trained.majority:.2%} are of the larger class",
-        f"saved in  {folder}",
-    ]
-    return "\n".join(lines)
+    typer.echo(
+        f"{dataset.name}: {dataset.title}\n"
+        f"network   {trained.config.kind}, {activation}, {trained.epochs} epochs, seed {seed}\n"
+        f"accuracy  {trained.test_accuracy:.2%} of {len(dataset.test)} test rows\n"
+        f"majority  {trained.majority:.2%} are of the larger class\n"
+        f"saved in  {folder}"
+    )
 
 
 # shear paper truth
@@ -222,28 +212,19 @@ def truth(
     dataset = load(trained.dataset, seed=trained.seed, path=path, preparation=trained.preparation)
     folder = out or model_dir
     known = ground_truth(trained, dataset, rows=rows, output=output, folder=folder)
-    seconds = time.perf_counter() - started
-    typer.echo(_truth_summary(known, dataset, seconds, folder / f"truth-{known.key}"))
-
-
-def _truth_summary(known: "Truth", dataset: "Dataset", seconds: float, folder: Path) -> str:
-    """Return what ground truth came to, how far to trust it, and where it is."""
-    import numpy as np
-
-    kind = "exact"
-    if not known.exact:
-        kind = f"estimated, expected error {known.error:.3%} of mean |value|"
-    lines = [
-        f"{dataset.name}: {dataset.title}",
+    kind = (
+        "exact" if known.exact else f"estimated, expected error {known.error:.3%} of mean |value|"
+    )
+    typer.echo(
+        f"{dataset.name}: {dataset.title}\n"
         f"rows      {len(known.rows)} of {len(dataset.test)} test rows, {len(dataset.groups)} "
-        "features each",
-        f"values    {kind}",
-        f"cost      {known.evaluations} evaluations a row",
-        f"|value|   {np.abs(known.values).mean():.4g} on average",
-        f"time      {seconds:.1f} s",
-        f"kept in   {folder}",
-    ]
-    return "\n".join(lines)
+        "features each\n"
+        f"values    {kind}\n"
+        f"cost      {known.evaluations} evaluations a row\n"
+        f"|value|   {abs(known.values).mean():.4g} on average\n"
+        f"time      {time.perf_counter() - started:.1f} s\n"
+        f"kept in   {folder / f'truth-{known.key}'}"
+    )
 
 
 # shear paper reproduce

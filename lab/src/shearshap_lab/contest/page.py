@@ -99,15 +99,13 @@ def _sections(results: Results) -> Iterator[Section]:
     yield Section("leaderboard", "Leaderboard", (), tables=(standings_table(results),))
     names = [standing.estimator for standing in results.challengers if standing.answered]
     if names and results.ours:
-        by_kind = [_by_kind_table(results, name) for name in names]
-        by_budget = [
-            _by_budget_table(results, name, kind) for name in names for kind in results.kinds
-        ]
         yield Section(
             "comparisons",
             "Against each of ours",
             ("The error over that of each of our methods, 95 % interval: below 1 it is smaller.",),
-            tables=(*by_kind, *by_budget),
+            tables=tuple(
+                _comparison_table(results, name, kind) for name in names for kind in results.kinds
+            ),
         )
     yield Section(
         "errors",
@@ -191,30 +189,19 @@ def standings_table(results: Results) -> Table:
     )
 
 
-def _by_kind_table(results: Results, name: str) -> Table:
-    """Return an estimator beside each of ours by kind of games, over all budgets."""
+def _comparison_table(results: Results, name: str, kind: str) -> Table:
+    """Return an estimator beside each of ours on one kind of games, budget by budget."""
+    cells = results.of_kind(kind)
     rows = []
     for other in results.ours:
-        scores = [score(results.of_kind(kind), name, other) for kind in results.kinds]
-        numbers = [MISSING if each is None else _ratio(each) for each in scores]
-        counts = tally(results.cells, name, [other]).values()
-        rows.append((other, *numbers, " / ".join(map(str, counts))))
+        overall = score(cells, name, other)
+        each = [_compared(cell, name, other) for cell in cells]
+        rows.append((other, *each, MISSING if overall is None else _ratio(overall)))
     return Table(
-        f"{name}: geometric means over all budgets",
-        ("over", *results.kinds, "better / equal / not known / worse"),
+        f"{name} on {kind}",
+        ("over", *(f"N = {cell.n}" for cell in cells), "all budgets"),
         tuple(rows),
-        notes=("Verdicts are counted budget by budget, as below.",),
-    )
-
-
-def _by_budget_table(results: Results, name: str, kind: str) -> Table:
-    cells = results.of_kind(kind)
-    rows = [(other, *(_compared(cell, name, other) for cell in cells)) for other in results.ours]
-    return Table(
-        f"{name} on {kind}, budget by budget",
-        ("over", *(f"N = {cell.n}" for cell in cells)),
-        tuple(rows),
-        open=False,
+        notes=("All budgets: the geometric mean.",),
     )
 
 

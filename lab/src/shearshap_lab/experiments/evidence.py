@@ -41,7 +41,7 @@ Outcome = Literal["holds", "open", "fails"]
 READING_NAMES = {
     "authors": "as run",
     "paper": "appendix",
-    "paper-coin": "appendix, coins",
+    "paper-coin": "appendix (coins)",
     "fair": "fair",
 }  #: the readings of the paper's baselines, in a word or two
 

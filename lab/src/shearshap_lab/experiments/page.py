@@ -209,7 +209,6 @@ def _sections(
         "Illustration: one row",
         ("The row whose f₁ - f₀ is nearest to that of the paper's row, +1.73.",),
         figures=tuple(_row_figure(networks) for networks in shown),
-        tables=tuple(filter(None, map(tables.illustration, shown))),
     )
     yield folded(
         "setup",
@@ -270,8 +269,8 @@ def _metric_figure(networks: Networks, metrics: Sequence[str]) -> Figure:
     panels = [
         _metric_panel(networks, reading, metric) for metric in metrics for reading in READINGS
     ]
-    title = f"{listed(METRICS[metric] for metric in metrics)}: {networks.title}"
-    return Figure(title.capitalize(), tuple(panels), "Baselines in four readings.")
+    names = listed(METRICS[metric] for metric in metrics)
+    return Figure(f"{names.capitalize()}: {networks.title}", tuple(panels), "")
 
 
 def _metric_panel(networks: Networks, reading: Reading, metric: str) -> Panel:
@@ -288,7 +287,7 @@ def _metric_panel(networks: Networks, reading: Reading, metric: str) -> Panel:
     labels = ", ".join(label_of(method) for method in networks.methods(reading))
     scales = {"absolute_error": "log", "ranking_accuracy": "accuracy"}
     return figures.curves(
-        READING_WORDS[reading].capitalize(),
+        f"{METRICS[metric].capitalize()}, baselines {READING_WORDS[reading]}",
         lines,
         Labels(
             EVALUATIONS,

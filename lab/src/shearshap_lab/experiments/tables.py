@@ -20,7 +20,7 @@ from shearshap_lab.experiments.results import (
     timed_ways,
 )
 from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, Reading
-from shearshap_lab.runner import column, where
+from shearshap_lab.runner import column
 from shearshap_lab.statistics import Floats
 
 PAPER_NAMES = {"census": "Census Income", "bank": '"German Credit"', "criteo": "Cretio"}
@@ -57,12 +57,12 @@ def summary(found: Mapping[str, Finding]) -> Table:
 
 
 def _cases(finding: Finding) -> str:
-    """Return "as run 6 of 10 (1 open), fair 0 of 10"."""
+    """Return "as run 6 of 10 (1 open); fair 0 of 10"."""
     parts = []
     for reading, outcomes in finding.counts(finding.recipe).items():
         left_open = f" ({outcomes['open']} open)" if outcomes["open"] else ""
         parts.append(f"{reading} {outcomes['holds']} of {outcomes.total()}{left_open}")
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def evidence(finding: Finding) -> Table:
@@ -326,21 +326,3 @@ def _network_row(networks: Networks) -> tuple[str, ...]:
 
 def _each(numbers: Floats, style: str) -> str:
     return " ".join(f"{number:{style}}" for number in numbers)
-
-
-def illustration(networks: Networks) -> Table | None:
-    """Return one row, SHEAR beside the exact values, of the first network."""
-    every = networks.records["illustration"]
-    if not len(every):
-        return None
-    own = where(every, seed=every["seed"].to_pylist()[0]).to_pylist()
-    return Table(
-        f"Row {own[0]['row']} of {networks.title}",
-        ("feature", "value", "SHEAR", "exact"),
-        tuple(
-            (each["feature"], each["value"], f"{each['shear']:+.4f}", f"{each['exact']:+.4f}")
-            for each in own
-        ),
-        left=2,
-        open=False,
-    )
