@@ -99,16 +99,6 @@ def test_outputs_of_several_axes() -> None:
     torch.testing.assert_close(delta, torch.zeros(3, 2, 3, dtype=torch.float64), atol=1e-9, rtol=0)
 
 
-def test_without_a_target_every_output_is_explained() -> None:
-    net, x = network(4, outputs=3), rows(2, 4)
-    ours = Shapley(net).attribute(x)
-    assert ours.shape == (2, 3, 4)
-    assert_same(ours, theirs(net, x))
-    assert_same(
-        Shapley(network(4, outputs=1)).attribute(x), theirs(network(4, outputs=1), x, target=0)
-    )
-
-
 @pytest.mark.parametrize(
     "baselines",
     [
@@ -179,19 +169,6 @@ def test_integers_stay_exact_beside_floats() -> None:
     given = (torch.tensor([[2.0]]), torch.tensor([[large]]))
     number, key = Shapley(forward).attribute(given)
     assert number.item() == key.item() == 1
-
-
-def test_integers_alone() -> None:
-    net, tokens = TwoInputs(), torch.tensor([[1, 2], [3, 6]])
-
-    def forward(tokens: Tensor) -> Tensor:
-        answer: Tensor = net(torch.ones(len(tokens), 2, dtype=torch.float64), tokens)
-        return answer
-
-    assert_same(Shapley(forward).attribute(tokens, target=0), theirs(forward, tokens, target=0))
-    for method in ("shear", "permutation"):
-        answer = Shapley(forward, method).attribute(tokens, target=0, n_samples=64)
-        torch.testing.assert_close(answer, Shapley(forward).attribute(tokens, target=0))
 
 
 @pytest.mark.parametrize(
@@ -363,17 +340,6 @@ def test_the_delta_is_what_values_miss_and_counts_a_player_once() -> None:
     torch.testing.assert_close(delta, change, atol=1e-9, rtol=0)
 
 
-def test_the_delta_of_several_outputs_and_inputs() -> None:
-    net, inputs = TwoInputs(), (rows(3, 2).float(), torch.tensor([[1, 2], [3, 6], [0, 5]]))
-    _, delta = Shapley(lambda x, t: net(x.double(), t)).attribute(
-        inputs, return_convergence_delta=True
-    )
-    torch.testing.assert_close(delta, torch.zeros(3, 2, dtype=torch.float64), atol=1e-5, rtol=0)
-    attribution = Shapley(lambda x, t: net(x.double(), t))
-    _, delta = attribution.attribute(inputs, target=[0, 1, 0], return_convergence_delta=True)
-    torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -451,21 +417,6 @@ def test_empty_tensors_among_the_inputs(first: bool) -> None:
     assert ours[int(not first)].shape == (3, 0, 2)
     _, delta = Shapley(forward).attribute(inputs, target=1, return_convergence_delta=True)
     torch.testing.assert_close(delta, torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
-
-
-def test_bool_inputs() -> None:
-    net, x = network(4), rows(3, 4) > 0
-
-    def forward(x: Tensor) -> Tensor:
-        assert x.dtype == torch.bool
-        answer: Tensor = net(x.double())
-        return answer
-
-    for baselines in (None, torch.tensor([[True, False, True, True]])):
-        assert_same(
-            Shapley(forward).attribute(x, baselines, target=1),
-            theirs(forward, x, baselines=baselines, target=1),
-        )
 
 
 def test_without_captum_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import random
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shearshap import Explainer, Explanation, InputError, ShearWarning, explain_game
+from shearshap import Explainer, Explanation, InputError, ShearWarning
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -229,19 +228,6 @@ def test_plots_leave_our_numbers_alone() -> None:
     shap.plots.waterfall(theirs[0], max_display=2, show=False)
     np.testing.assert_array_equal(ours.values, untouched.values)
     np.testing.assert_array_equal(ours.data, untouched.data)
-
-
-def test_the_compute_time_is_that_of_the_run() -> None:
-    def slow(rows: Any) -> Any:
-        time.sleep(0.01)
-        return rows.sum(axis=1)
-
-    ours = Explainer(slow, np.zeros(3))(np.ones((2, 3)))
-    assert ours.seconds is not None
-    assert 0.02 <= ours.seconds < 5
-    assert ours.to_shap().compute_time == ours.seconds
-    game = explain_game(lambda z: z.sum(axis=1), players=3, budget=8)
-    assert isinstance(game.to_shap().compute_time, float)
 
 
 def pairwise(rows: Any) -> Any:

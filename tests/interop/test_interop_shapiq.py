@@ -14,7 +14,6 @@ import pytest
 
 from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
 from shearshap import METHODS, BudgetError, Explanation, InputError, explain_game
-from shearshap import Shear as ShearMethod
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -91,13 +90,6 @@ def test_an_answer_says_what_it_is() -> None:
     assert Leverage(n=PLAYERS)(30, table_game(table)).estimated
 
 
-def test_methods_with_options_are_taken_as_instances() -> None:
-    method, value = ShearMethod(unbiased=True), table_game(smooth_table(PLAYERS))
-    answer = Shapley(n=PLAYERS, method=method, random_state=0).approximate(60, value)
-    there = explain_game(value, players=PLAYERS, budget=60, method=method)
-    np.testing.assert_allclose(values_of(answer), there.values[0])
-
-
 def test_a_random_state_is_kept_from_call_to_call_and_none_is_none() -> None:
     value = table_game(random_table(PLAYERS))
 
@@ -158,18 +150,6 @@ def test_other_indices_and_orders_are_refused() -> None:
         Kriging(n=PLAYERS, index="SII")
     with pytest.raises(InputError, match="max_order: wanted 1, Shapley values, got 2; for pairs"):
         Shapley(n=PLAYERS, max_order=2)
-
-
-def test_shapiqs_agnostic_explainer_takes_them() -> None:
-    table = random_table(PLAYERS)
-    game = shapiq.Game(n_players=PLAYERS, normalize=False)
-    game.value_function = table_game(table)
-    explainer = shapiq.AgnosticExplainer(
-        game, index="SV", max_order=1, approximator=Kriging(n=PLAYERS)
-    )
-    values = explainer.explain(budget=64, random_state=1)
-    assert explainer.approximator._random_state == 1
-    np.testing.assert_allclose(values_of(values), exact_shares(table), atol=1e-9)
 
 
 @pytest.mark.parametrize("explainer", ["TabularExplainer", "Explainer"])
@@ -251,13 +231,6 @@ def test_interactions_are_looked_up_by_pair(outputs: tuple[int, ...]) -> None:
         for j in range(i + 1, 4):
             assert there[(i, j)] == there[(j, i)] == own[1, i, j]
     assert there[()] == ours.output(last).base_values[1]
-
-
-def test_a_missing_row_or_output_is_told() -> None:
-    with pytest.raises(InputError, match="there is no output 2"):
-        explanation(outputs=(2,)).to_shapiq(output=2)
-    with pytest.raises(IndexError):
-        explanation().to_shapiq(row=3)
 
 
 @pytest.mark.usefixtures("_closed_figures")

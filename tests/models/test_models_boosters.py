@@ -63,10 +63,6 @@ def logistic(truth: Floats, margins: Floats) -> tuple[Floats, Floats]:
     return chances - truth, chances * (1 - chances)
 
 
-def squares(truth: Floats, margins: Floats) -> tuple[Floats, Floats]:
-    return margins - truth, np.ones_like(margins)
-
-
 #: Numbers of a scale: a probability, a prediction, a margin; or the text of a refusal.
 Claims = dict[str | None, str]
 
@@ -129,13 +125,6 @@ def xgb_booster(target: Any, **options: Any) -> Any:
     )
 
 
-def xgb_aft() -> Any:
-    matrix = xgboost.DMatrix(ROWS)
-    matrix.set_float_info("label_lower_bound", POSITIVE)
-    matrix.set_float_info("label_upper_bound", POSITIVE)
-    return xgboost.train({"objective": "survival:aft", "nthread": 1}, matrix, 4)
-
-
 def xgb_early(*, bare: bool) -> Any:
     model = xgboost.XGBClassifier(
         n_estimators=60, early_stopping_rounds=2, learning_rate=0.9, n_jobs=1
@@ -154,45 +143,30 @@ XGBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
     "three classes": (lambda: xgb(Classifier, THREE), CHANCES),
     "softmax": (lambda: xgb(Classifier, THREE, objective="multi:softmax"), CHANCES),
     "random forest": (lambda: xgb(xgboost.XGBRFClassifier, TWO), CHANCES),
-    "random forest of numbers": (lambda: xgb(xgboost.XGBRFRegressor, REAL), PREDICTS),
     "labels": (lambda: xgb(Classifier, LABELS), CHANCES),
-    "two labels": (lambda: xgb(Classifier, LABELS[:, :2]), CHANCES),
     "labels by one tree": (
         lambda: xgb(Classifier, LABELS, multi_strategy="multi_output_tree"),
         CHANCES,
     ),
-    "dart": (lambda: xgb(Classifier, TWO, booster="dart", rate_drop=0.5), CHANCES),
     "linear": (lambda: xgb(Classifier, THREE, booster="gblinear", max_depth=None), CHANCES),
     "base score": (lambda: xgb(Classifier, TWO, base_score=0.2), CHANCES),
-    "parallel trees": (lambda: xgb(Classifier, TWO, num_parallel_tree=3, subsample=0.5), CHANCES),
     "early stopping": (lambda: xgb_early(bare=False), CHANCES),
     "logistic of one's own": (lambda: xgb(Classifier, TWO, objective=logistic), CHANCES),
     "squares for classes": (lambda: xgb(Classifier, TWO, objective="reg:squarederror"), CHANCES),
     "hinge": (lambda: xgb(Classifier, TWO, objective="binary:hinge"), scores("hinge")),
-    "regressor of hinge": (lambda: xgb(Regressor, TWO, objective="binary:hinge"), scores("hinge")),
     "regressor of chances": (lambda: xgb(Regressor, TWO, objective="binary:logistic"), CHANCES),
     "regressor of labels": (lambda: xgb(Regressor, LABELS, objective="binary:logistic"), CHANCES),
-    "logistic regressor": (lambda: xgb(Regressor, TWO, objective="reg:logistic"), CHANCES),
     "regressor of classes": (
         lambda: xgb(Regressor, THREE, objective="multi:softprob", num_class=3),
         CHANCES,
     ),
     "regressor": (lambda: xgb(Regressor, REAL), PREDICTS),
     "two numbers": (lambda: xgb(Regressor, PAIR), PREDICTS),
-    "two numbers by one tree": (
-        lambda: xgb(Regressor, PAIR, multi_strategy="multi_output_tree"),
-        PREDICTS,
-    ),
     "counts": (lambda: xgb(Regressor, COUNTS, objective="count:poisson"), PREDICTS),
-    "gamma": (lambda: xgb(Regressor, POSITIVE, objective="reg:gamma"), PREDICTS),
-    "tweedie": (lambda: xgb(Regressor, POSITIVE, objective="reg:tweedie"), PREDICTS),
-    "cox": (lambda: xgb(Regressor, POSITIVE, objective="survival:cox"), PREDICTS),
-    "aft": (xgb_aft, PREDICTS),
     "quantiles": (
         lambda: xgb(Regressor, REAL, objective="reg:quantileerror", quantile_alpha=[0.1, 0.5, 0.9]),
         PREDICTS,
     ),
-    "squares of one's own": (lambda: xgb(Regressor, REAL, objective=squares), PREDICTS),
     "ranker": (
         lambda: xgboost.XGBRanker(**QUIET_TREES).fit(ROWS, COUNTS.astype(int), qid=GROUPS),
         PREDICTS,
@@ -208,8 +182,6 @@ XGBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
         lambda: xgb_booster(TWO, obj=lambda m, d: logistic(d.get_label(), m)),
         PREDICTS,
     ),
-    "booster of numbers": (lambda: xgb_booster(REAL), PREDICTS),
-    "booster stopped early": (lambda: xgb_early(bare=True), CHANCES),
 }
 
 
@@ -295,18 +267,8 @@ LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
     "two classes": (lambda: light(LgbmC, TWO), CHANCES),
     "three classes": (lambda: light(LgbmC, THREE), CHANCES),
     "one against all": (lambda: light(LgbmC, THREE, objective="multiclassova"), CHANCES),
-    "steep, one against all": (
-        lambda: light(LgbmC, THREE, objective="multiclassova", sigmoid=2.0),
-        CHANCES,
-    ),
     "steep": (lambda: light(LgbmC, TWO, sigmoid=2.0), CHANCES),
-    "cross-entropy": (lambda: light(LgbmC, TWO, objective="cross_entropy"), CHANCES),
     "random forest": (lambda: light(LgbmC, TWO, **FOREST), CHANCES),
-    "random forest of three": (lambda: light(LgbmC, THREE, **FOREST), CHANCES),
-    "random forest of numbers": (lambda: light(LgbmR, REAL, **FOREST), PREDICTS),
-    "dart": (lambda: light(LgbmC, TWO, boosting_type="dart"), CHANCES),
-    "goss": (lambda: light(LgbmC, TWO, data_sample_strategy="goss"), CHANCES),
-    "linear trees": (lambda: light(LgbmC, TWO, linear_tree=True), CHANCES),
     "early stopping": (lambda: light_early(bare=False), CHANCES),
     "squares for classes": (lambda: light(LgbmC, TWO, objective="regression"), CHANCES),
     "logistic of one's own": (
@@ -315,19 +277,12 @@ LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
     ),
     "lambda": (lambda: light(LgbmR, TWO, objective="cross_entropy_lambda"), LAMBDA),
     "regressor of chances": (lambda: light(LgbmR, TWO, objective="binary"), CHANCES),
-    "regressor of cross-entropy": (lambda: light(LgbmR, TWO, objective="cross_entropy"), CHANCES),
     "regressor of classes": (
         lambda: light(LgbmR, THREE, objective="multiclass", num_class=3),
         CHANCES,
     ),
-    "regressor of forests": (lambda: light(LgbmR, TWO, objective="binary", **FOREST), CHANCES),
     "regressor": (lambda: light(LgbmR, REAL), PREDICTS),
     "counts": (lambda: light(LgbmR, COUNTS, objective="poisson"), PREDICTS),
-    "gamma": (lambda: light(LgbmR, POSITIVE, objective="gamma"), PREDICTS),
-    "tweedie": (lambda: light(LgbmR, POSITIVE, objective="tweedie"), PREDICTS),
-    "quantile": (lambda: light(LgbmR, REAL, objective="quantile", alpha=0.9), PREDICTS),
-    "square roots": (lambda: light(LgbmR, REAL, reg_sqrt=True), PREDICTS),
-    "squares of one's own": (lambda: light(LgbmR, REAL, objective=squares), PREDICTS),
     "ranker": (
         lambda: lightgbm.LGBMRanker(**LIGHT).fit(ROWS, COUNTS.astype(int), group=[10] * 6),
         PREDICTS,
@@ -343,12 +298,10 @@ LIGHTGBM: dict[str, tuple[Callable[[], Any], Claims]] = {
         ),
         CHANCES,
     ),
-    "booster of lambda": (lambda: light_booster(TWO, objective="cross_entropy_lambda"), LAMBDA),
     "booster of one's own": (
         lambda: light_booster(TWO, objective=lambda m, d: logistic(d.get_label(), m)),
         PREDICTS,
     ),
-    "booster stopped early": (lambda: light_early(bare=True), CHANCES),
 }
 
 
@@ -357,16 +310,6 @@ def test_lightgbm(case: str) -> None:
     make, claims = LIGHTGBM[case]
     model = make()
     check(model, claims, partial(lightgbm_own, model), 1e-9)
-
-
-def test_the_intensity_of_a_lightgbm_classifier_is_one_number() -> None:
-    """Its predict_proba is 1 - x and x for an x that may exceed 1."""
-    model = light(LgbmC, TWO, objective="cross_entropy_lambda")
-    agree(explained(model, ROWS, None).predictions, model.predict_proba(ROWS[10:13])[:, 1])
-    agree(explained(model, ROWS, "margin").predictions, lightgbm_own(model, "margin"))
-    for scale in ("probability", "log-odds"):
-        with pytest.raises(InputError, match=r"predicts log\(1 \+ exp\(margin\)\), which may exc"):
-            explained(model, ROWS, scale)
 
 
 CAT: dict[str, Any] = {
@@ -407,29 +350,13 @@ CATBOOST: dict[str, tuple[Callable[[], Any], Claims]] = {
     "two classes": (lambda: cat(CatC, TWO), CHANCES),
     "three classes": (lambda: cat(CatC, THREE), CHANCES),
     "one against all": (lambda: cat(CatC, THREE, loss_function="MultiClassOneVsAll"), CHANCES),
-    "cross-entropy": (lambda: cat(CatC, TWO, loss_function="CrossEntropy"), CHANCES),
     "labels": (lambda: cat(CatC, LABELS, loss_function="MultiLogloss"), CHANCES),
-    "two labels": (lambda: cat(CatC, LABELS[:, :2], loss_function="MultiLogloss"), CHANCES),
-    "soft labels": (lambda: cat(CatC, LABELS, loss_function="MultiCrossEntropy"), CHANCES),
     "plain": (lambda: cat(catboost.CatBoost, TWO, loss_function="Logloss"), CHANCES),
-    "plain of classes": (
-        lambda: cat(catboost.CatBoost, THREE, loss_function="MultiClass"),
-        CHANCES,
-    ),
     "sum": (lambda: cat_sum(TWO), CHANCES),
-    "sum of three classes": (lambda: cat_sum(THREE), CHANCES),
-    "sum of labels": (lambda: cat_sum(LABELS, loss_function="MultiLogloss"), CHANCES),
-    "sum of numbers": (lambda: cat_sum(REAL), PREDICTS),
     "regressor": (lambda: cat(CatR, REAL), PREDICTS),
     "two numbers": (lambda: cat(CatR, PAIR, loss_function="MultiRMSE"), PREDICTS),
     "uncertainty": (lambda: cat(CatR, REAL, loss_function="RMSEWithUncertainty"), PREDICTS),
     "counts": (lambda: cat(CatR, COUNTS, loss_function="Poisson"), PREDICTS),
-    "plain counts": (lambda: cat(catboost.CatBoost, COUNTS, loss_function="Poisson"), PREDICTS),
-    "tweedie": (
-        lambda: cat(CatR, POSITIVE, loss_function="Tweedie:variance_power=1.5"),
-        PREDICTS,
-    ),
-    "quantile": (lambda: cat(CatR, REAL, loss_function="Quantile:alpha=0.9"), PREDICTS),
     "quantiles": (
         lambda: cat(CatR, REAL, loss_function="MultiQuantile:alpha=0.1,0.5,0.9"),
         PREDICTS,
@@ -483,21 +410,6 @@ def test_names_of_boosters() -> None:
     ]
     uncertain = cat(CatR, REAL, loss_function="RMSEWithUncertainty")
     assert explained(uncertain, ROWS, None).output_names == ["mean", "variance"]
-
-
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_a_booster_that_saw_one_class(library: str) -> None:
-    fit, kind, own = {
-        "xgboost": (xgb, Classifier, xgboost_own),
-        "lightgbm": (light, LgbmC, lightgbm_own),
-    }[library]
-    model = fit(kind, np.zeros(len(ROWS), dtype=int))
-    margins = own(model, "margin")
-    agree(explained(model, ROWS, None).predictions, own(model, "chances"), 1e-5)
-    odds = explained(model, ROWS, "log-odds")
-    agree(odds.predictions, np.stack((-margins, margins), axis=1), 1e-5)
-    assert odds.output_names == ["0", "not 0"]
-    assert explained(model, ROWS, "margin").output_names == ["not 0"]
 
 
 # Frames and names

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from torch import nn
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -97,26 +96,6 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
     assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
 
 
-def test_labels_that_do_not_exclude_each_other_have_chances_of_their_own(
-    classifier: tuple[Any, Any],
-) -> None:
-    model, tokenizer = classifier
-    model.config.problem_type = "multi_label_classification"
-    try:
-        answer = Explainer(classifier, scale="probability")(["not bad"])
-        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)(
-            "not bad"
-        )
-    finally:
-        model.config.problem_type = None
-    wanted = {
-        one["label"]: one["score"] for one in (said[0] if isinstance(said[0], list) else said)
-    }
-    np.testing.assert_allclose(
-        answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6
-    )
-
-
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     model, tokenizer = classifier
     pair = Explainer(classifier, output=1)(["the film was good"])
@@ -136,36 +115,17 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "texts", "message"),
     [
-        ({}, "one text", "rows: wanted a list of texts, got one text; pass [text]"),
-        ({}, [3], "rows: wanted a list of texts, got int"),
-        ({}, {"text": ["good"]}, "rows: wanted a list of texts, got dict"),
-        (
-            {"feature_names": ["a"]},
-            ["good"],
-            "feature_names: the players of a text are named by its own words",
-        ),
-        (
-            {"groups": np.zeros(3, dtype=int)},
-            ["good"],
-            "groups: for texts, wanted 'tokens' or 'words'",
-        ),
-        ({}, [], "rows: wanted a list of texts, got none"),
+        ({}, "one text", "rows: expected a list of texts, got a str; pass [text]"),
+        ({}, [3], "rows: expected a list of texts, got int"),
+        ({}, {"text": ["good"]}, "rows: expected a list of texts, got a dict"),
+        ({}, pd.DataFrame({"good": ["not bad"]}), "got a DataFrame; pass"),
+        ({}, pl.DataFrame({"good": ["not bad"]}), "got a DataFrame; pass"),
+        ({}, [], "rows: expected a list of texts, got none"),
         ({}, [""], "rows: text 0 has no tokens: ''"),
-        (
-            {"background": "[BLANK]"},
-            ["good"],
-            "background: the tokenizer has no token '[BLANK]'; try '[MASK]'",
-        ),
-        (
-            {"background": np.zeros(3)},
-            ["good"],
-            "background: for texts, wanted a token such as '[MASK]', got ndarray",
-        ),
-        (
-            {"groups": "letters"},
-            ["good"],
-            "groups: for texts, wanted 'tokens' or 'words', got 'letters'",
-        ),
+        ({"feature_names": ["a"]}, ["good"], "feature_names: the players of a text"),
+        ({"groups": "letters"}, ["good"], "groups: for texts, wanted 'tokens' or 'words'"),
+        ({"background": "[BLANK]"}, ["good"], "background: the tokenizer has no token '[BLANK]'"),
+        ({"background": np.zeros(3)}, ["good"], "background: for texts, wanted a token"),
     ],
 )
 def test_bad_texts(
@@ -181,10 +141,10 @@ def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple
     cases: list[tuple[Any, Any, Any, str]] = [
         (model, None, ["good"], lacks_tokenizer),
         (model, "[MASK]", pd.Series(["good"]), lacks_tokenizer),
-        (tokenizer, None, ["good"], "is a tokenizer; pass the model with it"),
-        ((tokenizer, model), None, ["good"], "pass (model, tokenizer)"),
-        ([model, tokenizer], None, ["good"], "pass a tuple, (model, tokenizer)"),
-        ((model, "bert-base"), None, ["good"], "is the tokenizer of the model, got str"),
+        (tokenizer, None, ["good"], "expected a classifier of texts with its tokenizer"),
+        ((tokenizer, model), None, ["good"], "expected a classifier of texts with its tokenizer"),
+        ([model, tokenizer], None, ["good"], "expected a classifier of texts with its tokenizer"),
+        ((model, "bert-base"), None, ["good"], "got tuple of BertForSequenceClassification, str"),
     ]
     for wrong, background, texts, message in cases:
         with pytest.raises(InputError, match=re.escape(message)):
@@ -242,28 +202,6 @@ def test_a_framed_classifier_answers_by_tokens_as_by_embeddings(
     np.testing.assert_allclose(framed.from_embeddings(embedded).detach(), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [nn.Linear(2, 1), (nn.Linear(2, 1), None), (1, 2, 3), None])
-def test_what_is_no_text_classifier(model: Any) -> None:
-    assert text_classifier(model) is None
-
-
-def test_a_text_classifier_whose_labels_have_no_names(classifier: tuple[Any, Any]) -> None:
-    class Bare(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = classifier[0]
-
-        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
-            return self.inner(input_ids=input_ids, attention_mask=attention_mask)
-
-        def get_input_embeddings(self) -> Any:
-            return self.inner.get_input_embeddings()
-
-    answer = Explainer((Bare(), classifier[1]))(["not bad"])
-    assert answer.output_names == ["output 0", "output 1"]
-    np.testing.assert_allclose(answer.values, Explainer(classifier)(["not bad"]).values)
-
-
 def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
     texts = ["the film was good", "good"]
     named = Explainer(classifier, output=1)(texts, index=["a", "b"])
@@ -307,34 +245,3 @@ def test_an_error_leads_to_the_text_it_came_of(
     notes = "".join(error.__notes__)
     assert "Row 3 has the label 'd'." in notes
     assert f"Players present: {present}; absent: {absent}." in notes
-
-
-def test_the_first_text_alone_tells_whether_the_model_agrees(classifier: tuple[Any, Any]) -> None:
-    answer = Explainer(classifier)(["the film", "not bad", "good"])
-    assert answer.check_evaluations == 1
-    blocks = list(Explainer(classifier).stream(["the film", "not bad", "good"]))
-    assert [block.check_evaluations for block in blocks] == [1, 0, 0]
-
-
-def test_a_frame_of_texts_is_not_read_as_the_names_of_its_columns(
-    classifier: tuple[Any, Any],
-) -> None:
-    frame = pd.DataFrame({"good": ["not bad"]})
-    for rows in (frame, pl.from_pandas(frame)):
-        with pytest.raises(InputError, match="got a DataFrame; pass its column of texts"):
-            Explainer(classifier)(rows)
-    with pytest.raises(InputError, match="rows: wanted a list of texts, got none"):
-        Explainer(classifier)([])
-
-
-def test_a_text_model_for_regression_has_no_probabilities(
-    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, _ = classifier
-    monkeypatch.setattr(model.config, "problem_type", "regression")
-    wanted = [logits(classifier, [2, 8, 3])]
-    np.testing.assert_allclose(Explainer(classifier)(["good"]).predictions, wanted, atol=1e-6)
-    with pytest.raises(InputError, match="nothing says whether the model returns probabilities"):
-        Explainer(classifier, scale="probability")(["good"])
-    stated = Explainer(classifier, scale="probability", returns="margin")(["good"])
-    np.testing.assert_allclose(stated.predictions.sum(axis=1), 1, atol=1e-6)

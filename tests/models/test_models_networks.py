@@ -100,16 +100,6 @@ class BuffersOnly(nn.Module):
         return x @ self.table
 
 
-class MixedTypes(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(4, 8)
-        self.second = nn.Linear(8, 3).double()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.second(torch.tanh(self.first(x)).double())  # type: ignore[no-any-return]
-
-
 class WritesIntoItsInput(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -119,43 +109,6 @@ class WritesIntoItsInput(nn.Module):
         x.mul_(2)
         x[:, 0] = 1
         return self.inner(x)  # type: ignore[no-any-return]
-
-
-class Attention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(2)
-        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        self.inside = nn.Linear(1, 8)
-        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
-        self.head = nn.Linear(8, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.encoder(self.inside(x[:, :, None])).mean(dim=1))  # type: ignore[no-any-return]
-
-
-class Recurrent(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.memory = nn.LSTM(1, 6, batch_first=True)
-        self.head = nn.Linear(6, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        states, _ = self.memory(x[:, :, None])
-        return self.head(states[:, -1])  # type: ignore[no-any-return]
-
-
-class Convolution(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(4)
-        self.layers = nn.Sequential(
-            nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4, 3)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x.reshape(-1, 1, 2, 2))  # type: ignore[no-any-return]
 
 
 def hooked() -> nn.Module:
@@ -180,19 +133,11 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "data parallel": lambda: nn.DataParallel(body()),
     "quantized": quantized,
     "half": lambda: body().half(),
-    "bfloat16": lambda: body().bfloat16(),
     "without parameters": WithoutParameters,
     "buffers only": BuffersOnly,
-    "mixed types": MixedTypes,
     "writes into its input": WritesIntoItsInput,
-    "attention": Attention,
-    "recurrent": Recurrent,
-    "convolution": Convolution,
     "with hooks": hooked,
     "of inference mode": of_inference_mode,
-    "not contiguous": lambda: Calling(body(), lambda y: y.flip(1).t().contiguous().t()),
-    "sparse": lambda: Calling(body(), lambda y: y.to_sparse()),
-    "whole numbers": lambda: Calling(body(), lambda y: (y * 100).long()),
 }
 
 
@@ -283,15 +228,6 @@ def test_a_module_of_indices() -> None:
         Explainer(net, np.zeros(4))(rows.numpy().astype(float))
 
 
-def test_rows_that_require_gradients_are_explained_and_get_none() -> None:
-    rows = ROWS.clone().requires_grad_()
-    net = body()
-    answer = Explainer(net, ZEROS)(rows)
-    np.testing.assert_allclose(answer.predictions, own_answer(net), atol=1e-9)
-    assert rows.grad is None
-    assert all(parameter.grad is None for parameter in net.parameters())
-
-
 @pytest.mark.parametrize("shape", [(6, 1), (6,), (6, 1, 1), (1, 6)])
 def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) -> None:
     net = body(1)
@@ -300,13 +236,6 @@ def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) 
 
 
 # The last layer
-
-
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="no distributed torch here")
-def test_wrappers_show_the_ending_inside() -> None:
-    probable = nn.Sequential(body(), nn.Softmax(dim=1))
-    wrappers: list[Any] = [nn.DataParallel(probable), torch.compile(probable, backend="eager")]
-    assert [_activation(wrapper) for wrapper in wrappers] == ["softmax", "softmax"]
 
 
 class Functional(nn.Module):
@@ -372,17 +301,6 @@ def test_scales_of_a_module_whose_ending_can_be_seen(kind: str, made: str) -> No
     else:
         with pytest.raises(InputError, match="returns probabilities and has no margins"):
             predictions(net, scale="margin")
-
-
-def test_the_log_odds_of_a_sure_network_with_a_sigmoid_are_its_logits() -> None:
-    """A second sigmoid would make 0.9995 of 8.37."""
-    line = nn.Linear(4, 1).double()
-    with torch.no_grad():
-        line.weight.fill_(0)
-        line.bias.fill_(8.37)
-    sure = nn.Sequential(line, nn.Sigmoid())
-    np.testing.assert_allclose(predictions(sure, scale="log-odds"), 8.37, rtol=1e-5)
-    np.testing.assert_allclose(predictions(sure, scale="probability"), 1 / (1 + np.exp(-8.37)))
 
 
 @pytest.mark.parametrize(
@@ -467,16 +385,6 @@ def test_classes_that_sum_to_one_are_refused_until_they_are_stated(
             predictions(net, scale=scale, returns="probability")
 
 
-def test_stated_probabilities_are_made_log_odds_once() -> None:
-    net = hidden_softmax()
-    found = predictions(net, scale="log-odds", returns="probability")
-    np.testing.assert_allclose(found, log_odds(own_answer(net)), atol=1e-4)
-    np.testing.assert_allclose(
-        predictions(net, scale="probability", returns="probability"), own_answer(net)
-    )
-    np.testing.assert_allclose(predictions(net, returns="probability"), own_answer(net))
-
-
 @pytest.mark.parametrize(
     ("outputs", "scale"), [(1, "log-odds"), (1, "probability"), (3, "log-odds")]
 )
@@ -498,15 +406,6 @@ def test_outputs_between_0_and_1_are_doubted(outputs: int, scale: Any) -> None:
     assert stated.notes == ()
     assert Explainer(net, ZEROS, scale=scale, returns="margin")(ROWS).notes == ()
     assert Explainer(net, ZEROS)(ROWS).notes == ()
-
-
-def test_a_few_outputs_between_0_and_1_are_no_reason_to_doubt() -> None:
-    net = hidden_sigmoid(1)
-    answer = Explainer(net, torch.zeros(3).double(), scale="log-odds", groups=[[0], [1], [2]])
-    short = Calling(nn.Linear(3, 1).double(), torch.sigmoid)
-    few = Explainer(short, answer.background, scale="log-odds")(ROWS[:1, :3])
-    assert few.evaluations == 8
-    assert few.notes == ()
 
 
 def test_stated_probabilities_that_are_none_are_refused() -> None:
@@ -555,15 +454,6 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
         predictions(logs, scale="probability", returns="probability")
 
 
-def test_a_recurrent_layer_returns_a_tuple() -> None:
-    layer = nn.LSTM(4, 2, batch_first=True)
-    rows = torch.randn(3, 5, 4)
-    with pytest.raises(ModelError, match="returned a tuple, which"):
-        Explainer(layer, torch.zeros(5, 4))(rows)
-    last = Explainer(layer, torch.zeros(5, 4), output=lambda result: result[0][:, -1])(rows)
-    np.testing.assert_allclose(last.predictions, layer(rows)[0][:, -1].detach(), atol=1e-6)
-
-
 def test_modules_without_numbers() -> None:
     with pytest.raises(
         InputError, match="lazy layers whose parameters do not exist yet; call it once"
@@ -575,19 +465,6 @@ def test_modules_without_numbers() -> None:
         predictions(nn.Linear(4, 2, device="meta"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"returns": "logits"}, "returns: wanted 'probability' or 'margin', what the model's outputs are, .* got 'logits'"),
-        ({"returns": True}, "returns: wanted 'probability' or 'margin'"),
-        ({"multilabel": "yes"}, r"multilabel: wanted True \(each output is a label of its own\), False"),
-    ],
-)  # fmt: skip
-def test_wrong_words_for_what_a_model_returns(options: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        predictions(body(), **options)
-
-
 def test_the_options_are_those_of_explain_and_of_a_game_too() -> None:
     net = hidden_softmax()
     options: Any = {"scale": "log-odds", "returns": "probability", "multilabel": False}
@@ -596,20 +473,6 @@ def test_the_options_are_those_of_explain_and_of_a_game_too() -> None:
     with model_game(net, ROWS, background=ZEROS, **options) as game:
         full = game(torch.ones(1, 1, 4, dtype=torch.bool))
     np.testing.assert_allclose(full[:, 0], once.predictions)
-
-
-def test_probabilities_may_be_rounded_beyond_1() -> None:
-    """As the mean of an ensemble's in single precision may be."""
-
-    class Ensemble(nn.Module):
-        def forward(self, rows: Tensor) -> Tensor:
-            sure = torch.ones(len(rows)) + 2e-7
-            return torch.stack((sure, 1 - sure), dim=1) + 0 * rows[:, :1]
-
-    assert float(Ensemble()(torch.ones(1, 2)).max()) > 1
-    options: dict[str, Any] = {"scale": "log-odds", "returns": "probability"}
-    answer = Explainer(Ensemble(), torch.zeros(2), **options)(torch.ones(1, 2))
-    np.testing.assert_allclose(answer.predictions, [[16.1, -16.1]], atol=0.1)
 
 
 def test_log_odds_of_probabilities_are_differentiated_without_warnings() -> None:

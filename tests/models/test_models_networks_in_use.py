@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -226,19 +226,6 @@ def test_a_module_goes_to_a_device_and_comes_home_with_its_last_user() -> None:
     assert all(modes(net))
 
 
-def test_a_module_comes_home_after_an_error() -> None:
-    net = Travelling(network(4))
-
-    def interrupted() -> Iterator[None]:
-        with EvalMode(net, "meta"):
-            yield
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(interrupted())
-    assert devices(net) == {"cpu"}
-
-
 def test_a_module_that_cannot_be_moved_is_given_back() -> None:
     class Heavy(Travelling):
         def to(self, device: torch.device) -> "Heavy":  # type: ignore[override]
@@ -261,28 +248,3 @@ def test_a_module_spread_over_devices_stays_where_it_is() -> None:
         assert devices(net) == {"cpu", "meta"}
     with pytest.raises(InputError, match=r"spread over \['cpu', 'meta'\]"), EvalMode(net, "cpu"):
         pass
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
-def test_one_module_on_a_gpu_in_two_threads() -> None:
-    net = hooked()
-    wanted = values(net)
-    both_inside = threading.Barrier(2, timeout=PATIENCE)
-    met: set[int] = set()
-
-    def meet() -> None:
-        if threading.get_ident() not in met:
-            met.add(threading.get_ident())
-            both_inside.wait()
-
-    net.before = meet
-
-    def on_gpu(_: int) -> Floats:
-        explainer = Explainer(net, ZEROS, method="exact", device="cuda")
-        return explainer(ROWS, budget=16).values
-
-    with ThreadPoolExecutor(2) as threads:
-        for answer in threads.map(on_gpu, range(2)):
-            np.testing.assert_allclose(answer, wanted, atol=1e-9)
-    assert devices(net) == {"cpu"}

@@ -160,16 +160,6 @@ def test_onnx_inputs_of_other_types(kind: str, to: str) -> None:
     )
 
 
-def test_numbers_that_are_too_large_for_an_onnx_input() -> None:
-
-    nodes = [helper.make_node("Cast", ["x"], ["out"], to=TensorProto.FLOAT)]
-    net = session(nodes, [tensor("x", "FLOAT16", [None, 4])], [tensor("out", "FLOAT", [None, 4])])
-    with pytest.raises(
-        InputError, match=r"input 'x' takes float16, but the rows .* numbers too large for it"
-    ):
-        Explainer(net, ZEROS)(1e6 + ROWS.numpy())
-
-
 def test_onnx_graphs_of_several_inputs_one_of_a_fixed_number_of_rows() -> None:
 
     nodes = [
@@ -184,16 +174,6 @@ def test_onnx_graphs_of_several_inputs_one_of_a_fixed_number_of_rows() -> None:
     rows = (ROWS[:, :2].numpy(), ROWS[:, 2:].numpy())
     answer = Explainer(net, (np.zeros(2), np.zeros(2)))(rows, budget=16)
     np.testing.assert_allclose(answer.predictions, linear(), atol=1e-5)
-
-
-def test_an_onnx_graph_of_labels_only() -> None:
-
-    nodes = [helper.make_node("Cast", ["x"], ["label"], to=TensorProto.INT64)]
-    net = session(nodes, [tensor("x", "FLOAT", [None, 4])], [tensor("label", "INT64", [None, 4])])
-    with pytest.raises(
-        InputError, match=r"no output of floating-point numbers, only label: tensor\(int64\)"
-    ):
-        predictions(net)
 
 
 def test_an_onnx_session_of_columns_takes_a_frame() -> None:
@@ -280,34 +260,3 @@ def test_onnx_sessions_of_one_and_several_inputs(tmp_path: Path) -> None:
     background = (np.zeros(2, dtype=int), np.zeros(3, dtype=np.float32))
     ours, theirs = (Explainer(model, background)(rows) for model in (pair, net))
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-5)
-
-
-def test_the_census_network_is_explained_alike_through_torch_onnx_a_function_and_a_frame(
-    tmp_path: Any,
-) -> None:
-    from shearshap_lab import data
-    from shearshap_lab import networks as models
-
-    census = data.load("census")
-    network = models.train(census, steps=200).network
-    rows, train = census.inputs[census.test][:8], census.inputs[census.train]
-    frame, frames = (
-        pd.DataFrame(part, columns=[f"c{i}" for i in range(part.shape[1])])
-        for part in (rows, train)
-    )
-
-    def function(x: Any) -> Floats:
-        given = torch.tensor(np.asarray(x), dtype=torch.float32)
-        return network(given).detach().numpy()  # type: ignore[no-any-return]
-
-    session = exported(network, (torch.tensor(rows[:2], dtype=torch.float32),), tmp_path)
-    answers = [
-        Explainer(model, ("mean", background), groups=census.groups)(given, budget=208)
-        for model, given, background in (
-            (network, rows, train), (session, rows, train), (function, rows, train), (function, frame, frames),
-            (network, frame, frames),
-        )
-    ]  # fmt: skip
-    for answer in answers[1:]:
-        np.testing.assert_allclose(answer.values, answers[0].values, atol=1e-5)
-        assert answer.evaluations == answers[0].evaluations

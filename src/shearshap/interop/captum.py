@@ -79,14 +79,9 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
 
         Parameters
         ----------
-        inputs
-            A tensor (r, *shape) or a tuple of them; some may be empty. Integers stay exact.
-        baselines
-            What absent inputs are replaced with: None (zeros), a number, a tensor of one row or of
-            r rows; for a tuple of inputs, a tuple of these.
-        target
-            Which output to explain: None, an index, a tuple of indices or slices into an output of
-            several axes, or a tensor or list with one for every row.
+        inputs, baselines, target
+            As in captum: a tensor (r, *shape) or a tuple of them; None, numbers, or tensors of one
+            row or of r rows; None, an index, a tuple of indices or slices, or one for every row.
         additional_forward_args
             Further arguments of the forward function, after the inputs. A tensor with an entry for
             every row is repeated with the rows; anything else is passed as it is.
@@ -101,8 +96,6 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         perturbations_per_eval
             Perturbations of every row in one forward, which then takes r times as many rows; None:
             as memory allows.
-        show_progress
-            Whether to show a progress bar.
         return_convergence_delta
             Whether to return (attributions, delta), delta as of `compute_convergence_delta`.
         return_input_shape

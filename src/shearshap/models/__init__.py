@@ -165,9 +165,8 @@ def _with_labels(
     """Return a model with labels or classes as the user states, or raise if they are known."""
     if multilabel is None or multilabel == adapted.independent:
         return adapted
-    names = ", ".join(adapted.output_names[:4])
     is_rescaled = adapted.form == "margin" and scale is not None and scale not in MARGINS
-    is_classifier = adapted.certainty == "known" and bool(names) and is_rescaled
+    is_classifier = adapted.certainty == "known" and bool(adapted.output_names) and is_rescaled
     if adapted.independent is not None or (multilabel and is_classifier):
         kind = "classes of which one is true" if multilabel else "labels of their own"
         raise InputError(
@@ -193,25 +192,17 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
         return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
     if callable(model):
         return _function(model, scale)
-    raise InputError(f"model: wanted {ACCEPTED}; got {_described(model)}")
+    shown = repr(str(model)) if isinstance(model, str | PathLike) else ""
+    raise InputError(
+        f"model: wanted {ACCEPTED}; got {type(model).__name__} {shown}".rstrip()
+        + ("; load the file first" if shown else "")
+    )
 
 
 def _is_class_of_models(model: type) -> bool:
     """Return whether a class makes models, rather than being called as a function itself."""
     makes_callables = any("__call__" in vars(ancestor) for ancestor in model.__mro__)
     return makes_callables or hasattr(model, "predict") or hasattr(model, "fit")
-
-
-def _described(model: Any) -> str:
-    """Return what was given in place of a model, and what to do about it."""
-    if model is None:
-        return "None"
-    name = type(model).__name__
-    if isinstance(model, str | PathLike):
-        return f"{name} {str(model)!r}; load the file first"
-    if isinstance(model, list | tuple | dict | set):
-        return f"{name} of {len(model)}; explain one model after the other"
-    return name
 
 
 def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:

@@ -40,15 +40,16 @@ def text_classifier(model: Any) -> "TextClassifier | None":
 
 
 def check_text_model(model: Any, rows: Any, background: Any) -> None:
-    """Raise where a model is meant for texts, but lacks what it takes to read them."""
-    if _is_tokenizer(model):
+    """Raise if a model is meant for texts, but lacks what it takes to read them."""
+    parts = list(model) if isinstance(model, tuple | list) else [model]
+    has_tokenizer = any(_is_tokenizer(part) for part in parts)
+    is_pair = isinstance(model, tuple) and len(parts) == 2 and isinstance(parts[0], nn.Module)
+    if (has_tokenizer or is_pair) and not (is_pair and _is_tokenizer(parts[1])):
+        kinds = ", ".join(type(part).__name__ for part in parts)
         raise InputError(
-            f"model: a {type(model).__name__} is a tokenizer; pass the model with it, "
-            "Explainer((model, tokenizer))"
+            f"model: expected a classifier of texts with its tokenizer, Explainer((model, "
+            f"tokenizer)); got {type(model).__name__} of {kinds}"
         )
-    if isinstance(model, tuple | list) and len(model) == 2:
-        _check_pair(model)
-        return
     if not _is_of_transformers(model):
         return
 
@@ -60,31 +61,9 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
             )
         return
     task = getattr(model, "task", None)
-    if task is not None and task != _PIPELINE_TASK:
+    if task not in (None, "text-classification"):
         raise InputError(
-            f"model: this pipeline is for the task {task!r}; wanted one for {_PIPELINE_TASK!r}"
-        )
-
-
-#: The task of the pipelines that can be explained.
-_PIPELINE_TASK = "text-classification"
-
-
-def _check_pair(pair: Any) -> None:
-    """Raise where two things are almost a model and its tokenizer."""
-    first, second = pair
-    if _is_tokenizer(first) and isinstance(second, nn.Module):
-        raise InputError(
-            "model: got (tokenizer, model), the wrong way round; pass (model, tokenizer)"
-        )
-    if not isinstance(first, nn.Module):
-        return
-    if isinstance(pair, list) and _is_tokenizer(second):
-        raise InputError("model: got a list; pass a tuple, (model, tokenizer)")
-    if isinstance(pair, tuple) and not _is_tokenizer(second):
-        raise InputError(
-            "model: the second of a pair is the tokenizer of the model, got "
-            f"{type(second).__name__}"
+            f"model: expected a pipeline for the task 'text-classification', got one for {task!r}"
         )
 
 
@@ -272,19 +251,15 @@ def _piece(text: str, spans: Any) -> str:
 
 
 def _checked_texts(rows: Any) -> list[str]:
-    if isinstance(rows, str):
-        raise InputError("rows: wanted a list of texts, got one text; pass [text]")
-    if hasattr(rows, "columns"):  # of a frame, which would be read as the names of its columns
+    # a frame would be read as the names of its columns, and a text as its letters
+    is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping | str)
+    if not is_list or hasattr(rows, "columns"):
         raise InputError(
-            f"rows: wanted a list of texts, got a {type(rows).__name__}; pass its column of texts"
+            f"rows: expected a list of texts, got a {type(rows).__name__}; pass [text], or a "
+            "frame's column of texts"
         )
-    is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping)
-    if not is_list:
-        raise InputError(f"rows: wanted a list of texts, got {type(rows).__name__}")
     texts = list(rows)
-    if not texts:
-        raise InputError("rows: wanted a list of texts, got none")
-    for text in texts:
-        if not isinstance(text, str):
-            raise InputError(f"rows: wanted a list of texts, got {type(text).__name__}")
+    others = [type(text).__name__ for text in texts if not isinstance(text, str)]
+    if others or not texts:
+        raise InputError(f"rows: expected a list of texts, got {', '.join(others[:1]) or 'none'}")
     return texts

@@ -21,24 +21,13 @@ from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form
 
 Activation = Literal["sigmoid", "softmax", "log_softmax", "log_sigmoid"]
 
-_LAYERS: dict[str, Activation] = {
-    "Sigmoid": "sigmoid",
-    "Hardsigmoid": "sigmoid",
-    "Softmax": "softmax",
-    "Softmin": "softmax",
-    "LogSoftmax": "log_softmax",
-    "LogSigmoid": "log_sigmoid",
-}
-
-_OPERATIONS: dict[str, Activation] = {
+#: By the name of a layer or operation, in small letters without underscores.
+_ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": "sigmoid",
-    "sigmoid_": "sigmoid",
     "hardsigmoid": "sigmoid",
     "softmax": "softmax",
-    "_softmax": "softmax",
-    "log_softmax": "log_softmax",
-    "_log_softmax": "log_softmax",
-    "log_sigmoid": "log_sigmoid",
+    "softmin": "softmax",
+    "logsoftmax": "log_softmax",
     "logsigmoid": "log_sigmoid",
 }
 
@@ -46,18 +35,9 @@ _OPERATIONS: dict[str, Activation] = {
 _NEUTRAL_LAYERS = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout, nn.AlphaDropout)
 
 #: Operations that return the numbers they are given, in another shape or type.
-_NEUTRAL_OPERATIONS = (
-    "clone",
-    "contiguous",
-    "detach",
-    "dropout",
-    "flatten",
-    "reshape",
-    "squeeze",
-    "to",
-    "unsqueeze",
-    "view",
-)
+_RESHAPING = ("flatten", "reshape", "squeeze", "unsqueeze", "view")
+_COPYING = ("clone", "contiguous", "detach", "dropout", "to")
+_NEUTRAL_OPERATIONS = (*_RESHAPING, *_COPYING)
 
 
 def module(network: nn.Module, device: torch.device) -> AdaptedModel:
@@ -377,12 +357,15 @@ def _activation_of_sequence(network: nn.Sequential) -> Activation | None:
     return _activation(layers[-1]) if layers else None
 
 
+def _named_activation(name: str) -> Activation | None:
+    return _ACTIVATIONS.get(name.lower().replace("_", ""))
+
+
 def _activation_of_layer(layer: nn.Module) -> Activation | None:
-    names = [ancestor.__name__ for ancestor in type(layer).__mro__]
-    found = next((_LAYERS[name] for name in names if name in _LAYERS), None)
+    found = [_named_activation(ancestor.__name__) for ancestor in type(layer).__mro__]
     # over another axis the numbers of a row need not sum to 1
     is_of_classes = getattr(layer, "dim", None) in (None, 1, -1)
-    return found if is_of_classes else None
+    return next(filter(None, found), None) if is_of_classes else None
 
 
 def _activation_of_script(network: Any) -> Activation | None:
@@ -402,24 +385,20 @@ def _activation_of_node(node: Any) -> Activation | None:
         branches = [next(block.returnNode().inputs()).node() for block in node.blocks()]
         activations = {_activation_of_node(branch) for branch in branches}
         return activations.pop() if len(activations) == 1 else None
-    return _OPERATIONS.get(_operation(node.kind()))
+    return _named_activation(_operation(node.kind()))
 
 
 def _activation_of_graph(network: torch.fx.GraphModule) -> Activation | None:
     """Return the operation that makes the output of a traced or exported graph."""
     output = next(node for node in reversed(network.graph.nodes) if node.op == "output")
     node = _single_node(output.args[0])
-    while node is not None and node.op != "call_module" and _is_neutral(node):
+    while node is not None and _name(node) in _NEUTRAL_OPERATIONS:
         node = _single_node(node.args[0] if node.args else None)
     if node is None:
         return None
     if node.op == "call_module":
         return _activation(network.get_submodule(str(node.target)))
-    return _OPERATIONS.get(_name(node))
-
-
-def _is_neutral(node: torch.fx.Node) -> bool:
-    return _name(node) in _NEUTRAL_OPERATIONS
+    return _named_activation(_name(node))
 
 
 def _single_node(made: Any) -> torch.fx.Node | None:

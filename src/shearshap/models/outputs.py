@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import InputError, ModelError
-from shearshap.models.base import MARGINS, Certainty, Form, Scale
+from shearshap.models.base import MARGINS as MARGINS
+from shearshap.models.base import Certainty, Form, Scale
 
 Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
 
@@ -255,39 +256,47 @@ def _tensor(raw: Any, rows: int) -> Tensor:
 def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
     """Return what a model or a game returned as a tensor of floating-point numbers.
 
-    Truth values, integers and floats are numbers, also in an array of objects. Masked values,
-    complex numbers, dates, words and other objects are none, even if they could be read as such:
-    raise a ModelError. What is no array at all is a TypeError or ValueError. The tensor may share
-    the memory of what was returned.
+    Truth values, integers and floats are numbers, also in an array of objects; anything else is a
+    ModelError, even if it could be read as a number. What is no array at all is a TypeError or
+    ValueError. The tensor may share the memory of what was returned.
     """
-    make = "pass output= a function that makes" if source == "the model" else "make"
     if isinstance(raw, Tensor):
         if raw.is_complex():
-            raise _complex(source, make)
+            raise _not_real("complex numbers", source)
         return _floating(raw)
     if hasattr(raw, "toarray"):  # a sparse matrix
         raw = raw.toarray()
     if _is_masked(raw):
-        raise ModelError(
-            f"{source} returned masked values; {make} numbers of them, as values.filled(0) does"
-        )
+        raise _not_real("masked values", source)
 
     table = np.asarray(raw)
-    kind = table.dtype.kind
-    if kind == "c":
-        raise _complex(source, make)
-    if kind in "mM":
-        raise ModelError(
-            f"{source} returned dates or times; {make} numbers of them, such as their distance in "
-            "days from a date"
-        )
-    if kind not in "biuf":
-        if kind == "V" or table.ndim == 0:
-            raise TypeError(f"wanted an array of numbers, got a {type(raw).__name__}")
-        _refuse_objects(table, source, make)
+    if table.dtype.kind not in "biuf":
+        if table.dtype.kind == "V" or table.ndim == 0:
+            raise TypeError(f"expected an array of numbers, got a {type(raw).__name__}")
+        _refuse_others(table, source)
     # torch wants memory that is aligned, writable and without negative strides
     array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
     return torch.from_numpy(array)
+
+
+def _refuse_others(table: NDArray[Any], source: str) -> None:
+    """Raise unless an array of objects holds nothing but Python's or numpy's numbers."""
+    kinds = {"c": "complex numbers", "m": "dates or times", "M": "dates or times"}
+    if table.dtype.kind in kinds:
+        raise _not_real(kinds[table.dtype.kind], source)
+    others = [each for each in table.ravel().tolist() if not isinstance(each, _NUMBERS)]
+    if others:
+        kind = "words" if isinstance(others[0], str | bytes) else "objects"
+        shown = str(others[0]) if kind == "words" else others[0]
+        raise _not_real(f"{kind} such as {shown!r}", source)
+
+
+def _not_real(what: str, source: str) -> ModelError:
+    make = "pass output= a function that makes" if source == "the model" else "make"
+    return ModelError(
+        f"{source} returned {what}; expected numbers, such as probabilities or scores; {make} real "
+        "numbers of them"
+    )
 
 
 def _is_masked(raw: Any) -> bool:
@@ -323,28 +332,6 @@ def _is_row_by_row(parts: list[Any], rows: int) -> bool:
 
 def _plain(part: Any) -> Any:
     return part.detach().cpu().numpy() if isinstance(part, Tensor) else part
-
-
-def _complex(source: str, make: str) -> ModelError:
-    return ModelError(
-        f"{source} returned complex numbers; {make} them real, such as their absolute values"
-    )
-
-
-def _refuse_objects(table: NDArray[Any], source: str, make: str) -> None:
-    """Raise if an array of objects, or of text, holds anything but Python's or numpy's numbers."""
-    others = (each for each in table.ravel().tolist() if not isinstance(each, _NUMBERS))
-    first = next(others, 0.0)
-    if isinstance(first, str | bytes):
-        raise ModelError(
-            f"{source} returned words such as {str(first)!r}; wanted numbers: return "
-            "probabilities or scores, as predict_proba does, and not labels"
-        )
-    if not isinstance(first, _NUMBERS):
-        raise ModelError(
-            f"{source} returned objects such as {first!r}; {make} numbers of them, as "
-            "values.astype(float) does"
-        )
 
 
 def _no_numbers(raw: Any) -> ModelError:

@@ -138,23 +138,12 @@ def numbered_by_lightgbm(columns: int) -> list[str]:
 
 
 def _cannot_predict(model: Any) -> InputError:
-    name = type(model).__name__
-    if kind_of(model) == "clusterer":
-        return InputError(
-            f"model: a {name} cannot predict: it labels only the rows it was fitted to; try a "
-            "classifier fitted to its labels"
-        )
-    if kind_of(model) == "outlier_detector":
-        return InputError(
-            f"model: a {name} cannot predict: it scores only the rows it was fitted to; try "
-            "novelty=True"
-        )
     hint = "pass a fitted estimator, or a Pipeline that ends in one"
-    others = [name for name in ("transform", "score_samples") if hasattr(model, name)]
-    if others:
-        methods = " or ".join(f"model.{name}" for name in others)
-        hint += f", or {methods} itself to explain its numbers"
-    return InputError(f"model: a {name} cannot predict; {hint}")
+    if kind_of(model) == "outlier_detector":
+        hint = "it scores only the rows it was fitted to; try novelty=True"
+    elif hasattr(model, "transform") or hasattr(model, "score_samples"):
+        hint += ", or one of its methods, such as model.transform"
+    return InputError(f"model: a {type(model).__name__} cannot predict; {hint}")
 
 
 def _without_scale(model: Any, scale: Scale) -> InputError:

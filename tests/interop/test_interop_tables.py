@@ -1,0 +1,96 @@
+"""Explanations as tables of pandas, polars and pyarrow."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import pytest
+
+from shearshap import Explanation
+
+NAMES = ["age", "job", "pay", "sex"]
+
+
+def explanation(
+    *, outputs: tuple[int, ...] = (), errors: bool = True, words: bool = False, rows: int = 2
+) -> Explanation:
+    """Values that are largest for "pay", then "sex", "age" and "job"."""
+    rng = np.random.default_rng(0)
+    size = np.array([0.5, 0.1, 3.0, 1.0]).reshape(4, *[1] * len(outputs))
+    values = rng.normal(size=(rows, 4, *outputs)) * size
+    base = rng.normal(size=(rows, *outputs))
+    shown = np.array([["41", "cook", "9.5", None]] * rows, dtype=object)
+    return Explanation(
+        values=values,
+        base_values=base,
+        predictions=base + values.sum(axis=1),
+        standard_errors=np.full(values.shape, 0.125) if errors else None,
+        evaluations=64,
+        derivative_passes=0,
+        method="kriging",
+        seed=0,
+        feature_names=NAMES,
+        output_names=["yes", "no", "maybe"][: outputs[0]] if outputs else ["output"],
+        data=rng.normal(size=(rows, 4)),
+        display_data=shown if words else None,
+    )
+
+
+BACKENDS: list[Literal["pandas", "polars", "pyarrow"]] = ["pandas", "polars", "pyarrow"]
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """Every line of a table as a dict, with None for what is missing."""
+    lines = nw.from_native(frame).rows(named=True)
+    return [
+        {name: None if value is None or value != value else value for name, value in line.items()}
+        for line in lines
+    ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("outputs", [(), (3,)])
+def test_tables_hold_a_line_for_each_row_player_and_output(
+    backend: Any, outputs: tuple[int, ...]
+) -> None:
+    pytest.importorskip(backend)
+    ours = explanation(outputs=outputs, rows=2)
+    lines = iter(records(ours.to_frame(backend)))
+    assert ours.data is not None
+    for row in range(2):
+        for player, name in enumerate(NAMES):
+            for number, output in enumerate(ours.output_names):
+                one = ours.output(number)
+                assert one.standard_errors is not None
+                assert next(lines) == {
+                    "row": row,
+                    "output": output,
+                    "player": name,
+                    "value": one.values[row, player],
+                    "standard_error": one.standard_errors[row, player],
+                    "data": ours.data[row, player],
+                    "base_value": one.base_values[row],
+                    "prediction": one.predictions[row],
+                }
+    assert next(lines, None) is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_missing_is_null_in_a_table(backend: Any) -> None:
+    pytest.importorskip(backend)
+    ours = explanation(errors=False, words=True, rows=2)
+    assert ours.display_data is not None
+    ours.display_data[1, 2] = float("nan")
+    frame = nw.from_native(ours.to_frame(backend))
+    assert frame["data"].to_list()[:3] == ["41", "cook", "9.5"]
+    assert frame["data"].is_null().to_list() == [False] * 3 + [True] + [False] * 2 + [True] * 2
+    assert frame.schema["data"] == nw.String
+    assert frame["standard_error"].is_null().all()
+    assert frame.schema["standard_error"] == nw.Float64
+    numbers = explanation(rows=1)
+    assert numbers.data is not None
+    numbers.data[0, 1] = np.nan
+    frame = nw.from_native(numbers.to_frame(backend))
+    assert frame["data"].is_null().to_list() == [False, True, False, False]
+    assert "data" not in nw.from_native(replace(numbers, data=None).to_frame(backend)).columns
