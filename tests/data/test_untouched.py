@@ -641,7 +641,7 @@ def test_a_number_is_the_background_of_a_frame_of_numbers(library: str) -> None:
 
 def test_masked_backgrounds_of_frames_are_refused() -> None:
     rows = pd.DataFrame({"x": [0.5, 1.0]})
-    with pytest.raises(InputError, match="reference: masked entries are no numbers"):
+    with pytest.raises(InputError, match="background: masked entries are no numbers"):
         explain(of_frame, rows, reference=np.ma.masked_array([1.0], [True]), budget=4)
 
 

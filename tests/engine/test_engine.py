@@ -498,8 +498,9 @@ def test_a_model_that_knows_its_answer_is_solved_before_any_sampling(
         rows_at_once = 5
 
         def __init__(self, task: Task, run: Run) -> None:
-            self.values = np.asarray(task.rows) - task.options.background
-            self.base = float(np.sum(task.options.background))
+            background = np.asarray(task.options.background, dtype=np.float64)
+            self.values: Floats = np.asarray(task.rows - background)
+            self.base = float(background.sum())
             self.seed = run.seed
             self.rows = len(self.values)
 
