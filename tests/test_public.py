@@ -29,8 +29,8 @@ def test_the_signatures_that_stay() -> None:
         return list(inspect.signature(function).parameters)
 
     assert parameters(shearshap.explain) == [
-        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "tol",
-        "interactions", "deadline", "batch_size", "device", "seed", "drop_null", "progress", "reference",
+        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "tol",
+        "interactions", "deadline", "batch_size", "device", "seed", "drop_null", "index", "progress", "reference",
     ]  # fmt: skip
     assert parameters(shearshap.Explainer) == [
         "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
@@ -39,6 +39,7 @@ def test_the_signatures_that_stay() -> None:
     run = ["budget", "tol", "interactions", "deadline", "index", "progress"]
     assert parameters(shearshap.Explainer.__call__) == ["self", "rows", *run, "max_evals", "silent"]
     assert parameters(shearshap.Explainer.stream) == ["self", "rows", *run]
+    assert parameters(shearshap.Explainer.prepare) == ["self", "rows", *run[:3]]
     assert parameters(shearshap.explain_game) == [
         "value", "players", "budget", "method", "tol", "interactions", "seed",
     ]  # fmt: skip

@@ -499,7 +499,7 @@ def test_a_model_that_knows_its_answer_is_solved_before_any_sampling(
 
         def __init__(self, task: Task, run: Run) -> None:
             background = np.asarray(task.options.background, dtype=np.float64)
-            self.values = np.asarray(task.rows, dtype=np.float64) - background
+            self.values: Floats = np.asarray(task.rows - background)
             self.base = float(background.sum())
             self.seed = run.seed
             self.rows = len(self.values)

@@ -1,8 +1,11 @@
 """The Explainer: what it stores, what it takes by other names, how it labels, and that threads can share it."""
 
 import dataclasses
+import inspect
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from shearshap import (
     Shear,
     explain,
     explain_game,
+    model_game,
 )
 from shearshap.engine import progress as engine_progress
 from shearshap.engine.progress import progress_bar
@@ -28,6 +32,7 @@ from shearshap.interactions.derivatives import _twice_differentiable
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
+ONLY_EXPLAINED = {"method", "output_names", "seed", "drop_null"}
 
 
 def test_it_is_explain_with_its_options_kept() -> None:
@@ -40,6 +45,38 @@ def test_it_is_explain_with_its_options_kept() -> None:
     for answer in (explainer(ROWS, budget=40), explainer(ROWS, max_evals=40, silent=True)):
         np.testing.assert_array_equal(answer.values, once.values)
         assert answer.evaluations == once.evaluations <= 40
+
+
+@pytest.mark.parametrize(("function", "left_out"), [(explain, set()), (model_game, ONLY_EXPLAINED)])
+def test_every_option_of_the_explainer_is_one_of_the_functions(
+    function: Callable[..., Any], left_out: set[str]
+) -> None:
+    """A game has no method, and its outputs have no names."""
+    own = inspect.signature(function).parameters
+    for option in dataclasses.fields(Explainer):
+        if option.name in left_out or option.name == "model":
+            continue
+        assert own[option.name].default == option.default, option.name
+
+
+def test_functions_pass_every_option_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option comes through with a value that is not its default."""
+    passed: list[Explainer] = []
+    names = [option.name for option in dataclasses.fields(Explainer)]
+    values = {name: object() for name in names if name != "model"}
+
+    def remember(explainer: Explainer, *_: Any, **__: Any) -> Any:
+        passed.append(explainer)
+        return nullcontext()
+
+    monkeypatch.setattr(Explainer, "__call__", remember)
+    monkeypatch.setattr(Explainer, "game", remember)
+    explain("model", "rows", **values)  # type: ignore[arg-type]
+    of_games = {name: value for name, value in values.items() if name not in ONLY_EXPLAINED}
+    with model_game("model", "rows", **of_games):  # type: ignore[arg-type]
+        pass
+    assert {name: getattr(passed[0], name) for name in values} == values
+    assert {name: getattr(passed[1], name) for name in of_games} == of_games
 
 
 def test_it_stores_options_only() -> None:

@@ -82,9 +82,11 @@ def _blocks_in(
         try:
             block = solver.explain(slice(done, min(done + size, count)), room)
         except ModelError as error:
-            if error.finished is not None:
+            finished: Explanation | None = error.finished
+            error.finished = None
+            if finished is not None:
                 room.wait()
-                yield error.finished
+                yield finished
             raise
         done += len(block)
         progress.finished(len(block))

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -40,7 +41,7 @@ def in_kernel() -> bool:
 def _notebook_bar() -> Any:
     """Return tqdm's bar of widgets if ipywidgets is installed, else its line of text."""
     if find_spec("ipywidgets") is None:
-        return tqdm
+        return partial(tqdm, file=sys.stdout)  # on stderr it would look like an error
     from tqdm.notebook import tqdm as widget
 
     return widget

@@ -152,6 +152,7 @@ def _check(options: Options) -> None:
 def _named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
     """Return the game of a task whose model is in use."""
     options = task.options
+    assert options.background is not None, "checked before"
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
     adapted = adapted_model(lease, scale, returns=options.returns, multilabel=options.multilabel)

@@ -65,6 +65,11 @@ class ActiveGame:
         return self.game.differentiable
 
     @property
+    def structure(self) -> None:
+        """How players are grouped: all of them are alike."""
+        return self.game.structure
+
+    @property
     def usage(self) -> Usage:
         """What has been spent on each row so far."""
         return self.game.usage

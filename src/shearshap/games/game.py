@@ -74,9 +74,18 @@ class GameInfo(Protocol):
     def differentiable(self) -> bool:
         """Whether the game's surface can be differentiated."""
 
+    @property
+    def structure(self) -> None:
+        """How players are grouped: None, all of them alike. A tree of groups would be another."""
+
 
 class Game(GameInfo, Protocol):
-    """A cooperative game for each of r rows, all with the same p players."""
+    """A cooperative game for each of r rows, all with the same p players.
+
+    A game is a value function, rows and what was spent on them. `ModelGame` has the marginal one,
+    in which background rows stand in for absent players. Another one, such as a conditional mean or
+    the log-probability of an answer, is another class with these members.
+    """
 
     @property
     def rows(self) -> int:
@@ -144,6 +153,7 @@ class ModelGame:
     weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
     one_each: bool = False  #: whether every input is known to be a player of its own, in order
     usage: Usage = field(default_factory=Usage)
+    structure: None = None  #: of the players
 
     @property
     def rows(self) -> int:
@@ -452,6 +462,7 @@ class FunctionGame:
     rows = 1
     cost = 1
     differentiable = False
+    structure = None
 
     def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
