@@ -40,10 +40,6 @@ def all_zero() -> Explanation:
     return with_values(sample, zeros)
 
 
-
-
-
-
 def wide_numbers() -> Explanation:
     sample = explanation(rows=20)
     assert sample.standard_errors is not None
@@ -52,10 +48,6 @@ def wide_numbers() -> Explanation:
         sample, standard_errors=1e6 * sample.standard_errors, data=1e7 + 1e3 * sample.data
     )
     return with_values(sample, 1e6 * sample.values, base=123_456_789.0)
-
-
-
-
 
 
 EXTREMES: dict[str, Any] = {

@@ -379,6 +379,14 @@ def draw_colour_bar(
     return bar
 
 
+def ends_beyond(numbers: Floats, low: float, high: float) -> str:
+    """Return at which ends numbers lie beyond the limits of colours, as matplotlib's `extend`."""
+    below = bool(np.nanmin(numbers) < low)
+    above = bool(np.nanmax(numbers) > high)
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    return extend.get((below, above), "neither")
+
+
 def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
     """Write beside the axes which category has which colour."""
     marks = [

@@ -80,6 +80,14 @@ def label_text(label: object) -> str:
     return "missing" if is_missing(label) else str(label)
 
 
+def cells_of(explanation: "Explanation", player: int) -> NDArray[Any] | None:
+    """Return a feature's cells (r,) as people read them, or their numbers; None without data."""
+    table: NDArray[Any] | None = explanation.display_data
+    if table is None:
+        table = explanation.data
+    return None if table is None else table[:, player]
+
+
 # Texts, by their words
 
 
