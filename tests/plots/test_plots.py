@@ -544,7 +544,7 @@ def test_one_output_at_a_time(plot: str) -> None:
         ),
         (
             lambda: plots.dependence(explanation(), 5),
-            r"player: there is no player 5; there are .* \(0 to 4\)",
+            r"player: there is no feature 5; there are .* \(0 to 4\)",
         ),
         (
             lambda: plots.dependence(explanation(), 0, cooperator="x"),

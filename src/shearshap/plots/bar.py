@@ -31,6 +31,8 @@ from shearshap.result.importance import cohorts, distinct_names, mean_sizes, sid
 from shearshap.result.text import decimals, format_number
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
+TOGETHER = 0.8  #: the height of all bars of a feature, relative to the distance between two
+WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
 
 
 def bar(
@@ -64,12 +66,12 @@ def bar(
     """
     most = positive_count("max_players", max_players)
     if isinstance(explanation, Mapping):
-        return draw_cohorts(explanation, most, ax)
+        return _draw_cohorts(explanation, most, ax)
     check_explanation(explanation, "bar")
     if groups is not None:
-        return draw_cohorts(cohorts(explanation, groups), most, ax)
+        return _draw_cohorts(cohorts(explanation, groups), most, ax)
     if explanation.values.ndim == 3 and explanation.values.shape[2] > 1:
-        return draw_classes(explanation, most, ax)
+        return _draw_classes(explanation, most, ax)
     return _bar_of_output(single_output(explanation, "bar"), most, ax)
 
 
@@ -102,17 +104,11 @@ def _draw_bars(ax: Axes, bars: list[views.Bar]) -> None:
     sizes = [bar.size for bar in bars]
     bar_colours = [bar.colour for bar in bars]
     ax.barh(range(len(bars)), sizes, height=THICKNESS, color=bar_colours)
-    draw_whiskers(ax, range(len(bars)), sizes, [bar.interval for bar in bars])
+    _draw_whiskers(ax, range(len(bars)), sizes, [bar.interval for bar in bars])
     ax.axvline(0, color=GREY, linewidth=0.8)
 
 
-TOGETHER = (
-    0.8  #: the height of all bars of a feature, relative to the distance between two features
-)
-WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.5}
-
-
-def draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
+def _draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
     """Draw a bar for each feature and cohort, with intervals."""
     parts = _checked(cohorts)
     table = side_by_side({name: views.mean_table(part) for name, part in parts.items()})
@@ -166,11 +162,11 @@ def _draw_beside(ax: Axes, sizes: Floats, intervals: list[views.Interval | None]
         lines = np.arange(players) + (cohort - (count - 1) / 2) * height
         ax.barh(lines, sizes[cohort], height=0.9 * height, color=hue, zorder=2)
         own = intervals[cohort * players : (cohort + 1) * players]
-        draw_whiskers(ax, lines, sizes[cohort], own, elinewidth=0.8, capsize=1.5)
+        _draw_whiskers(ax, lines, sizes[cohort], own, elinewidth=0.8, capsize=1.5)
     ax.axvline(0, color=GREY, linewidth=0.8)
 
 
-def draw_whiskers(
+def _draw_whiskers(
     ax: Axes,
     lines: Iterable[float],
     middles: Iterable[float],
@@ -189,7 +185,7 @@ def draw_whiskers(
 # Classes
 
 
-def draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
+def _draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
     """Draw for each feature the mean sizes of its values for all outputs, one after the other."""
     outputs = [
         same_players(explanation.output(number)) for number in range(len(explanation.output_names))

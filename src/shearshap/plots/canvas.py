@@ -36,6 +36,15 @@ RGB = tuple[float, float, float]
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
 NAME_LETTERS = 26  #: letters of a feature's name, at most
 CELL_LETTERS = 20  #: letters of a cell, at most
+SMALL = 9  #: points: the size of labels
+LETTER = 0.62  #: the width of a letter, relative to its size
+BETWEEN = 1.5  #: letters between two labels, at least
+MAX_TICKS = 8
+STEPS = (1, 2, 2.5, 5, 10)
+DOT = 4.0  #: points: the diameter
+MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
+HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
+NAMED = 4  #: outputs that an error message lists
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
@@ -210,20 +219,13 @@ def axis_label(
 # Axes of numbers
 
 
-SMALL = 9  #: points: the size of labels
-LETTER = 0.62  #: the width of a letter, relative to its size
-BETWEEN = 1.5  #: letters between two labels, at least
-MAX_TICKS = 8
-STEPS = (1, 2, 2.5, 5, 10)
-
-
 def number_axis(axis: Axis, most: int = MAX_TICKS) -> None:
     """Give an axis ticks that have room for their labels, and labels that need no offset."""
-    axis.set_major_locator(RoomyLocator(most))
-    axis.set_major_formatter(PlainFormatter())
+    axis.set_major_locator(_RoomyLocator(most))
+    axis.set_major_formatter(_PlainFormatter())
 
 
-class PlainFormatter(Formatter):
+class _PlainFormatter(Formatter):
     """Writes every tick in full, with the decimals that the distance of ticks needs."""
 
     def __call__(self, number: float, _: int | None = None) -> str:
@@ -265,7 +267,7 @@ def _without_rounding(numbers: Floats) -> Floats:
     return np.where(np.abs(numbers) < 1e-9 * np.abs(numbers).max(), 0.0, numbers)
 
 
-class RoomyLocator(MaxNLocator):
+class _RoomyLocator(MaxNLocator):
     """Puts as many ticks on an axis as their labels have room for."""
 
     def __init__(self, most: int = MAX_TICKS) -> None:
@@ -304,11 +306,6 @@ class RoomyLocator(MaxNLocator):
 
 
 # Points
-
-
-DOT = 4.0  #: points: the diameter
-MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
-HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
 
 
 def room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
@@ -379,6 +376,14 @@ def draw_colour_bar(
     return bar
 
 
+def ends_beyond(numbers: Floats, low: float, high: float) -> str:
+    """Return at which ends numbers lie beyond the limits of colours, as matplotlib's `extend`."""
+    below = bool(np.nanmin(numbers) < low)
+    above = bool(np.nanmax(numbers) > high)
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    return extend.get((below, above), "neither")
+
+
 def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
     """Write beside the axes which category has which colour."""
     marks = [
@@ -397,9 +402,6 @@ def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
 
 
 # Arguments
-
-
-NAMED = 4  #: outputs that an error message lists
 
 
 def single_output(explanation: Explanation, plot: str) -> Explanation:

@@ -34,7 +34,7 @@ FEW = 60  #: rows up to which lines are drawn without transparency
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class _Paths:
     """The rows' ways from base value to prediction, from the bottom up."""
 
     names: list[str]  #: of the n levels between
@@ -90,7 +90,7 @@ def decision(
     return ax
 
 
-def _paths(explanation: Explanation, most: int) -> Paths:
+def _paths(explanation: Explanation, most: int) -> _Paths:
     """Return the ways of all rows: other features first, then the features up to the largest."""
     order = views.largest(mean_sizes(explanation))
     shown = order if len(order) == most + 1 else order[:most]
@@ -107,7 +107,7 @@ def _paths(explanation: Explanation, most: int) -> Paths:
 
     start = explanation.base_values[:, None]
     levels = np.cumsum(np.column_stack([start, *steps]), axis=1)
-    return Paths(names, levels)
+    return _Paths(names, levels)
 
 
 def _has_gap(explanation: Explanation) -> bool:
@@ -116,7 +116,7 @@ def _has_gap(explanation: Explanation) -> bool:
     return bool(np.abs(explanation.gap).max() > 5e-3 * span > 0)
 
 
-def _draw_lines(ax: Axes, paths: Paths, predictions: Floats) -> ScalarMappable:
+def _draw_lines(ax: Axes, paths: _Paths, predictions: Floats) -> ScalarMappable:
     """Draw a line for each row, in the colour of its prediction."""
     low = float(predictions.min())
     high = float(predictions.max())
@@ -140,13 +140,13 @@ def _draw_lines(ax: Axes, paths: Paths, predictions: Floats) -> ScalarMappable:
     return colours
 
 
-def _points(paths: Paths) -> Floats:
+def _points(paths: _Paths) -> Floats:
     """Return the points of each row's line, (r, n + 1, 2)."""
     heights = np.broadcast_to(np.arange(paths.levels.shape[1]), paths.levels.shape)
     return np.stack((paths.levels, heights), axis=2)
 
 
-def _draw_highlight(ax: Axes, paths: Paths, row: int, label: str) -> None:
+def _draw_highlight(ax: Axes, paths: _Paths, row: int, label: str) -> None:
     """Draw one row in black, with its label above its end."""
     levels = paths.levels[row]
     ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=2, zorder=4)

@@ -15,6 +15,7 @@ from shearshap.plots.canvas import (
     axes_of,
     axis_label,
     draw_colour_bar,
+    ends_beyond,
     label_lines,
     number_axis,
     positive_count,
@@ -169,14 +170,11 @@ def draw_signed_bar(
     low, high = coloured.get_clim()
     assert low is not None
     assert high is not None
-    below = bool(np.nanmin(cells) < low)
-    above = bool(np.nanmax(cells) > high)
-    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
     draw_colour_bar(
         ax,
         coloured,
         f"{label}\n← lowers   raises →",
-        extend.get((below, above), "neither"),
+        ends_beyond(cells, low, high),
         pad=pad,
         as_high=as_high,
     )

@@ -1,5 +1,7 @@
 """Features that act together: as a matrix of pairs, or as a network on a circle."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -51,7 +53,7 @@ def interactions(
 ) -> Axes:
     """Draw what features add alone and in pairs, as a matrix.
 
-    On the diagonal is what a feature adds alone, elsewhere what two add only together: orange where
+    On the diagonal is what a feature adds alone, elsewhere what two add only together: orange if
     that raises the output, blue if it lowers it. Over all rows these are means. For
     cross-contribution, which has no sign, cells are grey, and the diagonal is empty.
 
@@ -72,10 +74,12 @@ def interactions(
     most = positive_count("max_players", max_players)
     if row is not None:
         explanation = views.of_row(explanation, row_number(explanation, row))
-    _pair_strengths(explanation, measure)
+    # interactions first: they have main effects for the diagonal
+    measures: list[Edges | None] = ["interactions", None] if measure is None else [measure]
+    _strengths(explanation, "interactions", "measure", measures)  # which tells what is missing
     rows = views.rows_text(explanation)
     explanation = views.same_pairs(explanation, most)
-    strengths = _pair_strengths(explanation, measure)
+    strengths = _strengths(explanation, "interactions", "measure", measures)
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
     cells = _pair_cells(strengths, players)
@@ -98,23 +102,22 @@ def interactions(
     return ax
 
 
-def _pair_strengths(explanation: Explanation, measure: Edges | None) -> Strengths:
-    """Return how features act together; raise if the explanation does not say."""
-    if measure not in (None, "cross-contribution", "interactions"):
-        raise InputError(
-            f"measure: wanted 'interactions', 'cross-contribution' or None, got {measure!r}"
-        )
-    strengths = None
-    if measure is None:
-        strengths = views.strengths(explanation, "interactions")
-    if strengths is None:
+def _strengths(
+    explanation: Explanation, plot: str, option: str, measures: Sequence[Edges | None]
+) -> Strengths:
+    """Return how strongly features act together, by the first measure that the explanation has."""
+    for measure in measures:
+        if measure not in (None, "cross-contribution", "interactions"):
+            raise InputError(
+                f"{option}: wanted 'interactions', 'cross-contribution' or None, got {measure!r}"
+            )
         strengths = views.strengths(explanation, measure)
-    if strengths is None:
-        raise InputError(
-            f"interactions: this explanation has no {measure or 'interactions'}; explain with "
-            "interactions=True"
-        )
-    return strengths
+        if strengths is not None:
+            return strengths
+    raise InputError(
+        f"{plot}: this explanation has no {measures[-1] or 'interactions'}; explain with "
+        "interactions=True"
+    )
 
 
 def _pair_cells(strengths: Strengths, players: Ints) -> Floats:
@@ -190,9 +193,9 @@ def cooperators(
     most_edges = positive_count("max_edges", max_edges)
     if row is not None:
         explanation = views.of_row(explanation, row_number(explanation, row))
-    _strengths(explanation, edges)  # which tells what is missing
+    _strengths(explanation, "cooperators", "edges", [edges])  # which tells what is missing
     explanation = views.same_pairs(explanation, most)
-    strengths = _strengths(explanation, edges)
+    strengths = _strengths(explanation, "cooperators", "edges", [edges])
     players = np.sort(views.largest(mean_sizes(explanation), most))
 
     ax = _whole_figure(len(players)) if ax is None else ax
@@ -210,21 +213,6 @@ def cooperators(
     _set_limits(ax, place, texts, radii, legend_height)
     ax.axis("off")
     return ax
-
-
-def _strengths(explanation: Explanation, edges: Edges | None) -> Strengths:
-    """Return how strongly features act together; raise if the explanation does not say."""
-    if edges not in (None, "cross-contribution", "interactions"):
-        raise InputError(
-            f"edges: wanted 'cross-contribution', 'interactions' or None, got {edges!r}"
-        )
-    strengths = views.strengths(explanation, edges)
-    if strengths is None:
-        raise InputError(
-            f"cooperators: this explanation has no {edges or 'interactions'}; explain with "
-            "interactions=True"
-        )
-    return strengths
 
 
 def _whole_figure(players: int) -> Axes:

@@ -20,6 +20,7 @@ from shearshap.plots.canvas import (
     draw_colour_bar,
     draw_legend,
     draw_numbers,
+    ends_beyond,
     number_axes,
     player_number,
     room,
@@ -263,7 +264,7 @@ def _draw_coloured(ax: Axes, x: Floats, y: Floats, by: _Colour) -> None:
     limits = _limits(known)
     dots = draw_numbers(ax, x, y, numbers, limits)
     if known.size:
-        draw_colour_bar(ax, dots, by.name, _beyond(known, limits))
+        draw_colour_bar(ax, dots, by.name, ends_beyond(known, *limits))
     if known.size < numbers.size:
         colour_key(ax, {"no number": GREY}, marker="o")
 
@@ -290,15 +291,3 @@ def _limits(known: Floats) -> tuple[float, float]:
         if low < high:
             return float(low), float(high)
     return float(known[0]) - 1, float(known[0]) + 1
-
-
-def _beyond(known: Floats, limits: tuple[float, float]) -> str:
-    """Return at which ends numbers lie beyond the limits, as matplotlib's `extend`."""
-    low, high = limits
-    below = bool(known.min() < low)
-    above = bool(known.max() > high)
-    if below and above:
-        return "both"
-    if below:
-        return "min"
-    return "max" if above else "neither"

@@ -33,7 +33,7 @@ WORD_LETTERS = 30  #: letters of a word, at most
 
 
 @dataclass(frozen=True)
-class Placed:
+class _Placed:
     """A word and its place: the middle of its top, in points from the top left."""
 
     word: str
@@ -82,7 +82,7 @@ def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> A
     return ax
 
 
-def _placed(ax: Axes, words: list[str], values: Floats, room: float) -> tuple[list[Placed], float]:
+def _placed(ax: Axes, words: list[str], values: Floats, room: float) -> tuple[list[_Placed], float]:
     """Return the places of words, line by line, and where the last line ends, in points."""
     with_numbers = len(words) <= NUMBERED
     places = decimals(values)
@@ -100,7 +100,7 @@ def _placed(ax: Axes, words: list[str], values: Floats, room: float) -> tuple[li
             left = 0.0
             top += height
         shown = number if with_numbers else ""
-        placed.append(Placed(word, shown, value, EDGE + left + width / 2, top))
+        placed.append(_Placed(word, shown, value, EDGE + left + width / 2, top))
         left += width + BETWEEN
     return placed, top + height
 
@@ -124,7 +124,7 @@ def _write_head(ax: Axes, one: Explanation) -> None:
     _write(ax, head, EDGE, EDGE, size=SMALL + 1, ha="left", va="top", color=INK)
 
 
-def _write_words(ax: Axes, placed: list[Placed], values: Floats) -> None:
+def _write_words(ax: Axes, placed: list[_Placed], values: Floats) -> None:
     """Write words on their colours, and numbers below them."""
     far = float(np.abs(values).max(initial=0.0)) or 1.0
     colours = ScalarMappable(Normalize(-far, far), BY_SIGN)

@@ -32,6 +32,10 @@ from shearshap.result.colours import GREY, INK, LOWERS, RAISES
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import decimals, format_end, format_estimate
 
+HALF = 0.8  #: half the height of the strip, in lines of text
+GAP_LINES = 1.0  #: lines of text between the strip and the first name
+LINE = 0.2  #: inches: the height of a line of text
+
 
 def waterfall(
     explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None
@@ -98,13 +102,8 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
 # One strip
 
 
-HALF = 0.8  #: half the height of the strip, in lines of text
-GAP_LINES = 1.0  #: lines of text between the strip and the first name
-LINE = 0.2  #: inches: the height of a line of text
-
-
 @dataclass(frozen=True)
-class Piece:
+class _Piece:
     """A part of the strip."""
 
     start: float  #: nearer to the prediction
@@ -123,10 +122,10 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Side:
+class _Side:
     """The pieces of one sign, the largest first, and where their names stand."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[_Piece, ...]
     colour: str
     away: Literal[1, -1]  #: names above the strip, or below
 
@@ -188,7 +187,7 @@ def force(
     return ax
 
 
-def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> Side:
+def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> _Side:
     """Return the pieces that raise the output, below the strip, or lower it, above."""
     towards = -away  # what raises is below the strip, and left of the prediction
     steps = [step for step in view.steps if step.size * towards > 0]
@@ -200,10 +199,10 @@ def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> Side:
         f"{_short_label(step)}  {format_estimate(step.size, step.margin, places)}" for step in steps
     ]
     pieces = [
-        Piece(float(start), float(end), label)
+        _Piece(float(start), float(end), label)
         for (start, end), label in zip(pairwise(ends), labels, strict=True)
     ]
-    return Side(tuple(pieces), colour, away)
+    return _Side(tuple(pieces), colour, away)
 
 
 def _short_label(step: views.Step) -> str:
@@ -211,7 +210,7 @@ def _short_label(step: views.Step) -> str:
     return player_label(step.name, step.cell, letters=20, cell_letters=14)
 
 
-def _limits(view: views.Waterfall, *sides: Side) -> tuple[float, float]:
+def _limits(view: views.Waterfall, *sides: _Side) -> tuple[float, float]:
     """Return where the x-axis begins and ends for the strip alone."""
     marks = [view.base, view.prediction]
     ends = [piece.end for side in sides for piece in side.pieces]
@@ -221,7 +220,7 @@ def _limits(view: views.Waterfall, *sides: Side) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw_pieces(ax: Axes, side: Side) -> None:
+def _draw_pieces(ax: Axes, side: _Side) -> None:
     """Draw the pieces of one sign, apart by white lines."""
     starts = [min(piece.start, piece.end) for piece in side.pieces]
     sizes = [abs(piece.end - piece.start) for piece in side.pieces]
@@ -237,7 +236,7 @@ def _draw_pieces(ax: Axes, side: Side) -> None:
     )
 
 
-def _write_names(ax: Axes, side: Side, low: float, high: float) -> tuple[float, float]:
+def _write_names(ax: Axes, side: _Side, low: float, high: float) -> tuple[float, float]:
     """Write the names of pieces, and return limits between which all of them fit.
 
     Names go to the side that has more room for them. They go to the right of their thin lines in
@@ -264,7 +263,7 @@ def _write_names(ax: Axes, side: Side, low: float, high: float) -> tuple[float, 
 
 
 def _widened(
-    pieces: list[Piece], towards: int, low: float, high: float, width: float
+    pieces: list[_Piece], towards: int, low: float, high: float, width: float
 ) -> tuple[float, float]:
     """Return limits between which names fit into axes that are `width` points wide.
 

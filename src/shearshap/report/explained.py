@@ -128,9 +128,9 @@ def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
     tables = [views.mean_table(output) for output in outputs]
     if any(any(views.known_intervals(table)) for table in tables):
         caption += f" The thin lines are 95 % intervals. {tables[0].interval_words}"
-    if max(len(drawn_players(output)) for output in outputs) < len(outputs[0].feature_names):
+    if max(len(_drawn_players(output)) for output in outputs) < len(outputs[0].feature_names):
         caption += " The largest are drawn; the table has all."
-    pictures = [sizes_chart(output) for output in outputs]
+    pictures = [_sizes_chart(output) for output in outputs]
     return Figure(
         "How much each feature moves the predictions",
         _panels(outputs, pictures),
@@ -141,11 +141,11 @@ def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
 
 def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     rows = len(outputs[0])
-    most = dots_of_each(len(outputs))
-    dots = len(drawn_rows(outputs[0], most))
+    most = _dots_of_each(len(outputs))
+    dots = len(_drawn_rows(outputs[0], most))
     which = "each row" if dots == rows else f"each of {dots} rows, evenly taken"
-    drawn = outputs[0][drawn_rows(outputs[0], most)]
-    words = any(has_words(drawn, int(player)) for player in drawn_players(outputs[0]))
+    drawn = outputs[0][_drawn_rows(outputs[0], most)]
+    words = any(_has_words(drawn, int(player)) for player in _drawn_players(outputs[0]))
     caption = (
         f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
         "lowered it. Blue dots are rows in which the feature itself is low, orange dots rows in "
@@ -153,7 +153,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     )
     if words:
         caption += " Features that are no single number, such as words, are grey."
-    pictures = [dots_chart(output, most) for output in outputs]
+    pictures = [_dots_chart(output, most) for output in outputs]
     panels = _panels(outputs, pictures)
     return Figure("Which way, row by row", panels, caption, pick=_pick(outputs))
 
@@ -163,7 +163,7 @@ def _pairs_figure(outputs: Sequence[Explanation]) -> Figure:
         "What two features add only together, up or down, on average over all rows: the "
         f"{MAX_PAIRS} largest pairs. The file of values has the interactions of all rows."
     )
-    panels = _panels(outputs, [pairs_chart(output) for output in outputs])
+    panels = _panels(outputs, [_pairs_chart(output) for output in outputs])
     return Figure("Which features act together", panels, caption, pick=_pick(outputs))
 
 
@@ -330,9 +330,9 @@ def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], .
 # Charts
 
 
-def sizes_chart(explanation: Explanation) -> str:
+def _sizes_chart(explanation: Explanation) -> str:
     """Return the chart of mean |value|, the largest features first."""
-    bars = views.bars(explanation)[: len(drawn_players(explanation))]
+    bars = views.bars(explanation)[: len(_drawn_players(explanation))]
     lines = [
         Line(bar.name, "", bar.number, (0.0, bar.size), bar.colour, bar.interval) for bar in bars
     ]
@@ -340,10 +340,10 @@ def sizes_chart(explanation: Explanation) -> str:
     return chart(lines, alt=alt, unit="how far it moves a prediction, on average")
 
 
-def dots_chart(explanation: Explanation, dots: int = DOTS) -> str:
+def _dots_chart(explanation: Explanation, dots: int = DOTS) -> str:
     """Return the chart of values row by row, a dot for each row or for `dots` of them."""
-    rows = drawn_rows(explanation, dots)
-    players = drawn_players(explanation)
+    rows = _drawn_rows(explanation, dots)
+    players = _drawn_players(explanation)
     drawn = explanation[rows]
 
     swarms = views.swarms(drawn, players, bins=BINS, across=ACROSS)
@@ -363,7 +363,7 @@ def _key() -> str:
     return f'<p class="ramp"><span>feature is low</span>{ramp}<span>feature is high</span></p>'
 
 
-def drawn_players(explanation: Explanation) -> Ints:
+def _drawn_players(explanation: Explanation) -> Ints:
     """Return the largest features, without those whose size would be written as 0."""
     sizes = mean_sizes(explanation)
     order = views.largest(sizes, GLOBAL_FEATURES)
@@ -372,20 +372,20 @@ def drawn_players(explanation: Explanation) -> Ints:
     return order[: max(1, visible)]
 
 
-def drawn_rows(explanation: Explanation, dots: int = DOTS) -> Ints:
+def _drawn_rows(explanation: Explanation, dots: int = DOTS) -> Ints:
     """Return the numbers of the rows that are drawn as dots."""
     count = min(dots, len(explanation))
     return np.unique(np.linspace(0, len(explanation) - 1, count).astype(np.int64))
 
 
-def dots_of_each(outputs: int) -> int:
+def _dots_of_each(outputs: int) -> int:
     """Return how many rows are drawn as dots for each of the outputs."""
     return max(MIN_DOTS, DOTS // outputs)
 
 
 def _dots(swarm: views.Swarm, drawn: Explanation) -> tuple[Dot, ...]:
     """Return a swarm's dots, in few shades; grey if a feature is words, which have no order."""
-    is_words = has_words(drawn, swarm.player)
+    is_words = _has_words(drawn, swarm.player)
     dots = []
     for value, offset, rank in zip(swarm.values, swarm.offsets, swarm.ranks, strict=True):
         colour = GREY if is_words or np.isnan(rank) else rank_colour(round(rank * SHADES) / SHADES)
@@ -393,14 +393,14 @@ def _dots(swarm: views.Swarm, drawn: Explanation) -> tuple[Dot, ...]:
     return tuple(dots)
 
 
-def has_words(explanation: Explanation, player: int) -> bool:
+def _has_words(explanation: Explanation, player: int) -> bool:
     """Return whether a feature's cells are words, and not numbers."""
     if not has_cells(explanation, player):
         return False
     return bool(views.column(explanation, player, 1).categories)
 
 
-def pairs_chart(explanation: Explanation) -> str:
+def _pairs_chart(explanation: Explanation) -> str:
     """Return the chart of the pairs of features that act together most."""
     sizes = pair_sizes(explanation)
     order = np.argsort(-sizes, axis=None, kind="stable")[:MAX_PAIRS]

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,7 +147,6 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
-    _check(page)
     scripts = (digits_script(), _resource("charts.js"), _resource("page.js"), page.script)
     script = "\n".join(filter(None, scripts))
     style = [_resource("page.css")]
@@ -271,43 +269,6 @@ def _digest(script: str) -> str:
     """Return the script's hash in the form of a content security policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return "sha256-" + base64.b64encode(digest).decode()
-
-
-# Checks
-
-
-def _check(page: Page) -> None:
-    """Raise if parts of a page do not fit together."""
-    for series in page.series:
-        _check_series(series)
-    for section in page.sections:
-        if not re.fullmatch(r"[A-Za-z][\w-]*", section.id):
-            raise ValueError(
-                f"a section's id is a letter, then letters, digits, - and _, got {section.id!r}"
-            )
-        for table in section.tables:
-            _check_table(table)
-
-
-def _check_series(series: Series) -> None:
-    if not re.fullmatch(r"[\w-]+", series.name):
-        raise ValueError(f"a series' name is made of letters, digits, - and _, got {series.name!r}")
-    if series.marker not in MARKERS:
-        known = ", ".join(marker for marker in MARKERS if marker)
-        raise ValueError(f"a series' marker is one of {known}, got {series.marker!r}")
-
-
-def _check_table(table: Table) -> None:
-    for number, row in enumerate(table.rows):
-        if len(row) != len(table.columns):
-            raise ValueError(
-                f"row {number} of {table.caption!r} has {len(row)} cells for {len(table.columns)} "
-                "columns"
-            )
-    cells = set(product(range(len(table.rows)), range(len(table.columns))))
-    missing = sorted(table.emphasis - cells)
-    if missing:
-        raise ValueError(f"{table.caption!r} has no cell {missing[0]} to print in bold")
 
 
 def _check_ids(html: str) -> None:

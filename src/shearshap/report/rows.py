@@ -116,14 +116,14 @@ def _index(
         "aside": result.aside[:MAX_EXTRA_COLUMNS],
         "most": most,
         "block": BLOCK,
-        "units": [unit(output.values) for output in outputs],
+        "units": [_unit(output.values) for output in outputs],
         "labels": [label_text(first.index[place]) for place in places.tolist()],
         "predictions": [_short(output.predictions[places]) for output in outputs],
         "bases": [_base(output.base_values[places]) for output in outputs],
     }
 
 
-def unit(values: NDArray[np.float64]) -> float:
+def _unit(values: NDArray[np.float64]) -> float:
     """Return the number that values are written as multiples of."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
@@ -183,7 +183,7 @@ def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
     shown = players if players == most + 1 else min(most, players)
     order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :shown]
 
-    size = unit(values)
+    size = _unit(values)
     margins = np.nan_to_num(views.margins(output))
     others = values.sum(axis=1) - np.take_along_axis(values, order, axis=1).sum(axis=1)
     rows = []

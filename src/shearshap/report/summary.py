@@ -57,7 +57,7 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
     order = views.largest(sizes)
     parts = np.cumsum(sizes[order]) / sizes.sum()
     if len(names) == 1:
-        return f"There is one feature, **{bold(names[0])}**, and it explains all."
+        return f"There is one feature, **{_bold(names[0])}**, and it explains all."
 
     count = int(np.searchsorted(parts, MOST - 1e-12)) + 1
     if count <= NAMED and count < len(names):
@@ -67,8 +67,8 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
         largest = "largest feature accounts" if count == 1 else f"{count} largest features account"
         subject = f"The {largest}"
     return (
-        f"{subject} for {percent(parts[count - 1])} of the total attribution: "
-        f"{listed([names[n] for n in order[:count]])}."
+        f"{subject} for {_percent(parts[count - 1])} of the total attribution: "
+        f"{_listed([names[n] for n in order[:count]])}."
     )
 
 
@@ -77,7 +77,7 @@ def _idle(names: Sequence[str], sizes: Floats) -> list[str]:
     nothing = ROUNDING * sizes.max()
     idle = [name for name, size in zip(names, sizes, strict=True) if size <= nothing]
     if idle:
-        which = listed(idle) if len(idle) <= NAMED else counted(len(idle), "feature")
+        which = _listed(idle) if len(idle) <= NAMED else counted(len(idle), "feature")
         verb = "has" if len(idle) == 1 else "have"
         return [f"{which} {verb} no effect on any row."]
 
@@ -86,7 +86,7 @@ def _idle(names: Sequence[str], sizes: Floats) -> list[str]:
     if count < 2:
         return []
     return [
-        f"The {count} smallest features together account for {percent(rising[count - 1])} and "
+        f"The {count} smallest features together account for {_percent(rising[count - 1])} and "
         "hardly matter."
     ]
 
@@ -98,23 +98,23 @@ def _directions(output: Explanation, players: views.Ints) -> list[str]:
     """Return the sentence that says which way the largest features move predictions."""
     if len(output) < FEW_ROWS or (output.data is None and output.display_data is None):
         return []
-    correlations = {int(player): correlation(output, int(player)) for player in players}
-    names = {player: f"**{bold(output.feature_names[player])}**" for player in correlations}
+    correlations = {int(player): _correlation(output, int(player)) for player in players}
+    names = {player: f"**{_bold(output.feature_names[player])}**" for player in correlations}
     up = [f"high {names[player]}" for player, found in correlations.items() if found >= CLEAR]
     down = [f"high {names[player]}" for player, found in correlations.items() if found <= -CLEAR]
 
     phrases = []
     if up:
-        phrases.append(f"{joined(up)} {'raise' if len(up) > 1 else 'raises'} the prediction")
+        phrases.append(f"{_joined(up)} {'raise' if len(up) > 1 else 'raises'} the prediction")
     if down:
         it = "it" if up else "the prediction"
-        phrases.append(f"{joined(down)} {'lower' if len(down) > 1 else 'lowers'} {it}")
-    sentences = [sentence("; ".join(phrases))] if phrases else []
+        phrases.append(f"{_joined(down)} {'lower' if len(down) > 1 else 'lowers'} {it}")
+    sentences = [_sentence("; ".join(phrases))] if phrases else []
     words = [_category_direction(output, player) for player in correlations]
-    return sentences + [sentence(text) for text in words if text]
+    return sentences + [_sentence(text) for text in words if text]
 
 
-def correlation(output: Explanation, player: int) -> float:
+def _correlation(output: Explanation, player: int) -> float:
     """Return the rank correlation of a feature of numbers with its values; 0 where there is none.
 
     Above 0, high numbers raise the prediction.
@@ -161,7 +161,7 @@ def _category_direction(output: Explanation, player: int) -> str:
     lowest = min(means, key=lambda category: means[category])
     up = format_number(means[highest], places, sign=True)
     down = format_number(means[lowest], places, sign=True)
-    name = bold(output.feature_names[player])
+    name = _bold(output.feature_names[player])
     return (
         f"of **{name}**, “{plain(highest)}” raises the prediction most ({up} on average) and "
         f"“{plain(lowest)}” least ({down})"
@@ -205,16 +205,16 @@ def _by_output(outputs: Sequence[Explanation]) -> str:
     if not are_classes(predictions):
         moved = [mean_sizes(output).sum() for output in outputs]
         most = names[int(np.argmax(moved))]
-        return f"Of the {len(names)} outputs shown, **{bold(most)}** is moved most."
+        return f"Of the {len(names)} outputs shown, **{_bold(most)}** is moved most."
 
     counts = np.bincount(predictions.argmax(axis=1), minlength=len(names))
     order = np.argsort(-counts, kind="stable")[:DESCRIBED]
     parts = [
-        f"**{bold(names[n])}** ({percent(counts[n] / counts.sum())} of the rows)"
+        f"**{_bold(names[n])}** ({_percent(counts[n] / counts.sum())} of the rows)"
         for n in order
         if counts[n]
     ]
-    return f"Most often the highest class is {joined(parts)}."
+    return f"Most often the highest class is {_joined(parts)}."
 
 
 def are_classes(predictions: Floats) -> bool:
@@ -233,8 +233,8 @@ def _pairs(outputs: Sequence[Explanation]) -> list[str]:
     names = outputs[0].feature_names
     size = _own(float(strengths[first, second]))
     return [
-        f"**{bold(names[first])}** and **{bold(names[second])}** act together most: what each does "
-        f"depends on the other, by {size} in a row on average."
+        f"{_listed([names[first], names[second]])} act together most: what each does depends on "
+        f"the other, by {size} in a row on average."
     ]
 
 
@@ -269,18 +269,14 @@ def certainty(outputs: Sequence[Explanation]) -> str:
 
 def _rough(number: float) -> str:
     """Return a number to one digit."""
-    return format_number(float(f"{number:.1g}"), _rough_places(number))
-
-
-def _rough_places(number: float) -> int | None:
     places = decimals(number)
-    return None if places is None else max(0, places - 2)
+    return format_number(float(f"{number:.1g}"), None if places is None else max(0, places - 2))
 
 
 # Words
 
 
-def percent(part: float) -> str:
+def _percent(part: float) -> str:
     """Return a part of 1 in percent, never rounded to nothing or to all."""
     if 0 < part < 0.01:
         return "less than 1 %"
@@ -289,24 +285,24 @@ def percent(part: float) -> str:
     return f"{part:.0%}".replace("%", " %")
 
 
-def listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     """Return names in bold, as a list in a sentence."""
-    return joined([f"**{bold(name)}**" for name in names])
+    return _joined([f"**{_bold(name)}**" for name in names])
 
 
-def joined(parts: Sequence[str]) -> str:
+def _joined(parts: Sequence[str]) -> str:
     """Return "a, b and c"."""
     if len(parts) == 1:
         return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def sentence(text: str) -> str:
+def _sentence(text: str) -> str:
     """Return a text with a capital at its start, unless a name stands there, and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def bold(name: str) -> str:
+def _bold(name: str) -> str:
     """Return a name that stands between the signs of bold text."""
     return plain(name).replace("*", "\N{ASTERISK OPERATOR}")
 

@@ -1,7 +1,7 @@
 """What rows hold: labels, cells and words, and which of them are missing.
 
-Several texts are explained together. A place is not the same word in both, and the shorter text has
-features that it does not have, its padding:
+When several texts are explained together, a place is not the same word in all of them, and a
+shorter text lacks some features; these are its padding:
 
     word 0   word 1    word 2   word 3
     so       lovely                        two words, and two features of padding
@@ -22,6 +22,12 @@ from shearshap.result import axes
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PLACE = re.compile(r"(word|token) \d+")  #: the name of a feature that is a place in a text
+
 
 # Labels
 
@@ -80,13 +86,15 @@ def label_text(label: object) -> str:
     return "missing" if is_missing(label) else str(label)
 
 
+def cells_of(explanation: "Explanation", player: int) -> NDArray[Any] | None:
+    """Return a feature's cells (r,) as people read them, or their numbers; None without data."""
+    table: NDArray[Any] | None = explanation.display_data
+    if table is None:
+        table = explanation.data
+    return None if table is None else table[:, player]
+
+
 # Texts, by their words
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-PLACE = re.compile(r"(word|token) \d+")  #: the name of a player that is a place in a text
 
 
 def has_places(explanation: "Explanation") -> bool:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.result.cells import is_missing, label_array, label_text, same_players
+from shearshap.result.cells import cells_of, is_missing, label_array, label_text, same_players
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -460,14 +460,11 @@ def _by_cell(
             f"{', '.join(explanation.feature_names)}. Labels of your own go in as a list, one for "
             "each row"
         )
-    table: NDArray[Any] | None = explanation.display_data
-    if table is None:
-        table = explanation.data
-    if table is None:
+    column = cells_of(explanation, explanation.feature_names.index(name))
+    if column is None:
         raise InputError(f"groups: the explanation does not know what {name!r} holds; pass labels")
 
-    cells = table[:, explanation.feature_names.index(name)].tolist()
-    cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
+    cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in column.tolist()]
     numbers, labels = _numbered(cells)
     known = [label for label in labels if label is not None]
     if len(known) > MAX_KINDS and all(isinstance(label, float | int) for label in known):

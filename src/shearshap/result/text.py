@@ -31,11 +31,23 @@ if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
     from shearshap.result.importance import Importance
 
-# Numbers
-
+Floats = NDArray[np.float64]
 
 MINUS = "\N{MINUS SIGN}"
 MAX_DIGITS = 9  #: of a base value or prediction, before and after the point
+NEAR = 0.6  #: of difflib's ratio of equal letters: "sheer" is near "shear", "foo" near nothing
+LISTED = 40  #: names that a message lists
+MAX_LINES = 8  #: of a table of several outputs
+WIDTH = 80  #: letters of a line if there is no terminal
+LETTERS = 14  #: of a line of a name, at most
+MAX_FEATURES = 10  #: lines of a table of importance
+
+#: where a long name may be broken: after a sign that joins two words (customer_|lifetime_|value),
+#: between a small letter and a capital (monthly|Income), and before a bracket
+JOINT = re.compile(r"(?<=[_\-./:,;=+&|)\]])(?=[^\W_])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=\w)(?=[(\[])")
+
+
+# Numbers
 
 
 def decimals(numbers: ArrayLike) -> int | None:
@@ -112,10 +124,6 @@ def true_minus(text: str) -> str:
 # Names that are not known
 
 
-NEAR = 0.6  #: of difflib's ratio of equal letters: "sheer" is near "shear", "foo" near nothing
-LISTED = 40  #: names that a message lists
-
-
 def no_such(what: str, name: str, known: Sequence[str], *, where: object = None) -> str:
     """Return a message about a name that is not known, where it was looked for.
 
@@ -142,16 +150,6 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 # The first rows of an explanation
-
-
-Floats = NDArray[np.float64]
-
-MAX_LINES = 8
-"""Lines of a table of several outputs, at most."""
-
-#: where a long name may be broken: after a sign that joins two words (customer_|lifetime_|value),
-#: between a small letter and a capital (monthly|Income), and before a bracket
-JOINT = re.compile(r"(?<=[_\-./:,;=+&|)\]])(?=[^\W_])|(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])|(?<=\w)(?=[(\[])")
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -
     predictions = _by_output(part.predictions, 1, outputs)
     ends = decimals(np.concatenate((bases, predictions)))
 
-    table = _Table.of(part, players, outputs)
+    table = _Table.from_explanation(part, players, outputs)
     lines = [
         Line(
             str(part.index[row]),
@@ -254,7 +252,7 @@ class _Table:
     places: int | None  #: decimals
 
     @classmethod
-    def of(cls, part: "Explanation", players: int, outputs: int) -> "_Table":
+    def from_explanation(cls, part: "Explanation", players: int, outputs: int) -> "_Table":
         """Return the table of the largest players; the others are one column, and the gap."""
         values = _by_output(part.values, 2, outputs)
         sizes = np.abs(values).sum(axis=(0, 2))
@@ -336,11 +334,6 @@ def counted(number: int, noun: str) -> str:
 
 
 # Tables for terminals
-
-
-WIDTH = 80  #: letters of a line if there is no terminal
-LETTERS = 14  #: of a line of a name, at most
-MAX_FEATURES = 10  #: lines of a table of importance
 
 
 def explanation_text(explanation: "Explanation") -> str:

@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from shearshap.result.cells import by_word, has_places, is_missing, label_text, padding, text_of_row
+from shearshap.result.cells import (
+    by_word,
+    cells_of,
+    has_places,
+    is_missing,
+    label_text,
+    padding,
+    text_of_row,
+)
 from shearshap.result.colours import GREY, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance, importance
@@ -398,12 +406,8 @@ def column(explanation: Explanation, player: int, most: int) -> Column:
     Cells come from `display_data`, or from `data` without. Where all are numbers or missing, they
     are taken as numbers.
     """
-    table: NDArray[Any] | None = explanation.display_data
-    if table is None:
-        table = explanation.data
-    assert table is not None, "a column needs data or display_data"
-    cells = table[:, player]
-
+    cells = cells_of(explanation, player)
+    assert cells is not None, "a column needs data or display_data"
     data = None if explanation.data is None else explanation.data[:, player]
     return column_of(cells, most, data)
 
