@@ -31,8 +31,8 @@ from shearshap.result.explanation import Explanation
 from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
 from shearshap.serve.features import Feature, cells_of, features_of
 from shearshap.trees.exact_forest import ExactForest
+from shearshap.trees.forest import UnsupportedTrees
 from shearshap.trees.forests import exact_forest, note_on, wants_trees
-from shearshap.trees.readers.reading import NotTrees
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,7 +188,7 @@ class Prepared:
         try:
             blocks = list(forest.blocks(named.game, run, Clock(None), _unseen, checked=True))
             return Explanation.concat(blocks)
-        except NotTrees as refusal:
+        except UnsupportedTrees as refusal:
             # the budget that exact values take is too small for others
             usual = replace(run, budget=replace(run, budget=None).on(named.game).budget)
             note = note_on(str(refusal), self.form.task.model, named)
@@ -305,7 +305,7 @@ def _explained_sample(form: Form, rows: Rows, run: Run) -> _Sample:
                 blocks = forest.blocks(named.game, run, Clock(None), _unseen)
                 overview = Explanation.concat(list(labelled_blocks(named, blocks)))
                 return _Sample(overview, named.game, forest)
-            except NotTrees as refusal:
+            except UnsupportedTrees as refusal:
                 note = note_on(str(refusal), task.model, named)
         blocks = explained_blocks(named.game, run)
         overview = Explanation.concat(list(labelled_blocks(named, blocks)))

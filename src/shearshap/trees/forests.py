@@ -21,8 +21,8 @@ from shearshap.methods import Auto, Exact, name_of
 from shearshap.models.outputs import MARGINS
 from shearshap.result.explanation import Explanation
 from shearshap.trees.exact_forest import ExactForest
-from shearshap.trees.readers.reading import NotTrees
-from shearshap.trees.seen_trees import has_trees, is_boosted
+from shearshap.trees.forest import UnsupportedTrees
+from shearshap.trees.model import has_trees, is_boosted
 
 EVERY_COALITION = name_of(Exact())
 
@@ -48,11 +48,11 @@ def exact_forest(
     advance: Any = None,
     device: torch.device | str | None = None,
 ) -> ExactForest:
-    """Return a model's trees, ready to explain; raise `NotTrees` where they are not the model."""
+    """Return a model's trees, ready to explain; raise `UnsupportedTrees` if they are not it."""
     outputs = named.outputs
     if is_boosted(model) and outputs.form == "probability":
         # known beforehand: reading the trees would take its time for nothing
-        raise NotTrees("the probabilities of boosted trees are not linear in their leaves")
+        raise UnsupportedTrees("the probabilities of boosted trees are not linear in their leaves")
     where = None if device is None else torch.device(device)
     return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
 
@@ -100,7 +100,7 @@ def _blocks(
             for block in forest.blocks(named.game, run, clock, bar.update):
                 yield block
                 done += len(block)
-    except NotTrees as refusal:
+    except UnsupportedTrees as refusal:
         note = note_on(str(refusal), task.model, named)
     else:
         return
