@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 from setting import machine
-from shearshap.trees import choosing
-from shearshap.trees.exact_trees import ExactTrees
-from shearshap.trees.readers.reading import read
+from shearshap.trees import values
+from shearshap.trees.readers import read
+from shearshap.trees.values import ExactTrees
 from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
@@ -80,8 +80,9 @@ FAMILIES: dict[str, Callable[[], Any]] = {
 
 def ours(model: Any, rows: Floats, background: Floats) -> Floats:
     trees = read(model)
-    exact = ExactTrees(trees.forest, trees.columns, COLUMNS, trees.see(background), rows=len(rows))
-    return exact.values(trees.see(rows))[:, :, 0]
+    others = trees.preprocess(background)
+    exact = ExactTrees(trees.forest, trees.owner, COLUMNS, others, rows=len(rows))
+    return exact.values(trees.preprocess(rows))[:, :, 0]
 
 
 def of_shap(model: Any, rows: Floats, background: Floats) -> Floats:
@@ -193,7 +194,7 @@ def main() -> None:
 
     warnings.simplefilter("ignore")
     if options.without_numba:
-        choosing.start_of_numba = lambda: float(np.inf)
+        values.start_of_numba = lambda: float(np.inf)
     rows = 200 if options.quick else ROWS
     repeats = 1 if options.quick else REPEATS
     backgrounds = options.backgrounds[:2] if options.quick else options.backgrounds

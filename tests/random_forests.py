@@ -17,7 +17,6 @@ class Grower:
         self.decisions = Decisions(
             column=self.rng.integers(columns, size=questions),
             threshold=self.rng.normal(size=questions).round(1),
-            strict=self.rng.random(questions) < 0.5,
             missing_left=self.rng.random(questions) < 0.5,
         )
         self.left: list[int] = []

@@ -13,15 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from catboost import CatBoostClassifier, CatBoostRegressor
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.decomposition import PCA
 from sklearn.ensemble import (
-    ExtraTreesRegressor,
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -34,8 +27,6 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
@@ -141,11 +132,6 @@ class ClippedLight(lightgbm.LGBMRegressor):  # type: ignore[misc]
         return np.maximum(super().predict(rows), 2)
 
 
-class Rounded(GradientBoostingRegressor):  # type: ignore[misc]
-    def predict(self, rows: Any) -> Any:
-        return np.round(super().predict(rows))
-
-
 class Cut(HistGradientBoostingRegressor):  # type: ignore[misc]
     def _raw_predict(self, rows: Any, n_threads: Any = None) -> Any:
         return np.maximum(super()._raw_predict(rows, n_threads), 0)
@@ -171,12 +157,6 @@ class Shrunk(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ig
         rows = np.array(rows)
         rows[:, 2] = np.where(rows[:, 0] > 1.5, rows[:, 2] / 2, rows[:, 2])
         return rows
-
-
-class CappedScaler(StandardScaler):  # type: ignore[misc]
-    def transform(self, rows: Any, copy: Any = None) -> Any:
-        made = super().transform(rows, copy)
-        return np.where(made[:, [1]] > 1.5, np.minimum(made, 1), made)
 
 
 def by_city(table: Any) -> Any:
@@ -272,12 +252,9 @@ DOUBTFUL: dict[str, Callable[[Data], Case]] = {
         lambda data: xgboost.XGBRegressor(**XGB).fit(data.rows, data.target),
         lambda answer: np.maximum(answer, 0),
     ),
-    "capped output": of_output(forest, lambda answer: np.minimum(answer, 4.5)),
-    "rounded output": of_output(forest, lambda answer: np.round(answer, 1)),
     "clipped forest": of_model(lambda data: Clipped(**FEW).fit(data.rows, data.target)),
     "clipped booster": of_model(lambda data: ClippedBooster(**XGB).fit(data.rows, data.target)),
     "clipped LightGBM": of_model(lambda data: ClippedLight(**LIGHT).fit(data.rows, data.target)),
-    "rounded boosting": of_model(lambda data: Rounded(**FEW).fit(data.rows, data.target)),
     "cut margins": of_model(lambda data: Cut(**HIST).fit(data.rows, data.target)),
     "clipped search": of_model(
         lambda data: ClippedSearch(
@@ -291,17 +268,8 @@ DOUBTFUL: dict[str, Callable[[Data], Case]] = {
     "labels of XGBoost": of_labels(
         lambda data: xgboost.XGBClassifier(**XGB).fit(data.rows, data.two)
     ),
-    "labels of LightGBM": of_labels(
-        lambda data: lightgbm.LGBMClassifier(**LIGHT).fit(data.rows, data.two)
-    ),
-    "labels of CatBoost": of_labels(
-        lambda data: CatBoostClassifier(**CAT, allow_writing_files=False).fit(data.rows, data.two)
-    ),
     "labels of a hinge": of_labels(
         lambda data: xgboost.XGBRegressor(**XGB, objective="binary:hinge").fit(data.rows, data.two)
-    ),
-    "labels of histograms": of_labels(
-        lambda data: HistGradientBoostingClassifier(**HIST).fit(data.rows, data.two)
     ),
     "labels of a Pipeline": of_labels(
         lambda data: make_pipeline(StandardScaler(), RandomForestClassifier(**FEW)).fit(
@@ -309,24 +277,15 @@ DOUBTFUL: dict[str, Callable[[Data], Case]] = {
         )
     ),
     "threshold": of_output(classifier, lambda chances: chances[:, 1] > 0.5),
-    "high threshold": of_output(classifier, lambda chances: chances[:, 1] > 0.9),
     "class of three": of_output(multiclass, lambda chances: chances.argmax(axis=1) == 0),
     "largest of three": of_output(multiclass, lambda chances: chances.max(axis=1)),
-    "lead of a class": of_output(
-        multiclass, lambda chances: np.maximum(chances[:, 0] - chances[:, 2], 0)
-    ),
     "filled by city": of_steps(one_to_one(by_city), rows="table"),
     "neighbours in a union": of_steps(
         lambda: FeatureUnion([("knn", KNNImputer())], verbose_feature_names_out=False), rows="gaps"
     ),
     "neighbours by another name": of_steps(Imputer, rows="gaps"),
-    "neighbours in a column transformer": of_steps(
-        lambda: ColumnTransformer([("knn", KNNImputer(), slice(0, 5))]), rows="gaps"
-    ),
     "tf-idf": tfidf,
     "shrunk by another column": of_steps(Shrunk),
-    "scaler with a cap": of_steps(CappedScaler),
-    "principal components": of_steps(lambda: PCA(4)),
     "normalizer": of_steps(Normalizer),
 }  # fmt: skip
 
@@ -371,25 +330,6 @@ def test_the_predictions_are_those_of_the_method_that_took_its_place(name: str) 
     np.testing.assert_allclose(explained(case).predictions, case.call(case.rows), atol=1e-6)
 
 
-# Wrapped models that nobody takes for trees
-
-WRAPPED: dict[str, Callable[[Data], Case]] = {
-    "logarithm of the target": of_model(
-        lambda data: TransformedTargetRegressor(
-            RandomForestRegressor(**FEW), func=np.log1p, inverse_func=np.expm1
-        ).fit(data.rows, data.target + 20)
-    ),
-    "calibrated": lambda data: (
-        lambda model: data.case(model, model.predict_proba)
-    )(CalibratedClassifierCV(classifier(data), cv=2).fit(data.rows, data.two)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_wrapped_models_are_sampled(name: str) -> None:
-    assert "trees" not in explained(WRAPPED[name](Data(0))).method
-
-
 # Sums of leaves
 
 
@@ -399,16 +339,6 @@ def bound(made: Callable[[Data], Any], method: str = "predict") -> Callable[[Dat
         return data.case(function, function)
 
     return build
-
-
-def with_words(data: Data) -> Case:
-    table = data.table.assign(city=pd.Series(list("abcd"))[data.table.city.astype(int)].to_numpy())
-    encode = ColumnTransformer(
-        [("words", OneHotEncoder(), ["city"]), ("numbers", SimpleImputer(), ["income", "age"])],
-        remainder="passthrough",
-    )
-    model = make_pipeline(encode, RandomForestRegressor(**FEW)).fit(table, data.target)
-    return data.case(model, model.predict, table)
 
 
 def with_gaps(data: Data) -> Case:
@@ -453,36 +383,14 @@ class Doubled(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
 PROVED: dict[str, Callable[[Data], Case]] = {
     "affine output": of_output(forest, lambda answer: 3 - 2 * answer),
-    "affine output of XGBoost": of_output(
-        lambda data: xgboost.XGBRegressor(**XGB).fit(data.rows, data.target),
-        lambda answer: answer * 1_000,
-    ),
     "clip beyond the range": of_output(forest, lambda answer: np.clip(answer, -100, 100)),
     "difference of classes": of_output(
         multiclass, lambda chances: 1 - chances[:, 0] + 2 * chances[:, 2]
     ),
-    "several outputs": of_output(multiclass, lambda chances: chances[:, :2] * 100),
     "subclass": of_model(lambda data: Tracked(**FEW).fit(data.rows, data.target)),
     "bound forest": bound(forest),
-    "bound extra trees": bound(
-        lambda data: ExtraTreesRegressor(**FEW).fit(data.rows, data.target)
-    ),
-    "bound XGBoost": bound(lambda data: xgboost.XGBRegressor(**XGB).fit(data.rows, data.target)),
     "bound LightGBM": bound(
         lambda data: lightgbm.LGBMRegressor(**LIGHT).fit(data.rows, data.target)
-    ),
-    "bound CatBoost": bound(
-        lambda data: CatBoostRegressor(**CAT, allow_writing_files=False).fit(
-            data.rows, data.target
-        )
-    ),
-    "bound histograms": bound(
-        lambda data: HistGradientBoostingRegressor(**HIST).fit(data.rows, data.target)
-    ),
-    "bound Pipeline": bound(
-        lambda data: make_pipeline(StandardScaler(), RandomForestRegressor(**FEW)).fit(
-            data.rows, data.target
-        )
     ),
     "bound probabilities": bound(multiclass, "predict_proba"),
     "bound search": bound(
@@ -498,19 +406,10 @@ PROVED: dict[str, Callable[[Data], Case]] = {
         lambda data: HistGradientBoostingRegressor(**HIST).fit(data.gaps, data.target),
         is_bound=True,
     ),
-    "words": with_words,
     "scaled and chosen": of_steps(
         SimpleImputer, StandardScaler, lambda: SelectKBest(f_regression, k=4), rows="gaps"
     ),
-    "logarithm": of_steps(one_to_one(np.arcsinh)),
     "columns by a function": of_steps(one_to_one(lambda rows: np.where(rows > 1, 1, rows))),
-    "codes": of_steps(
-        lambda: ColumnTransformer(
-            [("codes", OrdinalEncoder(), ["city", "loans"])], remainder="passthrough"
-        ),
-        SimpleImputer,
-        rows="table",
-    ),
     "a transformer of one's own": of_steps(Doubled),
 }  # fmt: skip
 

@@ -1,13 +1,13 @@
 """Walks of 64 rows at once through deep trees, compiled by numba.
 
-A word has a bit, a lane, for each of 64 rows. A walk goes from the root to all leaves that some
+A word has a bit for each of 64 rows. A walk goes from the root to all leaves that some
 coalition of one background row z and any of the rows reaches. On its way it knows the rows that
 are alive, for each player the rows that failed it (u), and the players that z failed (q):
 
     at a node that asks player i, z goes one way, and rows that part from it the other way:
       towards z      all rows stay alive; those that part fail i from now on
       away from z    only rows that part stay, unless they failed i before; z fails i from now on
-      if z failed i before, every row just follows its own way.
+      if z failed i before, every row just follows its own state.
 
 At a leaf, the sums `gain` and `loss` of each living row grow by what a player of q gets and what
 one of u loses. A player is in q, or in u, below one node: so its value is the growth of the sum
@@ -21,8 +21,11 @@ from llvmlite import ir
 from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from shearshap.trees.forest import Bools, Bytes, Floats, Integers
+from shearshap.trees.layout import Layout
+from shearshap.trees.leaves import coefficients
 
 Words = Any  # arrays of uint64, and what numba makes of them
 
@@ -33,9 +36,108 @@ LEAVE_OTHER = 3  #: and no longer.
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
-LANES = 64
+ROWS_PER_WORD = 64
+MAX_ANSWER_BYTES = 1 << 25  #: of answers to decisions that are kept at a time
+MAX_SORT_COLUMNS = 8  #: by which rows are sorted, so that neighbours take similar ways
 
 compiled = njit(cache=True, error_model="numpy")
+
+
+class CompiledWalk:
+    """Sums of rows against a background, for trees of any depth, by numba."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        players: int,
+        background: Floats,
+        weights: Floats,
+        *,
+        pairs: bool = False,
+    ) -> None:
+        order = np.argsort(layout.tree, kind="stable")  # a tree's nodes next to each other
+        place = np.argsort(order)
+        child = layout.child[order]
+        self.child = np.where(child < 0, -1, place[child])
+        self.decision = layout.decision[order]
+        self.player = layout.player[order]
+        self.value = layout.value[order]
+        self.roots = place[layout.levels[0]]
+
+        self.depth = len(layout.levels)
+        self.decisions = layout.decisions
+        self.columns = _columns(layout)
+        self.players = players
+        self.background = background
+        self.weights = weights
+        self.pairs = pairs
+
+    def add(self, seen: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
+        order = _alike(seen, self.columns)
+        step = _blocks(len(self.decisions), sums[0].size) * ROWS_PER_WORD
+        for start in range(0, len(seen), step):
+            rows = order[start : start + step]
+            found = self._found(seen[rows], sums.shape[1:])
+            sums[rows] += found.reshape(-1, *sums.shape[1:])[: len(rows)]
+
+    def _found(self, seen: Floats, shape: tuple[int, ...]) -> Floats:
+        """Return the sums (blocks, 64, cells, k) of rows, of which the last may be none."""
+        words = self._words(seen)
+        found = np.zeros((len(words), ROWS_PER_WORD, *shape))
+        trees = Trees(self.roots, self.child, self.player, self.value)
+        factors = coefficients(min(self.depth, self.players))
+        step = max(1, MAX_ANSWER_BYTES // max(1, len(self.child)))
+        for start in range(0, len(self.background), step):
+            some = slice(start, start + step)
+            others = BackgroundRows(self._answers(self.background[some]), self.weights[some])
+            if self.pairs:
+                both = (factors.both_present, factors.both_absent, factors.mixed)
+                walk_pairs(trees, self.depth, words, others, *both, self.players, found)
+            else:
+                one = (factors.present, factors.absent)
+                walk_values(trees, self.depth, words, others, *one, found)
+        return found
+
+    def _answers(self, seen: Floats) -> Bytes:
+        """Return 1 where a row goes right, (r, n)."""
+        return np.ascontiguousarray(self.decisions.go_right(seen)[self.decision].T)
+
+    def _words(self, seen: Floats) -> NDArray[np.uint64]:
+        """Return the rows that go right, (blocks, n), a bit for each row of a block."""
+        packed = np.packbits(self.decisions.go_right(seen), axis=1, bitorder="little")
+        packed = np.pad(packed, ((0, 0), (0, -packed.shape[1] % (ROWS_PER_WORD // 8))))
+        words = packed.view(np.dtype("<u8"))
+        return np.ascontiguousarray(words[self.decision].T, dtype=np.uint64)
+
+
+def _blocks(decisions: int, cells: int) -> int:
+    """Return how many blocks of rows memory has room for."""
+    bytes_a_row = decisions + 8 * cells
+    return max(1, MAX_ANSWER_BYTES // (bytes_a_row * ROWS_PER_WORD))
+
+
+def _columns(layout: Layout) -> Integers:
+    """Return the columns that are asked about most near the roots, the first one most."""
+    sizes = [level.stop - level.start for level in layout.levels]
+    depth = np.repeat(np.arange(len(sizes)), sizes)
+    inner = np.flatnonzero(layout.child >= 0)
+    column = layout.decisions.column[layout.decision[inner]]
+    asked = np.bincount(column, weights=0.5 ** depth[inner])
+    return np.argsort(-asked, kind="stable")[:MAX_SORT_COLUMNS]
+
+
+def _alike(seen: Floats, columns: Integers) -> Integers:
+    """Return an order of rows whose neighbours take similar ways, so that walks are shared."""
+    code = np.zeros(len(seen), dtype=np.int64)
+    for column in columns:
+        values = seen[:, column]
+        middle = np.partition(values, len(values) // 2)[len(values) // 2]
+        code = 2 * code + (values > middle)
+    return np.argsort(code, kind="stable")
+
+
+# What is compiled
 
 
 class Trees(NamedTuple):
@@ -47,7 +149,7 @@ class Trees(NamedTuple):
     value: Floats  #: (n, k)
 
 
-class Others(NamedTuple):
+class BackgroundRows(NamedTuple):
     """Some background rows."""
 
     right: Bytes  #: (b, n) whether each goes right at each node
@@ -62,8 +164,8 @@ class Stack(NamedTuple):
     rows: Words
 
 
-class Way(NamedTuple):
-    """What a walk knows on its way."""
+class PathState(NamedTuple):
+    """What a walk knows on its state."""
 
     failed: Words  #: (p,) the rows that failed each player
     failures: Integers  #: (64,) how many players each row failed
@@ -93,7 +195,7 @@ def walk_values(
     trees: Trees,
     depth: int,
     words: Words,
-    others: Others,
+    background: BackgroundRows,
     present: Floats,
     absent: Floats,
     sums: Floats,
@@ -103,13 +205,13 @@ def walk_values(
     Bit r of words (blocks, n) says whether row r of a block goes right at a node.
     """
     stack = _stack(depth)
-    way = _way(sums.shape[2], depth)
-    gain = np.zeros((LANES, trees.value.shape[1]))
-    loss = np.zeros((LANES, trees.value.shape[1]))
+    state = _path_state(sums.shape[2], depth)
+    gain = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
+    loss = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
     for root in trees.roots:
         for block in range(len(words)):
             table = sums[block]
-            for z in range(len(others.right)):
+            for z in range(len(background.right)):
                 gain[:] = 0.0
                 loss[:] = 0.0
                 top = _push(stack, 0, WALK, root, ~ZERO)
@@ -119,23 +221,27 @@ def walk_values(
                     item = stack.item[top]
                     rows = stack.rows[top]
                     if kind == WALK:
-                        start = way.sizes[0]
+                        start = state.sizes[0]
                         top, item, rows = _descend(
-                            trees, words[block], others.right[z], stack, top, way, item, rows
+                            trees, words[block], background.right[z], stack, top, state, item, rows
                         )
-                        for entry in range(start, way.sizes[0]):
-                            _grow(table, way.entered[entry], way.entered_rows[entry], loss, 1.0)
+                        for entry in range(start, state.sizes[0]):
+                            _add_to_player(
+                                table, state.entered[entry], state.entered_rows[entry], loss, 1.0
+                            )
                         value = trees.value[item]
-                        _arrive(value, others.weight[z], rows, way, present, absent, gain, loss)
+                        _add_leaf(
+                            value, background.weight[z], rows, state, present, absent, gain, loss
+                        )
                     elif kind == LEAVE_ROWS:
-                        _leave_rows(way, item, rows)
-                        _grow(table, item, rows, loss, -1.0)
+                        _leave_rows(state, item, rows)
+                        _add_to_player(table, item, rows, loss, -1.0)
                     elif kind == ENTER_OTHER:
-                        _enter_other(way, item)
-                        _grow(table, item, rows, gain, -1.0)
+                        _enter_other(state, item)
+                        _add_to_player(table, item, rows, gain, -1.0)
                     else:
-                        _leave_other(way, item)
-                        _grow(table, item, rows, gain, 1.0)
+                        _leave_other(state, item)
+                        _add_to_player(table, item, rows, gain, 1.0)
 
 
 @compiled
@@ -143,7 +249,7 @@ def walk_pairs(
     trees: Trees,
     depth: int,
     words: Words,
-    others: Others,
+    background: BackgroundRows,
     both_present: Floats,
     both_absent: Floats,
     mixed: Floats,
@@ -152,11 +258,11 @@ def walk_pairs(
 ) -> None:
     """Add the interactions of rows to `sums` (blocks, 64, p * p, k), each pair once."""
     stack = _stack(depth)
-    way = _way(players, depth)
+    state = _path_state(players, depth)
     members = np.empty(depth + 1, dtype=np.int64)
     for root in trees.roots:
         for block in range(len(words)):
-            for z in range(len(others.right)):
+            for z in range(len(background.right)):
                 top = _push(stack, 0, WALK, root, ~ZERO)
                 while top > 0:
                     top -= 1
@@ -164,25 +270,25 @@ def walk_pairs(
                     item = stack.item[top]
                     rows = stack.rows[top]
                     if kind == LEAVE_ROWS:
-                        _leave_rows(way, item, rows)
+                        _leave_rows(state, item, rows)
                     elif kind == ENTER_OTHER:
-                        _enter_other(way, item)
+                        _enter_other(state, item)
                     elif kind == LEAVE_OTHER:
-                        _leave_other(way, item)
+                        _leave_other(state, item)
                     else:
                         top, item, rows = _descend(
-                            trees, words[block], others.right[z], stack, top, way, item, rows
+                            trees, words[block], background.right[z], stack, top, state, item, rows
                         )
-                        value = others.weight[z] * trees.value[item]
+                        value = background.weight[z] * trees.value[item]
                         while rows != ZERO:
                             row = lowest(rows)
-                            absent = _failed_by(way, rows & (~rows + ONE), members)
-                            present = way.sizes[1]
+                            absent = _failed_by(state, rows & (~rows + ONE), members)
+                            present = state.sizes[1]
                             _add_pairs(
                                 sums[block, row],
                                 players,
                                 value,
-                                way.others[:present],
+                                state.others[:present],
                                 members[:absent],
                                 both_present[present, absent],
                                 both_absent[present, absent],
@@ -205,10 +311,10 @@ def _stack(depth: int) -> Stack:
 
 
 @compiled
-def _way(players: int, depth: int) -> Way:
-    return Way(
+def _path_state(players: int, depth: int) -> PathState:
+    return PathState(
         np.zeros(players, dtype=np.uint64),
-        np.zeros(LANES, dtype=np.int64),
+        np.zeros(ROWS_PER_WORD, dtype=np.int64),
         np.zeros(depth + 1, dtype=np.int64),
         np.zeros(depth + 1, dtype=np.uint64),
         np.zeros(players, dtype=np.bool_),
@@ -232,7 +338,7 @@ def _descend(
     right: Bytes,
     stack: Stack,
     top: int,
-    way: Way,
+    state: PathState,
     node: int,
     rows: Any,
 ) -> tuple[int, int, Any]:
@@ -244,7 +350,7 @@ def _descend(
         asks = trees.player[node]
         parts = rows & (~words[node] if side else words[node])
         node = towards
-        if way.is_other[asks]:
+        if state.is_other[asks]:
             stay = rows & ~parts
             if stay == ZERO:
                 node = away
@@ -252,59 +358,59 @@ def _descend(
                 top = _push(stack, top, WALK, away, parts)
                 rows = stay
         else:
-            parts &= ~way.failed[asks]
+            parts &= ~state.failed[asks]
             if parts != ZERO:
                 # read from its end: first without z's failing the player, then with it
                 top = _push(stack, top, LEAVE_OTHER, asks, parts)
                 top = _push(stack, top, WALK, away, parts)
                 top = _push(stack, top, ENTER_OTHER, asks, parts)
                 top = _push(stack, top, LEAVE_ROWS, asks, parts)
-                _enter_rows(way, asks, parts)
+                _enter_rows(state, asks, parts)
     return top, node, rows
 
 
 @compiled
-def _enter_rows(way: Way, player: int, rows: Any) -> None:
-    way.failed[player] |= rows
-    way.entered[way.sizes[0]] = player
-    way.entered_rows[way.sizes[0]] = rows
-    way.sizes[0] += 1
+def _enter_rows(state: PathState, player: int, rows: Any) -> None:
+    state.failed[player] |= rows
+    state.entered[state.sizes[0]] = player
+    state.entered_rows[state.sizes[0]] = rows
+    state.sizes[0] += 1
     while rows != ZERO:
-        way.failures[lowest(rows)] += 1
+        state.failures[lowest(rows)] += 1
         rows &= rows - ONE
 
 
 @compiled
-def _leave_rows(way: Way, player: int, rows: Any) -> None:
-    way.failed[player] &= ~rows
-    way.sizes[0] -= 1
+def _leave_rows(state: PathState, player: int, rows: Any) -> None:
+    state.failed[player] &= ~rows
+    state.sizes[0] -= 1
     while rows != ZERO:
-        way.failures[lowest(rows)] -= 1
+        state.failures[lowest(rows)] -= 1
         rows &= rows - ONE
 
 
 @compiled
-def _enter_other(way: Way, player: int) -> None:
-    way.is_other[player] = True
-    way.others[way.sizes[1]] = player
-    way.sizes[1] += 1
+def _enter_other(state: PathState, player: int) -> None:
+    state.is_other[player] = True
+    state.others[state.sizes[1]] = player
+    state.sizes[1] += 1
 
 
 @compiled
-def _leave_other(way: Way, player: int) -> None:
-    way.is_other[player] = False
-    way.sizes[1] -= 1
+def _leave_other(state: PathState, player: int) -> None:
+    state.is_other[player] = False
+    state.sizes[1] -= 1
 
 
 # At the leaves
 
 
 @compiled
-def _arrive(
+def _add_leaf(
     value: Floats,
     weight: float,
     rows: Any,
-    way: Way,
+    state: PathState,
     present: Floats,
     absent: Floats,
     gain: Floats,
@@ -313,15 +419,15 @@ def _arrive(
     while rows != ZERO:
         row = lowest(rows)
         rows &= rows - ONE
-        of_present = weight * present[way.sizes[1], way.failures[row]]
-        of_absent = weight * absent[way.sizes[1], way.failures[row]]
+        of_present = weight * present[state.sizes[1], state.failures[row]]
+        of_absent = weight * absent[state.sizes[1], state.failures[row]]
         for output in range(len(value)):
             gain[row, output] += value[output] * of_present
             loss[row, output] += value[output] * of_absent
 
 
 @compiled
-def _grow(table: Floats, player: int, rows: Any, amounts: Floats, sign: float) -> None:
+def _add_to_player(table: Floats, player: int, rows: Any, amounts: Floats, sign: float) -> None:
     """Add what the rows have gained or lost so far to a player's values."""
     while rows != ZERO:
         row = lowest(rows)
@@ -331,12 +437,12 @@ def _grow(table: Floats, player: int, rows: Any, amounts: Floats, sign: float) -
 
 
 @compiled
-def _failed_by(way: Way, row: Any, members: Integers) -> int:
+def _failed_by(state: PathState, row: Any, members: Integers) -> int:
     """Write the players that a row failed into `members`, and return how many they are."""
     count = 0
-    for entry in range(way.sizes[0]):
-        if way.entered_rows[entry] & row:
-            members[count] = way.entered[entry]
+    for entry in range(state.sizes[0]):
+        if state.entered_rows[entry] & row:
+            members[count] = state.entered[entry]
             count += 1
     return count
 

@@ -1,8 +1,8 @@
 """Exact Shapley values of games whose model is a sum of leaves, proved to be so.
 
-read        the trees, and what they see of the rows                          seen_trees.py
-compare     model and leaves, at rows, background rows and mixes of both      leaf_outputs.py
-prepare     the leaves for the background                                     trees/exact_trees.py
+read        the trees, and what they see of the rows                          model.py
+compare     model and leaves, at rows, background rows and mixes of both      proof.py
+prepare     the leaves for the background                                     values.py
 explain     rows, block by block; each row's prediction, and a mix of it, are compared too
 """
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from shearshap.engine.loop import Room
 from shearshap.engine.run import Run
@@ -22,20 +21,12 @@ from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_cal
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import Ends, ModelGame
 from shearshap.result.explanation import Explanation
-from shearshap.trees.exact_trees import ExactTrees
-from shearshap.trees.forest import Bools, Floats, Integers
-from shearshap.trees.leaf_outputs import LeafOutputs, Points, leaf_outputs
-from shearshap.trees.readers.reading import NotTrees, first_line
-from shearshap.trees.seen_trees import SeenTrees, seen_trees
-from shearshap.trees.tree_pairs import SecondDifferences, order_two
+from shearshap.trees.forest import Floats, TreeModel, UnsupportedTrees
+from shearshap.trees.model import tree_model
+from shearshap.trees.proof import LeafOutputs, Mixes, compared_points, decoded, leaf_outputs
+from shearshap.trees.values import ExactTrees, SecondDifferences, order_two
 
 METHOD = "exact (trees)"
-
-COMPARED = 32
-"""Rows, and background rows, at which model and leaves are compared."""
-
-MIXES = 64
-"""Mixes of those rows and background rows, player by player, at which they are compared too."""
 
 PROOFS = 32
 """Mixes of each row, and of each background row, at which an unknown transformer must not mix
@@ -60,7 +51,7 @@ class ExactForest:
     It depends on the model, the background and the players: games of other rows can share it.
     """
 
-    seen: SeenTrees
+    seen: TreeModel
     outputs: LeafOutputs
     trees: ExactTrees
     second_differences: SecondDifferences | None  #: None: interactions are not wanted
@@ -79,19 +70,19 @@ class ExactForest:
         advance: Advance | None = None,
         device: torch.device | None = None,
     ) -> "ExactForest":
-        """Read a model's trees and prepare them; raise `NotTrees` where they are not the model.
+        """Read a model's trees and prepare them; raise `UnsupportedTrees` if they are not it.
 
         `rows` is how many will come, by default those of the game. `advance` is called with the
         number of trees that are ready. `device` is where tables are looked up.
         """
         game = _silent(named.game)
         _check_budget(run, game)
-        seen = seen_trees(model, named.inputs)
+        seen = tree_model(model, named.inputs)
         rng = np.random.default_rng(run.seed)
-        points, single = _compared_points(game, seen, rng)
+        points, single = compared_points(game, seen, rng)
         outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
 
-        background = seen.see(_decoded(game, game.background))
+        background = seen.preprocess(decoded(game, game.background))
         weights = named.inputs.weights
         players = game.players
         trees = ExactTrees(
@@ -130,9 +121,9 @@ class ExactForest:
     ) -> Explanation:
         """Return the explanation of a block of rows, whose first has a number among all rows.
 
-        Raise `NotTrees` if its predictions are not those of the leaves.
+        Raise `UnsupportedTrees` if its predictions are not those of the leaves.
         """
-        seen = self.seen.see(_decoded(game, game.inputs))
+        seen = self.seen.preprocess(decoded(game, game.inputs))
         self._prove_columns(game, seen, run.seed)
         predictions = self._compared_predictions(game, seen, first_row, rng)
         leaves = self.trees.values(seen)
@@ -165,7 +156,7 @@ class ExactForest:
         rows = game.rows
         # one draw for a row after the other: how rows are split makes no difference
         numbers = rng.random((rows, 1 + game.players))
-        mixes = _Mixes(
+        mixes = Mixes(
             np.arange(rows),
             (numbers[:, 0] * game.cost).astype(np.int64),
             present=numbers[:, 1:] < 0.5,
@@ -180,7 +171,7 @@ class ExactForest:
             answers = _predictions(both)
         except ModelError as error:
             _predictions(game)  # raises if it is not for a mix
-            raise NotTrees(f"the model fails on a mix of rows ({error})") from error
+            raise UnsupportedTrees(f"the model fails on a mix of rows ({error})") from error
 
         game.usage.checks += rows
         leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
@@ -193,7 +184,7 @@ class ExactForest:
         wrong = np.argwhere(~(np.abs(gaps) <= 2 * self.outputs.allowed))
         if len(wrong):
             row, output = wrong[0]
-            raise NotTrees(
+            raise UnsupportedTrees(
                 f"at {place} {first_row + row} its leaves add up to another prediction (by "
                 f"{abs(gaps[row, output]):.2g})"
             )
@@ -209,7 +200,7 @@ class ExactForest:
         count = max(PROOFS * rows, PROOFS * others, of_pairs)
         for start in range(0, count, PROVED_AT_ONCE):
             number = np.arange(start, min(start + PROVED_AT_ONCE, count))
-            mixes = _Mixes(
+            mixes = Mixes(
                 number % rows,
                 (number % rows + number // rows) % others,
                 present=rng.random((len(number), game.players)) < 0.5,
@@ -268,13 +259,13 @@ class ForestBlocks:
     def explain(self, rows: slice, room: Room) -> Explanation:
         """Return the explanation of a block, whose index is the rows' numbers.
 
-        Raise `NotTrees` if its predictions are not those of the leaves.
+        Raise `UnsupportedTrees` if its predictions are not those of the leaves.
         """
         usage = self.game.usage
         block = self.game.take(rows)
         try:
             explanation = self.forest.explained(block, self.run, room, rows.start, self._rng)
-        except NotTrees:
+        except UnsupportedTrees:
             # as many predictions, and the base value, are of no use any more
             usage.checks += 2 * block.usage.checks + (0 if rows.start else self.game.cost)
             raise
@@ -293,80 +284,6 @@ class ForestBlocks:
         if doubt is not None:
             warnings.warn(doubt, ShearWarning, stacklevel=level_of_caller())
         return doubt
-
-
-@dataclass(frozen=True, eq=False)
-class _Mixes:
-    """Mixes of rows and background rows, player by player."""
-
-    row: Integers  #: (n,)
-    other: Integers  #: (n,) the background row
-    present: Bools  #: (n, p)
-
-    def inputs(self, game: ModelGame) -> Tensor:
-        """Return the mixes (n, d) of a game's rows and background."""
-        own = torch.from_numpy(self.present)[:, game.owner.cpu()].to(game.inputs.device)
-        return torch.where(own, game.inputs[self.row], game.background[self.other])
-
-    def seen(self, trees: SeenTrees, rows: Floats, background: Floats) -> Floats:
-        """Return the same mixes (n, d') of what the trees see of rows and background."""
-        return np.where(self.present[:, trees.owner], rows[self.row], background[self.other])
-
-    def prove_columns(
-        self, game: ModelGame, trees: SeenTrees, rows: Floats, background: Floats
-    ) -> None:
-        """Raise if what the trees see of a mix is not mixed of what they see of its two rows."""
-        seen = trees.see(_decoded(game, self.inputs(game)))
-        mixed = self.seen(trees, rows, background)
-        if not np.isclose(seen, mixed, rtol=1e-6, atol=1e-12, equal_nan=True).all():
-            raise NotTrees(f"{' or '.join(trees.unknown)} makes a column of several")
-
-
-def _compared_points(
-    game: ModelGame, seen: SeenTrees, rng: np.random.Generator
-) -> tuple[Points, bool]:
-    """Return model and leaves at rows, background rows and mixes, and if there is one output.
-
-    What the trees see of a mix is mixed of what they see of a row and of a background row. So the
-    comparison tells, too, if a column is not made of its owner's inputs alone.
-    """
-    some = replace(
-        game,
-        inputs=game.inputs[_some(game.rows, rng)],
-        background=game.background[_some(game.cost, rng)],
-    )
-    mixes = _Mixes(
-        rng.integers(some.rows, size=MIXES),
-        rng.integers(some.cost, size=MIXES),
-        present=rng.random((MIXES, game.players)) < rng.random((MIXES, 1)),
-    )
-    inputs = _decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
-    rows = seen.see(_decoded(game, some.inputs))
-    background = seen.see(_decoded(game, some.background))
-    if seen.unknown:
-        mixes.prove_columns(some, seen, rows, background)
-    mixed = mixes.seen(seen, rows, background)
-    leaves = seen.forest.predict(np.concatenate((rows, background, mixed)))
-
-    count = len(leaves)
-    game.usage.checks += count
-    try:
-        raw = game.predict.adapted.call(inputs)
-        explained = game.predict.outputs(raw, count).double().cpu()
-    except Exception as error:  # the model itself may fail, which sampling then reports
-        raise NotTrees(f"the model fails on mixes of rows ({first_line(error)})") from error
-    return Points(leaves, raw, explained.reshape(count, -1).numpy()), explained.ndim == 1
-
-
-def _some(count: int, rng: np.random.Generator) -> Tensor:
-    """Return some of the numbers below a count, in order."""
-    chosen = rng.choice(count, size=min(count, COMPARED), replace=False)
-    return torch.from_numpy(np.sort(chosen))
-
-
-def _decoded(game: ModelGame, inputs: Tensor) -> Any:
-    """Return inputs (n, d) as the model takes them."""
-    return game.predict.decode(inputs.reshape(-1, *game.shape))
 
 
 def _predictions(game: ModelGame) -> Floats:

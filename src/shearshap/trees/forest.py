@@ -1,7 +1,19 @@
-"""One form for the trees of every library: nodes, and the decisions they take."""
+"""One form for the trees of every library: nodes, and the decisions they take.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+Readers give arrays of nodes for each tree:
+
+    node        0       1       2       3       4
+    left        1      -1       3      -1      -1         leaves have none
+    right       2      -1       4      -1      -1
+    column      0       .       5       .       .
+    threshold   0.5     .       1.5     .       .
+
+`build_forest` numbers the nodes of all trees, in which no question is asked twice, and drops those
+that no root leads to.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,172 +25,29 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
-BLOCK = 256  #: rows that are predicted at once
-FEW_DECISIONS = 32  #: for each tree: so few are faster taken all than on the way
+BLOCK_ROWS = 256  #: that are predicted at once
+MAX_TABLED = 32  #: decisions per tree up to which taking all is faster than those on the way
+
+
+class UnsupportedTrees(Exception):  # noqa: N818  (a reason to go on by sampling, not a failure)
+    """The model is not a sum of leaves that can be read; its text is the reason, in one line."""
 
 
 @dataclass(frozen=True, eq=False)
-class CategoryDecisions:
-    """The decisions about a column of categories, which each send some of its codes right."""
+class TreeModel:
+    """A model's trees, and how its rows become what the trees see.
 
-    decision: Integers  #: (n,) the numbers of these decisions
-    code: Integers  #: (m,) the codes that any of them names, in order
-
-    #: (n, m + 2) 1 where a code goes right; behind them any other code, and a missing value.
-    right: Bytes
-
-    def take(self, place: Integers) -> "CategoryDecisions":
-        """Return those that have a new number in `place` (q,), which is -1 for the others."""
-        kept = np.flatnonzero(place[self.decision] >= 0)
-        return CategoryDecisions(place[self.decision[kept]], self.code, self.right[kept])
-
-    def go_right(self, inputs: Floats) -> Bytes:
-        """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
-        return np.take(self.right, self.places(inputs), axis=1)
-
-    def places(self, inputs: Floats) -> Integers:
-        """Return the columns of `right` that hold the codes (r,)."""
-        known = np.append(self.code.astype(np.float64), np.nan)
-        truncated = np.trunc(inputs)  # as libraries make an integer of a code
-        place = np.searchsorted(known[:-1], truncated)
-
-        other = len(self.code)
-        place = np.where(known[place] == truncated, place, other)
-        return np.where(np.isnan(inputs), other + 1, place)
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """The distinct questions that the nodes of a forest ask about one column each.
-
-    Those about categories have no threshold of their own; `categories` knows them.
+    The sums of leaves are the model's margin, its prediction or its probability, whichever is
+    linear in the leaves, up to a constant. The caller compares them with the model.
     """
 
-    column: Integers  #: (q,) the column each asks about, as the trees see the rows
-    threshold: Floats  #: (q,) a value at most that high goes left
-    strict: Bools  #: (q,) only a value below the threshold goes left
-    missing_left: Bools  #: (q,) whether a missing value goes left
-    categories: tuple[CategoryDecisions, ...] = ()
+    forest: "Forest"
+    preprocess: Callable[[Any], Floats]  #: rows as the model takes them, to float64 (r, d')
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.column)
+    #: (d',) the input column that each seen column is made of; later, the player that owns it.
+    owner: Integers
 
-    def take(self, numbers: Integers) -> "Decisions":
-        """Return some of the decisions, by their numbers, each of them once."""
-        place = np.full(len(self), -1)
-        place[numbers] = np.arange(len(numbers))
-        categories = [some.take(place) for some in self.categories]
-        return Decisions(
-            self.column[numbers],
-            self.threshold[numbers],
-            self.strict[numbers],
-            self.missing_left[numbers],
-            tuple(some for some in categories if len(some.decision)),
-        )
-
-    def go_right(self, seen: Floats) -> Bytes:
-        """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
-        inputs = np.ascontiguousarray(seen.T)
-        right = np.empty((len(self), len(seen)), dtype=np.bool_)
-
-        for part in self._comparisons:
-            part.compare(inputs[part.column], right)
-
-        answers = right.view(np.uint8)
-        for categories in self.categories:
-            column = self.column[categories.decision[0]]
-            answers[categories.decision] = categories.go_right(inputs[column])
-        return answers
-
-    def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
-        """Return where (n,) a row each, of those seen (r, d), goes right at a decision each."""
-        inputs = seen[row, self.column[decision]]
-        right = inputs > self.limit[decision]
-        missing = np.flatnonzero(np.isnan(inputs))
-        right[missing] = ~self.missing_left[decision[missing]]
-
-        for categories in self.categories:
-            place = np.full(len(self), -1)
-            place[categories.decision] = np.arange(len(categories.decision))
-            asked = np.flatnonzero(place[decision] >= 0)
-            codes = categories.places(inputs[asked])
-            right[asked] = categories.right[place[decision[asked]], codes]
-        return right
-
-    @cached_property
-    def limit(self) -> Floats:
-        """(q,) the highest values that go left."""
-        return highest_left(self.threshold, self.strict)
-
-    @cached_property
-    def _comparisons(self) -> tuple["_Comparisons", ...]:
-        numeric = np.ones(len(self), dtype=np.bool_)
-        for categories in self.categories:
-            numeric[categories.decision] = False
-        return tuple(self._by_column(np.flatnonzero(numeric)))
-
-    def _by_column(self, numbers: Integers) -> Iterator["_Comparisons"]:
-        numbers = numbers[np.argsort(self.column[numbers], kind="stable")]
-        _, starts = np.unique(self.column[numbers], return_index=True)
-        for part in np.split(numbers, starts[1:]):
-            if len(part):
-                limits, place = np.unique(self.limit[part], return_inverse=True)
-                small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
-                yield _Comparisons(
-                    column=int(self.column[part[0]]),
-                    numbers=_slice_or(part),
-                    limits=limits,
-                    place=place.astype(small)[:, None],
-                    missing_left=part[self.missing_left[part]],
-                )
-
-
-def highest_left(threshold: Floats, strict: Bools) -> Floats:
-    """Return the highest values that go left: x < t is the same as x <= the number before t.
-
-    There is none before minus infinity, with which no library compares strictly.
-    """
-    return np.where(strict, np.nextafter(threshold, -np.inf), threshold)
-
-
-def _slice_or(numbers: Integers) -> slice | Integers:
-    """Return consecutive numbers as a slice, which numpy reads and writes without a copy."""
-    first = int(numbers[0])
-    stop = int(numbers[-1]) + 1
-    return slice(first, stop) if stop - first == len(numbers) else numbers
-
-
-@dataclass(frozen=True, eq=False)
-class _Comparisons:
-    """The decisions that compare one column with numbers.
-
-    A value is placed among all numbers once; small integers then compare faster than floats:
-
-        limits               0.5    1.5    4.0
-        place                0      1      2
-        rank of x      0      |  1   |  2   |  3         x > limit: rank > place
-    """
-
-    column: int
-    numbers: slice | Integers  #: (n,) of the decisions
-    limits: Floats  #: (m,) the highest values that go left, in order
-    place: Any  #: (n, 1) of each decision's limit among them
-    missing_left: Integers  #: the numbers of those that send a missing value left
-
-    def compare(self, inputs: Floats, right: Bools) -> None:
-        """Write into `right` (q, r) which values (r,) go right."""
-        rank = np.searchsorted(self.limits, inputs).astype(self.place.dtype)
-        if isinstance(self.numbers, slice):
-            np.greater(rank, self.place, out=right[self.numbers])
-        else:
-            right[self.numbers] = rank > self.place
-
-        # a missing value is placed behind all limits: it went right
-        if len(self.missing_left):
-            missing = np.flatnonzero(np.isnan(inputs))
-            if len(missing):
-                right[self.missing_left[:, None], missing] = False
+    unknown: tuple[str, ...] = ()  #: transformers that may make a column of several
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +59,7 @@ class Forest:
     decision: Integers  #: (n,) the number of the node's decision; -1 for a leaf
     value: Floats  #: (n, k) of leaves, for each output; 0 for other nodes
     roots: Integers  #: (t,)
-    decisions: Decisions
+    decisions: "Decisions"
 
     @property
     def outputs(self) -> int:
@@ -199,9 +68,11 @@ class Forest:
 
     def predict(self, seen: Floats) -> Floats:
         """Return the sums of leaves (r, k) for rows as the trees see them."""
-        few = 0 < len(self.decisions) <= FEW_DECISIONS * len(self.roots)
+        few = 0 < len(self.decisions) <= MAX_TABLED * len(self.roots)
         sums = self._sums_of_few if few else self._sums
-        blocks = [sums(seen[start : start + BLOCK]) for start in range(0, len(seen), BLOCK)]
+        blocks = [
+            sums(seen[start : start + BLOCK_ROWS]) for start in range(0, len(seen), BLOCK_ROWS)
+        ]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.outputs))
 
     @cached_property
@@ -238,3 +109,303 @@ class Forest:
             walking = walking[goes_on]
             node = node[goes_on]
         return np.asarray(self.value[at.reshape(-1, len(seen))].sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """The distinct questions that the nodes of a forest ask about one column each.
+
+    Those about categories have no threshold of their own; `categories` knows them.
+    """
+
+    column: Integers  #: (q,) the column each asks about, as the trees see the rows
+    threshold: Floats  #: (q,) a value at most that high goes left
+    missing_left: Bools  #: (q,) whether a missing value goes left
+    categories: tuple["CategoryDecisions", ...] = ()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.column)
+
+    def take(self, numbers: Integers) -> "Decisions":
+        """Return some of the decisions, by their numbers, each of them once."""
+        place = np.full(len(self), -1)
+        place[numbers] = np.arange(len(numbers))
+        categories = [some.take(place) for some in self.categories]
+        return Decisions(
+            self.column[numbers],
+            self.threshold[numbers],
+            self.missing_left[numbers],
+            tuple(some for some in categories if len(some.decision)),
+        )
+
+    def go_right(self, seen: Floats) -> Bytes:
+        """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
+        inputs = np.ascontiguousarray(seen.T)
+        right = np.empty((len(self), len(seen)), dtype=np.bool_)
+
+        for part in self._comparisons:
+            part.compare(inputs[part.column], right)
+
+        answers = right.view(np.uint8)
+        for categories in self.categories:
+            column = self.column[categories.decision[0]]
+            answers[categories.decision] = categories.go_right(inputs[column])
+        return answers
+
+    def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
+        """Return where (n,) a row each, of those seen (r, d), goes right at a decision each."""
+        inputs = seen[row, self.column[decision]]
+        right = inputs > self.threshold[decision]
+        missing = np.flatnonzero(np.isnan(inputs))
+        right[missing] = ~self.missing_left[decision[missing]]
+
+        for categories in self.categories:
+            place = np.full(len(self), -1)
+            place[categories.decision] = np.arange(len(categories.decision))
+            asked = np.flatnonzero(place[decision] >= 0)
+            codes = categories.places(inputs[asked])
+            right[asked] = categories.right[place[decision[asked]], codes]
+        return right
+
+    @cached_property
+    def _comparisons(self) -> tuple["_Comparisons", ...]:
+        numeric = np.ones(len(self), dtype=np.bool_)
+        for categories in self.categories:
+            numeric[categories.decision] = False
+        return tuple(self._by_column(np.flatnonzero(numeric)))
+
+    def _by_column(self, numbers: Integers) -> Iterator["_Comparisons"]:
+        numbers = numbers[np.argsort(self.column[numbers], kind="stable")]
+        _, starts = np.unique(self.column[numbers], return_index=True)
+        for part in np.split(numbers, starts[1:]):
+            if len(part):
+                limits, place = np.unique(self.threshold[part], return_inverse=True)
+                small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
+                yield _Comparisons(
+                    column=int(self.column[part[0]]),
+                    numbers=_slice_or(part),
+                    limits=limits,
+                    place=place.astype(small)[:, None],
+                    missing_left=part[self.missing_left[part]],
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryDecisions:
+    """The decisions about a column of categories, which each send some of its codes right."""
+
+    decision: Integers  #: (n,) the numbers of these decisions
+    code: Integers  #: (m,) the codes that any of them names, in order
+
+    #: (n, m + 2) 1 where a code goes right; behind them any other code, and a missing value.
+    right: Bytes
+
+    def take(self, place: Integers) -> "CategoryDecisions":
+        """Return those that have a new number in `place` (q,), which is -1 for the others."""
+        kept = np.flatnonzero(place[self.decision] >= 0)
+        return CategoryDecisions(place[self.decision[kept]], self.code, self.right[kept])
+
+    def go_right(self, inputs: Floats) -> Bytes:
+        """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
+        return np.take(self.right, self.places(inputs), axis=1)
+
+    def places(self, inputs: Floats) -> Integers:
+        """Return the columns of `right` that hold the codes (r,)."""
+        known = np.append(self.code.astype(np.float64), np.nan)
+        truncated = np.trunc(inputs)  # as libraries make an integer of a code
+        place = np.searchsorted(known[:-1], truncated)
+
+        other = len(self.code)
+        place = np.where(known[place] == truncated, place, other)
+        return np.where(np.isnan(inputs), other + 1, place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparisons:
+    """The decisions that compare one column with numbers.
+
+    A value is placed among all numbers once; small integers then compare faster than floats:
+
+        limits               0.5    1.5    4.0
+        place                0      1      2
+        rank of x      0      |  1   |  2   |  3         x > limit: rank > place
+    """
+
+    column: int
+    numbers: slice | Integers  #: (n,) of the decisions
+    limits: Floats  #: (m,) the highest values that go left, in order
+    place: Any  #: (n, 1) of each decision's limit among them
+    missing_left: Integers  #: the numbers of those that send a missing value left
+
+    def compare(self, inputs: Floats, right: Bools) -> None:
+        """Write into `right` (q, r) which values (r,) go right."""
+        rank = np.searchsorted(self.limits, inputs).astype(self.place.dtype)
+        if isinstance(self.numbers, slice):
+            np.greater(rank, self.place, out=right[self.numbers])
+        else:
+            right[self.numbers] = rank > self.place
+
+        # a missing value is placed behind all limits: it went right
+        if len(self.missing_left):
+            missing = np.flatnonzero(np.isnan(inputs))
+            if len(missing):
+                right[self.missing_left[:, None], missing] = False
+
+
+def _slice_or(numbers: Integers) -> slice | Integers:
+    """Return consecutive numbers as a slice, which numpy reads and writes without a copy."""
+    first = int(numbers[0])
+    stop = int(numbers[-1]) + 1
+    return slice(first, stop) if stop - first == len(numbers) else numbers
+
+
+# Building
+
+
+@dataclass(frozen=True)
+class CategorySet:
+    """Which codes of a category go left at a node, and which right."""
+
+    left: frozenset[int]
+    right: frozenset[int] = frozenset()
+    other_left: bool = False  #: whether any other code goes left
+    missing_left: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The nodes of one tree; what stands at a leaf for column and threshold does not matter."""
+
+    left: Integers  #: (n,) the child to the left, negative for a leaf
+    right: Integers  #: (n,)
+    column: Integers  #: (n,)
+    threshold: Floats  #: (n,)
+    missing_left: Bools  #: (n,)
+    value: Floats  #: (n, k)
+    categories: dict[int, CategorySet] = field(default_factory=dict)  #: of nodes that ask for them
+
+
+def build_forest(trees: Sequence[Tree]) -> Forest:
+    """Return the forest of some trees."""
+    if not trees:
+        raise UnsupportedTrees("it has no trees")
+    left, right, roots = _linked(trees)
+    column = np.concatenate([tree.column for tree in trees]).astype(np.int64)
+    threshold = np.concatenate([tree.threshold for tree in trees]).astype(np.float64)
+    missing_left = np.concatenate([tree.missing_left for tree in trees]).astype(np.bool_)
+    value = np.concatenate([tree.value for tree in trees]).astype(np.float64)
+
+    leaf = left < 0
+    value[~leaf] = 0.0
+    sets = {
+        int(root) + node: categories
+        for root, tree in zip(roots, trees, strict=True)
+        for node, categories in tree.categories.items()
+        if not leaf[int(root) + node]
+    }
+    compares = ~leaf
+    compares[list(sets)] = False
+
+    numbers, decisions = _distinct(column, threshold, missing_left, np.flatnonzero(compares))
+    decision = np.full(len(left), -1, dtype=np.int64)
+    decision[compares] = numbers
+    if sets:
+        decisions = _with_categories(decisions, decision, column, sets)
+    return _reachable(Forest(left, right, decision, value, roots, decisions))
+
+
+def _linked(trees: Sequence[Tree]) -> tuple[Integers, Integers, Integers]:
+    """Return the children and the roots, numbered among the nodes of all trees."""
+    sizes = np.array([len(tree.left) for tree in trees])
+    roots = np.cumsum(sizes) - sizes
+    shift = np.repeat(roots, sizes)
+    left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
+    right = np.concatenate([tree.right for tree in trees]).astype(np.int64)
+
+    leaf = left < 0
+    return np.where(leaf, -1, left + shift), np.where(leaf, -1, right + shift), roots
+
+
+def _distinct(
+    column: Integers, threshold: Floats, missing_left: Bools, nodes: Integers
+) -> tuple[Integers, Decisions]:
+    """Return the number of each node's decision (n,), and the distinct decisions by column."""
+    keys = (missing_left[nodes], threshold[nodes], column[nodes])
+    order = np.lexsort(keys)
+    ordered = [key[order] for key in keys]
+    is_new = np.ones(len(nodes), dtype=np.bool_)
+    is_new[1:] = np.any([key[1:] != key[:-1] for key in ordered], axis=0)
+
+    numbers = np.empty(len(nodes), dtype=np.int64)
+    numbers[order] = np.cumsum(is_new) - 1
+    first = nodes[order[is_new]]
+    return numbers, Decisions(column[first], threshold[first], missing_left[first])
+
+
+def _with_categories(
+    decisions: Decisions, decision: Integers, column: Integers, sets: dict[int, CategorySet]
+) -> Decisions:
+    """Return the decisions and behind them those about categories, numbered in `decision`."""
+    number: dict[tuple[int, CategorySet], int] = {}
+    asked = {node: (int(column[node]), categories) for node, categories in sets.items()}
+    for question in sorted(set(asked.values()), key=lambda question: question[0]):
+        number[question] = len(decisions) + len(number)
+    for node, question in asked.items():
+        decision[node] = number[question]
+
+    columns = np.array([asked_column for asked_column, _ in number])
+    by_column = tuple(
+        _tabulated({number[key]: key[1] for key in number if key[0] == each})
+        for each in np.unique(columns)
+    )
+    return Decisions(
+        np.append(decisions.column, columns),
+        np.append(decisions.threshold, np.full(len(number), np.nan)),
+        np.append(decisions.missing_left, [key[1].missing_left for key in number]),
+        by_column,
+    )
+
+
+def _tabulated(sets: dict[int, CategorySet]) -> CategoryDecisions:
+    """Return the decisions about one column of categories, from sets by number of decision."""
+    named = set().union(*(each.left | each.right for each in sets.values()))
+    code = np.array(sorted(named), dtype=np.int64)
+    right = np.zeros((len(sets), len(code) + 2), dtype=np.uint8)
+
+    for row, each in zip(right, sets.values(), strict=True):
+        row[:] = not each.other_left
+        row[np.searchsorted(code, sorted(each.left))] = 0
+        row[np.searchsorted(code, sorted(each.right))] = 1
+        row[-1] = not each.missing_left
+    return CategoryDecisions(np.array(list(sets), dtype=np.int64), code, right)
+
+
+def _reachable(forest: Forest) -> Forest:
+    """Return the forest without nodes that no root leads to: those a library has pruned."""
+    reached = np.zeros(len(forest.left), dtype=np.bool_)
+    level = forest.roots
+    while len(level):
+        reached[level] = True
+        inner = level[forest.left[level] >= 0]
+        level = np.concatenate((forest.left[inner], forest.right[inner]))
+    if reached.all():
+        return forest
+
+    place = np.cumsum(reached) - 1
+    left = forest.left[reached]
+    right = forest.right[reached]
+    return Forest(
+        np.where(left < 0, -1, place[left]),
+        np.where(left < 0, -1, place[right]),
+        forest.decision[reached],
+        forest.value[reached],
+        place[forest.roots],
+        forest.decisions,
+    )
+
+
+def bits(words: Integers) -> frozenset[int]:
+    """Return the numbers of the bits that are set in words of 32 bits, the lowest first."""
+    octets = np.ascontiguousarray(words).astype("<u4").view(np.uint8)
+    return frozenset(np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist())

@@ -19,8 +19,8 @@ from shearshap.methods import Auto, Exact
 from shearshap.models.base import MARGINS
 from shearshap.result.explanation import Explanation
 from shearshap.trees.exact_forest import ExactForest, ForestBlocks
-from shearshap.trees.readers.reading import NotTrees
-from shearshap.trees.seen_trees import has_trees, is_boosted
+from shearshap.trees.forest import UnsupportedTrees
+from shearshap.trees.model import has_trees, is_boosted
 
 
 def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
@@ -58,7 +58,7 @@ def tree_solver(
             forest = exact_forest(
                 options.model, named, run, rows=rows, advance=bar.update, device=options.device
             )
-    except NotTrees as refusal:
+    except UnsupportedTrees as refusal:
         reason = str(refusal)
     return TreeSolver(options.model, named, run, forest, reason=reason, progress=progress)
 
@@ -117,7 +117,7 @@ class TreeSolver:
         if self.exact is not None:
             try:
                 return self.exact.explain(rows, room)
-            except NotTrees as refusal:
+            except UnsupportedTrees as refusal:
                 self._fall_back(str(refusal))
         assert self.sampling is not None
         last = min(rows.stop, rows.start + self.sampling.rows_at_once)
@@ -154,11 +154,11 @@ def exact_forest(
     advance: Any = None,
     device: torch.device | str | None = None,
 ) -> ExactForest:
-    """Return a model's trees, ready to explain; raise `NotTrees` where they are not the model."""
+    """Return a model's trees, ready to explain; raise `UnsupportedTrees` if they are not it."""
     outputs = named.outputs
     if is_boosted(model) and outputs.form == "probability":
         # known beforehand: reading the trees would take its time for nothing
-        raise NotTrees("the probabilities of boosted trees are not linear in their leaves")
+        raise UnsupportedTrees("the probabilities of boosted trees are not linear in their leaves")
     where = None if device is None else torch.device(device)
     return ExactForest.of(model, named, run, rows=rows, advance=advance, device=where)
 

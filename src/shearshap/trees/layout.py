@@ -1,6 +1,20 @@
-"""Trees side by side, from the roots down: what all computations with a forest start from."""
+r"""Trees side by side, from the roots down, and the subtrees that tables are made for.
+
+All nodes of all trees are treated together, level by level. A subtree is a node with all that is
+below it, if it takes so few decisions that a table can hold every case. Its pattern for a row has
+one bit for each player that is asked above the node (has the row failed it?) and one for each
+decision below (does the row go right?):
+
+            x0             the subtree at x3, player 0 above:   bit 0   the row fails player 0
+           /  \                                                 bit 1   it goes right at x3
+          .    x3                                               bit 2   it goes right at x1
+              /  \
+             .    x1       a tree whose levels take one decision each is one subtree
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,3 +123,224 @@ def paths_of(layout: Layout) -> Paths:
 def _first(marked: Bools) -> Integers:
     """Return the place of the first mark in each row (0 where there is none)."""
     return marked.argmax(axis=1) if marked.shape[1] else np.zeros(len(marked), dtype=np.int64)
+
+
+# Subtrees
+
+
+@dataclass(frozen=True, eq=False)
+class Subtrees:
+    """The subtrees of a layout, g of them."""
+
+    layout: Layout
+    paths: Paths
+    subtree: Integers  #: (n,) of each node; -1 for nodes above all subtrees
+    root: Integers  #: (g,) the node
+    above: Integers  #: (g,) how many players are asked above it
+    bits: Integers  #: (g,) of its patterns
+    bit: Integers  #: (n,) where the decision of a subtree's node is in the pattern
+    slot_starts: Integers  #: (g + 1,) where each subtree's players start among `players`
+    players: Integers  #: those of each subtree, ascending
+
+    @property
+    def slots(self) -> Integers:
+        """(g,) how many players each subtree has."""
+        return np.diff(self.slot_starts)
+
+    def slot_of(self, subtree: Integers, player: Integers) -> Integers:
+        """Return the places of players among those of their subtrees."""
+        stride = self.players.max(initial=0) + 1
+        owner = np.repeat(np.arange(len(self.root)), self.slots)
+        keys = owner * stride + self.players
+        place = np.searchsorted(keys, subtree * stride + player)
+        return np.asarray(place - self.slot_starts[subtree])
+
+    @cached_property
+    def pattern_maker(self) -> "PatternMaker":
+        """What makes patterns of the decisions of rows."""
+        return PatternMaker(
+            self.layout.levels[0].stop,
+            len(self.root),
+            self._descent(),
+            self._decisions_by_bit(),
+        )
+
+    def _descent(self) -> list["Step"]:
+        """Return the ways from the roots to the subtrees, level by level."""
+        layout = self.layout
+        place = np.arange(len(layout.child))  # of each node among those of its level above subtrees
+        steps = []
+        for level in layout.levels[1:]:
+            nodes = np.arange(level.start, level.stop)
+            nodes = nodes[self.subtree[layout.parent[nodes]] < 0]
+            parent = layout.parent[nodes]
+            is_top = self.subtree[nodes] >= 0
+            steps.append(
+                Step(
+                    parent=place[parent],
+                    decision=layout.decision[parent],
+                    on_right=((nodes - level.start) & 1).astype(np.uint8)[:, None],
+                    slot=self.paths.slot[parent].astype(np.uint8)[:, None],
+                    is_top=np.flatnonzero(is_top),
+                    subtree=self.subtree[nodes[is_top]],
+                )
+            )
+            place[nodes] = np.arange(len(nodes))
+        return steps
+
+    def _decisions_by_bit(self) -> list[tuple[Integers, Integers, int]]:
+        """Return the subtrees that have a decision at each bit, these decisions, and the bit."""
+        inner = np.flatnonzero((self.subtree >= 0) & (self.layout.child >= 0))
+        found = []
+        for bit in range(int(self.bits.max(initial=0))):
+            nodes = inner[self.bit[inner] == bit]
+            subtree, first = np.unique(self.subtree[nodes], return_index=True)
+            found.append((subtree, self.layout.decision[nodes[first]], bit))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The way from the nodes of one level to those of the next, down to the tops of subtrees."""
+
+    parent: Any  #: (n,) its place in the level before
+    decision: Any  #: (n,) that it takes
+    on_right: Any  #: (n, 1) 1 for nodes that lie right of it: rows that go left miss them
+    slot: Any  #: (n, 1) the place of the parent's player on the path
+    is_top: Any  #: the places of nodes that are the tops of subtrees
+    subtree: Any  #: these subtrees
+
+
+@dataclass(frozen=True, eq=False)
+class PatternMaker:
+    """Makes the patterns of subtrees; its arrays are numpy's, or tensors of one device."""
+
+    trees: int
+    subtrees: int
+    descent: list[Step]
+    decisions_by_bit: list[tuple[Any, Any, int]]
+
+    def __call__(self, right: Any) -> Any:
+        """Return the subtrees' patterns (g, r) for the decisions (q, r) of rows."""
+        patterns = _zeros(self.subtrees, right)
+        failed = _zeros(self.trees, right)  # the bits of the players asked so far
+        for step in self.descent:
+            failed = failed[step.parent]
+            missed = right[step.decision]
+            missed ^= step.on_right
+            missed <<= step.slot
+            failed |= missed
+            patterns[step.subtree] = failed[step.is_top]
+        for subtree, decision, bit in self.decisions_by_bit:
+            taken = right[decision]
+            taken <<= bit
+            patterns[subtree] |= taken
+        return patterns
+
+
+def _zeros(count: int, like: Any) -> Any:
+    """Return zeros (count, r), of the kind of the decisions (q, r)."""
+    shape = (count, like.shape[1])
+    return np.zeros(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
+
+
+def split(layout: Layout, paths: Paths, bits: int) -> Subtrees:
+    """Return the subtrees: as large as that many bits allow, and at least one leaf each."""
+    oblivious = _oblivious_depths(layout, bits)
+    subtree, root = _numbered_subtrees(layout, paths, bits, oblivious)
+    above = paths.count[root]
+
+    inside = np.flatnonzero((subtree >= 0) & (layout.child >= 0))
+    bit = np.zeros(len(layout.child), dtype=np.int64)
+    bit[inside] = above[subtree[inside]] + _ranks(subtree[inside])
+    by_level = inside[oblivious[layout.tree[inside]] >= 0]
+    bit[by_level] = _depths(layout)[by_level]
+
+    size = above.copy()
+    np.maximum.at(size, subtree[inside], bit[inside] + 1)
+    slot_starts, players = _players(layout, paths, subtree, root)
+    return Subtrees(layout, paths, subtree, root, above, size, bit, slot_starts, players)
+
+
+def _numbered_subtrees(
+    layout: Layout, paths: Paths, bits: int, oblivious: Integers
+) -> tuple[Integers, Integers]:
+    """Return the subtree of each node (n,), and the node of each subtree (g,)."""
+    small = paths.count + _inner_nodes_below(layout) <= bits
+    small |= layout.child < 0
+    small[layout.levels[0]] |= oblivious >= 0
+
+    subtree = np.full(len(layout.child), -1)
+    roots = []
+    found = 0
+    for level in layout.levels:
+        parent = layout.parent[level]
+        inherited = np.where(parent >= 0, subtree[parent], -1)
+        starts = (inherited < 0) & small[level]
+        inherited[starts] = found + np.arange(starts.sum())
+        subtree[level] = inherited
+        roots.append(level.start + np.flatnonzero(starts))
+        found += int(starts.sum())
+    return subtree, np.concatenate(roots)
+
+
+def _inner_nodes_below(layout: Layout) -> Integers:
+    """Return how many nodes of each subtree are no leaves, (n,)."""
+    below = (layout.child >= 0).astype(np.int64)
+    for level in reversed(layout.levels):
+        inner = level.start + np.flatnonzero(layout.child[level] >= 0)
+        child = layout.child[inner]
+        below[inner] += below[child] + below[child + 1]
+    return below
+
+
+def _oblivious_depths(layout: Layout, bits: int) -> Integers:
+    """Return the depth of each tree whose levels take one decision each, -1 for other trees."""
+    trees = layout.levels[0].stop
+    depth = np.zeros(trees, dtype=np.int64)
+    fits = np.ones(trees, dtype=bool)
+    for number, level in enumerate(layout.levels):
+        tree = layout.tree[level]
+        inner = layout.child[level] >= 0
+        inner_nodes = np.bincount(tree[inner], minlength=trees)
+        leaves = np.bincount(tree[~inner], minlength=trees)
+        fits &= (inner_nodes == 0) | (leaves == 0)
+        present, first = np.unique(tree[inner], return_index=True)
+        decision = layout.decision[level][inner]
+        common = np.zeros(trees, dtype=np.int64)
+        common[present] = decision[first]
+        fits[tree[inner][decision != common[tree[inner]]]] = False
+        depth[present] = number + 1
+    return np.where(fits & (depth > 0) & (depth <= bits), depth, -1)
+
+
+def _ranks(subtree: Integers) -> Integers:
+    """Return the place of each entry among those of its subtree."""
+    order = np.argsort(subtree, kind="stable")
+    ordered = subtree[order]
+    starts = np.searchsorted(ordered, ordered)
+    ranks = np.empty(len(subtree), dtype=np.int64)
+    ranks[order] = np.arange(len(subtree)) - starts
+    return ranks
+
+
+def _depths(layout: Layout) -> Integers:
+    sizes = [level.stop - level.start for level in layout.levels]
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _players(
+    layout: Layout, paths: Paths, subtree: Integers, root: Integers
+) -> tuple[Integers, Integers]:
+    """Return where each subtree's players start (g + 1,), and the players, ascending in each."""
+    stride = layout.player.max(initial=0) + 1
+    inside = (subtree >= 0) & (layout.child >= 0)
+    below = subtree[inside] * stride + layout.player[inside]
+
+    path = paths.players[root]
+    asked = path >= 0
+    above = (np.arange(len(root))[:, None] * stride + path)[asked]
+
+    keys = np.unique(np.concatenate((below, above)))
+    starts = np.searchsorted(keys, np.arange(len(root) + 1) * stride)
+    return starts, keys % stride

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.trees.coefficients import coefficients
 from shearshap.trees.forest import Floats, Integers
 from shearshap.trees.layout import Layout, paths_of
+from shearshap.trees.leaves import coefficients
 
 Masks = NDArray[np.uint64]
 

@@ -1,1 +1,139 @@
-"""Readers of the trees of other libraries."""
+"""Readers of the trees of other libraries, and of rows as these libraries take them.
+
+A row may be part of an array or of a frame of any library; trees see numbers, with NaN for a
+missing value and a code for a category.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from shearshap.trees.forest import Floats, TreeModel, UnsupportedTrees
+
+#: The reader, as module.function, for every library whose models have trees.
+READERS = {
+    "xgboost": "xgboost.read_xgboost",
+    "lightgbm": "lightgbm.read_lightgbm",
+    "catboost": "catboost.read_catboost",
+    "sklearn": "sklearn.read_sklearn",
+}
+
+
+def read(model: Any) -> TreeModel:
+    """Return the trees of a fitted model; raise `UnsupportedTrees` if they cannot be read."""
+    if hasattr(model, "best_estimator_"):  # of a search, which predicts by it
+        return read(model.best_estimator_)
+    name = type(model).__name__
+    reader = _reader(model)
+    if reader is None:
+        raise UnsupportedTrees(f"a {name} is of no library whose trees can be read")
+    try:
+        return reader(model)
+    except (AttributeError, KeyError) as error:
+        # the model is not fitted, or its library saves other fields than those known
+        raise UnsupportedTrees(
+            f"the trees of this {name} cannot be read ({first_line(error)})"
+        ) from error
+
+
+def _reader(model: Any) -> Callable[[Any], TreeModel] | None:
+    """Return the reader of a model's library, imported only now; None if there is none."""
+    for ancestor in type(model).__mro__:
+        library = ancestor.__module__.partition(".")[0]
+        if library in READERS:
+            module, name = READERS[library].split(".")
+            reader: Callable[[Any], TreeModel]
+            reader = getattr(import_module(f"shearshap.trees.readers.{module}"), name)
+            return reader
+    return None
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of another library, or its kind if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+# Rows
+
+
+#: Makes codes (r,) of the categorical columns of a frame (pandas Series), both by position.
+Encoder = Callable[[dict[int, Any]], dict[int, Floats]]
+
+
+def own_codes(categorical: dict[int, Any]) -> dict[int, Floats]:
+    """Return the codes that columns of categories have themselves; NaN where one is missing."""
+    return {
+        position: np.where(series.cat.codes < 0, np.nan, series.cat.codes.astype(np.float64))
+        for position, series in categorical.items()
+    }
+
+
+def own_values(categorical: dict[int, Any]) -> dict[int, Floats]:
+    """Return categories that are numbers as those, which is what scikit-learn makes of them."""
+    return {
+        position: np.asarray(series.astype(object), dtype=np.float64)
+        for position, series in categorical.items()
+    }
+
+
+def codes_among(
+    series: Any, keys: Iterable[Any], codes: Mapping[Any, float], unknown: float
+) -> Floats:
+    """Return the codes of a column (r,), from keys of its categories, and codes by key."""
+    own = [codes.get(key, unknown) for key in keys]
+    # a missing value has the code -1: the last one
+    table = np.array([*own, np.nan], dtype=np.float64)
+    codes_of_rows: Floats = table[series.cat.codes.to_numpy()]
+    return codes_of_rows
+
+
+def numbers(rows: Any, encode: Encoder = own_codes) -> Floats:
+    """Return rows as float64 (r, d): NaN for a missing value, a code for a category."""
+    if not nw.dependencies.is_into_dataframe(rows):
+        return np.asarray(rows, dtype=np.float64)
+    frame = nw.from_native(rows, eager_only=True)
+    if all(dtype.is_numeric() for dtype in frame.schema.values()):
+        return np.asarray(frame.to_numpy(), dtype=np.float64)
+    made = np.empty(frame.shape, dtype=np.float64)
+
+    categorical: dict[int, Any] = {}
+    for position in range(made.shape[1]):
+        column = frame[:, position]
+        number = _as_numbers(column)
+        if number is None:
+            categorical[position] = _as_categories(column)
+        else:
+            made[:, position] = number
+
+    for position, codes in encode(categorical).items():
+        made[:, position] = codes
+    return made
+
+
+def _as_numbers(column: Any) -> Floats | None:
+    """Return a column as float64 (r,); None if it has words or categories."""
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
+        return None
+    try:
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_categories(column: Any) -> Any:
+    """Return a column as a categorical Series of pandas."""
+    # as a frame, since only that keeps the dictionary of a column of pyarrow
+    series = column.to_frame().to_pandas().iloc[:, 0]
+    return series if hasattr(series, "cat") else series.astype("category")
+
+
+def narrowed(seen: Floats) -> Floats:
+    """Return numbers rounded to float32, in which most libraries compare, as float64."""
+    with np.errstate(over="ignore"):
+        return seen.astype(np.float32).astype(np.float64)

@@ -17,10 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.readers.growing import Tree, grow
-from shearshap.trees.seen_rows import narrowed, numbers
-from shearshap.trees.tree_model import NotTrees, TreeModel
+from shearshap.trees.forest import (
+    Floats,
+    Integers,
+    Tree,
+    TreeModel,
+    UnsupportedTrees,
+    build_forest,
+)
+from shearshap.trees.readers import first_line, narrowed, numbers
 
 
 def read_catboost(model: Any) -> TreeModel:
@@ -40,18 +45,23 @@ def read_catboost(model: Any) -> TreeModel:
     else:
         trees = [_uneven(tree, outputs, missing_left) for tree in saved.get("trees", [])]
     scaled = [_scaled(tree, scale) for tree in trees]
-    return TreeModel(grow(scaled), partial(_see, columns=columns), columns)
+    return TreeModel(build_forest(scaled), partial(_preprocess, columns=columns), columns)
 
 
 def _saved(model: Any) -> dict[str, Any]:
+    if not model.is_fitted():
+        raise UnsupportedTrees("it is not fitted")
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
-        raise NotTrees(
+        raise UnsupportedTrees(
             "it has features of text or embeddings, which CatBoost makes into numbers of its own"
         )
     _refuse_crashing(model)
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
-        model.save_model(str(path), format="json")
+        try:
+            model.save_model(str(path), format="json")
+        except Exception as error:  # CatBoost's own
+            raise UnsupportedTrees(f"CatBoost cannot save it ({first_line(error)})") from error
         saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return saved
 
@@ -67,9 +77,9 @@ def _refuse_crashing(model: Any) -> None:
     try:
         policy = model.get_all_params().get("grow_policy", "SymmetricTree")
     except Exception as error:  # a sum of models knows none
-        raise NotTrees("it does not know how its trees were grown") from error
+        raise UnsupportedTrees("it does not know how its trees were grown") from error
     if policy == "SymmetricTree":
-        raise NotTrees("CatBoost cannot save the trees of a model that was read from ONNX")
+        raise UnsupportedTrees("CatBoost cannot save the trees of a model that was read from ONNX")
 
 
 def _scaled(tree: Tree, scale: float) -> Tree:
@@ -83,7 +93,7 @@ def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for split in splits:
         kind = split.get("split_type", "FloatFeature")
         if kind != "FloatFeature":
-            raise NotTrees(
+            raise UnsupportedTrees(
                 f"its trees ask about CatBoost's own encodings of categories ({kind}), whose "
                 "numbers only CatBoost knows"
             )
@@ -148,6 +158,6 @@ def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
     )
 
 
-def _see(rows: Any, *, columns: Integers) -> Floats:
+def _preprocess(rows: Any, *, columns: Integers) -> Floats:
     """Return the numeric columns of rows as the trees see them (r, d')."""
     return narrowed(numbers(rows)[:, columns])

@@ -1,12 +1,8 @@
 """The trees of LightGBM, from the text that a booster saves.
 
 A value at most as high as the threshold goes left. What a missing value is, a node's
-`decision_type` says: none (NaN is 0), zero (0 is missing, and so is NaN), or NaN. The trees see a
-column as many times as its nodes take it differently, which is once but for rare models:
-
-    input column     0         1          1             2
-    taken as         NONE      NAN        CATEGORY      ZERO
-    seen column      0         1          3             2
+`decision_type` says: none (NaN is 0), zero (0 is missing, and so is NaN), or NaN. All nodes take
+a column alike, unless training went on with other data; such models are not read.
 """
 
 from functools import partial
@@ -14,10 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.readers.growing import CategorySet, Tree, bits, grow
-from shearshap.trees.seen_rows import codes_among, narrowed, numbers, own_codes
-from shearshap.trees.tree_model import NotTrees, TreeModel
+from shearshap.trees.forest import (
+    CategorySet,
+    Floats,
+    Integers,
+    Tree,
+    TreeModel,
+    UnsupportedTrees,
+    bits,
+    build_forest,
+)
+from shearshap.trees.readers import codes_among, narrowed, numbers, own_codes
 
 #: How a node takes a column: its missing values, or that it is one of categories.
 NONE, ZERO, NAN, CATEGORY = range(4)
@@ -50,19 +53,17 @@ def read_lightgbm(model: Any) -> TreeModel:
     head, *blocks = booster.model_to_string().split("\nTree=")
     header = _fields(head)
     if not blocks:
-        raise NotTrees("it has no trees")
+        raise UnsupportedTrees("it has no trees")
 
     outputs = int(header["num_tree_per_iteration"])
     divisor = len(blocks) // outputs if _predicts_averages(head, header) else 1
     raw = [_fields(block.partition("\nend of trees")[0]) for block in blocks]
-    kinds = _Kinds(int(header["max_feature_idx"]) + 1, raw)
-    trees = [
-        _tree(tree, kinds, number % outputs, outputs, divisor) for number, tree in enumerate(raw)
-    ]
+    kinds = _kinds(int(header["max_feature_idx"]) + 1, raw)
+    trees = [_tree(tree, number % outputs, outputs, divisor) for number, tree in enumerate(raw)]
 
     categories = [list(column) for column in booster.pandas_categorical or ()]
-    see = partial(_see, columns=kinds.columns, kinds=kinds.kinds, categories=categories)
-    return TreeModel(grow(trees), see, kinds.columns)
+    preprocess = partial(_preprocess, kinds=kinds, categories=categories)
+    return TreeModel(build_forest(trees), preprocess, np.arange(len(kinds)))
 
 
 def _fields(text: str) -> Fields:
@@ -92,27 +93,19 @@ def _decision_kinds(fields: Fields) -> Integers:
     return np.where(is_category, CATEGORY, (decision_type >> 2) & 3)
 
 
-class _Kinds:
-    """The columns that the trees see, and how each takes its input column."""
-
-    def __init__(self, inputs: int, trees: list[Fields]) -> None:
-        taken = np.full((inputs, 4), False)
-        for tree in trees:
-            taken[_array(tree, "split_feature", np.int64), _decision_kinds(tree)] = True
-
-        first = np.where(taken.any(axis=1), taken.argmax(axis=1), NAN)
-        taken[np.arange(inputs), first] = False
-        more, others = np.nonzero(taken)
-        self.columns = np.append(np.arange(inputs), more)  #: (d',)
-        self.kinds = np.append(first, others)  #: (d',)
-
-        self.place = np.full((inputs, 4), -1)  #: (d, 4) the seen column of each
-        self.place[self.columns, self.kinds] = np.arange(len(self.columns))
+def _kinds(inputs: int, trees: list[Fields]) -> Integers:
+    """Return how the nodes of all trees take each column (d,)."""
+    taken = np.full((inputs, 4), False)
+    for tree in trees:
+        taken[_array(tree, "split_feature", np.int64), _decision_kinds(tree)] = True
+    if (taken.sum(axis=1) > 1).any():
+        raise UnsupportedTrees("its trees treat the missing values of a column in two ways")
+    return np.where(taken.any(axis=1), taken.argmax(axis=1), NAN)
 
 
-def _tree(fields: Fields, kinds: _Kinds, output: int, outputs: int, divisor: int) -> Tree:
+def _tree(fields: Fields, output: int, outputs: int, divisor: int) -> Tree:
     if fields.get("is_linear", "0").strip() == "1":
-        raise NotTrees("linear_tree=True: its leaves are linear models, not numbers")
+        raise UnsupportedTrees("linear_tree=True: its leaves are linear models, not numbers")
     value = _array(fields, "leaf_value", np.float64) / divisor
     leaves = len(value)
     inner = leaves - 1
@@ -120,13 +113,12 @@ def _tree(fields: Fields, kinds: _Kinds, output: int, outputs: int, divisor: int
     values[inner:, output] = value
 
     kind = _decision_kinds(fields)[:inner]
-    column = kinds.place[_array(fields, "split_feature", np.int64), kind]
     decision_type = _array(fields, "decision_type", np.int64)
     default_left = (decision_type & MISSING_LEFT) > 0
     return Tree(
         _children(_array(fields, "left_child", np.int64)[:inner], leaves),
         _children(_array(fields, "right_child", np.int64)[:inner], leaves),
-        _padded(column, leaves),
+        _padded(_array(fields, "split_feature", np.int64), leaves),
         _padded(_array(fields, "threshold", np.float64), leaves),
         _padded(default_left & (kind != NONE), leaves),  # where none is missing it does not matter
         values,
@@ -162,12 +154,11 @@ def _category_sets(fields: Fields, kind: Integers) -> dict[int, CategorySet]:
 # Rows
 
 
-def _see(rows: Any, *, columns: Integers, kinds: Integers, categories: list[list[Any]]) -> Floats:
-    """Return rows as the trees see them (r, d')."""
-    made = numbers(rows, partial(_codes, categories=categories))
+def _preprocess(rows: Any, *, kinds: Integers, categories: list[list[Any]]) -> Floats:
+    """Return rows as the trees see them (r, d)."""
+    seen = np.array(numbers(rows, partial(_codes, categories=categories)))  # written to below
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "iub":
-        made = narrowed(made)  # LightGBM makes float32 of an array of integers
-    seen = made[:, columns]
+        seen = narrowed(seen)  # LightGBM makes float32 of an array of integers
 
     seen[np.abs(seen) <= NEARLY_ZERO] = 0.0
     seen[np.isnan(seen) & (kinds == NONE)] = 0.0

@@ -4,17 +4,32 @@ A value at most as high as the threshold goes left; values are float32, threshol
 read is what the estimator answers by leaves: a regressor's prediction, a classifier's
 probabilities, the margins of gradient boosting. Several targets stand side by side; of a target
 with two classes, among several, the second class alone is kept, as the first is 1 minus it.
+
+If HistGradientBoosting has categories, its own encoder puts them first and numbers them:
+
+    input column     0 number      1 category      2 number      3 category
+    seen column      2             0               3             1
+
+A missing category goes where the node says, and so does one that was not seen in training.
 """
 
+from functools import partial
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from shearshap.trees.forest import Floats
-from shearshap.trees.readers.growing import Tree, grow
-from shearshap.trees.readers.hist import read_hist
-from shearshap.trees.seen_rows import narrow_numbers
-from shearshap.trees.tree_model import NotTrees, TreeModel
+from shearshap.trees.forest import (
+    CategorySet,
+    Floats,
+    Integers,
+    Tree,
+    TreeModel,
+    UnsupportedTrees,
+    bits,
+    build_forest,
+)
+from shearshap.trees.readers import narrowed, numbers, own_values
 
 SINGLE = ("DecisionTreeClassifier", "DecisionTreeRegressor")
 FORESTS = ("ForestClassifier", "ForestRegressor")
@@ -48,7 +63,7 @@ def read_sklearn(model: Any) -> TreeModel:
     """Read an estimator of scikit-learn, or one that extends its class."""
     ancestors = {ancestor.__name__ for ancestor in type(model).__mro__}
     if ancestors.intersection(HIST):
-        return read_hist(model)
+        return _read_hist(model)
     if ancestors.intersection(BOOSTED):
         return _tree_model(_boosted(model), model)
     if ancestors.intersection(FORESTS):
@@ -56,7 +71,7 @@ def read_sklearn(model: Any) -> TreeModel:
         return _tree_model([_averaged(tree, weight) for tree in model.estimators_], model)
     if ancestors.intersection(SINGLE):
         return _tree_model([_averaged(model, 1.0)], model)
-    raise NotTrees(_reason(model, ancestors))
+    raise UnsupportedTrees(_reason(model, ancestors))
 
 
 def _reason(model: Any, ancestors: set[str]) -> str:
@@ -68,7 +83,7 @@ def _reason(model: Any, ancestors: set[str]) -> str:
 
 
 def _tree_model(trees: list[Tree], model: Any) -> TreeModel:
-    return TreeModel(grow(trees), narrow_numbers, np.arange(model.n_features_in_))
+    return TreeModel(build_forest(trees), _narrow_numbers, np.arange(model.n_features_in_))
 
 
 def _averaged(estimator: Any, weight: float) -> Tree:
@@ -108,19 +123,21 @@ def _boosted(model: Any) -> list[Tree]:
 
 
 def _refuse_rows_in_start(start: Any) -> None:
-    """Raise `NotTrees` if boosting starts from an estimator whose answers depend on the row."""
+    """Raise if boosting starts from an estimator whose answers depend on the row."""
     name = type(start).__name__
     is_dummy = name in ("DummyClassifier", "DummyRegressor")
     if isinstance(start, str) or (is_dummy and start.strategy in CONSTANT_STRATEGIES):
         return
-    raise NotTrees(
+    raise UnsupportedTrees(
         f"init={name}: boosting starts from an estimator, whose answers are no leaves of its trees"
     )
 
 
 def _tree(tree: Any, value: Floats) -> Tree:
     if type(tree).__name__ != "Tree":
-        raise NotTrees(f"its trees are of the class {type(tree).__name__}, such as oblique ones")
+        raise UnsupportedTrees(
+            f"its trees are of the class {type(tree).__name__}, such as oblique ones"
+        )
     left = np.asarray(tree.children_left, dtype=np.int64)
     missing_left = getattr(tree, "missing_go_to_left", np.zeros(len(left)))
     return Tree(
@@ -131,3 +148,85 @@ def _tree(tree: Any, value: Floats) -> Tree:
         np.asarray(missing_left, dtype=np.bool_),
         value,
     )
+
+
+def _narrow_numbers(rows: Any) -> Floats:
+    """Return rows as numbers rounded to float32; a category is taken for the number it is."""
+    return narrowed(numbers(rows, own_values))
+
+
+# HistGradientBoosting
+
+
+def _read_hist(model: Any) -> TreeModel:
+    """Read a HistGradientBoostingClassifier or -Regressor."""
+    outputs = model.n_trees_per_iteration_
+    known = _known_categories(model)
+    trees = [
+        _hist_tree(predictor, output, outputs, known)
+        for iteration in model._predictors
+        for output, predictor in enumerate(iteration)
+    ]
+
+    encoder = getattr(model, "_preprocessor", None)
+    if encoder is None:
+        preprocess = partial(numbers, encode=own_values)
+        return TreeModel(build_forest(trees), preprocess, np.arange(model.n_features_in_))
+    return TreeModel(build_forest(trees), partial(_encoded, encoder=encoder), _columns(encoder))
+
+
+def _known_categories(model: Any) -> dict[int, frozenset[int]]:
+    """Return the codes seen in training of each column of categories, by seen column."""
+    sets, place = model._bin_mapper.make_known_categories_bitsets()
+    is_categorical = np.asarray(model._bin_mapper.is_categorical_, dtype=np.bool_)
+    return {
+        int(column): bits(sets[place[column]].astype(np.int64))
+        for column in np.flatnonzero(is_categorical)
+    }
+
+
+def _hist_tree(predictor: Any, output: int, outputs: int, known: dict[int, frozenset[int]]) -> Tree:
+    nodes = predictor.nodes
+    leaf = nodes["is_leaf"].astype(np.bool_)
+    values = np.zeros((len(nodes), outputs))
+    values[:, output] = nodes["value"]
+    return Tree(
+        np.where(leaf, -1, nodes["left"].astype(np.int64)),
+        np.where(leaf, -1, nodes["right"].astype(np.int64)),
+        nodes["feature_idx"].astype(np.int64),
+        nodes["num_threshold"].astype(np.float64),
+        nodes["missing_go_to_left"].astype(np.bool_),
+        values,
+        _category_sets(predictor, leaf, known),
+    )
+
+
+def _category_sets(
+    predictor: Any, leaf: Any, known: dict[int, frozenset[int]]
+) -> dict[int, CategorySet]:
+    nodes = predictor.nodes
+    asks = np.flatnonzero(nodes["is_categorical"].astype(np.bool_) & ~leaf)
+    sets = {}
+    for node in asks.tolist():
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        left = bits(words.astype(np.int64))
+        missing_left = bool(nodes["missing_go_to_left"][node])
+        right = known[int(nodes["feature_idx"][node])] - left
+        sets[node] = CategorySet(left, right, other_left=missing_left, missing_left=missing_left)
+    return sets
+
+
+def _columns(encoder: Any) -> Integers:
+    """Return the input column of each column that the encoder makes (d',)."""
+    is_categorical = np.asarray(encoder.transformers_[0][2], dtype=np.bool_)
+    return np.append(np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical))
+
+
+def _encoded(rows: Any, *, encoder: Any) -> Floats:
+    """Return rows as the trees see them (r, d), by the estimator's own encoder."""
+    if nw.dependencies.is_into_dataframe(rows):
+        frame = nw.from_native(rows, eager_only=True)
+        # scikit-learn takes frames of these two only
+        is_taken = frame.implementation.is_pandas() or frame.implementation.is_polars()
+        rows = rows if is_taken else frame.to_pandas()
+    return np.asarray(encoder.transform(rows), dtype=np.float64)

@@ -1,20 +1,25 @@
-"""The trees of XGBoost, from the bytes that a booster saves.
+"""The trees of XGBoost, from the JSON that a booster saves.
 
 A value below a threshold goes left, in float32. A category that is in a node's set goes right, and
 any other one left. Missing values go where the node says.
 """
 
+import json
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from shearshap.trees.forest import Floats
-from shearshap.trees.readers.growing import CategorySet, Tree, grow
-from shearshap.trees.readers.ubjson import parse
-from shearshap.trees.seen_rows import codes_among, narrowed, numbers, own_codes
-from shearshap.trees.tree_model import NotTrees, TreeModel
+from shearshap.trees.forest import (
+    CategorySet,
+    Floats,
+    Tree,
+    TreeModel,
+    UnsupportedTrees,
+    build_forest,
+)
+from shearshap.trees.readers import codes_among, narrowed, numbers, own_codes
 
 #: The codes of the categories that a model knows, by column.
 Known = dict[int, dict[Any, float]]
@@ -27,7 +32,7 @@ def read_xgboost(model: Any) -> TreeModel:
     """Read a `Booster` or one of the scikit-learn wrappers."""
     is_wrapper = hasattr(model, "get_booster")
     booster = model.get_booster() if is_wrapper else model
-    learner = parse(bytes(booster.save_raw("ubj")))["learner"]
+    learner = json.loads(booster.save_raw("json"))["learner"]
     param = learner["learner_model_param"]
     outputs = max(1, int(param["num_class"]), int(param.get("num_target", 1)))
 
@@ -44,14 +49,14 @@ def read_xgboost(model: Any) -> TreeModel:
     columns = np.arange(int(param["num_feature"]))
     categorical = sorted({int(tree.column[node]) for tree in trees for node in tree.categories})
     missing = _missing(model) if is_wrapper else np.nan
-    see = partial(_see, known=known, categorical=categorical, missing=missing)
-    return TreeModel(grow(trees, strict=True), see, columns)
+    preprocess = partial(_preprocess, known=known, categorical=categorical, missing=missing)
+    return TreeModel(build_forest(trees), preprocess, columns)
 
 
 def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return the model of trees, and the weight of each tree."""
     if booster["name"] == "gblinear":
-        raise NotTrees("booster='gblinear' has no trees: it is a linear model")
+        raise UnsupportedTrees("booster='gblinear' has no trees: it is a linear model")
     if booster["name"] == "dart":
         return booster["gbtree"]["model"], booster["weight_drop"]
     gbtree = booster["model"]
@@ -69,7 +74,9 @@ def _trees_of_wrapper(model: Any, gbtree: dict[str, Any], every: int) -> int:
         return every
     if "iteration_indptr" in gbtree:
         return int(gbtree["iteration_indptr"][best + 1])
-    raise NotTrees("it stopped early, and was saved by a version that does not say which trees")
+    raise UnsupportedTrees(
+        "it stopped early, and was saved by a version that does not say which trees"
+    )
 
 
 def _missing(model: Any) -> float:
@@ -79,12 +86,13 @@ def _missing(model: Any) -> float:
 
 def _tree(tree: dict[str, Any], output: int, weight: float, outputs: int) -> Tree:
     left = np.asarray(tree["left_children"], dtype=np.int64)
+    threshold = np.asarray(tree["split_conditions"], dtype=np.float32).astype(np.float64)
     default_left = np.asarray(tree["default_left"], dtype=np.bool_)
     return Tree(
         left,
         np.asarray(tree["right_children"], dtype=np.int64),
         np.asarray(tree["split_indices"], dtype=np.int64),
-        np.asarray(tree["split_conditions"], dtype=np.float32).astype(np.float64),
+        np.nextafter(threshold, -np.inf),  # x < t is the same as x <= the number before t
         default_left,
         _values(tree, output, outputs) * np.float64(weight),
         _category_sets(tree, default_left),
@@ -101,7 +109,9 @@ def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
         return values
 
     if "leaf_weights" not in tree:
-        raise NotTrees("it has vector leaves, saved by a version that is too old to be read")
+        raise UnsupportedTrees(
+            "it has vector leaves, saved by a version that is too old to be read"
+        )
     # the leaves of several outputs lie in a table of their own; its row is the right child
     table = np.asarray(tree["leaf_weights"], dtype=np.float32).reshape(-1, outputs)
     leaves = np.flatnonzero(np.asarray(tree["left_children"]) < 0)
@@ -167,7 +177,7 @@ def _keys(categories: list[Any], known: dict[Any, float]) -> list[Any]:
     return cut if all(word in known for word in cut) else words
 
 
-def _see(rows: Any, *, known: Known, categorical: list[int], missing: float) -> Floats:
+def _preprocess(rows: Any, *, known: Known, categorical: list[int], missing: float) -> Floats:
     """Return rows as the trees see them (r, d)."""
     seen = narrowed(numbers(rows, partial(_codes, known=known)))
     if not np.isnan(missing):

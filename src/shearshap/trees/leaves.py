@@ -1,7 +1,17 @@
-"""A leaf's values by the players that a row fails, for a whole background at once.
+"""What a leaf adds to the players that keep a background row or the row itself away from it.
 
-With W[q] the weight of the background rows that fail exactly the players q, sums over all q that
-are disjoint of u are a matrix product, or zeta transforms where the matrix would be large:
+For one row x, one background row z and one leaf, let q be the players whose conditions z fails on
+the leaf's path, and u those that x fails. The coalition S, x on S and z elsewhere, reaches the
+leaf iff q is within S and u outside of it. So the leaf counts iff q and u are disjoint, and its
+game is value * [q <= S][S & u = 0], with a = |q| and b = |u|:
+
+    a player of q gets   value * (a-1)! b! / (a+b)!,    one of u   -value * a! (b-1)! / (a+b)!,
+    two of q interact by value * (a-2)! b! / (a+b-1)!,  two of u by value * a! (b-2)! / (a+b-1)!,
+    one of each by      -value * (a-1)! (b-1)! / (a+b-1)!.
+
+For a whole background at once: with W[q] the weight of the background rows that fail exactly the
+players q, sums over all q that are disjoint of u are a matrix product, or zeta transforms if the
+matrix would be large:
 
     F(u) = sum over q within the complement of u of W[q] w(|q|, |u| - d),   d = 0, 1, 2.
 
@@ -11,14 +21,16 @@ The q that contain a player i are all q less those without it, and so a player's
     i not in u:   F(u) - F'(u + i)      w(a, b) = (a-1)! b! / (a+b)!,   d = 1 in F'.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 
 import numpy as np
 
-from shearshap.trees.coefficients import coefficients
 from shearshap.trees.forest import Floats, Integers
 
-SMALL = 7  #: players up to which sums are products with matrices of 4^m entries or m times that
+MAX_MATRIX_PLAYERS = 7  #: sums are products with matrices of 4^m entries, or m times that
 INNER = 16  #: sets of the first players, whose subsets are summed by a product
 CACHED = 1 << 15  #: numbers that are transformed together
 
@@ -36,9 +48,46 @@ INTERACTIONS = (
 Sums = tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """The factors of a leaf's value, (m+1, m+1) each: by a = |q|, then by b = |u|."""
+
+    present: Floats  #: for a player of q
+    absent: Floats  #: for a player of u, without its sign
+    both_present: Floats  #: for two players of q
+    both_absent: Floats  #: for two players of u
+    mixed: Floats  #: for one of each, without its sign
+
+
+@lru_cache
+def coefficients(most: int) -> Coefficients:
+    """Return the factors for paths of up to `most` players."""
+    # binomials are exact integers, whatever their size: factorials would overflow from 171! on
+    return Coefficients(
+        present=_table(most, lambda a, b: 1 / (a * comb(a + b, a)) if a else 0.0),
+        absent=_table(most, lambda a, b: 1 / (b * comb(a + b, b)) if b else 0.0),
+        both_present=_table(most, lambda a, b: _two(a, b)),
+        both_absent=_table(most, lambda a, b: _two(b, a)),
+        mixed=_table(most, lambda a, b: 1 / (b * comb(a + b - 1, b)) if a and b else 0.0),
+    )
+
+
+def _two(a: int, b: int) -> float:
+    """Return (a-2)! b! / (a+b-1)!, 0 where there are no two."""
+    return 1 / ((a - 1) * comb(a + b - 1, b)) if a >= 2 else 0.0
+
+
+def _table(most: int, entry: Callable[[int, int], float]) -> Floats:
+    sizes = range(most + 1)
+    return np.array([[entry(a, b) for b in sizes] for a in sizes], dtype=np.float64)
+
+
+# By all patterns of a row, for a whole background
+
+
 def leaf_values(weights: Floats, players: int) -> Floats:
     """Return the values (l, 2^m, m) of leaves by the row's pattern, for W (l, 2^m)."""
-    if players <= SMALL:
+    if players <= MAX_MATRIX_PLAYERS:
         return (weights @ _values_matrix(players)).reshape(*weights.shape, players)
     of_absent, of_all, without = _disjoint_sums(weights, players, VALUES)
     table = np.empty((*weights.shape, players))
@@ -88,7 +137,7 @@ def leaf_interactions(weights: Floats, players: int) -> Floats:
 
 def _disjoint_sums(weights: Floats, players: int, sums: Sums) -> list[Floats]:
     """Return F (l, 2^m) for each of the sums."""
-    if players <= SMALL:
+    if players <= MAX_MATRIX_PLAYERS:
         product = weights @ _matrix(players, sums)
         return np.split(product, len(sums), axis=1)
 

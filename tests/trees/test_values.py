@@ -17,11 +17,12 @@ from random_forests import (
     random_forest,
     random_rows,
 )
-from shearshap.trees import choosing, exact_trees, gpu_tables, lanes, leaf_tables, unit_tables, walk
-from shearshap.trees.coefficients import coefficients
-from shearshap.trees.exact_trees import ExactTrees
+from shearshap.trees import leaves, tables, walk
+from shearshap.trees import values as tree_values
 from shearshap.trees.forest import Floats, Forest, Integers
 from shearshap.trees.layout import lay_out
+from shearshap.trees.leaves import coefficients
+from shearshap.trees.values import ExactTrees
 
 COLUMNS = 7
 OWNERS = {
@@ -30,6 +31,7 @@ OWNERS = {
     "one player": np.zeros(COLUMNS, dtype=np.int64),
 }
 WAYS = ("tables", "compiled walk", "walk")
+CHOOSE = tree_values.choose
 
 
 def force(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
@@ -37,11 +39,11 @@ def force(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way == "compiled walk":
         pytest.importorskip("numba")
 
-    def choose(layout: object, *numbers: int) -> choosing.Choice:
-        choice = choosing.choose(layout, *numbers)  # type: ignore[arg-type]
+    def choose(layout: object, *numbers: int) -> tree_values.Choice:
+        choice = CHOOSE(layout, *numbers)  # type: ignore[arg-type]
         return replace(choice, way=[way] * len(choice.way))
 
-    monkeypatch.setattr(exact_trees, "choose", choose)
+    monkeypatch.setattr(tree_values, "choose", choose)
 
 
 def even(background: Floats) -> Floats:
@@ -103,43 +105,6 @@ def test_any_forest_any_groups_any_weights(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ten_outputs_that_trees_have_one_each_of(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    force(monkeypatch, way)
-    grower = Grower(COLUMNS, outputs=10, seed=3)
-    grower.roots = [grower.node(4, output=number % 10) for number in range(20)]
-    seen = random_rows(3, COLUMNS, seed=4)
-    check(grower.forest(), np.arange(COLUMNS), COLUMNS, seen, random_rows(2, COLUMNS, seed=5))
-
-
-@pytest.mark.parametrize("way", ["tables", "compiled walk"])
-def test_all_ways_agree(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    forest = random_forest("mixed", columns=12, outputs=2, seed=6)
-    owner = np.arange(12)
-    seen = random_rows(200, 12, seed=7)
-    background = random_rows(30, 12, seed=8)
-    force(monkeypatch, "walk")
-    plain = ExactTrees(forest, owner, 12, background, rows=200, interactions=True)
-    force(monkeypatch, way)
-    other = ExactTrees(forest, owner, 12, background, rows=200, interactions=True)
-    np.testing.assert_allclose(other.values(seen), plain.values(seen), atol=1e-12)
-    pairs = plain.interactions(seen[:20])
-    np.testing.assert_allclose(other.interactions(seen[:20]), pairs, atol=1e-12)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_rows_in_any_split_give_the_same(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    force(monkeypatch, way)
-    forest = random_forest("mixed", COLUMNS, seed=9)
-    background = random_rows(5, COLUMNS, seed=10)
-    seen = random_rows(150, COLUMNS, seed=11)
-    prepared = ExactTrees(forest, np.arange(COLUMNS), COLUMNS, background, rows=150)
-    whole = prepared.values(seen)
-    parts = [prepared.values(seen[start : start + 37]) for start in range(0, 150, 37)]
-    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-13)
-    assert prepared.values(seen[:0]).shape == (0, COLUMNS, 1)
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     force(monkeypatch, way)
     forest = random_forest("mixed", COLUMNS, outputs=2, seed=12)
@@ -153,29 +118,20 @@ def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) 
         return prepared.values(seen), prepared.interactions(seen[:9])
 
     roomy = values()
-    monkeypatch.setattr(exact_trees, "NODES", 100)
-    monkeypatch.setattr(exact_trees, "KEPT", 0)
-    monkeypatch.setattr(choosing, "TOGETHER", 1000)
-    monkeypatch.setattr(lanes, "ANSWERS", 1000)
-    monkeypatch.setattr(unit_tables, "SCRATCH", 1000)
-    monkeypatch.setattr(unit_tables, "CACHED", 1000)
-    monkeypatch.setattr(unit_tables, "ROWS", 16)
+    monkeypatch.setattr(tree_values, "MAX_NODES", 100)
+    monkeypatch.setattr(tree_values, "MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(tree_values, "MAX_BATCH_BYTES", 1000)
+    if way == "compiled walk":
+        from shearshap.trees import compiled
+
+        monkeypatch.setattr(compiled, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(tables, "SCRATCH", 1000)
+    monkeypatch.setattr(tables, "CACHED", 1000)
+    monkeypatch.setattr(tables, "ROWS", 16)
     monkeypatch.setattr(walk, "STATES", 1000)
     monkeypatch.setattr(walk, "CELLS", 1000)
     for found, expected in zip(values(), roomy, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_a_background_of_ten_thousand_rows_is_the_mean_of_its_parts() -> None:
-    forest = random_forest("shallow", COLUMNS, seed=15)
-    background = random_rows(10_000, COLUMNS, seed=16)
-    seen = random_rows(20, COLUMNS, seed=17)
-
-    def values(some: Floats) -> Floats:
-        return ExactTrees(forest, np.arange(COLUMNS), COLUMNS, some, rows=20).values(seen)
-
-    halves = values(background[:4000]) * 0.4 + values(background[4000:]) * 0.6
-    np.testing.assert_allclose(values(background), halves, atol=1e-12)
 
 
 @pytest.mark.parametrize("way", ["compiled walk", "walk"])
@@ -209,25 +165,6 @@ def test_more_players_on_a_path_than_a_word_has_bits(
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_wide_forests_have_tables_of_few_columns() -> None:
-    columns = 200
-    grower = Grower(columns, outputs=1, seed=19, questions=500)
-    grower.roots = [grower.node(3, chance=1) for _ in range(12)]
-    forest = grower.forest()
-    owner = np.arange(columns)
-    background = random_rows(4, columns, seed=20)
-    layout = lay_out(forest, owner, np.arange(12))
-    made = unit_tables.Tables(layout, columns, background, even(background))
-    seen = random_rows(30, columns, seed=21)
-    sums = np.zeros((30, columns, 1))
-    made.add(seen, sums)
-    plain = np.zeros((30, columns, 1))
-    walk.Walk(layout, columns, background, even(background)).add(seen, plain)
-    np.testing.assert_allclose(sums, plain, atol=1e-12)
-    used = sum(product.table.shape[1] for product in made.products)
-    assert used < len(np.unique(layout.player)) + 50
-
-
 # How trees are solved
 
 
@@ -235,18 +172,13 @@ def ways(rows: int, shape: str, background: int) -> set[str]:
     forest = random_forest(shape, columns=30, seed=22)
     seen = random_rows(background, 30, seed=23)
     prepared = ExactTrees(forest, np.arange(30), 30, seen, rows=rows)
-    return {part.way for part in prepared._parts}
+    return {batch.way for batch in prepared._batches}
 
 
 def test_one_row_takes_the_walk_and_many_rows_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "start_of_numba", lambda: 1e9)
+    monkeypatch.setattr(tree_values, "start_of_numba", lambda: 1e9)
     assert ways(rows=1, shape="bushy", background=1) == {"walk"}
     assert ways(rows=10_000, shape="bushy", background=100) == {"tables"}
-
-
-def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "start_of_numba", lambda: np.inf)
-    assert ways(rows=100, shape="chains", background=10) <= {"walk", "tables"}
 
 
 def test_a_few_deep_trees_do_not_start_numba(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,8 +188,8 @@ def test_a_few_deep_trees_do_not_start_numba(monkeypatch: pytest.MonkeyPatch) ->
     grower.roots.append(grower.chain(list(range(20))))  # too many players for a table
     layout = lay_out(grower.forest(), np.arange(30), np.arange(51))
     for start, compiled in ((0.0, True), (1e9, False)):
-        monkeypatch.setattr(choosing, "start_of_numba", lambda start=start: start)
-        way = choosing.choose(layout, 51, 30_000, 1).way
+        monkeypatch.setattr(tree_values, "start_of_numba", lambda start=start: start)
+        way = tree_values.choose(layout, 51, 30_000, 1).way
         assert ("compiled walk" in way) == compiled
 
 
@@ -277,23 +209,14 @@ def test_matrices_and_transforms_give_the_same(
     players: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = np.random.default_rng(26).random((3, 1 << players))
-    monkeypatch.setattr(leaf_tables, "SMALL", 20)
-    by_matrix = leaf_tables.leaf_values(weights, players)
-    pairs_by_matrix = leaf_tables.leaf_interactions(weights, players)
-    monkeypatch.setattr(leaf_tables, "SMALL", 3)
-    by_transform = leaf_tables.leaf_values(weights, players)
+    monkeypatch.setattr(leaves, "MAX_MATRIX_PLAYERS", 20)
+    by_matrix = leaves.leaf_values(weights, players)
+    pairs_by_matrix = leaves.leaf_interactions(weights, players)
+    monkeypatch.setattr(leaves, "MAX_MATRIX_PLAYERS", 3)
+    by_transform = leaves.leaf_values(weights, players)
     np.testing.assert_allclose(by_transform, by_matrix, atol=1e-12 * weights.sum())
-    pairs = leaf_tables.leaf_interactions(weights, players)
+    pairs = leaves.leaf_interactions(weights, players)
     np.testing.assert_allclose(pairs, pairs_by_matrix, atol=1e-12 * weights.sum())
-
-
-def test_an_oblivious_tree_is_one_unit() -> None:
-    grower = Grower(COLUMNS, outputs=1, seed=27)
-    grower.roots = [grower.oblivious(6), grower.oblivious(7)]
-    layout = lay_out(grower.forest(), np.arange(COLUMNS), np.arange(2))
-    background = random_rows(3, COLUMNS, seed=28)
-    made = unit_tables.Tables(layout, COLUMNS, background, even(background))
-    assert made.units.bits.tolist() == [6, 7]
 
 
 @pytest.mark.parametrize(
@@ -314,18 +237,16 @@ def test_an_oblivious_tree_is_one_unit() -> None:
 def test_look_ups_by_torch_are_those_of_numpy(
     shape: str, pairs: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_tables, "ROWS", 8)  # several blocks
+    monkeypatch.setattr(tables, "MAX_DEVICE_ROWS", 8)  # several blocks
     owner = OWNERS["groups"]
     forest = random_forest(shape, COLUMNS, seed=4)
     layout = lay_out(forest, owner, np.arange(len(forest.roots)))
     background = random_rows(6, COLUMNS, seed=5)
-    tables = unit_tables.Tables(layout, 4, background, even(background), pairs=pairs)
-
     seen = random_rows(20, COLUMNS, seed=6)
-    cells = 16 if pairs else 4
-    by_numpy = np.zeros((len(seen), cells, forest.outputs))
-    tables.add(seen, by_numpy)
-    by_torch = np.zeros_like(by_numpy)
-    gpu_tables.GpuTables(tables, torch.device(device)).add(seen, by_torch)
-    np.testing.assert_allclose(by_torch, by_numpy, atol=1e-13)
-    assert np.abs(by_numpy).max() > 0
+    sums = []
+    for place in (None, torch.device(device)):
+        made = tables.Tables(layout, 4, background, even(background), pairs=pairs, device=place)
+        sums.append(np.zeros((len(seen), 16 if pairs else 4, forest.outputs)))
+        made.add(seen, sums[-1])
+    np.testing.assert_allclose(sums[1], sums[0], atol=1e-13)
+    assert np.abs(sums[0]).max() > 0

@@ -15,7 +15,7 @@ A model is read through what is around its trees:
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ from shearshap.models.sklearn import (
     method_of_estimator,
     source_positions,
 )
-from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.readers.reading import NotTrees, first_line, read
+from shearshap.trees.forest import Floats, Integers, TreeModel, UnsupportedTrees
+from shearshap.trees.readers import first_line, read
 
 #: Classes of scikit-learn whose models are trees; each has a classifier and a regressor.
 _ESTIMATORS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
@@ -79,16 +79,6 @@ _CONTAINERS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SeenTrees:
-    """A forest, and how it sees the rows that the model is given."""
-
-    forest: Forest
-    see: Callable[[Any], Floats]  #: rows as the model takes them, to (r, d')
-    owner: Integers  #: (d',) the player that owns each column that is seen
-    unknown: tuple[str, ...] = ()  #: transformers that may make a column of several
-
-
 def innermost(model: Any) -> Any:
     """Return the estimator in a bound method and a Pipeline: it may have trees."""
     estimator = _estimator(model)
@@ -117,20 +107,23 @@ def _is_named(model: Any, names: tuple[str, ...]) -> bool:
     )
 
 
-def seen_trees(model: Any, inputs: Inputs) -> SeenTrees:
-    """Return the trees of a model for its encoded rows; raise `NotTrees` with the reason."""
+def tree_model(model: Any, inputs: Inputs) -> TreeModel:
+    """Return the trees of a model for its encoded rows, with the players that own their columns.
+
+    Raise `UnsupportedTrees` with the reason if the model may answer by something else.
+    """
     if len(inputs.shape) != 1:
-        raise NotTrees("the rows have more axes than one")
+        raise UnsupportedTrees("the rows have more axes than one")
     _refuse_other_methods(model)
     trees = read(innermost(model))
     column = _input_columns(model, inputs)
-    if len(trees.columns) and trees.columns.max() >= len(column):
-        raise NotTrees("the trees ask for more columns than the rows have")
-    return SeenTrees(
-        trees.forest,
-        _sight(model, trees.see),
-        inputs.owner[column[trees.columns]],
-        tuple(dict.fromkeys(_unknown(_transformers(model)))),
+    if len(trees.owner) and trees.owner.max() >= len(column):
+        raise UnsupportedTrees("the trees ask for more columns than the rows have")
+    return replace(
+        trees,
+        preprocess=_preprocess(model, trees.preprocess),
+        owner=inputs.owner[column[trees.owner]],
+        unknown=tuple(dict.fromkeys(_unknown(_transformers(model)))),
     )
 
 
@@ -138,20 +131,22 @@ def _refuse_other_methods(model: Any) -> None:
     """Raise if a model may answer by something else than the leaves of its trees."""
     owner = method_of_estimator(model)
     if owner is not None and _library(model) not in _LIBRARIES:
-        raise NotTrees(
+        raise UnsupportedTrees(
             f"{model.__name__} is not the library's own: it may change what the leaves say"
         )
     last = innermost(model)
     labels = kind_of(owner) in LABELLERS or getattr(last, "objective", None) == "binary:hinge"
     if owner is not None and model.__name__ == "predict" and labels:
-        raise NotTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
+        raise UnsupportedTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
 
     members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
     parts = [model if owner is None else owner, _estimator(model), last, *members]
     replaced = [name for part in parts for name in _replaced_on(part)]
     replaced += [name for kind in dict.fromkeys(map(type, parts)) for name in _replaced_in(kind)]
     if replaced:
-        raise NotTrees(f"{replaced[0]} is not the library's own: it may change what the leaves say")
+        raise UnsupportedTrees(
+            f"{replaced[0]} is not the library's own: it may change what the leaves say"
+        )
 
 
 def _replaced_on(part: Any) -> Iterator[str]:
@@ -200,9 +195,9 @@ def _input_columns(model: Any, inputs: Inputs) -> Integers:
     try:
         return order[source_positions(transformers)]
     except InputError as error:
-        raise NotTrees(str(error).removeprefix("groups: ").partition(";")[0]) from error
+        raise UnsupportedTrees(str(error).removeprefix("groups: ").partition(";")[0]) from error
     except Exception as error:  # every transformer has errors of its own
-        raise NotTrees(
+        raise UnsupportedTrees(
             f"nothing says which columns the Pipeline's steps make of which ({error})"
         ) from error
 
@@ -229,34 +224,44 @@ def _works_by_column(transformer: Any) -> bool:
     return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
 
 
-# How trees see rows
+# Rows
 
 
-def _sight(model: Any, see: Callable[[Any], Floats]) -> Callable[[Any], Floats]:
+def _preprocess(model: Any, of_reader: Callable[[Any], Floats]) -> Callable[[Any], Floats]:
     """Return the function from rows as the model takes them to what its trees see."""
+    transform = _transform(model)
+
+    def preprocess(rows: Any) -> Floats:
+        made = transform(rows)
+        try:
+            return of_reader(made)
+        except (TypeError, ValueError) as error:  # of words, for example
+            raise UnsupportedTrees(
+                f"what its trees see of the rows is not known ({error})"
+            ) from error
+
+    return preprocess
+
+
+def _transform(model: Any) -> Callable[[Any], Any]:
+    """Return what the transformers of a Pipeline do to rows; other models take rows as they are."""
     transformers = _transformers(model)
     if transformers is None:
-        return lambda rows: _seen(see, rows)
+        return lambda rows: rows
     taken = as_taken(_estimator(model))
     # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
     absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
 
-    def transformed(rows: Any) -> Floats:
+    def transform(rows: Any) -> Any:
+        given = taken(rows)
         try:
-            made = transformers.transform(taken(rows))
+            made = transformers.transform(given)
         except Exception as error:  # every transformer has errors of its own
-            raise NotTrees(f"the Pipeline's steps fail ({first_line(error)})") from error
-        return _seen(see, _dense(made, absent))
+            reason = first_line(error)
+            raise UnsupportedTrees(f"the Pipeline's steps fail ({reason})") from error
+        return _dense(made, absent)
 
-    return transformed
-
-
-def _seen(see: Callable[[Any], Floats], rows: Any) -> Floats:
-    """Return what trees see of rows; raise `NotTrees` if it is not made of numbers."""
-    try:
-        return see(rows)
-    except (TypeError, ValueError) as error:
-        raise NotTrees(f"what its trees see of the rows is not known ({error})") from error
+    return transform
 
 
 def _dense(made: Any, absent: float) -> Any:

@@ -1,4 +1,4 @@
-"""How the outputs that are explained follow from sums of leaves, proved on points of the game.
+"""The proof that the explained outputs are linear in sums of leaves, on points of the game.
 
 Explained outputs (n, k) are linear in sums of leaves (n, f), or the trees are not used:
 
@@ -17,16 +17,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from shearshap.errors import ShearError
+from shearshap.games.game import ModelGame
 from shearshap.models import Outputs
-from shearshap.models.base import MARGINS, SeenOutputs
+from shearshap.models.base import MARGINS
+from shearshap.models.outputs import SeenOutputs
 from shearshap.models.sklearn import Tables
-from shearshap.trees.forest import Floats, Forest
-from shearshap.trees.readers.reading import NotTrees
+from shearshap.trees.forest import (
+    Bools,
+    Floats,
+    Forest,
+    Integers,
+    TreeModel,
+    UnsupportedTrees,
+)
+from shearshap.trees.readers import first_line
 
 ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 """By which part of the leaves that a model adds up its outputs may be off, by their type."""
+
+COMPARED = 32
+"""Rows, and background rows, at which model and leaves are compared."""
+
+MIXES = 64
+"""Mixes of those rows and background rows, player by player, at which they are compared too."""
 
 DIRECTIONS = 32
 """Axes of sums of leaves, and other directions, along which the extremes are looked for."""
@@ -76,12 +93,12 @@ class Points:
 def leaf_outputs(
     outputs: Outputs, forest: Forest, points: Points, rng: np.random.Generator
 ) -> LeafOutputs:
-    """Return how the explained outputs follow from leaves, or raise `NotTrees`."""
+    """Return how the explained outputs follow from leaves, or raise `UnsupportedTrees`."""
     trees = len(forest.roots)
     terms = _largest_sums(forest)
     answers = _as_sums(points.raw, forest.outputs)
     if answers is None:
-        raise NotTrees("the explained outputs are not linear in its leaves")
+        raise UnsupportedTrees("the explained outputs are not linear in its leaves")
     explained = _explained_by(outputs, points.raw)
 
     possible = None
@@ -106,7 +123,9 @@ def leaf_outputs(
         _check(np.abs(left - left.mean(axis=0)), 2 * allowed)
         # of a threshold, all that were tried may lie on one side
         if np.ptp(possible, axis=0).any() and not matrix.any(axis=0).all():
-            raise NotTrees("what is explained is the same for all sums of leaves that were tried")
+            raise UnsupportedTrees(
+                "what is explained is the same for all sums of leaves that were tried"
+            )
     return function
 
 
@@ -119,7 +138,7 @@ def _is_selection(outputs: Outputs) -> bool:
 def _check(gaps: Floats, allowed: Floats) -> None:
     """Raise where gaps (n, k) are more than rounding (k,)."""
     if not (gaps <= allowed).all():
-        raise NotTrees(
+        raise UnsupportedTrees(
             f"the explained outputs are not linear in its leaves (off by {gaps.max():.2g})"
         )
 
@@ -152,13 +171,92 @@ def possible_sums(forest: Forest, rng: np.random.Generator) -> Floats:
     return np.vstack((extremes, between))
 
 
+# Model and leaves at the same points
+
+
+@dataclass(frozen=True, eq=False)
+class Mixes:
+    """Mixes of rows and background rows, player by player."""
+
+    row: Integers  #: (n,)
+    other: Integers  #: (n,) the background row
+    present: Bools  #: (n, p)
+
+    def inputs(self, game: ModelGame) -> Tensor:
+        """Return the mixes (n, d) of a game's rows and background."""
+        own = torch.from_numpy(self.present)[:, game.owner.cpu()].to(game.inputs.device)
+        return torch.where(own, game.inputs[self.row], game.background[self.other])
+
+    def seen(self, trees: TreeModel, rows: Floats, background: Floats) -> Floats:
+        """Return the same mixes (n, d') of what the trees see of rows and background."""
+        return np.where(self.present[:, trees.owner], rows[self.row], background[self.other])
+
+    def prove_columns(
+        self, game: ModelGame, trees: TreeModel, rows: Floats, background: Floats
+    ) -> None:
+        """Raise if what the trees see of a mix is not mixed of what they see of its two rows."""
+        seen = trees.preprocess(decoded(game, self.inputs(game)))
+        mixed = self.seen(trees, rows, background)
+        if not np.isclose(seen, mixed, rtol=1e-6, atol=1e-12, equal_nan=True).all():
+            raise UnsupportedTrees(f"{' or '.join(trees.unknown)} makes a column of several")
+
+
+def compared_points(
+    game: ModelGame, seen: TreeModel, rng: np.random.Generator
+) -> tuple[Points, bool]:
+    """Return model and leaves at rows, background rows and mixes, and if there is one output.
+
+    What the trees see of a mix is mixed of what they see of a row and of a background row. So the
+    comparison tells, too, if a column is not made of its owner's inputs alone.
+    """
+    some = replace(
+        game,
+        inputs=game.inputs[_some(game.rows, rng)],
+        background=game.background[_some(game.cost, rng)],
+    )
+    mixes = Mixes(
+        rng.integers(some.rows, size=MIXES),
+        rng.integers(some.cost, size=MIXES),
+        present=rng.random((MIXES, game.players)) < rng.random((MIXES, 1)),
+    )
+    inputs = decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
+    rows = seen.preprocess(decoded(game, some.inputs))
+    background = seen.preprocess(decoded(game, some.background))
+    if seen.unknown:
+        mixes.prove_columns(some, seen, rows, background)
+    mixed = mixes.seen(seen, rows, background)
+    leaves = seen.forest.predict(np.concatenate((rows, background, mixed)))
+
+    count = len(leaves)
+    game.usage.checks += count
+    outputs = game.predict.outputs
+    try:
+        raw = game.predict.adapted.call(inputs)
+    except Exception as error:  # the model itself may fail, which sampling then reports
+        raise UnsupportedTrees(f"the model fails on mixes of rows ({first_line(error)})") from error
+    try:
+        explained = outputs(raw, count).double().cpu()
+    except _errors_of(outputs) as error:
+        raise UnsupportedTrees(f"output= fails on mixes of rows ({first_line(error)})") from error
+    return Points(leaves, raw, explained.reshape(count, -1).numpy()), explained.ndim == 1
+
+
+def _some(count: int, rng: np.random.Generator) -> Tensor:
+    """Return some of the numbers below a count, in order."""
+    chosen = rng.choice(count, size=min(count, COMPARED), replace=False)
+    return torch.from_numpy(np.sort(chosen))
+
+
+def decoded(game: ModelGame, inputs: Tensor) -> Any:
+    """Return inputs (n, d) as the model takes them."""
+    return game.predict.decode(inputs.reshape(-1, *game.shape))
+
+
 # Sums of leaves as a model returns them
 
 
 def _explained_by(outputs: Outputs, raw: Any) -> Callable[[Floats], Floats]:
     """Return the function from sums of leaves (n, f), constant included, to outputs (n, k)."""
-    # the user's function may raise anything at sums that the model does not return
-    errors = Exception if callable(outputs.output) else ShearError
     apart = replace(outputs, seen=SeenOutputs())  # these are no outputs of the model
 
     def explained(sums: Floats) -> Floats:
@@ -166,11 +264,18 @@ def _explained_by(outputs: Outputs, raw: Any) -> Callable[[Floats], Floats]:
         try:
             with np.errstate(all="ignore"):
                 answer = apart(_as_raw(sums, raw), count)
-        except errors as error:
-            raise NotTrees(f"output= fails at possible sums of its leaves ({error})") from error
+        except _errors_of(outputs) as error:
+            raise UnsupportedTrees(
+                f"output= fails at possible sums of its leaves ({error})"
+            ) from error
         return np.asarray(answer.double().numpy().reshape(count, -1))
 
     return explained
+
+
+def _errors_of(outputs: Outputs) -> type[Exception]:
+    """Return what outputs may raise: a function of the user's, anything at all."""
+    return Exception if callable(outputs.output) else ShearError
 
 
 def _as_sums(raw: Any, sums: int) -> Floats | None:

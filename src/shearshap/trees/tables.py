@@ -1,0 +1,356 @@
+"""Tables of subtrees: a row's values are one look-up a subtree, whatever the background's size.
+
+Preparation, for all subtrees of the same size together:
+
+    weights of the background's patterns   ->  W, by the players that each leaf's path fails
+    W  ->  the leaf's table, by the players that a row fails                          (leaves.py)
+    the leaves' tables  ->  the subtree's table, by the row's pattern
+
+The look-ups are the product of a matrix of zeros and ones, a one for each row and subtree, with
+the tables of all subtrees: columns are cells, players or pairs of them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from shearshap.trees.forest import Floats, Integers
+from shearshap.trees.layout import Layout, Subtrees, paths_of, split
+from shearshap.trees.leaves import leaf_interactions, leaf_values
+
+BITS = 7  #: of the patterns of subtrees that have several leaves
+CACHED = 1 << 15  #: numbers of the tables in one product
+SCRATCH = 1 << 18  #: numbers of 8 bytes that an intermediate result may have
+ROWS = 512  #: rows that are looked up together
+MAX_DEVICE_ROWS = 1 << 14  #: rows that are looked up together on a device
+DEVICE_SCRATCH = 1 << 27  #: numbers of 8 bytes that looking up there may take
+
+
+class Tables:
+    """The tables of some trees and one background, looked up by numpy, or on a device by torch."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        players: int,
+        background: Floats,
+        weights: Floats,
+        *,
+        pairs: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
+        self.subtrees = split(layout, paths_of(layout), BITS)
+        cells = _pair_cells(players) if pairs else _player_cells()
+        lines = _pattern_weights(self.subtrees, background, weights)
+        batches = list(_subtree_tables(self.subtrees, lines, cells))
+        self.products = list(_products(batches))
+        self.device = device
+        if device is not None:
+            self._decisions = _on_device(layout.decisions, device)
+            self._patterns = _on_device(self.subtrees.pattern_maker, device)
+            self.products = _on_device(self.products, device)
+
+    def add(self, seen: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
+        if self.device is not None:
+            self._add_on_device(seen, sums)
+            return
+        # one space for all: fresh memory costs more than what is written into it
+        widest = max((product.numbers_per_row for product in self.products), default=0)
+        space = np.empty(widest * ROWS)
+        for start in range(0, len(seen), ROWS):
+            rows = slice(start, start + ROWS)
+            patterns = _patterns(self.subtrees, seen[rows])
+            for product in self.products:
+                product.add(patterns, space, sums[rows])
+
+    def _add_on_device(self, seen: Floats, sums: Floats) -> None:
+        # of each row only its inputs go to the device, and its values come back
+        widest = max((product.numbers_per_row for product in self.products), default=1)
+        widest = max(widest, len(self.subtrees.root), len(self._decisions))
+        step = max(1, min(MAX_DEVICE_ROWS, DEVICE_SCRATCH // widest))
+        for start in range(0, len(seen), step):
+            rows = slice(start, start + step)
+            patterns = self._patterns(self._decisions_of(seen[rows]))
+            total = torch.zeros(sums[rows].shape, dtype=torch.float64, device=self.device)
+            for product in self.products:
+                product.add_by_torch(patterns, total)
+            sums[rows] += total.cpu().numpy()
+
+    def _decisions_of(self, seen: Floats) -> Tensor:
+        """Return 1 where a row goes right, (q, r); about categories it is decided on the host."""
+        decisions = self.subtrees.layout.decisions
+        if decisions.categories:
+            return torch.as_tensor(decisions.go_right(seen), device=self.device).to(torch.int16)
+        inputs = _on_device(seen.T, self.device)[self._decisions.column]
+        right: Tensor = inputs > self._decisions.threshold[:, None]
+        right |= inputs.isnan() & ~self._decisions.missing_left[:, None]
+        return right.to(torch.int16)
+
+
+def _on_device(item: Any, device: torch.device | None) -> Any:
+    """Return an item whose arrays, however deep they lie in it, are tensors of a device."""
+    if isinstance(item, np.ndarray):
+        return torch.as_tensor(np.ascontiguousarray(item), device=device)
+    if isinstance(item, list | tuple):
+        return type(item)(_on_device(each, device) for each in item)
+    if is_dataclass(item) and not isinstance(item, type):
+        moved = {each.name: _on_device(getattr(item, each.name), device) for each in fields(item)}
+        return replace(item, **moved)
+    return item
+
+
+def _patterns(subtrees: Subtrees, seen: Floats) -> Any:
+    """Return the patterns (g, r) of rows."""
+    right = subtrees.layout.decisions.go_right(seen)
+    wide = subtrees.bits.max(initial=0) > 8
+    return subtrees.pattern_maker(right.astype(np.uint16) if wide else right)
+
+
+def _pattern_weights(subtrees: Subtrees, background: Floats, weights: Floats) -> Floats:
+    """Return the weight of the background rows of each pattern, subtree after subtree."""
+    starts = _line_starts(subtrees.bits)
+    total = np.zeros(starts[-1])
+    for start in range(0, len(background), ROWS):
+        rows = slice(start, start + ROWS)
+        lines = _patterns(subtrees, background[rows]) + starts[:-1, None]
+        weight = np.broadcast_to(weights[rows], lines.shape)
+        total += np.bincount(lines.ravel(), weights=weight.ravel(), minlength=len(total))
+    return total
+
+
+def _line_starts(bits: Integers) -> Integers:
+    return np.concatenate(([0], np.cumsum(1 << bits)))
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The tables of some subtrees, one below the other; arrays, or tensors of one device."""
+
+    subtree: Any  #: (g,)
+    start: Any  #: (g, 1) the first line of each subtree
+    cells: Any  #: (c,) what the columns are
+    table: Any  #: (lines, c * k)
+
+    @property
+    def numbers_per_row(self) -> int:
+        """How many numbers looking up takes for each row."""
+        return len(self.subtree) * int(self.table.shape[1])
+
+    def add(self, patterns: Any, space: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) what the subtrees' patterns (g, r) stand for."""
+        lines = patterns[self.subtree] + self.start
+        shape = (*lines.shape, self.table.shape[1])
+        found = space[: lines.size * shape[2]].reshape(shape)
+        np.take(self.table, lines, axis=0, out=found, mode="clip")  # that mode writes directly
+
+        total = found.sum(axis=0).reshape(len(sums), len(self.cells), -1)
+        if len(self.cells) == sums.shape[1]:
+            sums += total
+        else:
+            sums[:, self.cells] += total
+
+    def add_by_torch(self, patterns: Tensor, sums: Tensor) -> None:
+        """Add the same on a device."""
+        found = self.table[patterns[self.subtree] + self.start].sum(dim=0)
+        sums[:, self.cells] += found.view(len(sums), len(self.cells), -1)
+
+
+# The tables of subtrees
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """What tables have columns for: the players of a subtree, or its pairs of players."""
+
+    tables: Callable[[Floats, int], Floats]  #: W (l, 2^m) -> (l, 2^m, cells of m players)
+    of_players: Callable[[Integers], Integers]  #: (g, m) -> (g, cells)
+
+
+def _player_cells() -> _Cells:
+    """Return cells for each player."""
+    return _Cells(leaf_values, lambda of_subtrees: of_subtrees)
+
+
+def _pair_cells(players: int) -> _Cells:
+    """Return cells for each pair of players, first * p + second."""
+
+    def tables(weights: Floats, count: int) -> Floats:
+        first, second = np.triu_indices(count, 1)
+        return leaf_interactions(weights, count)[:, :, first, second]
+
+    def of_players(of_subtrees: Integers) -> Integers:
+        first, second = np.triu_indices(of_subtrees.shape[1], 1)
+        return of_subtrees[:, first] * players + of_subtrees[:, second]
+
+    return _Cells(tables, of_players)
+
+
+@dataclass(frozen=True, eq=False)
+class TableBatch:
+    """The tables of subtrees that have the same number of bits and players."""
+
+    subtree: Integers  #: (g,)
+    cells: Integers  #: (g, c)
+    table: Floats  #: (g, 2^bits, c, k)
+
+
+def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Cells) -> Iterator[TableBatch]:
+    starts = _line_starts(subtrees.bits)
+    leaves = _Leaves(subtrees)
+    slots = subtrees.slots
+    for bits, count in np.unique(np.stack((subtrees.bits, slots), axis=1), axis=0).tolist():
+        of_subtree = cells.of_players(np.zeros((1, count), dtype=np.int64)).size
+        if of_subtree == 0:
+            continue  # a single leaf that nobody plays for, or a single player where pairs count
+        same = np.flatnonzero((subtrees.bits == bits) & (slots == count))
+        width = max(count, of_subtree)
+        for some in _batches(same, leaves.count, (1 << bits) * width):
+            weights = lines[starts[some][:, None] + np.arange(1 << bits)]
+            table = leaves.subtree_tables(some, weights, cells.tables)
+            players = subtrees.players[subtrees.slot_starts[some][:, None] + np.arange(count)]
+            yield TableBatch(some, cells.of_players(players), table)
+
+
+def _batches(same: Integers, leaves: Integers, size: int) -> Iterator[Integers]:
+    """Yield subtrees whose leaves' tables, of that size each, fit into the scratch space."""
+    numbers = np.cumsum(leaves[same]) * size // SCRATCH
+    cuts = np.flatnonzero(np.diff(numbers)) + 1
+    yield from np.split(same, cuts)
+
+
+class _Leaves:
+    """What the leaves of subtrees ask of a pattern."""
+
+    def __init__(self, subtrees: Subtrees) -> None:
+        self.subtrees = subtrees
+        right, left = _conditions(subtrees)
+        node = np.flatnonzero((subtrees.layout.child < 0) & (subtrees.subtree >= 0))
+        node = node[np.argsort(subtrees.subtree[node], kind="stable")]
+        self.node = node
+        self.fails_right = right[node]  #: (l, bits) the players that a row fails if the bit is 1
+        self.fails_left = left[node]  #: (l, bits) if the bit is 0
+        self.count = np.bincount(subtrees.subtree[node], minlength=len(subtrees.root))
+        self.start = np.concatenate(([0], np.cumsum(self.count)))
+
+    def subtree_tables(
+        self, some: Integers, weights: Floats, tables: Callable[[Floats, int], Floats]
+    ) -> Floats:
+        """Return the tables (g, 2^bits, cells, k) for weights of patterns (g, 2^bits)."""
+        count = self.count[some]
+        starts = np.concatenate(([0], np.cumsum(count)))
+        leaf = np.arange(starts[-1]) + np.repeat(self.start[some] - starts[:-1], count)
+        owner = np.repeat(np.arange(len(some)), count)  # (l,) the subtree, by its place in `some`
+
+        bits = int(self.subtrees.bits[some[0]])
+        players = int(self.subtrees.slots[some[0]])
+        failed = self._failed(leaf, bits)
+        line = (np.arange(len(leaf)) << players)[:, None] + failed
+        by_players = np.bincount(
+            line.ravel(), weights=weights[owner].ravel(), minlength=len(leaf) << players
+        ).astype(np.float64)
+        of_leaves = tables(by_players.reshape(len(leaf), -1), players)
+        of_leaves = of_leaves.reshape(len(leaf) << players, -1)
+
+        # each line of a subtree is the sum of one line of each of its leaves
+        place = _places(starts, owner, bits)
+        which = np.empty(line.size, dtype=np.int32)
+        which[place.ravel()] = line.ravel()
+        value = self.subtrees.layout.value[self.node[leaf]]
+        ends = np.concatenate(([0], np.cumsum(np.repeat(count, 1 << bits))))
+        shape = (len(some) << bits, len(of_leaves))
+        found = np.empty((len(some), 1 << bits, of_leaves.shape[1], value.shape[1]))
+        for output in range(value.shape[1]):
+            factor = np.empty(line.size)
+            factor[place] = value[:, output, None]
+            product = csr_array((factor, which, ends), shape=shape) @ of_leaves
+            found[..., output] = product.reshape(found.shape[:3])
+        return found
+
+    def _failed(self, leaf: Integers, bits: int) -> NDArray[np.uint16]:
+        """Return the players that are failed, (l, 2^bits), by the pattern."""
+        failed = np.zeros((len(leaf), 1), dtype=np.uint16)
+        for bit in range(bits):
+            zero = failed | self.fails_left[leaf, bit, None]
+            one = failed | self.fails_right[leaf, bit, None]
+            failed = np.concatenate((zero, one), axis=1)
+        return failed
+
+
+def _places(starts: Integers, owner: Integers, bits: int) -> Integers:
+    """Return where the entries of leaves (l, 2^bits) are in their subtrees' lines.
+
+    A subtree of 3 leaves, 2 bits:   line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...
+    """
+    count = np.diff(starts)
+    rank = np.arange(len(owner)) - starts[owner]
+    first = (starts[owner] << bits) + rank
+    return first[:, None] + count[owner][:, None] * np.arange(1 << bits)
+
+
+def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+    """Return the players failed on the way to each node, (n, bits), if a bit is 1, and if 0."""
+    layout = subtrees.layout
+    shape = (len(layout.child), int(subtrees.bits.max(initial=0)))
+    fails_right = np.zeros(shape, dtype=np.uint16)
+    fails_left = np.zeros(shape, dtype=np.uint16)
+
+    subtree, place = np.nonzero(np.arange(shape[1]) < subtrees.above[:, None])
+    player = subtrees.paths.players[subtrees.root[subtree], place].astype(np.int64)
+    fails_right[subtrees.root[subtree], place] = 1 << subtrees.slot_of(subtree, player)
+
+    for level in layout.levels:
+        asks = (layout.child[level] >= 0) & (subtrees.subtree[level] >= 0)
+        node = level.start + np.flatnonzero(asks)
+        if not len(node):
+            continue
+        mark = 1 << subtrees.slot_of(subtrees.subtree[node], layout.player[node])
+        left = layout.child[node]
+        for child in (left, left + 1):
+            fails_right[child] = fails_right[node]
+            fails_left[child] = fails_left[node]
+        fails_right[left, subtrees.bit[node]] |= mark.astype(np.uint16)
+        fails_left[left + 1, subtrees.bit[node]] |= mark.astype(np.uint16)
+    return fails_right, fails_left
+
+
+# Products
+
+
+def _products(batches: list[TableBatch]) -> Iterator[Product]:
+    """Yield the tables of all subtrees, in products whose tables stay in the processor's cache."""
+    for batch in batches:
+        places = np.arange(len(batch.subtree))
+        step = _together(batch)
+        for start in range(0, len(places), step):
+            yield _product(batch, places[start : start + step])
+
+
+def _together(batch: TableBatch) -> int:
+    """Return how many subtrees share a table: its columns are the cells that any of them has."""
+    lines, own, outputs = batch.table.shape[1:]
+    every = len(np.unique(batch.cells))
+    subtrees = np.arange(1, len(batch.subtree) + 1)
+    size = subtrees * lines * np.minimum(subtrees * own, every) * outputs
+    return max(1, int(np.searchsorted(size, CACHED, side="right")))
+
+
+def _product(batch: TableBatch, places: Integers) -> Product:
+    own = batch.cells[places]
+    cells, column = np.unique(own, return_inverse=True)
+    column = column.reshape(own.shape)
+    lines = batch.table.shape[1]
+    outputs = batch.table.shape[3]
+    # a subtree's columns go to those of all subtrees: a product with zeros and ones
+    goes = (column[:, :, None] == np.arange(len(cells))).astype(np.float64)
+    table = np.empty((len(places), lines, len(cells), outputs))
+    for output in range(outputs):
+        np.matmul(batch.table[places, :, :, output], goes, out=table[..., output])
+    start = np.arange(len(places))[:, None] * lines
+    return Product(batch.subtree[places], start, cells, table.reshape(len(places) * lines, -1))
