@@ -42,7 +42,7 @@ from games import Floats, all_coalitions, exact_shares
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
 from shearshap.engine.clock import Clock
 from shearshap.interactions.pairwise import estimated_second_differences, interactions
-from shearshap.jobs import InProcess, Job, LargeJob, run
+from shearshap.jobs import InProcess, Job
 from shearshap.jobs.models import open_model
 from shearshap.models import adapt
 from shearshap.serve.features import cells_of
@@ -637,14 +637,15 @@ def test_shards_of_a_large_job_are_exact(files: Path) -> None:
     light = lightgbm.Booster(model_file=files / "model.txt")
     frame = pd.read_csv(files / "rows.csv")
     frame.to_parquet(files / "rows.parquet", index=False)
-    job = LargeJob(
+    job = Job(
+        large=True,
         model=light,
         data=files / "rows.parquet",
         out=files / "parts",
         background=frame[:5],
         shard_rows=50,
     )
-    run(job, executor=InProcess())
+    job.run(executor=InProcess())
     parts = pq.read_table([str(path) for path in sorted((files / "parts").glob("*.parquet"))])
     answer = Explainer(light, frame[:5])(frame)
     assert answer.method == METHOD
