@@ -28,7 +28,7 @@ from pyarrow import parquet as pq
 
 from setting import machine, parser_of
 from shearshap import Auto, Explainer
-from shearshap.jobs import Executor, InProcess, LargeJob, LocalProcesses, run
+from shearshap.jobs import Executor, InProcess, Job, LocalProcesses
 from shearshap_lab import networks
 from shearshap_lab.data import load
 from shearshap_lab.markdown import plain_table
@@ -66,21 +66,21 @@ def write_rows(folder: Path, rows: int) -> None:
         pq.write_table(chosen, folder / "rows" / f"{number}.parquet", row_group_size=GROUP_ROWS)
 
 
-def job(folder: Path, out: str) -> LargeJob:
-    return LargeJob(
+def job(folder: Path, out: str) -> Job:
+    return Job(
+        large=True,
         model=str(folder / "network"),
         data=folder / "rows",
         out=folder / out,
         budget=BUDGET,
         id_column="id",
         keep=(),
-        folder_openers=[networks.open_folder],
     )
 
 
 def explain(folder: Path, out: str, executor: Executor) -> None:
     """Run the job, and write down what it took."""
-    summary = run(job(folder, out), executor=executor)
+    summary = job(folder, out).run(executor=executor)
     print(summary)
     facts = {"rows": summary.rows, "seconds": summary.seconds, "peak": summary.peak_bytes}
     (folder / f"{out}.json").write_text(json.dumps(facts))

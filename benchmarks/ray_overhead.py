@@ -23,8 +23,8 @@ import torch
 from torch import nn
 
 from setting import machine, parser_of
-from shearshap.jobs import Executor, InProcess, LargeJob, Report, Shard, run
-from shearshap.jobs.ray_executor import RayExecutor
+from shearshap.jobs import Executor, InProcess, Job, Shard, ShardResult
+from shearshap.jobs.ray import RayExecutor
 from shearshap.jobs.shards import InputFile, cut
 from shearshap_lab.markdown import plain_table
 
@@ -102,7 +102,8 @@ def job_on(executor: Executor, folder: Path, name: str, workers: int) -> Callabl
     def work() -> object:
         if workers:
             start_ray(workers)
-        job = LargeJob(
+        job = Job(
+            large=True,
             model=network(),
             data=folder / "rows",
             out=folder / name,
@@ -110,7 +111,7 @@ def job_on(executor: Executor, folder: Path, name: str, workers: int) -> Callabl
             budget=BUDGET,
             shard_rows=SHARD_ROWS,
         )
-        return run(job, executor=executor, progress=False)
+        return job.run(executor=executor, progress=False)
 
     return work
 
@@ -130,9 +131,9 @@ def start_ray(workers: int) -> None:
 class Nothing:
     """Work that is none."""
 
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> Report:
+    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Report."""
-        return Report(shard, attempt=attempt, worker=str(worker))
+        return ShardResult(shard, attempt=attempt, worker=str(worker))
 
 
 def milliseconds_of_a_shard() -> float:

@@ -45,7 +45,6 @@ def main() -> None:
             data=folder / "census.csv",
             out=folder / "values.csv",
             budget=64,
-            folder_openers=[networks.open_folder],
         )
         with Service(job=job, port=0).running() as address:
             IMAGE.write_bytes(picture(address))

@@ -34,10 +34,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except (ShearError, OSError) as error:
-            # not at the top: it takes torch, and `shear --help` has no errors
-            from shearshap.jobs.wording import in_terminal_words
-
-            message = in_terminal_words(" ".join(str(error).split()))
+            message = " ".join(str(error).split())
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
@@ -85,28 +82,64 @@ def main(
 
 # Options of `shear explain` and `shear serve`
 
-Seed = Annotated[
-    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
+UNCHANGED = (
+    "model", "data", "background", "budget", "method", "scale", "returns", "seed", "tol",
+    "batch_size", "device", "trust",
+)  # fmt: skip
+"""Those that a job takes as they are."""
+
+Texts = list[str] | None
+
+Background = Annotated[
+    str | None,
+    typer.Option(
+        help="Background: values that replace missing features. A file of rows to average over, "
+        "'mean', 'median' or 'mode' of the rows, or of a file: 'mean:train.csv'.",
+        show_default="the model's background if it has one, otherwise the mean",
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
 ]
 MethodName = Annotated[str, typer.Option(help="A method's name, or auto.")]
-ChosenOutputs = Annotated[
-    list[str] | None,
-    typer.Option(help="A class's name or number; may be repeated.", show_default="all"),
+Outputs = Annotated[
+    Texts, typer.Option(help="Name or number of a class (repeatable).", show_default="all")
 ]
 ScaleName = Annotated[
     str | None,
     typer.Option(
         help="probability, log-odds, margin or logit.",
-        show_default="what the model returns; of a classifier probabilities",
+        show_default="raw output; probabilities for classifiers",
     ),
 ]
-ReturnsName = Annotated[
+Returns = Annotated[
     str | None,
     typer.Option(
-        help="With --scale: what the model's own numbers are, probability or margin, where "
-        "that is not known.",
+        help="Type of the model's output (probability or margin), if it cannot be inferred.",
         show_default=False,
     ),
+]
+Multilabel = Annotated[
+    bool,
+    typer.Option("--multilabel", help="Each output is a probability of its own: several labels."),
+]
+OutputNames = Annotated[
+    Texts,
+    typer.Option(help="Names of all outputs of the model: no,maybe,yes.", show_default=False),
+]
+GroupTexts = Annotated[
+    Texts,
+    typer.Option(
+        "--groups",
+        help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json file "
+        "of names and lists of columns.",
+        show_default="each column is a feature",
+    ),
+]
+Drop = Annotated[Texts, typer.Option(help="Column to ignore (repeatable).", show_default=False)]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
 ]
 Tolerance = Annotated[
     float | None,
@@ -115,48 +148,13 @@ Tolerance = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
 ]
-Multilabel = Annotated[
-    bool,
-    typer.Option(
-        "--multilabel",
-        help="With --scale: each output is a label of its own, so that a row may have several.",
-    ),
-]
-OutputNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--output-names",
-        help="Names for all outputs of the model, with commas: no,maybe,yes.",
-        show_default="the model's own",
-    ),
-]
-GroupsOfColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Columns that count as one feature: NAME=COLUMN,COLUMN; may be repeated. Or a "
-        ".json file of names and lists of columns.",
-        show_default="each column is a feature",
-    ),
-]
-DroppedColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A column that the model does not use, such as an id; may be repeated. A model that "
-        "knows its columns needs none.",
-        show_default=False,
-    ),
-]
 BatchSize = Annotated[
-    int | None,
-    typer.Option(
-        "--batch-size", min=1, help="Rows per model call.", show_default="as memory allows"
-    ),
+    int | None, typer.Option(min=1, help="Rows per model call.", show_default="as memory allows")
 ]
-DeviceName = Annotated[
+Device = Annotated[
     str | None,
     typer.Option(
-        help="Where to compute, such as cuda. Large jobs: also cuda:0,cuda:1 for workers in turn, "
-        "or auto.",
+        help="Where to compute, such as cuda, or auto; cuda:0,cuda:1 for workers in turn.",
         show_default="where the model is",
     ),
 ]
@@ -178,36 +176,25 @@ def explain(
     out: Annotated[
         str,
         typer.Option(
-            help="Where to write: .parquet, one line for each row; or .csv; or for a large job a "
+            help="Where to write: .parquet or .csv, one line for each row; or for a large job a "
             "folder, with / at its end."
         ),
     ],
-    background: Annotated[
-        str | None,
-        typer.Option(
-            help="What stands for an absent feature: a file of rows to average over, 'mean', "
-            "'median' or 'mode' of the rows explained, or of a file: 'mean:train.csv'.",
-            show_default="the model's own, where it brings one; else mean",
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Model evaluations for one row.", show_default="16 a feature, and two"
-        ),
-    ] = None,
+    background: Background = None,
+    budget: Budget = None,
     method: MethodName = "auto",
-    output: ChosenOutputs = None,
+    output: Outputs = None,
     scale: ScaleName = None,
-    returns: ReturnsName = None,
+    returns: Returns = None,
     multilabel: Multilabel = False,
     output_names: OutputNames = None,
-    groups: GroupsOfColumns = None,
+    groups: GroupTexts = None,
     interactions: Annotated[
         bool,
         typer.Option(
             "--interactions",
-            help="Also write what pairs of features add only together, to a file beside --out.",
+            help="Also write the interactions of pairs of features: to a file beside --out, or to "
+            "_interactions in its folder.",
         ),
     ] = False,
     id_column: Annotated[
@@ -218,11 +205,22 @@ def explain(
             show_default="their numbers",
         ),
     ] = None,
-    drop: DroppedColumns = None,
+    drop: Drop = None,
+    keep: Annotated[
+        Texts,
+        typer.Option(
+            help="Column of the data to write beside the values (repeatable).", show_default="all"
+        ),
+    ] = None,
     seed: Seed = 0,
     tol: Tolerance = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Write a report beside --out, for a browser.")
+        bool,
+        typer.Option(
+            "--report",
+            help="Write a report for a browser: beside --out, or on a sample of the rows into its "
+            "folder.",
+        ),
     ] = False,
     overwrite: Annotated[
         bool,
@@ -232,41 +230,33 @@ def explain(
     ] = False,
     trust: Trust = False,
     batch_size: BatchSize = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Large jobs: a column of the data to write beside the values; may be repeated.",
-            show_default="all",
-        ),
-    ] = None,
+    device: Device = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Large jobs: processes that explain.", show_default="1"),
+        typer.Option(min=1, help="Worker processes (large jobs).", show_default="1"),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Large jobs: local, or ray for many machines.")
+        str, typer.Option(help="local, or ray for many machines (large jobs).")
     ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
-            help="The Ray cluster: host:port, or auto for the one that this machine is part of.",
-            show_default="RAY_ADDRESS, else Ray is started here",
+            help="The Ray cluster: host:port, or 'auto' for the local cluster.",
+            show_default="RAY_ADDRESS, or else Ray is started here",
         ),
     ] = None,
     gpus: Annotated[
-        float | None,
-        typer.Option(help="GPUs that Ray sets aside for a worker.", show_default=False),
+        float | None, typer.Option(help="GPUs per worker of Ray.", show_default=False)
     ] = None,
-    device: DeviceName = None,
     shard_rows: Annotated[
         int | None,
-        typer.Option(min=1, help="Large jobs: rows of one part at most.", show_default="65,536"),
+        typer.Option(min=1, help="Rows per part at most (large jobs).", show_default="65,536"),
     ] = None,
     log: Annotated[
         str | None,
         typer.Option(
-            help="Large jobs: a new file, or an earlier log, for a line of JSON a part; or - for "
-            "stderr.",
+            help="A new file, or an earlier log, for a line of JSON per part; or - for stderr "
+            "(large jobs).",
             show_default="_log.jsonl in --out",
         ),
     ] = None,
@@ -289,81 +279,61 @@ def explain(
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
         shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
-    from shearshap.jobs import Job, LargeJob, is_large, run
-    from shearshap.jobs.engines import executor_for
-    from shearshap.jobs.player_options import parse_groups, parse_names
+    given = dict(locals())
+    from shearshap.jobs import Job
+    from shearshap.jobs.executors import executor_for
+    from shearshap.jobs.places import check_suffix
     from shearshap.jobs.shards import SHARD_ROWS
 
-    large = is_large(data, out)
-    of_one_file = {"--report": report, "--overwrite": overwrite, "--interactions": interactions}
-    of_large_jobs = {
-        "--keep": keep, "--workers": workers, "--engine": engine != "local",
-        "--address": address, "--gpus": gpus, "--shard-rows": shard_rows, "--log": log,
-    }  # fmt: skip
-    if large:
-        _refuse_options("of one file", of_one_file)
-    else:
-        _refuse_options("of large jobs, whose --out ends in /", of_large_jobs)
-
-    shared: dict[str, Any] = {
-        "model": model,
-        "data": data,
-        "out": Path(out),
-        "background": background,
-        "budget": budget,
-        "method": method,
-        "outputs": tuple(output or ()),
-        "scale": scale,
-        "returns": returns,
-        "multilabel": multilabel or None,
-        "output_names": parse_names(output_names or ()),
-        "groups": parse_groups(groups or ()),
-        "id_column": id_column,
-        "drop": tuple(drop or ()),
-        "seed": seed,
-        "tol": tol,
-        "batch_size": batch_size,
-        "device": device,
-        "trust": trust,
-        "folder_openers": _folder_openers(),
-    }
-    if large:
-        job_of_parts = LargeJob(
-            **shared,
-            keep=None if keep is None else tuple(keep),
-            shard_rows=shard_rows or SHARD_ROWS,
-        )
-        executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
-        try:
-            typer.echo(run(job_of_parts, executor=executor, log=log))
-        except KeyboardInterrupt as error:
-            raise KeyboardInterrupt(GOES_ON) from error
-        return
-
     job = Job(
-        **shared,
+        **_shared_options(given),
+        out=out,  # type: ignore[arg-type]  # as text, with the / at its end
         interactions=interactions,
+        id_column=id_column,
+        keep=None if keep is None else tuple(keep),
         report=report,
         overwrite=overwrite,
+        shard_rows=shard_rows or SHARD_ROWS,
         command=shlex.join(["shear", *sys.argv[1:]]),
     )
+    executor = None
+    if job.large:
+        executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
+    else:
+        check_suffix(job.out)
+        of_large_jobs = {
+            "--workers": workers, "--engine": engine != "local", "--address": address,
+            "--gpus": gpus, "--shard-rows": shard_rows, "--log": log,
+        }  # fmt: skip
+        _refuse_options(of_large_jobs)
     try:
-        outcome = job.run()
+        outcome = job.run(executor=executor, log=log)
     except typer.Exit as error:  # of the model's code, which is no success of ours
         raise ModelError(f"the code of the model {model} called exit") from error
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(GOES_ON if job.large else str(error)) from error
     typer.echo(outcome.summary)
 
 
-def _refuse_options(whose: str, options: Mapping[str, object]) -> None:
-    """Raise for the first option that was given although it is one of another kind of job."""
+def _shared_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a job that `explain` and `serve` share, from those of the command."""
+    from shearshap.jobs.options import parse_groups, parse_names
+
+    return {
+        **{name: given[name] for name in UNCHANGED},
+        "outputs": tuple(given["output"] or ()),
+        "multilabel": given["multilabel"] or None,
+        "output_names": parse_names(given["output_names"] or ()),
+        "groups": parse_groups(given["groups"] or ()),
+        "drop": tuple(given["drop"] or ()),
+    }
+
+
+def _refuse_options(options: Mapping[str, object]) -> None:
+    """Raise for the first option of large jobs that was given to another."""
     for name, value in options.items():
         if value is not None and value is not False:
-            raise InputError(f"{name} is an option {whose}; leave it out")
-
-
-def _folder_openers() -> list[Any]:
-    """Return the functions of other distributions that open a folder with a model."""
-    return [entry.load() for entry in entry_points(group="shearshap.models")]
+            raise InputError(f"{name} is an option of large jobs, whose --out ends in /")
 
 
 @app.command()
@@ -372,35 +342,21 @@ def serve(
         str, typer.Option(help="A folder, a file or a function, as of shear explain.")
     ],
     data: Annotated[Path, typer.Option(help="The rows to load: CSV or Parquet.")],
-    background: Annotated[
-        str | None,
-        typer.Option(
-            help="What stands for an absent feature: a file of rows to average over, 'mean', "
-            "'median' or 'mode' of the rows loaded, or of a file: 'mean:train.csv'.",
-            show_default="the model's own, where it brings one; else mean",
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Model evaluations for one row, where a request names no other.",
-            show_default="16 a feature, and two",
-        ),
-    ] = None,
+    background: Background = None,
+    budget: Budget = None,
     method: MethodName = "auto",
-    output: ChosenOutputs = None,
+    output: Outputs = None,
     scale: ScaleName = None,
-    returns: ReturnsName = None,
+    returns: Returns = None,
     multilabel: Multilabel = False,
     output_names: OutputNames = None,
-    groups: GroupsOfColumns = None,
-    drop: DroppedColumns = None,
+    groups: GroupTexts = None,
+    drop: Drop = None,
     seed: Seed = 0,
     tol: Tolerance = None,
     trust: Trust = False,
     batch_size: BatchSize = None,
-    device: DeviceName = None,
+    device: Device = None,
     sample: Annotated[
         int, typer.Option(min=1, help="Rows that are explained at the start, for the global view.")
     ] = 200,
@@ -414,8 +370,8 @@ def serve(
         str | None,
         typer.Option(
             envvar="SHEAR_TOKEN",
-            help="What requests must bring in the header 'Authorization: Bearer TOKEN'. On a "
-            "machine with other users set SHEAR_TOKEN instead, which they cannot see.",
+            help="Bearer token required from clients. On a machine with other users set "
+            "SHEAR_TOKEN instead, which they cannot see.",
             show_default=False,
         ),
     ] = None,
@@ -433,7 +389,7 @@ def serve(
     ] = 1_000_000,
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Requests at the same time; others are told to come back.")
+        int, typer.Option(min=1, help="Requests at the same time; further requests get 503.")
     ] = 1_000,
     timeout: Annotated[
         float,
@@ -455,31 +411,11 @@ def serve(
         shear serve --model model.json --data rows.csv --background mean:train.csv --port 9000
         SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
     """  # noqa: D301
+    given = dict(locals())
     from shearshap.jobs import Job
-    from shearshap.jobs.player_options import parse_groups, parse_names
     from shearshap.serve import Limits, Service
 
-    job = Job(
-        model=model,
-        data=data,
-        out=Path("values.parquet"),  # never written
-        background=background,
-        budget=budget,
-        method=method,
-        outputs=tuple(output or ()),
-        scale=scale,
-        returns=returns,
-        multilabel=multilabel or None,
-        output_names=parse_names(output_names or ()),
-        groups=parse_groups(groups or ()),
-        drop=tuple(drop or ()),
-        seed=seed,
-        tol=tol,
-        batch_size=batch_size,
-        device=device,
-        trust=trust,
-        folder_openers=_folder_openers(),
-    )
+    job = Job(**_shared_options(given))
     limits = Limits(
         body=max_body,
         rows=max_rows,

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -15,16 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from explain_command import done, explain, refusal
 from shearshap import Explainer, Explanation, __version__
-from shearshap.cli import app
 from shearshap.errors import InputError
-from shearshap.jobs import Job, places, tables
+from shearshap.jobs import Job, models, places, tables
+from shearshap.jobs.columns import frames
 from shearshap.jobs.models import importing, open_model
-from shearshap_lab import networks as models
-from shearshap_lab.data import load
 
 SCORE = """
 import numpy as np
@@ -133,7 +131,7 @@ def test_the_values_are_those_worked_out_by_hand(here: Path) -> None:
         "model       score.py:predict\n",
         "background  the row of absent.csv\n",
         "method      exact, 8 evaluations a row, seed 0\n",
-        "|value|     a 4, s 2, b 1.33\n",
+        "mean |SHAP| a 4, s 2, b 1.33\n",
         "written to  values.parquet\n",
     ):
         assert line in text
@@ -165,35 +163,61 @@ def test_csv_holds_the_same_columns() -> None:
     assert written()["data.s"].tolist() == ["x", "y", "x"]
 
 
-def test_the_rows_are_their_own_background_unless_told_otherwise(here: Path) -> None:
-    text = done("score.py:predict", "rows.csv")
-    assert "background  mean of the rows explained\n" in text
-    rows = pd.read_csv("rows.csv")
-    check_same(written(), Explainer(_predict(here), "mean")(rows))
-
-
-def _predict(here: Path) -> Any:
-    return open_model(str(here / "score.py:predict")).model
+OPTIONS: list[tuple[str, list[object], dict[str, Any], dict[str, Any]]] = [
+    # the model, words in a terminal, options of the explainer, options of its call
+    ("predict", [], {}, {}),
+    ("predict", ["--background", "absent.csv"], {"background": "absent"}, {}),
+    ("predict", ["--background", "mode:absent.csv"], {"background": "mode of absent"}, {}),
+    ("predict", ["--background", "mode"], {"background": "mode"}, {}),
+    ("predict", ["--groups", "b and s=b,s"], {"groups": {"b and s": ["b", "s"]}}, {}),
+    ("predict", ["--method", "permutation", "--seed", 3], {"method": "permutation", "seed": 3}, {}),
+    ("predict", ["--budget", 6, "--method", "leverage"], {"method": "leverage"}, {"budget": 6}),
+    ("predict", ["--tol", 0.01, "--batch-size", 2], {"batch_size": 2}, {"tol": 0.01}),
+    ("predict", ["--device", "cpu"], {"device": "cpu"}, {}),
+    ("both", ["--output", 1], {"output": 1}, {}),
+    ("both", ["--output", 1, "--output", 0], {"output": [1, 0]}, {}),
+    ("both", ["--output-names", "no,yes"], {"output_names": ["no", "yes"]}, {}),
+    (
+        "both",
+        ["--output-names", "no, yes", "--output", "yes"],
+        {"output_names": ["no", "yes"], "output": "yes"},
+        {},
+    ),
+    (
+        "both",
+        ["--returns", "margin", "--scale", "probability"],
+        {"returns": "margin", "scale": "probability"},
+        {},
+    ),
+    (
+        "both",
+        ["--returns", "margin", "--scale", "probability", "--multilabel"],
+        {"returns": "margin", "scale": "probability", "multilabel": True},
+        {},
+    ),
+]
 
 
 @pytest.mark.usefixtures("here")
-def test_outputs_are_chosen_by_number() -> None:
-    text = done("score.py:both", "rows.csv", "--output", 1, "--drop", "s")
-    assert "outputs     output 1\n" in text
-    assert written()["prediction"].tolist() == [-4, -5, -6]
-    text = done("score.py:both", "rows.csv", "--output", 1, "--output", 0, "--drop", "s")
-    assert "outputs     output 1, output 0\n" in text
-    assert "|value|     output 1: b " in text
-    assert written()["prediction.output 1"].tolist() == [-4, -5, -6]
-    assert written()["prediction.output 0"].tolist() == [1, 2, 3]
-
-
-def test_the_summary_counts_what_it_leaves_out(here: Path) -> None:
-    (here / "many.py").write_text("def f(x):\n    return x[['a'] * 6].to_numpy()\n")
-    text = done("many.py:f", "rows.csv", "--drop", "b", "--drop", "s")
-    assert "rows        3 of rows.csv, 1 feature each\n" in text
-    assert text.count("|value|     output ") == 4
-    assert "|value|     2 outputs more in the file\n" in text
+@pytest.mark.parametrize(("model", "words", "options", "call"), OPTIONS)
+def test_values_are_those_of_an_explainer(
+    model: str, words: list[object], options: dict[str, Any], call: dict[str, Any]
+) -> None:
+    """Every option reaches the explainer, for a file and for a folder of parts."""
+    rows = pd.read_csv("rows.csv").astype({"a": float, "b": float})
+    absent = pd.read_csv("absent.csv").astype({"a": float, "b": float})[["a", "b", "s"]]
+    backgrounds: dict[Any, Any] = {"absent": absent, "mode of absent": ("mode", absent)}
+    background = options.get("background", "mean")
+    wanted = Explainer(
+        open_model(f"score.py:{model}").model,
+        **(options | {"background": backgrounds.get(background, background)}),
+    )(rows, **call)
+    rows.to_parquet("rows.parquet")
+    absent.to_csv("absent.csv", index=False)
+    for data, out in (("rows.parquet", "values.parquet"), ("rows.parquet", "parts/")):
+        result = explain(f"score.py:{model}", data, *words, out=out)
+        assert result.exit_code == 0, result.stderr
+        check_same(written(out), wanted)
 
 
 def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
@@ -242,7 +266,7 @@ def test_names_that_would_clash_give_way_to_numbers() -> None:
 def test_rows_are_labelled_by_a_column(here: Path) -> None:
     (here / "named.csv").write_text("id,a,b,s\n007,1,4,x\n008,2,5,y\n010,3,6,x\n")
     text = done("score.py:predict", "named.csv", "--background", "absent.csv", "--id", "id")
-    assert "rows by     id\n" in text
+    assert "row id      id\n" in text
     assert "not used" not in text
     found = written()
     assert found.columns[0] == "id"
@@ -253,12 +277,6 @@ def test_rows_are_labelled_by_a_column(here: Path) -> None:
     done("score.py:predict", "named.csv", "--id", "id", out="named_values.csv")
     assert Path("named_values.csv").read_text().startswith('"id","base_value","prediction"')
     done("score.py:predict", "named.csv", "--id", "id", out="named_values.csv")
-
-
-@pytest.mark.usefixtures("here")
-def test_an_id_may_be_dropped_too() -> None:
-    done("score.py:both", "rows.csv", "--id", "s", "--drop", "s")
-    assert written()["s"].tolist() == ["x", "y", "x"]
 
 
 def test_rows_done_before_a_failure_keep_their_ids(here: Path) -> None:
@@ -289,33 +307,6 @@ def test_columns_are_grouped(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_outputs_are_named() -> None:
-    text = done(
-        "score.py:both",
-        "rows.csv",
-        "--output-names",
-        "first, second",
-        "--output",
-        "second",
-        "--drop",
-        "s",
-    )
-    assert "outputs     second\n" in text
-    np.testing.assert_allclose(written()["prediction"], [-4, -5, -6])
-    done(
-        "score.py:both",
-        "rows.csv",
-        "--drop",
-        "s",
-        "--output-names",
-        "one, two",
-        "--output-names",
-        "other",
-    )
-    assert {"prediction.one, two", "prediction.other"} <= set(written().columns)
-
-
-@pytest.mark.usefixtures("here")
 def test_interactions_go_to_a_file_of_their_own() -> None:
     """Only b and s interact: where s is x they add b together, half of it each."""
     words = ("--background", "absent.csv", "--interactions")
@@ -336,126 +327,22 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_large_jobs_take_groups_and_names_and_refuse_interactions() -> None:
-    words = ("--drop", "s", "--groups", "all=a,b", "--output-names", "one,two")
-    assert explain("score.py:both", "rows.csv", *words, out="folder/").exit_code == 0
-    part = pd.concat(map(pd.read_parquet, Path("folder").glob("part-*.parquet")))
-    assert [name for name in part if name.startswith("value.")] == [
-        "value.all.one",
-        "value.all.two",
-    ]
-    told = refusal("score.py:both", "rows.csv", "--interactions", out="folder2/")
-    assert told == "--interactions is an option of one file; leave it out"
-
-
-@pytest.mark.usefixtures("here")
-def test_a_models_shape_is_explained_in_the_words_of_the_terminal() -> None:
-    told = failed("score.py:deep", "rows.csv")
-    assert "output=" not in told
-    assert told.endswith(
-        "Wrap it in a function that gives such a shape: --model path/to/file.py:function"
-    )
-
-
-@pytest.mark.usefixtures("here")
 def test_a_batch_size_is_passed_on() -> None:
     done("score.py:sized", "rows.csv", "--batch-size", 2)
     assert max(map(int, Path("sizes").read_text().split())) == 2
 
 
-# Networks of ours
+# Folders of models
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A network, briefly trained on German Credit, whose file holds codes and whose people read words."""
-    made = tmp_path_factory.mktemp("german") / "net"
-    return models.save(models.train(load("german"), steps=6), made)
-
-
-def few_rows(path: Path, rows: int = 7) -> Any:
-    """Write the first rows of German Credit as CSV, and return them as they are read from there."""
-    load("german").write(path)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: rows + 1]))
-    return pd.read_csv(path)[load("german").feature_names]
-
-
-def test_a_network_of_ours_is_explained_like_any_classifier(here: Path, folder: Path) -> None:
-    rows = few_rows(here / "few.csv")
-    text = done(folder, "few.csv", "--budget", 90, "--output", "good")
-    classifier = models.open_folder(folder)
-    assert classifier is not None
-    explainer = Explainer(classifier, classifier.background_, output="good")
-    check_same(written(), explainer(rows, budget=90))
-    np.testing.assert_allclose(written()["prediction"], classifier.predict_proba(rows)[:, 1])
-    assert "background  the model's own, from its training rows\n" in text
-    assert "not used    class, split\n" in text
-    assert "note" not in text
-    assert written()["data.checking"][0] == "below 0 DM"
-
-
-@pytest.mark.parametrize("scale", ["logit", "margin"])
-def test_logits_of_a_network_of_ours(here: Path, folder: Path, scale: str) -> None:
-    rows = few_rows(here / "few.csv")
-    done(folder, "few.csv", "--budget", 90, "--scale", scale)
-    classifier = models.open_folder(folder)
-    assert classifier is not None
-    logits = classifier.decision_function(rows)
-    np.testing.assert_allclose(written()["prediction.bad"], logits[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(written()["prediction.good"], logits[:, 1], rtol=1e-6)
-
-
-def test_a_background_that_is_named_takes_the_place_of_the_models_own(
-    here: Path, folder: Path
-) -> None:
-    rows = few_rows(here / "few.csv")
-    text = done(folder, "few.csv", "--budget", 90, "--background", "mode", "--output", 1)
-    assert "background  mode of the rows explained\n" in text
-    explainer = Explainer(models.open_folder(folder), "mode", output=1)
-    check_same(written(), explainer(rows, budget=90))
-
-
-@pytest.mark.usefixtures("here")
-def test_categories_that_training_never_saw_are_noted(folder: Path) -> None:
-    frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
-    frame.loc[1, "purpose"] = "a boat"
-    frame.to_parquet("few.parquet")
-    text = done(
-        folder,
-        "few.parquet",
-        "--budget",
-        120,
-        "--background",
-        "few.parquet",
-        "--method",
-        "leverage",
-    )
-    assert (
-        "note        purpose: 1 of 3 cells hold a category that training did not have, such as 'a boat'\n"
-        in text
-    )
-    frame["amount"] = frame["amount"].astype(float)
-    frame.loc[2, "amount"] = np.nan
-    frame.to_parquet("few.parquet")
-    assert (
-        failed(folder, "few.parquet")
-        == "column 'amount' is missing in row 2; fill it in or drop the row"
-    )
-
-
-def test_folders_are_opened_by_the_first_that_knows_them(here: Path) -> None:
+def test_folders_are_opened_by_entry_points(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "folder").mkdir()
-    asked = []
-
-    def unknown(folder: Path) -> None:
-        asked.append(folder)
-
-    opened = open_model("folder", folder_openers=[unknown, lambda _folder: np.sum, unknown])
-    assert opened.model is np.sum
-    assert asked == [Path("folder")]
+    found = [SimpleNamespace(load=lambda: lambda _folder: None)]
+    monkeypatch.setattr(models, "entry_points", lambda **_: found)
     with pytest.raises(InputError, match="model: folder is a folder without a model; wanted a"):
-        open_model("folder", folder_openers=[unknown])
+        open_model("folder")
+    found.append(SimpleNamespace(load=lambda: lambda _folder: np.sum))
+    assert open_model("folder").model is np.sum
 
 
 # Jobs in Python
@@ -478,14 +365,8 @@ def test_a_job_runs_without_the_command(here: Path) -> None:
     assert outcome.report is not None
     size = round(outcome.report.stat().st_size / 1000)
     assert f"report      {outcome.report}, {size} kB, for a browser" in outcome.summary
+    assert outcome.result is not None
     assert outcome.result.background == "the row of absent.csv"
-
-
-def test_a_job_without_a_report_writes_none(here: Path) -> None:
-    outcome = Job(model="score.py:predict", data=here / "rows.csv", out=here / "v.csv").run()
-    assert outcome.report is None
-    assert "\nreport" not in outcome.summary
-    assert not (here / "v.html").exists()
 
 
 def test_the_background_of_a_model_is_used_where_none_is_named(here: Path) -> None:
@@ -564,28 +445,6 @@ def test_a_pickle_is_opened_only_when_it_is_trusted(pipeline: Path) -> None:
         written()[["data.age", "data.city", "data.income", "data.bought"]].set_axis(people().columns, axis=1), people(),
         check_dtype=False,
     )  # fmt: skip
-
-
-@pytest.mark.usefixtures("here")
-def test_rows_to_average_over(pipeline: Path) -> None:
-    people().to_csv("people.csv", index=False)
-    people()[:5].to_parquet("five.parquet")
-    done(pipeline, "people.csv", "--trust", "--background", "five.parquet", "--scale", "log-odds")
-    frame = people()[["age", "city", "income"]]
-    check_same(written(), Explainer(joblib.load(pipeline), frame[:5], scale="log-odds")(frame))
-
-
-@pytest.mark.usefixtures("here")
-def test_outputs_of_a_function_can_be_stated() -> None:
-    Path("labels.py").write_text(
-        "def logits(frame):\n    return frame[['a', 'b']].to_numpy() - frame['c'].to_numpy()[:, None]\n"
-    )
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [0.5, -1.0], "c": [0.3, 0.1]})
-    frame.to_csv("stated.csv", index=False)
-    stated = ("--scale", "probability", "--returns", "margin", "--multilabel")
-    done("labels.py:logits", "stated.csv", *stated)
-    chances = 1 / (1 + np.exp(frame["c"] - frame["a"]))
-    np.testing.assert_allclose(written()["prediction.output 0"], chances)
 
 
 def boosted(kind: str, frame: Any, labels: Any) -> tuple[str, Any]:
@@ -751,14 +610,14 @@ def test_only_code_finds_modules_in_the_folder_of_the_command(here: Path) -> Non
 def test_csv_is_read_as_pandas_reads_it(tmp_path: Path) -> None:
     text = "n,x,s,d,t\n1,0.5,a,2020-01-31,True\n,NA,,2020-02-01,False\n3,1e3,None,,True\n"
     (tmp_path / "t.csv").write_text(text + '4,2,"a, b\nc",2020-03-01,False\n')
-    (found,) = tables.frames([tables.read(tmp_path / "t.csv", "data")], categories=False)
+    (found,) = frames(tables.read(tmp_path / "t.csv", "data"))
     pd.testing.assert_frame_equal(found, pd.read_csv(tmp_path / "t.csv"))
 
 
 def test_parquet_is_read_without_a_nameless_index(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.5, 2], "s": pd.Categorical(["x", "y"])}, index=[7, 3])
     frame.to_parquet(tmp_path / "t.parquet")
-    (found,) = tables.frames([tables.read(tmp_path / "t.parquet", "data")], categories=False)
+    (found,) = frames(tables.read(tmp_path / "t.parquet", "data"))
     pd.testing.assert_frame_equal(found, frame.reset_index(drop=True))
 
 
@@ -772,8 +631,8 @@ def test_columns_that_csv_cannot_hold_are_told() -> None:
     done("score.py:predict", "lists.parquet", "--drop", "l")
 
 
-def stacked(*tables_: Any, categories: bool = False) -> list[Any]:
-    return tables.frames([pa.table(table) for table in tables_], categories=categories)
+def stacked(data: Any, background: Any, *, categories: bool = False) -> list[Any]:
+    return frames(pa.table(data), pa.table(background), categories=categories)
 
 
 WORDS, CODED = ["x", None, "z"], pa.array(["y", "x"]).dictionary_encode()
@@ -797,40 +656,24 @@ WORDS, CODED = ["x", None, "z"], pa.array(["y", "x"]).dictionary_encode()
 )
 def test_data_and_background_are_of_one_type(data: Any, background: Any, kind: str) -> None:
     for first, second in ((data, background), (background, data)):
-        frames = stacked({"a": first}, {"a": second})
-        assert frames[0]["a"].dtype == frames[1]["a"].dtype
-        assert frames[0]["a"].dtype == kind
-        for frame, column in zip(frames, (first, second), strict=True):
+        both = stacked({"a": first}, {"a": second})
+        assert both[0]["a"].dtype == both[1]["a"].dtype
+        assert both[0]["a"].dtype == kind
+        for frame, column in zip(both, (first, second), strict=True):
             cells = column if isinstance(column, list) else column.to_pylist()
             assert [None if cell != cell else cell for cell in frame["a"]] == cells
             assert frame.index.tolist() == list(range(len(column)))
 
 
+@pytest.mark.parametrize(("data", "background"), [(["3", "?"], [1, 2]), ([1.5], CODED)])
+def test_types_that_do_not_go_together_are_refused(data: Any, background: Any) -> None:
+    with pytest.raises(InputError, match=r"column 'a' holds .* in the background; give both"):
+        stacked({"a": data}, {"a": background}, categories=True)
+
+
 def test_text_that_becomes_categories_has_the_same_ones_everywhere() -> None:
     for frame in stacked({"a": ["z", "x"]}, {"a": CODED}, categories=True):
         assert frame["a"].cat.categories.tolist() == ["x", "y", "z"]
-
-
-@pytest.mark.parametrize(
-    ("data", "background", "told"),
-    [
-        (
-            ["3", "?"],
-            [1, 2],
-            "string such as '?' in the data, and int64 such as 1 in the background",
-        ),
-        ([1.5], CODED, "double such as 1.5 in the data, and string such as 'y' in the background"),
-        (
-            [2**60 + 1],
-            [0.5],
-            f"int64 such as {2**60 + 1} in the data, and double such as 0.5 in the background",
-        ),
-    ],
-)
-def test_types_that_do_not_go_together_are_told(data: Any, background: Any, told: str) -> None:
-    with pytest.raises(InputError) as raised:
-        stacked({"a": data}, {"a": background}, categories=True)
-    assert str(raised.value) == f"column 'a' holds {told}; give both the same type"
 
 
 @pytest.mark.parametrize("statistic", ["", "mean:"])
@@ -878,28 +721,6 @@ def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
     assert "not used" not in text
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_text_in_another_encoding_is_refused(here: Path, encoding: str) -> None:
-    (here / "x.csv").write_bytes("a,b,s\n1,2,x\n2,3,café\n".encode(encoding))
-    is_latin = encoding == "latin-1"
-    what = "column 's' of x.csv is not UTF-8" if is_latin else "x.csv is UTF-16"
-    told = failed("score.py:predict", "x.csv")
-    assert told == f"data: {what} text; save the file as UTF-8"
-    (here / "x.csv").write_bytes("a,b,é\n1,2,x\n2,3,y\n".encode(encoding))
-    what = "the header of x.csv is not UTF-8" if is_latin else "x.csv is UTF-16"
-    told = failed("score.py:predict", "rows.csv", "--background", "x.csv")
-    assert told == f"background: {what} text; save the file as UTF-8"
-
-
-def test_text_of_a_network_in_another_encoding_is_refused(here: Path, folder: Path) -> None:
-    frame = pd.DataFrame(load("german").display[:3], columns=load("german").feature_names)
-    frame.loc[1, "purpose"] = "café"
-    frame.to_csv(here / "few.csv", index=False, encoding="latin-1")
-    assert failed(folder, "few.csv") == (
-        "data: column 'purpose' of few.csv is not UTF-8 text; save the file as UTF-8"
-    )
-
-
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("cells", "kind"),
@@ -923,35 +744,35 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
 @pytest.mark.parametrize(
     ("model", "words", "message"),
     [
-        ("model.h5", (), "model: cannot tell what 'model.h5' is; wanted a folder made by 'shear paper train', .onnx, .json or"),
+        ("model.h5", (), "model: cannot tell what 'model.h5' is; wanted a folder that"),
         ("model.onnx", (), "model: there is no file model.onnx"),
         ("rows.json", (), "model: there is no file rows.json"),
         ("absent.py:f", (), "model: there is no file absent.py"),
         ("nowhere:f", (), "model: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, both, failing, hollow"),
         ("score.py:word", (), "model: wanted a torch.nn.Module, "),
-        (".", (), "model: . is a folder without a model; wanted a folder made by 'shear paper train', .onnx"),
+        (".", (), "model: . is a folder without a model; wanted a folder that"),
         ("score.py:failing", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; there are: a, b, s"),
         ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (6, 2): KeyError: 'a' (first on row 0 with"),
-        ("score.py:predict", ("--background", "rows.txt"), "background: wanted a file that ends in .csv, .parquet"),
+        ("score.py:predict", ("--background", "rows.txt"), "background: expected a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
-        ("score.py:predict", ("--background", ""), "background: wanted mean, median or mode, a file, or mean:FILE; got ''"),
-        ("score.py:predict", ("--background", "mean:"), "background: wanted mean, median or mode, a file, or mean:FILE; got 'mean:'"),
+        ("score.py:predict", ("--background", ""), "background: expected mean, median or mode, a file, or mean:FILE; got ''"),
+        ("score.py:predict", ("--background", "mean:"), "background: expected mean, median or mode, a file, or mean:FILE; got 'mean:'"),
         ("score.py:predict", ("--method", "magic"), "there is no method 'magic'; there are: auto, exact, shear"),
         ("score.py:predict", ("--method", "sheer"), "there is no method 'sheer'; did you mean 'shear'? There are: auto"),
-        ("score.py:predict", ("--background", "avg:absent.csv"), "background: there is no statistic 'avg'; there are mean, median and mode: try mean:absent.csv"),
+        ("score.py:predict", ("--background", "avg:absent.csv"), "background: expected the statistic mean, median or mode, got 'avg'; try mean:absent.csv"),
         ("score.py:predict", ("--background", "s3://absent.csv"), "background: there is no file s3:/absent.csv"),
         ("score.py:predict", ("--id", "ID"), "id: there is no column 'ID' in rows.csv; there are: a, b, s"),
-        ("score.py:predict", ("--groups", "pair"), "groups: wanted NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}; got 'pair'"),
-        ("score.py:predict", ("--groups", "pair=a,,b"), "groups: wanted NAME=COLUMN,COLUMN"),
+        ("score.py:predict", ("--groups", "pair"), "groups: expected NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}; got 'pair'"),
+        ("score.py:predict", ("--groups", "pair=a,,b"), "groups: expected NAME=COLUMN,COLUMN"),
         ("score.py:predict", ("--groups", "pair=a,d"), "groups: there is no column 'd'; there are: a, b, s"),
         ("score.py:predict", ("--groups", "one=a,b", "--groups", "two=b,s"), "groups: column 'b' is in 'one' and in 'two'; a column belongs to one group"),
-        ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: the group 'one' is given twice"),
-        ("score.py:predict", ("--groups", "no.json"), "groups: there is no file no.json"),
-        ("score.py:both", ("--output-names", "yes"), "output-names: wanted 2, one for each output, got 1"),
-        ("score.py:both", ("--output-names", "yes,yes"), "output-names: 'yes' stands twice; give each output its own name"),
-        ("score.py:both", ("--output-names", "yes,"), "output-names: wanted names with commas between them; got 'yes,'"),
+        ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: duplicate group 'one'"),
+        ("score.py:predict", ("--groups", "no.json"), "groups: no.json cannot be read: "),
+        ("score.py:both", ("--output-names", "yes"), "output_names: wanted 2, one for each output, got 1"),
+        ("score.py:both", ("--output-names", "yes,yes"), "output-names: duplicate name 'yes'"),
+        ("score.py:both", ("--output-names", "yes,"), "output-names: expected names with commas between them; got 'yes,'"),
         ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes', as the model's outputs have no"),
         ("score.py:predict", ("--scale", "odd"), "scale: wanted one of probability, log-odds, margin, logit, or none"),
         ("score.py:predict", ("--budget", "1", "--method", "leverage"), "leverage needs at least 6 evaluations a row"),
@@ -970,21 +791,15 @@ def test_mistakes_are_one_line_each(
     ("data", "content", "message"),
     [
         ("no.csv", None, "data: there is no file no.csv"),
-        ("x.xlsx", "", "data: wanted a file that ends in .csv, .parquet, .pq, got x.xlsx"),
-        ("x.csv", "", "data: x.csv cannot be read: Empty CSV file"),
+        ("x.xlsx", "", "data: expected a file that ends in .csv, .parquet, .pq, got x.xlsx"),
+        ("x.csv", "", "data: x.csv cannot be read: No columns to parse"),
         ("x.csv", "a,b,s\n", "data: there are no rows in x.csv"),
-        ("x.csv", "a,a,s\n1,2,3\n", "data: column 'a' stands twice in x.csv"),
-        (
-            "x.csv",
-            "a;b;s\n1,5;2;x\n2;3;y\n",
-            "data: the header of x.csv is one column with semicolons in its name; save",
-        ),
-        (
-            "x.csv",
-            "a\tb\ts\n1\t2\tx\n",
-            "data: the header of x.csv is one column with tabs in its name; save the file with",
-        ),
-        ("x.csv", "a,b,s\n1,2\n", "data: x.csv cannot be read: CSV parse error"),
+        ("x.csv", "a,a,s\n1,2,3\n", "data: duplicate column 'a' in x.csv"),
+        ("x.csv", "a;b;s\n1,5;2;x\n2;3;y\n", "data: expected commas between the columns of x.csv"),
+        ("x.csv", "a,b,s\n1,2,x\n3,4,y,5\n", "data: x.csv cannot be read: Error tokenizing data"),
+        ("x.csv", "a,b,s\n1,2,x,5\n", "data: x.csv cannot be read: Length of header"),
+        ("x.csv", 'a,b,s\n1,2,"x\n', "data: x.csv cannot be read: Error tokenizing data"),
+        ("x.csv", "a,b,s\n1,2,\udce9\n", "data: x.csv is not UTF-8 text"),
         ("x.parquet", "a,b,s\n", "data: x.parquet cannot be read: "),
         (
             "x.csv",
@@ -997,7 +812,7 @@ def test_tables_that_cannot_be_explained(
     here: Path, data: str, content: str | None, message: str
 ) -> None:
     if content is not None:
-        (here / data).write_text(content)
+        (here / data).write_bytes(content.encode(errors="surrogateescape"))
     assert failed("score.py:predict", data).startswith(message)
     (here / "values.parquet").write_text("what was there before")
     assert failed("score.py:predict", data, "--overwrite").startswith(message)
@@ -1006,7 +821,7 @@ def test_tables_that_cannot_be_explained(
 def test_a_column_that_stands_twice_in_parquet_is_told(here: Path) -> None:
     doubled = pa.Table.from_arrays([pa.array([1, 2])] * 3, names=["a", "b", "a"])
     pq.write_table(doubled, here / "x.parquet")
-    assert failed("score.py:predict", "x.parquet") == "data: column 'a' stands twice in x.parquet"
+    assert failed("score.py:predict", "x.parquet") == "data: duplicate column 'a' in x.parquet"
 
 
 def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -> None:
@@ -1101,21 +916,6 @@ def test_an_interrupted_run_writes_nothing(here: Path) -> None:
     assert not (here / "values.parquet").exists()
 
 
-def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    (here / "model.onnx").write_text("")
-    assert (
-        failed("model.onnx", "rows.csv")
-        == "model: model.onnx needs onnxruntime: pip install onnxruntime"
-    )
-    for library, words in (("jinja2", ("--report",)), ("pandas", ()), ("pyarrow", ())):
-        monkeypatch.setitem(sys.modules, library, None)
-        what = "--report" if words else "shear explain"
-        assert failed("score.py:predict", "rows.csv", *words) == (
-            f"{what} needs {library}: pip install 'shearshap[explain]'"
-        )
-
-
 def test_the_extras_bring_what_the_commands_need() -> None:
     project = tomllib.loads(
         (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
@@ -1130,24 +930,7 @@ def test_the_extras_bring_what_the_commands_need() -> None:
     assert {"shearshap", *extras} - apart == set(every)
 
 
-def test_a_file_of_another_kind_is_told(here: Path) -> None:
-    (here / "model.json").write_text("{}")
-    assert failed("model.json", "rows.csv").startswith(
-        "model: model.json cannot be read: XGBoostError: "
-    )
-    with pytest.raises(InputError, match="cannot be read"):
-        open_model(str(here / "model.json"))
-
-
 # From a terminal
-
-
-def test_help_shows_examples() -> None:
-    result = CliRunner().invoke(app, ["explain", "--help"])
-    assert result.exit_code == 0
-    assert "Examples:\n" in result.stdout
-    assert result.stdout.count("      shear explain") >= 4
-    assert "  explain  " in CliRunner().invoke(app, ["--help"]).stdout
 
 
 def test_the_program_explains_and_reports(here: Path) -> None:

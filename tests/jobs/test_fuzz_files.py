@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from shearshap.errors import InputError
 from shearshap.jobs import tables
-from shearshap.jobs.background_option import BackgroundOption
 from shearshap.jobs.models import open_model
+from shearshap.jobs.options import BackgroundOption
 
 MUTANTS = 12  #: broken files of each kind
 

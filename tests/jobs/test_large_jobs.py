@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -25,23 +24,12 @@ from typer.testing import CliRunner
 from shearshap import Auto, Explainer, store
 from shearshap.cli import app
 from shearshap.errors import InputError, JobError
-from shearshap.jobs import (
-    InProcess,
-    LargeJob,
-    LocalProcesses,
-    Report,
-    csv_stream,
-    run,
-    shards,
-    tables,
-)
-from shearshap.jobs import work as working
-from shearshap.jobs.engines import executor_for
-from shearshap.jobs.folder_lock import LOCK, locked
-from shearshap.jobs.job_progress import JobProgress, in_words
-from shearshap.jobs.large import LOG
-from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
-from shearshap.jobs.planning import CONVERTED
+from shearshap.jobs import InProcess, Job, LocalProcesses, ShardResult, shards, tables
+from shearshap.jobs.executors import executor_for
+from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation, locked
+from shearshap.jobs.options import AUTO, device_of
+from shearshap.jobs.parts import LOG
+from shearshap.jobs.plan import CONVERTED
 from shearshap.jobs.shards import InputFile, Shard, batches, cut, input_schema, sample
 from shearshap.methods.kriging import Calibration, CalibrationByPlayers
 
@@ -112,16 +100,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def job(**options: Any) -> LargeJob:
+def job(**options: Any) -> Job:
     wanted: dict[str, Any] = {
         "model": "score.py:predict", "data": "rows", "out": "values", "budget": 30, "id_column": "id",
         "keep": ("k",),
     }  # fmt: skip
-    return LargeJob(**(wanted | options))
+    return Job(**({"large": True} | wanted | options))
 
 
 def explained(**options: Any) -> Any:
-    return run(job(**options), progress=False)
+    return job(**options).run(progress=False)
 
 
 def values(folder: str = "values") -> pd.DataFrame:
@@ -134,8 +122,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "score.py").write_text(SCORE)
     write_rows(folder / "rows", table())
-    run(
-        job(model=f"{folder}/score.py:predict", data=folder / "rows", out=folder / "values"),
+    job(model=f"{folder}/score.py:predict", data=folder / "rows", out=folder / "values").run(
         progress=False,
     )
     return values(str(folder / "values"))
@@ -195,36 +182,68 @@ def test_the_types_of_a_csv_file_follow_from_all_its_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that are read whole have the same, though the last row here is far from the first."""
-    monkeypatch.setattr(csv_stream, "PIECE", 512)
-    frame = pd.DataFrame({"whole": range(200), "late": range(200), "truth": [True, False] * 100})
+    monkeypatch.setattr(tables, "CHUNK_CELLS", 1)  # chunks of 256 rows
+    frame = pd.DataFrame({"whole": range(600), "late": range(600), "truth": [True, False] * 300})
     frame = frame.astype({"late": object})
     frame["number"] = frame["late"]
-    frame["zeros"] = [f"{number:03}" for number in range(200)]
-    frame["hex"] = ["0x1f"] * 200
+    frame["zeros"] = [f"{number:03}" for number in range(600)]
+    frame["hex"] = ["0x1f"] * 600
     frame["empty"] = None
-    frame.loc[199, ["late", "number", "whole"]] = ['text, and "quotes"', 2.5, None]
+    frame.loc[599, ["late", "number", "whole"]] = ['text, and "quotes"', 2.5, None]
     frame.to_csv(tmp_path / "rows.csv", index=False)
 
-    found = csv_stream.find_types(tmp_path / "rows.csv")
-    types = found.types(inputs={"whole", "late", "truth", "number", "hex", "empty"}, text=())
-    csv_stream.convert(tmp_path / "rows.csv", types, tmp_path / "rows.parquet", group_rows=60)
+    found = tables.csv_schema(tmp_path / "rows.csv", text=(), ids=["zeros"])
+    tables.convert_csv(tmp_path / "rows.csv", found, tmp_path / "rows.parquet", group_rows=180)
     assert pq.read_metadata(tmp_path / "rows.parquet").num_row_groups == 4
     converted = pq.read_table(tmp_path / "rows.parquet")
     whole = tables.read(tmp_path / "rows.csv", "data")
     assert converted["zeros"].to_pylist() == frame["zeros"].tolist()
-    assert {name: str(kind) for name, kind in types.items()} == {
+    assert {each.name: str(each.type) for each in found} == {
         "whole": "double", "late": "string", "truth": "bool", "number": "double", "zeros": "string", "hex": "string",
         "empty": "double",
     }  # fmt: skip
     for name in ("late", "truth", "number", "hex"):
         assert converted[name].to_pylist() == whole[name].to_pylist()
 
-    (tmp_path / "cut.csv").write_text("a,b\n1,2\n3")
-    with pytest.raises(InputError, match=r"cannot be read: .*the file may have been cut"):
-        csv_stream.find_types(tmp_path / "cut.csv")
     (tmp_path / "none.csv").write_text("a,b\n")
     with pytest.raises(InputError, match="there are no rows in"):
-        csv_stream.find_types(tmp_path / "none.csv")
+        tables.csv_schema(tmp_path / "none.csv", text=(), ids=())
+
+
+@pytest.mark.usefixtures("here")
+def test_reports_and_interactions_of_a_folder(undisturbed: pd.DataFrame) -> None:
+    outcome = explained(interactions=True, report=True)
+    check_whole(values(), undisturbed)
+    assert outcome.report == Path("values/_report.html").absolute()
+    assert "<!DOCTYPE html>" in outcome.report.read_text()
+    pairs = pd.read_parquet(sorted(Path("values/_interactions").glob("*.parquet")))
+    assert pairs["row"].unique().tolist() == table()["id"].tolist()
+    assert np.isfinite(pairs["value"]).all()
+
+    Path("values/_interactions/part-000003.parquet").write_bytes(b"damaged")
+    again = explained(interactions=True)
+    assert again.rows == GROUP
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(sorted(Path("values/_interactions").glob("*.parquet"))), pairs
+    )
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--data", "rows", "--out", "values/", "--overwrite"), "overwrite is for a file"),
+        (("--data", "rows/first.parquet", "--out", "v.csv", "--workers", "2"), "--workers is an"),
+        (
+            ("--data", "rows", "--out", "values/", "--engine", "mpi"),
+            "engine: expected local or ray",
+        ),
+    ],
+)
+def test_options_of_the_other_kind_of_job(words: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(app, ["explain", "--model", "score.py:predict", *words])
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_engines_have_names() -> None:
@@ -256,7 +275,7 @@ def test_a_large_row_group_is_cut_into_shards() -> None:
 
 def test_a_sample_skips_what_is_read_at_once(tmp_path: Path) -> None:
     # one shard that is read in three goes, and two rows of it, which are both in the first two
-    rows = 2 * shards.MOST_ROWS + 100
+    rows = 2 * shards.MAX_ROWS + 100
     pq.write_table(pa.table({"id": np.arange(rows)}), tmp_path / "rows.parquet")
     files = [InputFile.of(tmp_path / "rows.parquet", tmp_path / "rows.parquet")]
     taken = sample(cut(files, rows), ["id"], 2)["id"].to_pylist()
@@ -337,7 +356,7 @@ def test_another_job_is_refused() -> None:
         "seed 0, and not 1": {"seed": 1},
         'method "auto", and not "kernel"': {"method": "kernel"},
         "tol unset, and not 0.1": {"tol": 0.1},
-        'id "id", and not unset': {"id_column": None},
+        'id_column "id", and not unset': {"id_column": None},
         "another background": {"background": "median"},
     }
     for words, options in others.items():
@@ -369,12 +388,12 @@ def test_mistakes_leave_no_trace() -> None:
         "keep: there is no column 'nr'": {"keep": ("nr",)},
         "is in the folder of the data": {"out": "rows/values"},
         "is a file; a large job writes a folder": {"out": "file"},
-        "is not empty: it holds other.txt": {"out": "full"},
+        "not empty: it holds other.txt": {"out": "full"},
         "is the name of a file; the rows of a folder": {"out": "values.parquet"},
         "out: there is no folder": {"out": "no/values"},
-        "device: wanted auto, or names": {"device": "gpu"},
+        "device: expected auto, or names": {"device": "gpu"},
         "there is no method 'magic'": {"method": "magic"},
-        "shard_rows: wanted at least 1": {"shard_rows": 0},
+        "shard_rows: expected at least 1": {"shard_rows": 0},
     }
     for words, options in mistakes.items():
         with pytest.raises(Exception, match=words) as raised:
@@ -397,7 +416,7 @@ def test_files_of_other_columns_are_refused() -> None:
 def test_a_worker_that_is_killed_twice(undisturbed: pd.DataFrame) -> None:
     """Of two workers, whose values are those of one."""
     Path("lives").write_text("2")
-    summary = run(job(), executor=LocalProcesses(2), progress=False)
+    summary = job().run(executor=LocalProcesses(2), progress=False)
     assert summary.retries == 2
     assert Path("lives").read_text() == "0"
     check_whole(values(), undisturbed)
@@ -408,9 +427,9 @@ def test_a_shard_that_kills_every_worker_is_named() -> None:
     Path("lives").write_text("2")
     table()[:20].to_parquet("few.parquet")
     with pytest.raises(JobError) as raised:
-        run(job(data="few.parquet"), executor=LocalProcesses(2, attempts=2), progress=False)
+        job(data="few.parquet").run(executor=LocalProcesses(2, attempts=2), progress=False)
     text = str(raised.value)
-    assert "1 of 1 shard could not be explained: part-000000.parquet (rows 0 to 19 of" in text
+    assert "1 of 1 shard failed: part-000000.parquet (rows 0 to 19 of" in text
     assert "after 2 attempts: the worker died: signal SIGKILL; " in text
     assert raised.value.summary.retries == 1
 
@@ -478,7 +497,7 @@ def test_a_disk_that_is_full(small_disk: Callable[[str], None], undisturbed: pd.
         explained()
     text = str(raised.value)
     assert "No space left on device" in text
-    assert "and no more were begun" in text
+    assert "; stopped: " in text
     done = raised.value.summary.rows
     assert 0 < done < ROWS
     assert len(values()) == done  # nothing half-written
@@ -530,7 +549,7 @@ def test_a_row_group_that_is_corrupt() -> None:
     with pytest.raises(JobError) as raised:
         explained(**options)
     text = str(raised.value)
-    assert "1 of 12 shards could not be explained: part-000002.parquet (rows 80 to 119 of" in text
+    assert "1 of 12 shards failed: part-000002.parquet (rows 80 to 119 of" in text
     assert "cannot be read" in text
     assert raised.value.summary.rows == ROWS - GROUP
 
@@ -564,7 +583,7 @@ def test_a_model_that_raises_on_one_row(undisturbed: pd.DataFrame) -> None:
     ]  # fmt: skip
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "1 of 12 shards could not be explained: part-000005.parquet" in result.stderr
+    assert "1 of 12 shards failed: part-000005.parquet" in result.stderr
     assert "after 3 attempts: the model failed" in result.stderr
     assert "RuntimeError: cannot score this" in result.stderr
     assert f"among all rows it is row {wrong}" in result.stderr
@@ -616,23 +635,23 @@ def test_workers_compute_on_a_gpu() -> None:
     network = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     drop = ("k", "s")
     explained(model=network, drop=drop, out="on_cpu")
-    run(job(model=network, drop=drop, device="auto"), executor=LocalProcesses(2), progress=False)
+    job(model=network, drop=drop, device="auto").run(executor=LocalProcesses(2), progress=False)
     np.testing.assert_allclose(
         values().filter(like="value"), values("on_cpu").filter(like="value"), atol=1e-4
     )
 
 
 def test_devices_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [working.device_of(("cuda:0", "cuda:1"), worker) for worker in range(3)] == [
+    assert [device_of(("cuda:0", "cuda:1"), worker) for worker in range(3)] == [
         "cuda:0",
         "cuda:1",
         "cuda:0",
     ]
-    assert working.device_of((), 3) is None
+    assert device_of((), 3) is None
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert working.device_of((working.AUTO,), 3) == "cuda:1"
+    assert device_of((AUTO,), 3) == "cuda:1"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert working.device_of((working.AUTO,), 3) is None
+    assert device_of((AUTO,), 3) is None
 
 
 # The lock
@@ -646,24 +665,6 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     ):
         pass
     with locked(tmp_path):  # it was given back
-        pass
-
-
-def test_the_lock_of_a_run_that_was_killed_is_taken_over(tmp_path: Path) -> None:
-    (tmp_path / LOCK).write_text(json.dumps({"pid": 1, "host": socket.gethostname()}))
-    with locked(tmp_path):
-        pass
-    (tmp_path / LOCK).write_text("no JSON")
-    with locked(tmp_path):
-        pass
-
-
-def test_the_lock_of_another_host_is_not(tmp_path: Path) -> None:
-    (tmp_path / LOCK).write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
-    with (
-        pytest.raises(InputError, match=r"process 1 on elsewhere.*if that run is no more, delete"),
-        locked(tmp_path),
-    ):
         pass
 
 
@@ -688,29 +689,6 @@ def test_the_log_has_a_line_for_each_shard() -> None:
     assert result.stdout.startswith(f"rows        {ROWS} explained, 0 done before\n")
     assert f"evaluations {30 * ROWS:,}\nretries     0\n" in result.stdout
     assert values()["data.id"].tolist() == table()["id"].tolist()
-
-
-def test_a_line_says_how_far_it_is() -> None:
-    shard = Shard(0, Path("a"), 0, 0, 100, 0, 0, Path("a"))
-    shown = JobProgress(total=1_000, before=300, bar=None, lines=False, log=None)
-    shown.add(Report(shard, rows=100))
-    assert shown.line(10.0) == "400 of 1,000 rows, 10 rows/s, 60 s left"
-    assert (in_words(300), in_words(9_000)) == ("5 min", "2.5 h")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--data", "rows", "--out", "values/", "--report"), "--report is an option of one file; leave it out"),
-        (("--data", "rows/first.parquet", "--out", "v.csv", "--workers", "2"), "--workers is an option of large jobs"),
-        (("--data", "rows", "--out", "values/", "--engine", "mpi"), "engine: wanted local or ray, got 'mpi'"),
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("here")
-def test_options_of_the_other_kind_of_job(words: tuple[str, ...], told: str) -> None:
-    result = CliRunner().invoke(app, ["explain", "--model", "score.py:predict", *words])
-    assert result.exit_code == 2
-    assert told in result.stderr
 
 
 # Files that were damaged
@@ -740,7 +718,7 @@ def test_no_damage_to_a_parquet_file_crashes_its_reader(
             for _ in batches(shard, names, 16):
                 pass
     except InputError as error:
-        assert "cannot be read" in str(error) or "stands twice" in str(error)  # noqa: PT017
+        assert "cannot be read" in str(error) or "duplicate column" in str(error)  # noqa: PT017
 
 
 # The manifest
@@ -788,40 +766,6 @@ def test_no_content_crashes_the_loader_of_manifests(
     check_refused(tmp_path_factory, content)
 
 
-@given(
-    place=st.lists(st.integers(0, 9), max_size=5),
-    other=ANYTHING,
-)
-def test_no_entry_of_a_manifest_crashes_its_loader(
-    tmp_path_factory: pytest.TempPathFactory, place: list[int], other: Any
-) -> None:
-    """One entry is replaced, and the hash is that of the whole, as whoever means harm would write it."""
-    from shearshap.jobs import manifest
-
-    data = replaced(json.loads(json.dumps(SOUND)), place, other)
-    if isinstance(data, dict):
-        body = {name: data.get(name) for name in ("identity", "preparation")}
-        data["hash"] = manifest._hash(body)
-    path = tmp_path_factory.mktemp("fuzz") / MANIFEST
-    path.write_text(json.dumps(data))
-    try:
-        loaded = Manifest.load(path)
-    except InputError as error:
-        assert "is damaged" in str(error)  # noqa: PT017
-    else:
-        assert loaded.preparation.to_dict() == json.loads(json.dumps(data))["preparation"]
-
-
-def replaced(data: Any, place: list[int], other: Any) -> Any:
-    """Return data with what is at a place, step by step into it, replaced."""
-    if not place or not isinstance(data, dict | list) or not data:
-        return other
-    keys = list(data) if isinstance(data, dict) else list(range(len(data)))
-    key = keys[place[0] % len(keys)]
-    data[key] = replaced(data[key], place[1:], other)
-    return data
-
-
 def check_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("fuzz") / MANIFEST
     path.write_bytes(content)
@@ -845,8 +789,8 @@ def test_deep_and_missing_manifests_are_refused(tmp_path: Path) -> None:
 def test_in_process_stops_where_no_shard_can_be_written() -> None:
     shards = [Shard(number, Path("a"), 0, 0, 1, 0, 0, Path("a")) for number in range(3)]
 
-    def full(shard: Shard, *, attempt: int = 1, worker: int = 0) -> Report:
-        return Report(shard, attempt=attempt, worker=str(worker), error="full", halts=True)
+    def full(shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
+        return ShardResult(shard, attempt=attempt, worker=str(worker), error="full", halts=True)
 
     reports = list(InProcess().run(full, shards))
     assert [report.shard.number for report in reports] == [0]
@@ -872,33 +816,7 @@ def odd_job(**options: Any) -> Any:
     wanted: dict[str, Any] = {
         "model": add_columns, "data": "rows", "out": "values", "budget": 30,
     }  # fmt: skip
-    return run(LargeJob(**(wanted | options)), progress=False)
-
-
-@pytest.mark.usefixtures("odd")
-def test_a_csv_file_without_a_byte_is_refused_in_a_line() -> None:
-    Path("rows.csv").write_bytes(b"")
-    with pytest.raises(InputError, match=r"data: .*rows\.csv cannot be read: Empty CSV file$"):
-        odd_job(data="rows.csv")
-
-
-@pytest.mark.usefixtures("odd")
-@pytest.mark.parametrize(
-    ("cells", "wanted"),
-    [
-        (["+1", "2"], [1.0, 2.0]),  # a whole number to us, and none to pyarrow
-        (["\u00a01", "2"], ["\u00a01", "2"]),  # a blank to us, and none to pyarrow
-        ([" 1\t", "2"], [1, 2]),
-    ],
-)
-def test_numbers_of_a_csv_file_are_those_that_pyarrow_reads(
-    cells: list[str], wanted: list[Any]
-) -> None:
-    Path("rows.csv").write_text(
-        "a,b,c\n" + "".join(f"{number},1,{cell}\n" for number, cell in enumerate(cells))
-    )
-    odd_job(data="rows.csv", drop=("c",))
-    assert values()["data.c"].tolist() == wanted
+    return Job(**({"large": True} | wanted | options)).run(progress=False)
 
 
 @pytest.mark.usefixtures("odd")
@@ -985,8 +903,8 @@ def test_a_job_that_cannot_be_done_is_refused_in_plain_words() -> None:
     table().loc[:9, ["a", "b"]].to_parquet("rows/1.parquet")
     with pytest.raises(InputError, match=r"data: no column of .*rows is left for the model"):
         odd_job(drop=("a", "b"))
-    with pytest.raises(InputError, match="workers: wanted at least 1, got 0"):
+    with pytest.raises(InputError, match="workers: expected at least 1, got 0"):
         LocalProcesses(0)
-    wanted = LargeJob(model=add_columns, data=Path("rows"), out=Path("values"))
+    wanted = Job(large=True, model=add_columns, data=Path("rows"), out=Path("values"))
     with pytest.raises(InputError, match="log: there is no folder nowhere"):
-        run(wanted, progress=False, log="nowhere/log")
+        wanted.run(progress=False, log="nowhere/log")

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from shearshap import InputError, ShearWarning
 from shearshap.cli import app
-from shearshap.jobs import InProcess, LargeJob, Report, Shard, run
+from shearshap.jobs import InProcess, Job, Shard, ShardResult
 from shearshap.jobs.executors import Work
-from shearshap.jobs.ray_executor import RayExecutor
+from shearshap.jobs.ray import RayExecutor
 from shearshap.jobs.shards import InputFile, cut
 
 ray = pytest.importorskip("ray")
@@ -72,13 +72,15 @@ class Touch:
     halts: tuple[int, ...] = ()
     seconds: float = 0.0
 
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> Report:
+    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         (self.out / f"{shard.number}-{attempt}").write_text(str(os.getpid()))
         sleep(self.seconds)
         number = shard.number
         if number in self.dies:
             os.kill(os.getpid(), signal.SIGKILL)
-        report = Report(shard, rows=shard.rows, seconds=1.0, attempt=attempt, worker=f"{worker}")
+        report = ShardResult(
+            shard, rows=shard.rows, seconds=1.0, attempt=attempt, worker=f"{worker}"
+        )
         if number in self.fails and attempt == 1:
             return replace_error(report, "not now")
         if number in self.never:
@@ -95,8 +97,10 @@ class Unknown(Touch):
         return import_module, ("gone",)
 
 
-def replace_error(report: Report, error: str, *, again: bool = True, halts: bool = False) -> Report:
-    return Report(
+def replace_error(
+    report: ShardResult, error: str, *, again: bool = True, halts: bool = False
+) -> ShardResult:
+    return ShardResult(
         report.shard, seconds=1.0, attempt=report.attempt, error=error, again=again, halts=halts
     )
 
@@ -106,7 +110,7 @@ def shards(count: int) -> list[Shard]:
     return cut([InputFile(file, file, (5,) * count)], 5)
 
 
-def in_order(reports: Iterator[Report]) -> list[Report]:
+def in_order(reports: Iterator[ShardResult]) -> list[ShardResult]:
     return sorted(reports, key=lambda report: report.shard.number)
 
 
@@ -224,14 +228,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def job(**options: Any) -> LargeJob:
+def job(**options: Any) -> Job:
     wanted: dict[str, Any] = {"model": "score.py:predict", "data": "rows", "out": "values"}
-    return LargeJob(**(wanted | {"id_column": "id", "budget": 12} | options))
+    return Job(**({"large": True} | wanted | {"id_column": "id", "budget": 12} | options))
 
 
 def check_whole() -> None:
     """Every id exactly once, in the order of the rows, and the values of one process."""
-    run(job(out="alone"), executor=InProcess(), progress=False)
+    job(out="alone").run(executor=InProcess(), progress=False)
     found = pd.read_parquet("values")
     assert found["id"].tolist() == table()["id"].tolist()
     pd.testing.assert_frame_equal(found, pd.read_parquet("alone"))
@@ -243,7 +247,7 @@ def test_a_model_goes_along_with_the_work(here: Path) -> None:
     inputs = table().drop(columns="id")
     model = LinearRegression().fit(inputs, inputs["a"] - 2 * inputs["b"])
     for out, executor in (("values", RayExecutor()), ("alone", InProcess())):
-        run(job(model=model, out=here / out), executor=executor, progress=False)
+        job(model=model, out=here / out).run(executor=executor, progress=False)
     pd.testing.assert_frame_equal(pd.read_parquet("values"), pd.read_parquet("alone"))
 
 
@@ -300,7 +304,7 @@ class KillingANode:
     cluster: Any
     node: Any
 
-    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         for number, report in enumerate(RayExecutor().run(work, shards)):
             if number == 0:
                 wait_for(Path("begun"))
@@ -314,7 +318,7 @@ def test_a_node_that_dies_changes_no_value(cluster: Any) -> None:
     (node,) = cluster.worker_nodes
     (raylet,) = node.all_processes["raylet"]
     Path("doomed").write_text(str(raylet.process.pid))
-    summary = run(job(), executor=KillingANode(cluster, node), progress=False)
+    summary = job().run(executor=KillingANode(cluster, node), progress=False)
     assert (summary.rows, summary.rows_failed) == (ROWS, 0)
     assert 1 <= summary.retries <= 2
     check_whole()

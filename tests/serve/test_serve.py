@@ -298,7 +298,6 @@ def test_a_network_of_the_paper_is_explained_by_its_encoded_rows(tmp_path: Path)
             model=str(tmp_path / "network"),
             data=tmp_path / "german.csv",
             budget=64,
-            folder_openers=[networks.open_folder],
         ),
         sample=40,
     )

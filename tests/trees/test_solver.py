@@ -40,7 +40,7 @@ from games import Floats, all_coalitions, exact_shares
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
 from shearshap.engine.loop import Clock
 from shearshap.interactions.pairwise import estimated_second_differences, interactions
-from shearshap.jobs import Job
+from shearshap.jobs import InProcess, Job
 from shearshap.jobs.models import open_model
 from shearshap.models import adapt
 from shearshap.serve.features import cells_of
@@ -548,6 +548,26 @@ def test_the_command_explains_files_of_trees_exactly(name: str, files: Path) -> 
         frame = pd.DataFrame(ROWS, columns=list("abcdef"))
         expected, _ = enumerated(model.call, frame[:4], ("median", frame))
     np.testing.assert_allclose(values[:4], expected[:, :, 0], atol=1e-5)
+
+
+def test_shards_of_a_large_job_are_exact(files: Path) -> None:
+    light = lightgbm.Booster(model_file=files / "model.txt")
+    frame = pd.read_csv(files / "rows.csv")
+    frame.to_parquet(files / "rows.parquet", index=False)
+    job = Job(
+        large=True,
+        model=light,
+        data=files / "rows.parquet",
+        out=files / "parts",
+        background=frame[:5],
+        shard_rows=50,
+    )
+    job.run(executor=InProcess())
+    parts = pq.read_table([str(path) for path in sorted((files / "parts").glob("*.parquet"))])
+    answer = Explainer(light, frame[:5])(frame)
+    assert answer.method == METHOD
+    for place, column in enumerate("abcdef"):
+        np.testing.assert_allclose(parts[f"value.{column}"], answer.values[:, place], atol=1e-12)
 
 
 def test_the_service_prepares_trees_once(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

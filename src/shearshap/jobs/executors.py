@@ -38,12 +38,12 @@ ATTEMPTS = 3  #: at a shard, before it is given up
 
 
 @dataclass(frozen=True)
-class Report:
+class ShardResult:
     """How a shard went, at its last attempt."""
 
     shard: Shard
     rows: int = 0  #: that are written
-    part_hash: str = ""  #: of the part's bytes
+    hashes: tuple[tuple[str, str], ...] = ()  #: of the files written, by name
     seconds: float = 0.0
     evaluations: int = 0  #: of the model
     attempt: int = 1
@@ -62,7 +62,7 @@ class Work(Protocol):
     for the report; `worker` counts the workers from 0, and chooses the device.
     """
 
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> Report:
+    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Explain a shard, write its part, and report."""
         ...
 
@@ -74,19 +74,19 @@ class Executor(Protocol):
     it has had its attempts. After a report that `halts`, no new shard is started.
     """
 
-    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
         ...
 
 
-def is_last(report: Report, attempts: int) -> bool:
+def is_last(report: ShardResult, attempts: int) -> bool:
     """Return whether a shard is not to be tried again after this report."""
     return report.error is None or not report.again or report.halts or report.attempt >= attempts
 
 
-def died(shard: Shard, *, attempt: int, worker: str, how: str) -> Report:
+def worker_crashed(shard: Shard, *, attempt: int, worker: str, how: str) -> ShardResult:
     """Return the report of a shard whose worker died."""
-    return Report(shard, attempt=attempt, worker=worker, error=f"the worker died: {how}")
+    return ShardResult(shard, attempt=attempt, worker=worker, error=f"the worker died: {how}")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class InProcess:
 
     attempts: int = ATTEMPTS
 
-    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, in their order."""
         for shard in shards:
             report = _tried(work, shard, self.attempts)
@@ -104,7 +104,7 @@ class InProcess:
                 return
 
 
-def _tried(work: Work, shard: Shard, attempts: int) -> Report:
+def _tried(work: Work, shard: Shard, attempts: int) -> ShardResult:
     """Return the last report of a shard."""
     seconds = 0.0
     for attempt in range(1, attempts + 1):
@@ -129,13 +129,13 @@ class LocalProcesses:
     attempts: int = ATTEMPTS
 
     def __post_init__(self) -> None:
-        """Refuse to wait for nobody."""
+        """Check the number of workers."""
         if self.workers < 1:
-            raise InputError(f"workers: wanted at least 1, got {self.workers}")
+            raise InputError(f"workers: expected at least 1, got {self.workers}")
 
-    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
-        waiting = deque(_Try(shard) for shard in shards)
+        waiting = deque(_Attempt(shard) for shard in shards)
         workers = [_Worker(work, number) for number in range(min(self.workers, len(shards)))]
         halted = False
         try:
@@ -151,14 +151,14 @@ class LocalProcesses:
                         yield replace(report, seconds=task.seconds + report.seconds)
                     else:
                         seconds = task.seconds + report.seconds
-                        waiting.append(_Try(task.shard, task.attempt + 1, seconds))
+                        waiting.append(_Attempt(task.shard, task.attempt + 1, seconds))
         finally:
             for worker in workers:
                 worker.stop()
 
 
 @dataclass(frozen=True)
-class _Try:
+class _Attempt:
     """A shard, and the number of the attempt at it."""
 
     shard: Shard
@@ -172,11 +172,11 @@ class _Worker:
 
     work: Work
     number: int
-    task: _Try | None = None
+    task: _Attempt | None = None
     process: SpawnProcess | None = None
     pipe: Connection | None = field(default=None, repr=False)
 
-    def begin(self, task: _Try) -> None:
+    def begin(self, task: _Attempt) -> None:
         """Send a shard to the process, which is started where there is none."""
         if self.process is None:
             self._start()
@@ -185,16 +185,16 @@ class _Worker:
         with suppress(OSError):  # it has died already, and `finish` finds that out
             self.pipe.send((task.shard, task.attempt))
 
-    def finish(self) -> tuple[_Try, Report]:
+    def finish(self) -> tuple[_Attempt, ShardResult]:
         """Return the task and its report; where the process has died, the report says so."""
         task = self.task
         assert task is not None
         assert self.pipe is not None
         self.task = None
         try:
-            report: Report = self.pipe.recv()
+            report: ShardResult = self.pipe.recv()
         except (EOFError, OSError):
-            report = self._buried(task)
+            report = self._reap(task)
         return task, report
 
     def _start(self) -> None:
@@ -205,7 +205,7 @@ class _Worker:
             self.process.start()
         theirs.close()  # so that the pipe ends where the process does
 
-    def _buried(self, task: _Try) -> Report:
+    def _reap(self, task: _Attempt) -> ShardResult:
         """Return the report of a process that has died; the next task starts another one."""
         process = self.process
         assert process is not None
@@ -217,7 +217,7 @@ class _Worker:
             how = f"signal {signal.Signals(-code).name if known else -code}"
         name = f"process {process.pid}"
         self.stop()
-        return died(task.shard, attempt=task.attempt, worker=name, how=how)
+        return worker_crashed(task.shard, attempt=task.attempt, worker=name, how=how)
 
     def stop(self) -> None:
         """End the process: an idle one ends by itself once its pipe is closed."""
@@ -292,3 +292,36 @@ def _end_with_driver() -> None:
     assert driver is not None
     connection.wait([driver.sentinel])
     os._exit(1)
+
+
+def executor_for(
+    engine: str,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    gpus: float | None = None,
+) -> Executor:
+    """Return an executor by its name in the command line.
+
+    Parameters
+    ----------
+    engine
+        "local": processes of this machine, or with one worker this process; "ray": tasks of Ray.
+    workers
+        How many. Default: one, and of Ray as many as the cluster has room for.
+    address
+        Of the Ray cluster; see `RayExecutor`.
+    gpus
+        That Ray sets aside for a task.
+    """
+    if engine == "ray":
+        from shearshap.jobs.ray import RayExecutor  # it stands on this module
+
+        return RayExecutor(address=address, workers=workers, num_gpus=gpus or 0)
+    if engine != "local":
+        raise InputError(f"engine: expected local or ray, got {engine!r}")
+    if address is not None or gpus is not None:
+        raise InputError("address and gpus are for --engine ray; leave them out")
+    if workers is None or workers == 1:
+        return InProcess()
+    return LocalProcesses(workers)

@@ -7,28 +7,47 @@ types and categories of columns, and the columns of the parts. It also holds wha
 predicted for a few rows, which tells a model that is no file from another.
 
 The hashes of finished parts are in a file beside it, which gets a line for each: see `PartHashes`.
+The folder is locked during a run: see `locked`.
 """
 
 import hashlib
+import inspect
 import json
-import math
-import re
-from collections.abc import Mapping
+import os
+import pickle
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
+
+from shearshap import __version__
 from shearshap.errors import InputError, ShearError
-from shearshap.jobs.input_columns import Survey
+from shearshap.jobs.columns import Survey
+from shearshap.jobs.models import model_files
+from shearshap.jobs.options import Options
+from shearshap.jobs.shards import InputFile
 from shearshap.methods.kriging import AnyCalibration, calibration_from_dict
 from shearshap.store import written_whole
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
 PARTS = "_parts.jsonl"
-FORMAT = 2
-LARGEST = 1 << 28  #: bytes of a manifest
-TYPES = ("int64", "double", "bool")  #: of the columns of a part
-KEYS = {"format", "hash", "identity", "preparation"}
+LOCK = "_lock"
+HOLDER = "_holder"  #: names the run that holds the lock
+FORMAT = 3
+
+IDENTIFYING = (
+    "method", "budget", "tol", "seed", "outputs", "output_names", "groups", "scale", "returns",
+    "multilabel", "drop", "id_column", "keep", "interactions", "shard_rows",
+)  # fmt: skip
+"""The options that decide what is written, and so must be the same to go on with a job."""
 
 WORDS = {
     "model": "another model",
@@ -64,25 +83,12 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, data: Any) -> "Preparation":
-        """Return what `to_dict` wrote, or raise ValueError."""
-        names = {"columns", "gaps", "categories", "calibration", "background", "predictions"}
-        _check(isinstance(data, dict) and set(data) == names)
-        _check(isinstance(data["background"], str | None))
-        _check(isinstance(data["columns"], list) and isinstance(data["categories"], dict))
-        _check(isinstance(data["gaps"], list))
-        _check(all(isinstance(name, str) for name in data["gaps"]))
-        for column in data["columns"]:
-            _check(isinstance(column, list) and len(column) == 2)
-            _check(isinstance(column[0], str) and column[1] in TYPES)
-        for kinds in data["categories"].values():
-            _check(isinstance(kinds, list))
-            _check(all(isinstance(kind, str | int | float) for kind in kinds))
-        _check(isinstance(data["predictions"], dict) and _are_numbers(data["predictions"]))
-        _check(all(isinstance(each, list) for each in data["predictions"].values()))
+        """Return what `to_dict` wrote."""
+        calibration = data["calibration"]
         return cls(
             columns=tuple((name, kind) for name, kind in data["columns"]),
             survey=Survey(tuple(data["gaps"]), data["categories"]),
-            calibration=_calibration(data["calibration"]),
+            calibration=None if calibration is None else calibration_from_dict(calibration),
             background=data["background"],
             predictions=data["predictions"],
         )
@@ -113,15 +119,22 @@ class Manifest:
     def load(cls, path: Path) -> "Manifest":
         """Read what `save` wrote; raise InputError for anything else."""
         try:
-            _check(path.stat().st_size <= LARGEST)
             data = json.loads(path.read_bytes())
-            _check(isinstance(data, dict) and set(data) == KEYS and data["format"] == FORMAT)
-            _check(isinstance(data["identity"], dict))
+            body = {"identity": data["identity"], "preparation": data["preparation"]}
+            # the hash of the whole finds any damage, so what it holds is as it was written
+            if data["format"] != FORMAT or data["hash"] != _hash(body):
+                raise ValueError("not a manifest of this version")
             loaded = cls(data["identity"], Preparation.from_dict(data["preparation"]))
-            _check(loaded.key == data["hash"])
         except OSError as error:
             raise InputError(f"out: {path} cannot be read: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            ShearError,
+        ) as error:
             raise InputError(
                 f"out: {path} is damaged, or the manifest of another version; choose another "
                 "folder, or delete this one"
@@ -165,16 +178,19 @@ class PartHashes:
             except (ValueError, TypeError, KeyError, RecursionError):
                 continue
 
-    def is_done(self, part: Path) -> bool:
+    def is_done(self, name: str) -> bool:
         """Return whether a part is there, as it was written."""
-        known = self._hashes.get(part.name)
+        known = self._hashes.get(name)
+        part = self.path.parent / name
         return known is not None and part.is_file() and file_hash(part) == known
 
-    def add(self, name: str, part_hash: str) -> None:
-        """Add the line of a part that is finished."""
-        entry = json.dumps({"job": self.key, "part": name, "hash": part_hash})
+    def add(self, hashes: Iterable[tuple[str, str]]) -> None:
+        """Add the lines of files that are finished."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"\n{entry}")  # first the end of a line before, which may have been cut
+            for name, part_hash in hashes:
+                entry = json.dumps({"job": self.key, "part": name, "hash": part_hash})
+                # first the end of a line before, which may have been cut
+                file.write(f"\n{entry}")
 
 
 def _shown(option: Any) -> str:
@@ -196,38 +212,113 @@ def _hash(body: Mapping[str, Any]) -> str:
     return hash_of(json.dumps(body, sort_keys=True).encode())
 
 
-def _check(holds: bool) -> None:
-    """Raise ValueError where a manifest is not as it should be; `load` says so in words."""
-    if not holds:
-        raise ValueError("no manifest")
+# The identity of a job
 
 
-def _calibration(data: Any) -> AnyCalibration | None:
-    """Return the calibration that a manifest holds, all of whose numbers are numbers."""
-    if data is None:
-        return None
-    _check(isinstance(data, dict) and _are_numbers(data))
+def identity_of(job: Options, files: Sequence[InputFile], schema: "pa.Schema") -> dict[str, Any]:
+    """Return all that the values depend on, as JSON can hold it."""
+    options = {name: getattr(job, name) for name in IDENTIFYING}
+    if not isinstance(job.method, str):
+        options["method"] = repr(job.method)
+    identity = {
+        **options,
+        "version": __version__,
+        "model": _model_hash(job.model),
+        "background": _background_hash(job),
+        "inputs": [_input_identity(file, job.data) for file in files],
+        "schema": [[each.name, str(each.type)] for each in schema],
+    }
+    restored: dict[str, Any] = json.loads(json.dumps(identity))  # as it comes back from the file
+    return restored
+
+
+def _input_identity(file: InputFile, data: Path) -> list[Any]:
+    name = file.source.relative_to(data) if data.is_dir() else Path(file.source.name)
+    return [name.as_posix(), file.source.stat().st_size, list(file.groups), file.footer]
+
+
+def _model_hash(model: Any) -> str:
+    """Return a hash of the content of a model's files; of a model in memory, of what it is.
+
+    Its pickle would not do: of a torch module or a set it differs from process to process. What
+    such a model is told by are its predictions, which the manifest keeps too.
+    """
+    if not isinstance(model, str):
+        _pickled(model, "model")  # to raise here, and not in a worker
+        return hash_of(f"{_name(model)} {_source(model)}".encode())
+    path = Path(model)
+    files = model_files(model)
+    if path.is_dir():
+        text = [f"{file.relative_to(path).as_posix()} {file_hash(file)}" for file in files]
+        return hash_of("\n".join(text).encode())
+    module, _, name = model.rpartition(":")
+    if not files:
+        origin = Path(getattr(find_spec(module), "origin", None) or "")
+        files = [origin] if origin.is_file() else []
+    content = " ".join(file_hash(file) for file in files) or module
+    return hash_of(f"{content} {'' if path.is_file() else name}".encode())
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+
+def _source(model: Any) -> str:
+    """Return the source of a function, if it can be had."""
     try:
-        calibration = calibration_from_dict(data)
-        # what is left out, or has another form, does not come back the same
-        is_same = json.loads(json.dumps(calibration.to_dict())) == data
-    except (KeyError, TypeError, AttributeError, AssertionError, ShearError) as error:
-        raise ValueError("no calibration") from error
-    _check(is_same)
-    return calibration
+        return inspect.getsource(model)
+    except (TypeError, OSError):  # no function, or one that was typed in
+        return ""
 
 
-KIND = re.compile(r"[a-z-]{1,40}")
+def _background_hash(job: Options) -> str:
+    if not isinstance(job.background, str | None):
+        return hash_of(_pickled(_plain(job.background), "background"))
+    option = job.background_option
+    content = "" if option.file is None else file_hash(option.file)
+    return hash_of(f"{option.statistic} {content}".encode())
 
 
-def _are_numbers(data: Any, name: str = "") -> bool:
-    """Return whether all in a calibration are finite numbers, but for its kinds."""
-    if isinstance(data, dict):
-        return all(_are_numbers(each, name) for name, each in data.items())
-    if isinstance(data, list):
-        return all(_are_numbers(each) for each in data)
-    if isinstance(data, str):
-        return name == "kind" and KIND.fullmatch(data) is not None
-    if data is None:
-        return name == "quiet_variance"
-    return isinstance(data, int | float) and not isinstance(data, bool) and math.isfinite(data)
+def _plain(background: Any) -> Any:
+    """Return a background without tensors, whose pickles differ from process to process."""
+    if isinstance(background, torch.Tensor):
+        return background.detach().cpu().numpy()
+    if isinstance(background, tuple | list):
+        return [_plain(each) for each in background]
+    return background
+
+
+def _pickled(value: Any, what: str) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception as error:  # every class has errors of its own
+        raise InputError(
+            f"{what}: a {type(value).__name__} cannot be pickled ({error}); give the place of a "
+            "file instead"
+        ) from error
+
+
+# The lock
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, or raise if another run holds it.
+
+    The system's own lock ends with the process, however it ends: a killed run locks nobody out.
+    """
+    from filelock import FileLock, Timeout
+
+    holder = folder / HOLDER
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        name = holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process"
+        raise InputError(f"out: another run is at work in {folder} ({name})") from error
+    try:
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()

@@ -2,29 +2,39 @@
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shearshap.errors import InputError
-from shearshap.jobs.wording import first_line
+from shearshap.errors import InputError, ModelError
+from shearshap.jobs import tables
 from shearshap.models import adapt
+from shearshap.result.text import no_such
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ACCEPTED = (
-    "a folder made by 'shear paper train', .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm "
-    "(CatBoost), .joblib, .pkl or .pickle (with --trust), module:function, or "
+    "a folder that an installed package opens, .onnx, .json or .ubj (XGBoost), .txt (LightGBM), "
+    ".cbm (CatBoost), .joblib, .pkl or .pickle (with --trust), module:function, or "
     "path/to/file.py:function"
 )
+MAX_MESSAGE = 300  #: characters of another library's message that are repeated
 PICKLES = (".joblib", ".pkl", ".pickle")
 BOOSTERS = (".json", ".ubj", ".txt")  #: whose text columns are categories of the frame's library
 
-FolderOpener = Callable[[Path], Any]
-"""Opens a folder as a model, or returns None where the folder is of another kind."""
+FOLDER_OPENERS = "shearshap.models"
+"""The entry point group of functions that open a folder as a model.
+
+Each takes the folder's path, and returns None if the folder is of another kind.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +72,7 @@ class LoadedModel:
         return [] if unseen is None else list(unseen(frame))
 
 
-def open_model(
-    place: str, *, trust: bool = False, folder_openers: Sequence[FolderOpener] = ()
-) -> LoadedModel:
+def open_model(place: str, *, trust: bool = False) -> LoadedModel:
     """Open the model that the command line names, or raise with what is wrong.
 
     A model that is code of the user's own must be opened and called within `importing`.
@@ -75,13 +83,11 @@ def open_model(
         A folder or file, or a place in a module; see `ACCEPTED`.
     trust
         Whether to open pickles, which run whatever code is in them.
-    folder_openers
-        How to open folders; the first that does not return None is used.
     """
     file = Path(place)
     suffix = file.suffix.lower()
     if file.is_dir():
-        return described(_opened_folder(file, folder_openers), place, "")
+        return described(_opened_folder(file), place, "")
     if suffix in LOADERS or suffix in PICKLES:
         return described(_loaded(file, suffix, trust=trust), place, suffix)
     if ":" in place:
@@ -100,6 +106,80 @@ def described(model: Any, place: str, suffix: str) -> LoadedModel:
             outputs=tuple(adapted.output_names),
             categories=suffix in BOOSTERS,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSource:
+    """A model: a place that every process opens for itself, or an object that goes along."""
+
+    model: Any  #: text: a place, see `ACCEPTED`; anything else: the model itself
+    trust: bool = False
+
+    @contextmanager
+    def opened(self) -> Iterator[LoadedModel]:
+        """Open the model; if it is code, it can import the modules beside it."""
+        if not isinstance(self.model, str):
+            yield described(self.model, f"a {type(self.model).__name__}", "")
+            return
+        with importing(self.model):
+            with folder_kept():
+                loaded = open_model(self.model, trust=self.trust)
+            yield loaded
+
+
+def model_columns(
+    model: LoadedModel, data: "pa.Table", path: Path, *, drop: Sequence[str]
+) -> list[str]:
+    """Return the columns of a table, read from a path, to give to the model.
+
+    They are those that it was trained with, or else all that are not dropped.
+    """
+    names = data.column_names
+    for name in drop:
+        if name not in names:
+            raise InputError(f"drop: {no_such('column', name, names, where=path)}")
+        if name in model.columns:
+            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
+    if model.columns:
+        return tables.matching_columns(data, model.columns, f"data: {path}")
+
+    columns = [name for name in names if name not in drop]
+    if "" in columns:
+        raise InputError(
+            f"data: column {names.index('') + 1} of {path} has no name; give it one, or leave "
+            "it out with --drop ''"
+        )
+    if model.width not in (None, len(columns)):
+        raise InputError(
+            f"the model takes {model.width} columns, and {path} has {len(columns)}: "
+            f"{', '.join(columns)}; leave out what it does not use with --drop COLUMN"
+        )
+    return columns
+
+
+@contextmanager
+def exits_as_errors(model: str) -> Iterator[None]:
+    """Raise an error if the model's code ends the program, which would look like success."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ModelError(
+            f"the code of the model {model} called exit (with {error.code!r}); take the call "
+            "out, or put it under if __name__ == '__main__'"
+        ) from error
+
+
+@contextmanager
+def folder_kept() -> Iterator[None]:
+    """Go back to the current folder if the model's code has left it.
+
+    Otherwise a relative path would name another file from then on.
+    """
+    folder = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(folder)
 
 
 def model_files(place: str) -> list[Path]:
@@ -129,9 +209,9 @@ def _external_data(file: Path) -> list[Path]:
     return [path for name in sorted(names) if (path := file.parent / name).is_file()]
 
 
-def _opened_folder(folder: Path, openers: Sequence[FolderOpener]) -> Any:
-    for opener in openers:
-        model = opener(folder)
+def _opened_folder(folder: Path) -> Any:
+    for entry in entry_points(group=FOLDER_OPENERS):
+        model = entry.load()(folder)
         if model is not None:
             return model
     raise InputError(f"model: {folder} is a folder without a model; wanted {ACCEPTED}")
@@ -157,8 +237,9 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
             f"model: {file} needs {missing}: pip install {_PACKAGES.get(missing, missing)}"
         ) from error
     except Exception as error:  # every library has errors of its own
-        reason = f"{type(error).__name__}: {first_line(str(error))}"
-        raise InputError(f"model: {file} cannot be read: {reason}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        raise InputError(f"model: {file} cannot be read: {reason[:MAX_MESSAGE]}") from error
 
 
 def _onnx(file: Path) -> Any:

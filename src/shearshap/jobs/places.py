@@ -40,7 +40,7 @@ def check_suffix(path: Path) -> None:
     """Raise if a name is not that of a file of values."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(
-            f"out: wanted a file that ends in {', '.join(WRITTEN)}, or for a large job a folder, "
+            f"out: expected a file that ends in {', '.join(WRITTEN)}, or for a large job a folder, "
             f"with / at its end; got {path}"
         )
 
@@ -107,13 +107,13 @@ def _check_name(path: Path, what: str) -> None:
     except OSError as error:  # such as a name that is too long
         raise InputError(f"{what}: {path} cannot be written: {error.strerror}") from error
     except ValueError as error:
-        raise InputError(f"{what}: {str(path)!r} is no name of a file: {error}") from error
+        raise InputError(f"{what}: {str(path)!r} is not a valid file name: {error}") from error
 
 
 def _check_replaced(path: Path, what: str, *, overwrite: bool) -> None:
     """Raise where the file that is there must stay."""
     if not path.is_file():
-        raise InputError(f"{what}: {path} is no plain file; choose another name")
+        raise InputError(f"{what}: {path} is not a regular file; choose another name")
     if not os.access(path, os.W_OK):
         raise InputError(f"{what}: {path} is write-protected; choose another name")
     is_log = what == "log"

@@ -1,18 +1,21 @@
 """The result of a job: the explanation of a file's rows, its facts for JSON and its summary."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shearshap import __version__
+from shearshap.errors import InputError
+from shearshap.jobs.executors import ShardResult
+from shearshap.jobs.options import Options
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from shearshap.jobs.job import Job
 
 OUTPUTS = 4  #: shown in the summary; the file has all
 ROUNDING = 1e-6  #: relative to the largest value: a smaller gap is none
@@ -30,6 +33,7 @@ class Result:
     columns: tuple[str, ...]  #: that the model was given
     notes: tuple[str, ...] = ()
     id_column: str | None = None  #: that labels the rows
+    keep: tuple[str, ...] | None = None  #: columns to write beside the values; None: all
 
     @property
     def aside(self) -> list[str]:
@@ -39,20 +43,51 @@ class Result:
 
     @property
     def beside_values(self) -> "pa.Table":
-        """The columns to write beside the values: all but those that label the rows."""
-        if self.id_column is None or self.id_column in self.columns:
-            return self.data
-        return self.data.drop_columns([self.id_column])
+        """The columns to write beside the values: those to keep, but for ids."""
+        names = self.data.column_names if self.keep is None else list(dict.fromkeys(self.keep))
+        is_input = self.id_column in self.columns
+        return self.data.select([name for name in names if name != self.id_column or is_input])
 
 
-def facts(job: "Job", result: Result) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run of a job has done."""
+
+    out: Path  #: the file of values, or the folder of parts
+    rows: int  #: explained in this run
+    summary: str  #: for people, a line for each fact
+    report: Path | None = None  #: the page, if the job has one
+    result: Result | None = None  #: of a file; the values of a folder are in its parts
+    notes: tuple[str, ...] = ()
+    rows_before: int = 0  #: explained in earlier runs
+    rows_failed: int = 0
+    parts: int = 1  #: files of values
+    seconds: float = 0.0
+    evaluations: int = 0  #: of the model in this run, without those of a folder's sample
+    retries: int = 0
+    peak_bytes: int = 0  #: the most memory that a worker has held
+    failures: tuple[ShardResult, ...] = ()  #: the shards that could not be explained
+
+    @property
+    def explanation(self) -> Explanation:
+        """The explanation of the rows of a file."""
+        if self.result is None:
+            raise InputError(f"explanation: the values are in the parts in {self.out}; read those")
+        return self.result.explanation
+
+    def __str__(self) -> str:
+        """Return the summary."""
+        return self.summary
+
+
+def facts(job: Options, result: Result) -> dict[str, Any]:
     """Return all that is to be known of an explanation beside its numbers, for JSON."""
     explanation = result.explanation
     degrees = explanation.degrees_of_freedom
     return {
         "version": __version__,
         "command": job.command,
-        "model": job.model,
+        "model": job.model_name,
         "data": str(job.data),
         "background": result.background,
         "method": explanation.method,
@@ -74,7 +109,7 @@ def facts(job: "Job", result: Result) -> dict[str, Any]:
     }
 
 
-def summary(job: "Job", result: Result) -> str:
+def summary(job: Options, result: Result) -> str:
     """Return what came out, a line for each fact."""
     explanation = result.explanation
     features = counted(len(explanation.feature_names), "feature")
@@ -84,26 +119,31 @@ def summary(job: "Job", result: Result) -> str:
         ("rows", f"{len(explanation):,} of {job.data}, {features} each"),
         ("model", result.model),
         ("background", result.background),
-        ("rows by", job.id_column or ""),
+        ("row id", job.id_column or ""),
         ("outputs", outputs),
         ("not used", ", ".join(result.aside)),
         *(("note", note) for note in result.notes),
         ("method", f"{explanation.method}, {cost}"),
         ("gap", _gap(explanation)),
-        *(("|value|", line) for line in _largest_values(explanation)),
+        *(("mean |SHAP|", line) for line in _largest_values(explanation)),
         ("written to", str(job.out)),
         ("", f"{job.interactions_file}, pair by pair" if job.interactions else ""),
         ("report", _page(job)),
     ]
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[tuple[str, str]]) -> str:
+    """Return a line for each fact that is known, under one another."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
 
 
 def _gap(explanation: Explanation) -> str:
-    """Return how much of the predictions the values miss, "" where that is rounding."""
+    """Return how much of the predictions the values miss, "" if that is rounding."""
     gap = np.abs(explanation.gap).max()
     if gap <= ROUNDING * np.abs(explanation.values).max(initial=0.0):
         return ""
-    return f"at most {gap:.3g} of a row's prediction is not shared out"
+    return f"unexplained remainder of at most {gap:.3g} in a row"
 
 
 def _spent(explanation: Explanation) -> str:
@@ -142,8 +182,8 @@ def _largest_players(explanation: Explanation) -> str:
     return ", ".join(parts) or "all 0"
 
 
-def _page(job: "Job") -> str:
-    """Return the report's place and size, "" where there is none."""
+def _page(job: Options) -> str:
+    """Return the report's place and size, "" if there is none."""
     if not job.report:
         return ""
     return f"{job.page}, {file_size(job.page.stat().st_size)}, for a browser"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shearshap.errors import InputError
+from shearshap.jobs.tables import check_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ SHARD_ROWS = 1 << 16
 READ_BYTES = 1 << 25
 """Bytes of a table's cells that are read at once, at eight a cell."""
 
-MOST_ROWS = 1 << 14
+MAX_ROWS = 1 << 14
 """Rows that are read, and then explained, at once: kriging takes about 20 kB for each."""
 
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
@@ -121,9 +122,7 @@ def input_schema(path: Path) -> "pa.Schema":
             names = schema.names
     except UnicodeDecodeError as error:
         raise InputError(f"data: {path} cannot be read: a name in it is no text") from error
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise InputError(f"data: column {doubled!r} stands twice in {path}")
+    check_names(names, path, "data")
     for name in names:
         if name.startswith("__index_level_"):
             schema = schema.remove(schema.get_field_index(name))
@@ -155,7 +154,7 @@ def null_counts(path: Path) -> list[dict[str, int]]:
 
 def read_at_once(columns: int) -> int:
     """Return how many rows of a table of so many columns are read at once."""
-    return max(256, min(MOST_ROWS, READ_BYTES // (8 * max(1, columns))))
+    return max(256, min(MAX_ROWS, READ_BYTES // (8 * max(1, columns))))
 
 
 def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:

@@ -1,14 +1,16 @@
 """Tables in files: CSV and Parquet in, the rows as a model takes them, and explanations out."""
 
 import json
+import re
+import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shearshap.data.frames import as_frame, trained_order
 from shearshap.errors import InputError
-from shearshap.jobs.csv_files import NUMBER, ids_as_written, notes_on_csv, read_csv
 from shearshap.jobs.places import METADATA
 from shearshap.result.explanation import Explanation
 from shearshap.store import written_whole
@@ -18,33 +20,40 @@ if TYPE_CHECKING:
 
 READ = (".csv", ".parquet", ".pq")
 FORMULA = r"^[=+\-@\t\r\n]"  #: how a text begins that a spreadsheet runs
+NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
+PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"  #: a number that reads the same when written again
+CHUNK_CELLS = 1 << 22  #: cells of a CSV file that are read at once
 
 
 # Reading
 
 
 def check_in(path: Path, what: str) -> None:
-    """Raise where there is no table that could be read, before any work is done."""
+    """Raise if there is no table that could be read, before any work is done."""
     if path.suffix.lower() not in READ:
-        raise InputError(f"{what}: wanted a file that ends in {', '.join(READ)}, got {path}")
+        raise InputError(f"{what}: expected a file that ends in {', '.join(READ)}, got {path}")
     if not path.is_file():
         raise InputError(f"{what}: there is no file {path}")
 
 
-def read(path: Path, what: str, *, text: Collection[str] = ()) -> "pa.Table":
+def read(
+    path: Path, what: str, *, text: Collection[str] = (), ids: Collection[str] = ()
+) -> "pa.Table":
     """Read a table from a CSV or Parquet file that `check_in` has let through.
 
     `what` is the first word of every error. `text` are the columns of a CSV file that hold text,
-    even if it looks like numbers.
+    even if it looks like numbers; `ids` are those whose digits matter, as in 007.
     """
     import pyarrow as pa
 
-    is_csv = path.suffix.lower() == ".csv"
-    try:
-        table = read_csv(path, what, text) if is_csv else _read_parquet(path)
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
+    if path.suffix.lower() == ".csv":
+        table = _read_csv(path, what, text, ids)
+    else:
+        try:
+            table = _read_parquet(path)
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{what}: {path} cannot be read: {reason}") from error
     _check_table(table, path, what)
     return table
 
@@ -55,7 +64,7 @@ def _read_parquet(path: Path) -> "pa.Table":
 
     with ParquetFile(path) as file:
         table = file.read().replace_schema_metadata(None)
-    # by number, since a name may stand twice
+    # by number, since a name may be there twice
     columns = [
         at for at, name in enumerate(table.column_names) if not name.startswith("__index_level_")
     ]
@@ -64,12 +73,205 @@ def _read_parquet(path: Path) -> "pa.Table":
 
 def _check_table(table: "pa.Table", path: Path, what: str) -> None:
     names = table.column_names
+    check_names(names, path, what)
+    if not names or not len(table):
+        raise InputError(f"{what}: there are no rows in {path}")
+
+
+def check_names(names: Sequence[str], path: Path, what: str) -> None:
+    """Raise if two columns have the same name."""
     counts = Counter(names)
     doubled = next((name for name in names if counts[name] > 1), None)
     if doubled is not None:
-        raise InputError(f"{what}: column {doubled!r} stands twice in {path}")
-    if not names or not len(table):
-        raise InputError(f"{what}: there are no rows in {path}")
+        raise InputError(f"{what}: duplicate column {doubled!r} in {path}")
+
+
+# CSV, as pandas reads it
+
+
+def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]) -> "pa.Table":
+    import pandas as pd
+    import pyarrow as pa
+
+    names = _csv_names(path, what)
+    with _csv_errors(path, what):
+        frame = pd.read_csv(path, low_memory=False, **_csv_options(names, text, ids))
+        for name in set(ids) & set(names):
+            if _are_plain_integers(frame[name]):
+                frame[name] = frame[name].astype("int64")
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        return table.cast(pa.schema([(each.name, _small(each.type)) for each in table.schema]))
+
+
+def csv_schema(path: Path, *, text: Collection[str], ids: Collection[str]) -> "pa.Schema":
+    """Return the type that each column of a CSV file has by all its cells, read in chunks."""
+    import pyarrow as pa
+
+    kinds: dict[str, set[Any]] = {}
+    rows = 0
+    for frame in _csv_chunks(path, text, ids):
+        rows += len(frame)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for column in table.schema:
+            name = column.name
+            kind = _small(column.type)
+            if table[name].null_count == len(table):
+                kind = pa.null()
+            elif name in ids and _are_plain_integers(frame[name]):
+                kind = pa.int64()
+            kinds.setdefault(name, set()).add(kind)
+    if not rows:
+        raise InputError(f"data: there are no rows in {path}")
+    return pa.schema([(name, _type_of_chunks(found)) for name, found in kinds.items()])
+
+
+def _type_of_chunks(kinds: set[Any]) -> "pa.DataType":
+    """Return the type of a column whose chunks have these types."""
+    import pyarrow as pa
+
+    known = kinds - {pa.null()}
+    if known == {pa.bool_()} or kinds == {pa.int64()}:
+        return known.pop()
+    # whole numbers with gaps are floating ones, as pandas has it
+    return pa.float64() if known <= {pa.int64(), pa.float64()} else pa.string()
+
+
+def convert_csv(path: Path, schema: "pa.Schema", to: Path, *, group_rows: int) -> None:
+    """Write the rows of a CSV file to a Parquet file, whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    text = [each.name for each in schema if each.type == pa.string()]
+    with (
+        written_whole(to) as partial,
+        pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer,
+    ):
+        waiting = schema.empty_table()
+        for frame in _csv_chunks(path, text, ()):
+            table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            table = pa.concat_tables([waiting, table.replace_schema_metadata(None)])
+            whole = len(table) - len(table) % group_rows
+            if whole:
+                writer.write_table(table.slice(0, whole), row_group_size=group_rows)
+            waiting = table.slice(whole)
+        if len(waiting):
+            writer.write_table(waiting, row_group_size=group_rows)
+
+
+def _csv_chunks(path: Path, text: Collection[str], ids: Collection[str]) -> Iterator[Any]:
+    """Yield the rows of a CSV file as frames of pandas, whose types may differ."""
+    import pandas as pd
+
+    names = _csv_names(path, "data")
+    check_names(names, path, "data")
+    rows = max(256, CHUNK_CELLS // len(names))
+    options = _csv_options(names, text, ids)
+    with (
+        _csv_errors(path, "data"),
+        pd.read_csv(path, low_memory=False, chunksize=rows, **options) as chunks,
+    ):
+        yield from chunks
+
+
+def _csv_names(path: Path, what: str) -> list[str]:
+    """Return the names in the header as they are in the file: pandas would change some."""
+    import pandas as pd
+
+    with _csv_errors(path, what):
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+        names = [str(name) for name in header.iloc[0]]
+    if len(names) == 1 and re.search("[;\t|]", names[0]):
+        raise InputError(
+            f"{what}: expected commas between the columns of {path}, got the header {names[0]!r}"
+        )
+    check_names(names, path, what)
+    return names
+
+
+def _csv_options(
+    names: Sequence[str], text: Collection[str], ids: Collection[str]
+) -> dict[str, Any]:
+    as_text = dict.fromkeys((name for name in names if name in {*text, *ids}), str)
+    return {"header": 0, "names": list(names), "index_col": False, "dtype": as_text}
+
+
+@contextmanager
+def _csv_errors(path: Path, what: str) -> Iterator[None]:
+    """Raise the errors of pandas, and its warning of cells that have no column, as ours."""
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what}: {path} is not UTF-8 text; save it as UTF-8") from error
+    except (
+        ValueError,
+        OSError,
+        OverflowError,
+        pd.errors.ParserWarning,
+        pa.ArrowException,
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
+
+
+def _small(kind: "pa.DataType") -> "pa.DataType":
+    """Return pyarrow's usual type of text for the large one that pandas makes."""
+    import pyarrow as pa
+
+    if pa.types.is_null(kind):
+        return pa.float64()
+    return pa.string() if pa.types.is_large_string(kind) else kind
+
+
+def _are_plain_integers(cells: Any) -> bool:
+    """Return whether texts are whole numbers that lose no digit as such."""
+    return bool(cells.notna().all() and cells.str.fullmatch(PLAIN_INTEGER).all())
+
+
+def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on what may be wrong in a CSV file, in those of its columns that are given."""
+    if path.suffix.lower() != ".csv":
+        return []
+    found = []
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        if file.read() not in (b"\n", b"\r"):
+            found.append(f"the last line of {path} has no end; the file may have been cut")
+    if all(re.fullmatch(NUMBER, name) and not name.isdecimal() for name in table.column_names):
+        found.append(f"the names in the header of {path} are numbers; is its first line a row?")
+    return found + _notes_on_text(path, table, columns)
+
+
+def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+    """Return notes on columns of text at least half of whose cells are numbers."""
+    from pyarrow import compute as pc
+    from pyarrow import types
+
+    found = []
+    for name in columns:
+        if not types.is_string(table[name].type):
+            continue
+        cells = table[name].drop_null()
+        are_numbers = pc.match_substring_regex(cells, NUMBER)
+        numbers = pc.sum(are_numbers).as_py() or 0
+        if len(cells) <= 2 * numbers < 2 * len(cells):
+            other = cells.filter(pc.invert(are_numbers))[0].as_py()[:40]
+            found.append(
+                f"column {name!r} of {path} is read as text: {numbers:,} of its {len(cells):,} "
+                f"cells are numbers, but {other!r} is not"
+            )
+    return found
+
+
+def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> "pa.Table":
+    """Read the background's file: the columns of the data, under the names that they have there."""
+    table = read(path, "background", text=text)
+    names = matching_columns(table, columns, f"background: {path}")
+    return select(table, names, path).rename_columns(list(columns))
 
 
 # Columns
@@ -91,25 +293,6 @@ def named_columns(table: "pa.Table", path: Path) -> tuple["pa.Table", list[str]]
     return table, []
 
 
-def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
-    """Return notes on what may be wrong in a file, in those of its columns that are given."""
-    return notes_on_csv(path, table, columns) if path.suffix.lower() == ".csv" else []
-
-
-def with_ids_as_written(table: "pa.Table", used: Sequence[str], path: Path) -> "pa.Table":
-    """Return a table in which ids such as 007, in columns that no model takes, keep their digits.
-
-    So what is written can be joined with the user's other tables.
-    """
-    if path.suffix.lower() != ".csv":
-        return table
-    taken = set(used)
-    others = [name for name in table.column_names if name and name not in taken]
-    for name, cells in ids_as_written(path, table, others).items():
-        table = table.set_column(table.column_names.index(name), name, cells)
-    return table
-
-
 def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
     """Return the columns of a table that a model's names stand for, in the model's order.
 
@@ -125,7 +308,7 @@ def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list
     return trained_order(frame, names, what)
 
 
-def chosen(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
+def select(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
     """Return the columns named, in that order, with decimals as floating numbers."""
     import pyarrow as pa
 
@@ -145,100 +328,6 @@ def _plain(column: "pa.ChunkedArray", name: str, path: Path) -> "pa.ChunkedArray
             f"each row; make columns of it, or leave it out with --drop {name}"
         )
     return column
-
-
-# Frames
-
-
-def frames(tables: Sequence["pa.Table"], *, categories: bool) -> list[Any]:
-    """Return tables of the same columns as frames of pandas, in which every column has one type.
-
-    Those are the data and, where there is one, the background. A column that is categories in one
-    of them is so in both. With `categories`, all text is. Both have the same categories, in the
-    order of their names.
-    """
-    import pandas as pd
-    import pyarrow as pa
-
-    names = tables[0].column_names
-    columns = {name: [table[name] for table in tables] for name in names}
-    joined = pa.table({name: _joined(parts, name) for name, parts in columns.items()})
-    frame = joined.unify_dictionaries().to_pandas()
-    for name, parts in columns.items():
-        is_text = categories and pd.api.types.is_string_dtype(frame[name])
-        if is_text or _partly_categories(parts):
-            kinds = sorted(set(frame[name].dropna()))
-            frame[name] = pd.Categorical(frame[name], categories=kinds)
-    return _separated(frame, [len(table) for table in tables])
-
-
-def _separated(frame: Any, sizes: Sequence[int]) -> list[Any]:
-    """Return consecutive pieces of a frame, each with an index from 0 on."""
-    pieces = []
-    start = 0
-    for size in sizes:
-        pieces.append(frame[start : start + size].reset_index(drop=True))
-        start += size
-    return pieces
-
-
-def _joined(columns: Sequence["pa.ChunkedArray"], name: str) -> "pa.ChunkedArray":
-    """Return columns one after the other, in a type that holds them all.
-
-    Whole numbers may become floating ones. A column whose values are all missing takes any type;
-    where all columns are so, they are floating numbers, as in pandas.
-    """
-    import pyarrow as pa
-
-    if _partly_categories(columns):
-        columns = [_decoded(column) for column in columns]
-    try:
-        kind = _common_type(columns)
-        chunks = [chunk for column in columns for chunk in column.cast(kind).chunks]
-        return pa.chunked_array(chunks, kind)
-    except pa.ArrowException as error:
-        data, background = (_example(column) for column in columns)
-        raise InputError(
-            f"column {name!r} holds {data} in the data, and {background} in the background; give "
-            "both the same type"
-        ) from error
-
-
-def _common_type(columns: Sequence["pa.ChunkedArray"]) -> "pa.DataType":
-    """Return a type that holds the values of all columns; raise pyarrow's error if none does."""
-    import pyarrow as pa
-
-    known = [column.type for column in columns if column.null_count < len(column)]
-    schemas = [pa.schema([("", kind)]) for kind in known or [columns[0].type]]
-    common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    return pa.float64() if pa.types.is_null(common) else common
-
-
-def _partly_categories(columns: Sequence["pa.ChunkedArray"]) -> bool:
-    from pyarrow import types
-
-    return len({types.is_dictionary(column.type) for column in columns}) == 2
-
-
-def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    from pyarrow import types
-
-    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
-
-
-def _example(column: "pa.ChunkedArray") -> str:
-    """Return the type of a column and one of its values, of text one that is no number."""
-    values = column.drop_null().to_pylist()
-    words = (value for value in values if isinstance(value, str) and not _is_number(value))
-    return f"{column.type} such as {next(words, values[0])!r}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # Explanations
@@ -308,7 +397,8 @@ def _without_formula(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     from pyarrow import compute as pc
     from pyarrow import types
 
-    column = _decoded(column)
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if not types.is_string(column.type) and not types.is_large_string(column.type):
         return column
     runs = pc.and_not(

@@ -1,6 +1,6 @@
 """The work on a shard: its rows are read, explained block by block, and written as a part.
 
-It is the same in every executor. Where the same process works on several shards, the model is
+It is the same in every executor. If the same process works on several shards, the model is
 opened once.
 """
 
@@ -15,56 +15,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.explainer import Explainer
 from shearshap.games.batches import out_of_memory
-from shearshap.jobs.executors import Report
-from shearshap.jobs.input_columns import InputColumns
-from shearshap.jobs.job import folder_kept, our_warnings_as
+from shearshap.jobs.columns import InputColumns, in_type
+from shearshap.jobs.executors import ShardResult
 from shearshap.jobs.manifest import file_hash
-from shearshap.jobs.models import (
-    FolderOpener,
-    LoadedModel,
-    described,
-    importing,
-    open_model,
-)
+from shearshap.jobs.models import ModelSource, folder_kept
+from shearshap.jobs.options import device_of, our_warnings_as
 from shearshap.jobs.places import METADATA
 from shearshap.jobs.shards import Shard, batches, read_at_once
-from shearshap.jobs.wording import in_terminal_words, without_stack_trace
 from shearshap.result.explanation import Explanation
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Hashes = tuple[tuple[str, str], ...]  #: of files, by name
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
-AUTO = "auto"  #: as a device: the GPUs of the worker's machine
-FEWEST_ROWS = 16  #: that are explained at once where memory runs out
-
-
-@dataclass(frozen=True, eq=False)
-class ModelSource:
-    """A model: a place that every process opens for itself, or an object that goes along."""
-
-    model: Any  #: text: a place, see `shearshap.jobs.models`; anything else: the model itself
-    trust: bool = False
-    folder_openers: Sequence[FolderOpener] = ()
-
-    @contextmanager
-    def opened(self) -> Iterator[LoadedModel]:
-        """Open the model; where it is code, it can import the modules beside it."""
-        if not isinstance(self.model, str):
-            yield described(self.model, f"a {type(self.model).__name__}", "")
-            return
-        with importing(self.model):
-            with folder_kept():
-                loaded = open_model(
-                    self.model, trust=self.trust, folder_openers=self.folder_openers
-                )
-            yield loaded
+MIN_ROWS = 16  #: that are explained at once if memory runs out
+INTERACTIONS = "_interactions"  #: the folder of interactions, among the parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +55,20 @@ class ShardWork:
     options: dict[str, Any]  #: of the `Explainer`, but for its model
     call: dict[str, Any]  #: of its call
     columns: InputColumns  #: that the model is given
-    part_columns: tuple[tuple[str, str], ...]  #: of the explanation in a part
+    part_columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, with their types
     carried: "pa.Schema"  #: columns of the data that go into the part
     id_column: str | None = None
     devices: tuple[str, ...] = ()  #: that workers take turns with; none: where the model is
 
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> Report:
+    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Explain a shard, write its part, and report."""
         started = time.perf_counter()
-        report = Report(shard, attempt=attempt, worker=_this_process())
+        report = ShardResult(shard, attempt=attempt, worker=_this_process())
         notes: list[str] = []
         try:
             with our_warnings_as(notes):
-                evaluations, part_hash = self._write_part(shard, worker)
-            report = replace(report, rows=shard.rows, part_hash=part_hash, evaluations=evaluations)
+                evaluations, hashes = self._write_part(shard, worker)
+            report = replace(report, rows=shard.rows, hashes=hashes, evaluations=evaluations)
         except OSError as error:
             full = error.errno in FULL
             message = f"{self.out / shard.name} cannot be written: {error.strerror or error}"
@@ -108,41 +82,42 @@ class ShardWork:
         seconds = time.perf_counter() - started
         return replace(report, seconds=seconds, peak_bytes=peak_bytes(), notes=tuple(notes))
 
-    def explainer(self, model: Any, device: str | None) -> Explainer:
-        """Return the explainer of the job."""
-        return Explainer(model, **self.options, device=device)
+    def _write_part(self, shard: Shard, worker: int) -> tuple[int, Hashes]:
+        """Write the part of a shard; return the evaluations that it took, and the files' hashes.
 
-    def _write_part(self, shard: Shard, worker: int) -> tuple[int, str]:
-        """Write the part of a shard; return the evaluations that it took, and the part's hash.
-
-        Where memory runs out, it is tried again with half as many rows at once.
+        If memory runs out, it is tried again with half as many rows at once.
         """
         device = device_of(self.devices, worker)
-        explainer = self.explainer(_opened_model(self), device)
+        explainer = Explainer(_opened_model(self), **self.options, device=device)
         rows = read_at_once(len(self.columns.schema))
         while True:
             try:
                 return self._write_blocks(shard, explainer, rows)
             except Exception as error:
                 cause = error.__cause__ if isinstance(error, ModelError) else error
-                if cause is None or not out_of_memory(cause) or rows <= FEWEST_ROWS:
+                if cause is None or not out_of_memory(cause) or rows <= MIN_ROWS:
                     raise
-            rows = max(FEWEST_ROWS, min(rows, shard.rows) // 2)
+            rows = max(MIN_ROWS, min(rows, shard.rows) // 2)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _write_blocks(self, shard: Shard, explainer: Explainer, rows: int) -> tuple[int, str]:
-        from pyarrow import parquet as pq
-
+    def _write_blocks(self, shard: Shard, explainer: Explainer, rows: int) -> tuple[int, Hashes]:
         evaluations = 0
-        schema = self.part_schema()
-        with written_whole(self.out / shard.name) as partial:
-            with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
-                for explanation, data, first_row in self._blocks(shard, explainer, rows):
-                    evaluations += spent(explanation)
-                    writer.write_table(self._table(explanation, data, first_row, schema))
-            part_hash = file_hash(partial)
-        return evaluations, part_hash
+        with ExitStack() as files:
+            # the part last, since it stands for both
+            part = files.enter_context(_PartWriter.open(self.out, shard.name, self.part_schema()))
+            pairs = None
+            if self.call.get("interactions"):
+                name = f"{INTERACTIONS}/{shard.name}"
+                pairs = files.enter_context(_PartWriter.open(self.out, name, self._pair_schema()))
+            for explanation, data, first_row in self._blocks(shard, explainer, rows):
+                evaluations += spent(explanation)
+                label = self._label(explanation, data, first_row)
+                part.write(self._columns(explanation, data, label))
+                if pairs is not None:
+                    pairs.write(_pair_columns(explanation, label))
+        hashes = [(each.name, each.hash) for each in (pairs, part) if each is not None]
+        return evaluations, tuple(hashes)
 
     def _blocks(
         self, shard: Shard, explainer: Explainer, rows: int
@@ -177,37 +152,75 @@ class ShardWork:
         fields += [pa.field(f"data.{field.name}", field.type) for field in data]
         return pa.schema(fields, metadata={METADATA: json.dumps({"job": self.key}).encode()})
 
-    def _table(
-        self, explanation: Explanation, data: "pa.Table", first_row: int, schema: "pa.Schema"
-    ) -> "pa.Table":
-        """Return the lines of a block."""
-        import numpy as np
+    def _label(
+        self, explanation: Explanation, data: "pa.Table", first_row: int
+    ) -> "pa.Array | pa.ChunkedArray":
+        """Return the ids of a block's rows, or their numbers among all rows."""
+        import pyarrow as pa
+
+        if self.id_column is None:
+            return pa.array(np.arange(first_row, first_row + len(explanation)))
+        return in_type(data[self.id_column], self.carried.field(self.id_column).type)
+
+    def _columns(self, explanation: Explanation, data: "pa.Table", label: Any) -> list[Any]:
+        """Return the columns of a block's lines."""
         import pyarrow as pa
 
         wide = explanation.to_frame("pyarrow", wide=True)
-        if self.id_column is None:
-            label = pa.array(np.arange(first_row, first_row + len(explanation)))
-        else:
-            label = _in_type(data[self.id_column], schema.field(0).type)
+        schema = self.part_schema()
         columns = [label]
         for name, _ in self.part_columns:
-            # a block may have no standard errors where others have some
+            # a block may have no standard errors when others have some
             known = name in wide.column_names
             columns.append(wide[name] if known else pa.nulls(len(wide), schema.field(name).type))
         others = [field for field in self.carried if field.name != self.id_column]
-        columns += [_in_type(data[field.name], field.type) for field in others]
-        return pa.table(columns, schema=schema)
+        columns += [in_type(data[field.name], field.type) for field in others]
+        return columns
+
+    def _pair_schema(self) -> "pa.Schema":
+        """Return the columns of a part's interactions."""
+        import pyarrow as pa
+
+        label = self.part_schema().field(0).type
+        texts = [(name, pa.string()) for name in ("output", "player", "other")]
+        fields = [("row", label), *texts, ("value", pa.float64())]
+        return pa.schema(fields, metadata=self.part_schema().metadata)
 
 
-def device_of(devices: Sequence[str], worker: int) -> str | None:
-    """Return the device of a worker; "auto" is a GPU of its machine, if there is one."""
-    if not devices:
-        return None
-    name = devices[worker % len(devices)]
-    if name != AUTO:
-        return name
-    gpus = torch.cuda.device_count()
-    return f"cuda:{worker % gpus}" if gpus else None
+def _pair_columns(explanation: Explanation, label: Any) -> list[Any]:
+    """Return the columns of the interactions in a block: a line for each row, output and pair."""
+    numbered = replace(explanation, index=np.arange(len(explanation)))
+    table = numbered.to_frame("pyarrow", interactions=True)
+    return [label.take(table["row"]), *table.columns[1:]]
+
+
+@dataclass
+class _PartWriter:
+    """Writes a Parquet file block by block, whole or not at all."""
+
+    name: str
+    writer: Any
+    hash: str = ""  #: once the file is complete
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, name: str, schema: "pa.Schema") -> Iterator["_PartWriter"]:
+        """Open the file for a while."""
+        from pyarrow import parquet as pq
+
+        with written_whole(folder / name) as partial:
+            with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
+                part = cls(name, writer)
+                yield part
+            part.hash = file_hash(partial)
+
+    def write(self, columns: Sequence[Any]) -> None:
+        """Write the lines of a block."""
+        import pyarrow as pa
+
+        schema = self.writer.schema
+        columns = [each.cast(kind) for each, kind in zip(columns, schema.types, strict=True)]
+        self.writer.write_table(pa.table(columns, schema=schema))
 
 
 def spent(explanation: Explanation) -> int:
@@ -215,15 +228,6 @@ def spent(explanation: Explanation) -> int:
     if explanation.row_evaluations is None:
         return explanation.evaluations * len(explanation)
     return int(explanation.row_evaluations.sum())
-
-
-def _in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
-    """Return a column of the data in the type that it has in all parts."""
-    from pyarrow import types
-
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column if column.type == kind else column.cast(kind)
 
 
 # The model, once in each process
@@ -267,7 +271,7 @@ def _in_words(error: BaseException, shard: Shard) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return in_terminal_words(" ".join(without_stack_trace(str(error)).split()))
+    return " ".join(str(error).split())
 
 
 # The process

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import torch
 
 from shearshap.errors import InputError, ShearWarning, level_of_caller
-from shearshap.jobs.executors import ATTEMPTS, Report, Work, died, is_last
+from shearshap.jobs.executors import ATTEMPTS, ShardResult, Work, is_last, worker_crashed
 from shearshap.jobs.shards import Shard
 
 TASKS_PER_SLOT = 2  #: in flight, so that a worker need not wait for the driver between two shards
@@ -58,7 +58,7 @@ class RayExecutor:
     num_gpus: float = 0
     attempts: int = ATTEMPTS
 
-    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[Report]:
+    def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
         with _session(self) as ray:
             _check_room(self, ray)
@@ -190,7 +190,7 @@ class _Tasks:
         self.task = _task(executor, ray)
         self.in_flight: dict[Any, _Attempt] = {}
 
-    def reports(self, shards: Sequence[Shard]) -> Iterator[Report]:
+    def reports(self, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
         waiting = deque(_Attempt(shard) for shard in shards)
         halted = False
@@ -221,21 +221,21 @@ class _Tasks:
             return self.executor.workers
         return max(1, TASKS_PER_SLOT * _slots(self.executor, self.ray))
 
-    def next_report(self) -> Report:
+    def next_report(self) -> ShardResult:
         """Wait for the next task that is done, and return its report."""
         (task,), _ = self.ray.wait(list(self.in_flight), num_returns=1)
         attempt = self.in_flight.pop(task)
         report = self.report(task, attempt)
         return replace(report, seconds=attempt.seconds + report.seconds)
 
-    def report(self, task: Any, attempt: _Attempt) -> Report:
+    def report(self, task: Any, attempt: _Attempt) -> ShardResult:
         try:
-            report: Report = self.ray.get(task)
+            report: ShardResult = self.ray.get(task)
         except self.ray.exceptions.RayTaskError as error:
             raise _own_error(error, self.ray) from error
         except self.ray.exceptions.RayError as error:
             how = _first_line(error)
-            return died(attempt.shard, attempt=attempt.number, worker="Ray", how=how)
+            return worker_crashed(attempt.shard, attempt=attempt.number, worker="Ray", how=how)
         return report
 
     def cancel(self) -> None:
@@ -279,7 +279,7 @@ def _first_line(error: BaseException) -> str:
 # The worker's side
 
 
-def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> Report:
+def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> ShardResult:
     """Return the report of an attempt at a shard; this runs in a worker of Ray.
 
     `work` is a list of one, Ray's handle of the work; `folder` is the driver's current one.
@@ -288,7 +288,7 @@ def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> 
 
     # in the driver's folder, so that relative paths of the job name the same files
     if not folder.is_dir():
-        return Report(shard, attempt=attempt, worker="Ray", error=_no_folder(folder, ray))
+        return ShardResult(shard, attempt=attempt, worker="Ray", error=_no_folder(folder, ray))
     os.chdir(folder)
     torch.set_num_threads(_threads(ray))
 
@@ -297,7 +297,7 @@ def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> 
 
 
 @lru_cache(maxsize=1)
-def _fetched(work: Any) -> Callable[..., Report]:
+def _fetched(work: Any) -> Callable[..., ShardResult]:
     """Return the work that lies in the object store; this process keeps it."""
     import ray
 

@@ -1,4 +1,4 @@
-"""The columns of a large job's rows: the same types in every shard.
+"""The columns of a job's rows: the same types in every shard, and in the background.
 
 Shards are read apart, but a column must not be whole numbers in one shard and floating ones in the
 next because a value is missing there, or have other categories. So types and categories are found
@@ -15,7 +15,6 @@ from shearshap.jobs.shards import (
     Shard,
     UnreadableError,
     batches,
-    input_schema,
     null_counts,
     read_at_once,
 )
@@ -23,43 +22,64 @@ from shearshap.jobs.shards import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_CATEGORIES = 100_000
+MAX_CATEGORIES = 100_000
 """Categories of a column at most: it is more likely a text or an id."""
 
 
-def common_schema(files: Sequence[InputFile]) -> "pa.Schema":
+def common_schema(files: Sequence[InputFile], schemas: Sequence["pa.Schema"]) -> "pa.Schema":
     """Return the columns that all files have, each in a type that holds those of every file."""
     import pyarrow as pa
 
-    first = input_schema(files[0].path)
-    schemas = [first]
-    for file in files[1:]:
-        schema = input_schema(file.path)
+    first = schemas[0]
+    for file, schema in zip(files, schemas, strict=True):
         if set(schema.names) != set(first.names):
             different = sorted(set(schema.names) ^ set(first.names))
             raise InputError(
                 f"data: {files[0].source} and {file.source} have different columns "
                 f"({', '.join(different[:5])}); all files of a job have the same"
             )
-        schemas.append(schema)
-    plain = [_plain_schema(schema) for schema in schemas]
+    plain = [pa.schema([(each.name, plain_type(each.type)) for each in one]) for one in schemas]
     try:
         return pa.unify_schemas(plain, promote_options="permissive")
     except pa.ArrowException as error:
         raise InputError(f"data: the files' columns have different types: {error}") from error
 
 
-def _plain_schema(schema: "pa.Schema") -> "pa.Schema":
-    """Return a schema without categories: columns hold their values."""
+def frames(
+    data: "pa.Table", background: "pa.Table | None" = None, *, categories: bool = False
+) -> list[Any]:
+    """Return data and background as frames of pandas, in which every column has one type.
+
+    A column that is categories in one of them is so in both. With `categories`, all text is.
+    """
     import pyarrow as pa
 
-    return pa.schema([(field.name, _plain_type(field.type)) for field in schema])
+    tables = [data] if background is None else [data, background]
+    schemas = [table.schema for table in tables]
+    missing = [each.name for each in data.schema if data[each.name].null_count == len(data)]
+    fields = [
+        (each.name, pa.null() if each.name in missing else plain_type(each.type))
+        for each in data.schema
+    ]
+    columns = InputColumns.from_schema(pa.schema(fields), background, ordered_columns(schemas))
+    names = category_columns(schemas, columns, text=categories)
+    columns = columns.settled(Survey.from_tables(tables, columns, names))
+    return [columns.frame(table) for table in tables]
 
 
-def _plain_type(kind: "pa.DataType") -> "pa.DataType":
+def plain_type(kind: "pa.DataType") -> "pa.DataType":
+    """Return the type of the values of categories, and any other type as it is."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    """Return a column, with values for categories, in the type that it has in all shards."""
+    from pyarrow import types
+
+    # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
+    return column.cast(plain_type(column.type)).cast(kind, safe=not types.is_floating(kind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +93,19 @@ class InputColumns:
     ordered: tuple[str, ...] = ()  #: columns whose categories are ordered, as in low < high
 
     @classmethod
-    def of(
-        cls, chosen: "pa.Table", background: "pa.Table | None", ordered: Sequence[str] = ()
+    def from_schema(
+        cls, schema: "pa.Schema", background: "pa.Table | None", ordered: Sequence[str] = ()
     ) -> "InputColumns":
-        """Return the columns of an empty table `chosen`, in types that fit the background too."""
+        """Return the columns of a schema, in types that fit the background too."""
         import pyarrow as pa
         from pyarrow import types
 
         fields = []
-        for column in chosen.schema:
+        for column in schema:
             kind = column.type
             if background is not None:
                 kind = _with_background(column, background[column.name])
             fields.append((column.name, pa.float64() if types.is_null(kind) else kind))
-        if background is not None:
-            kinds = dict(zip(background.schema.names, background.schema.types, strict=True))
-            ordered = [name for name in ordered if types.is_dictionary(kinds.get(name, pa.null()))]
         return cls(pa.schema(fields), ordered=tuple(ordered))
 
     def settled(self, survey: "Survey") -> "InputColumns":
@@ -119,7 +136,7 @@ class InputColumns:
 
         names = self.schema.names
         try:
-            arrays = [_in_type(table[name], self.schema.field(name).type) for name in names]
+            arrays = [in_type(table[name], self.schema.field(name).type) for name in names]
         except pa.ArrowException as error:
             raise InputError(f"data: the types of the columns have changed: {error}") from error
         for name, array in zip(names, arrays, strict=True):
@@ -140,7 +157,7 @@ def _with_background(field: "pa.Field", background: "pa.ChunkedArray") -> "pa.Da
     """Return a type that holds a column of the data and of the background."""
     import pyarrow as pa
 
-    kind = _plain_type(background.type)
+    kind = plain_type(background.type)
     if background.null_count == len(background):
         return field.type
     schemas = [pa.schema([("", field.type)]), pa.schema([("", kind)])]
@@ -151,17 +168,6 @@ def _with_background(field: "pa.Field", background: "pa.ChunkedArray") -> "pa.Da
             f"column {field.name!r} holds {field.type} in the data, and {kind} in the background; "
             "give both the same type"
         ) from error
-
-
-def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    return column.cast(_plain_type(column.type))
-
-
-def _in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
-    from pyarrow import types
-
-    # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
-    return _decoded(column).cast(kind, safe=not types.is_floating(kind))
 
 
 def _categorical(column: Any, kinds: Sequence[Any], name: str, *, ordered: bool) -> Any:
@@ -182,22 +188,20 @@ def _is_without_gaps(kind: "pa.DataType") -> bool:
     return bool(types.is_integer(kind) or types.is_boolean(kind))
 
 
-def category_columns(files: Sequence[InputFile], columns: InputColumns, *, text: bool) -> list[str]:
+def category_columns(
+    schemas: Sequence["pa.Schema"], columns: InputColumns, *, text: bool
+) -> list[str]:
     """Return the columns that are categories to the model: in any file; with `text`, all text."""
-    names = set()
-    for file in files:
-        schema = input_schema(file.path)
-        names |= {field.name for field in schema if _is_category(field.type)}
+    names = {each.name for schema in schemas for each in schema if _is_category(each.type)}
     if text:
-        names |= {field.name for field in columns.schema if _is_text(field.type)}
+        names |= {each.name for each in columns.schema if _is_text(each.type)}
     return [name for name in columns.schema.names if name in names]
 
 
-def ordered_columns(files: Sequence[InputFile]) -> list[str]:
+def ordered_columns(schemas: Sequence["pa.Schema"]) -> list[str]:
     """Return the columns whose categories are ordered in every file."""
     from pyarrow import types
 
-    schemas = [input_schema(file.path) for file in files]
     return [
         name
         for name in schemas[0].names
@@ -230,7 +234,20 @@ class Survey:
     categories: dict[str, list[Any]]  #: of columns
 
     @classmethod
-    def of(
+    def from_tables(
+        cls, tables: Sequence["pa.Table"], columns: InputColumns, names: Sequence[str]
+    ) -> "Survey":
+        """Look at all cells of tables, of which some columns, by name, are categories."""
+        doubtful = [each.name for each in columns.schema if _is_without_gaps(each.type)]
+        gaps: set[str] = set()
+        categories = {name: _Categories() for name in names}
+        for table in tables:
+            _look(table, doubtful, gaps, categories)
+        found = {name: kinds.listed() for name, kinds in categories.items()}
+        return cls(tuple(name for name in doubtful if name in gaps), found)
+
+    @classmethod
+    def from_shards(
         cls,
         shards: Sequence[Shard],
         background: "pa.Table | None",
@@ -299,8 +316,8 @@ def _look(
     gaps.update(name for name in doubtful if table[name].null_count)
     for name, known in categories.items():
         known.look(table[name])
-        if len(known.kinds) > MOST_CATEGORIES:
+        if len(known.kinds) > MAX_CATEGORIES:
             raise InputError(
-                f"data: column {name!r} has more than {MOST_CATEGORIES:,} different texts, which "
+                f"data: column {name!r} has more than {MAX_CATEGORIES:,} different texts, which "
                 "are too many to be categories; leave it out with --drop, or encode it"
             )

@@ -16,29 +16,13 @@ import torch
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer, model_game
 from shearshap.jobs import tables
-from shearshap.jobs.background_option import (
-    Background,
-    BackgroundOption,
-    background_from_file,
-    background_without_file,
-)
-from shearshap.jobs.csv_stream import convert, find_types
-from shearshap.jobs.input_columns import (
+from shearshap.jobs.columns import (
     InputColumns,
     Survey,
     category_columns,
     common_schema,
     ordered_columns,
 )
-from shearshap.jobs.job import (
-    chosen_output,
-    errors_with_files,
-    exits_as_errors,
-    folder_kept,
-    model_columns,
-    our_warnings_as,
-)
-from shearshap.jobs.large_job import LargeJob, devices_of, identity_of
 from shearshap.jobs.manifest import (
     MANIFEST,
     PARTS,
@@ -46,14 +30,34 @@ from shearshap.jobs.manifest import (
     PartHashes,
     Preparation,
     file_hash,
+    identity_of,
 )
-from shearshap.jobs.models import LoadedModel
-from shearshap.jobs.player_options import check_groups
-from shearshap.jobs.result import counted
-from shearshap.jobs.shards import InputFile, Shard, cut, numbered_sample, sample
-from shearshap.jobs.work import ModelSource, ShardWork, device_of
+from shearshap.jobs.models import (
+    LoadedModel,
+    ModelSource,
+    exits_as_errors,
+    folder_kept,
+    model_columns,
+)
+from shearshap.jobs.options import (
+    Background,
+    Options,
+    background_from_file,
+    background_without_file,
+    check_groups,
+    chosen_output,
+    device_of,
+    errors_with_files,
+    explainer_options,
+    our_warnings_as,
+    parse_devices,
+)
+from shearshap.jobs.result import Result, counted
+from shearshap.jobs.shards import InputFile, Shard, cut, input_schema, numbered_sample, sample
+from shearshap.jobs.work import INTERACTIONS, ShardWork
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
+from shearshap.result.cells import label_array
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import no_such
 from shearshap.store import written_whole
@@ -67,24 +71,26 @@ BACKGROUND = "_background.parquet"  #: a sample of the rows, whose statistic is 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
 TRIED_ROWS = 16  #: rows that a method without a calibration is tried on
 BACKGROUND_ROWS = 8192  #: rows at most whose mean is a background, where the user names no other
+REPORTED_ROWS = 1024  #: rows of the sample that a report is about
 FAILING_ROWS = 8  #: rows of the sample that the model may fail on
 PREDICTED_ROWS = 64  #: rows whose predictions tell one model from another
 PREDICTED_COALITIONS = 8  #: for each of them: no player, all players, and random halves
 MAX_PREDICTIONS = 1 << 16  #: numbers that the manifest keeps of them
 ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to the largest
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A job's shards, and the work on them."""
 
-    job: LargeJob
+    job: Options
     shards: list[Shard]
     work: ShardWork
     finished: PartHashes
     facts: tuple[tuple[str, str], ...]
+    background: str  #: in words
     notes: tuple[str, ...] = ()
 
     @property
@@ -93,29 +99,59 @@ class Plan:
         return sum(shard.rows for shard in self.shards)
 
     def is_done(self, shard: Shard) -> bool:
-        """Return whether the part of a shard is there, as this job has written it."""
-        return self.finished.is_done(self.job.out / shard.name)
+        """Return whether the files of a shard are there, as this job has written them."""
+        names = [shard.name]
+        if self.job.interactions:
+            names.append(f"{INTERACTIONS}/{shard.name}")
+        return all(self.finished.is_done(name) for name in names)
 
 
-def planned(job: LargeJob) -> Plan:
+def make_plan(job: Options) -> Plan:
     """Read the manifest of the job, or make it, and return the plan."""
-    source = ModelSource(job.model, job.trust, job.folder_openers)
-    name = job.model if isinstance(job.model, str) else type(job.model).__name__
-    with exits_as_errors(name), source.opened() as model, folder_kept():
+    source = ModelSource(job.model, job.trust)
+    with exits_as_errors(job.model_name), source.opened() as model, folder_kept():
         files = _input_files(job, model)
-        planning = _Planning.of(job, source, model, files)
+        planning = _Planner.from_files(job, source, model, files)
         manifest = planning.manifest()
     work = planning.work(manifest)
     facts = (
-        ("of", f"{counted(len(files), 'file')} at {job.data}"),
+        ("input", f"{counted(len(files), 'file')} at {job.data}"),
         ("model", model.name),
         ("background", planning.background.description),
     )
     finished = PartHashes(job.out / PARTS, manifest.key)
-    return Plan(job, planning.shards, work, finished, facts, tuple(planning.notes))
+    words = planning.background.description
+    return Plan(job, planning.shards, work, finished, facts, words, tuple(planning.notes))
 
 
-def _input_files(job: LargeJob, model: LoadedModel) -> list[InputFile]:
+def explained_sample(plan: Plan) -> Result:
+    """Explain a sample of the rows again, for a report."""
+    job = plan.job
+    work = plan.work
+    names = list(dict.fromkeys([*work.columns.schema.names, *work.carried.names]))
+    data, numbers = numbered_sample(plan.shards, names, REPORTED_ROWS)
+    notes = list(plan.notes)
+    if len(data) < plan.rows:
+        notes.append(f"the report is about a sample of {len(data):,} of the {plan.rows:,} rows")
+    device = device_of(work.devices, worker=0)
+    with work.source.opened() as model, folder_kept(), our_warnings_as(notes):
+        explainer = Explainer(model.model, **work.options, device=device)
+        explanation = explainer(work.columns.frame(data), progress=False, **work.call)
+    index = np.array(numbers)
+    if job.id_column is not None:
+        index = label_array(data[job.id_column].to_pandas())
+    return Result(
+        explanation=replace(explanation, index=index, index_name=job.id_column),
+        data=data,
+        model=job.model_name,
+        background=plan.background,
+        columns=tuple(work.columns.schema.names),
+        id_column=job.id_column,
+        notes=tuple(notes),
+    )
+
+
+def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     """Return the files to explain; those of a CSV file's rows are converted first."""
     if job.data.is_dir():
         paths = [path for path in _all_files(job.data) if _is_data(path, job.data)]
@@ -152,38 +188,39 @@ def _is_data(path: Path, folder: Path) -> bool:
     return not hidden and path.suffix.lower() in (".parquet", ".pq") and path.is_file()
 
 
-def _converted(job: LargeJob, model: LoadedModel) -> InputFile:
+def _converted(job: Options, model: LoadedModel) -> InputFile:
     """Return the rows of a CSV file as a Parquet file in the job's folder."""
     # every time: both the CSV file and a copy of an earlier run may have changed
     path = job.out / CONVERTED
-    found = find_types(job.data)
-    inputs = set(model.columns) or set(found.seen) - {*job.drop, job.id_column}
-    types = found.types(inputs, model.text_columns)
-    convert(job.data, types, path, group_rows=job.shard_rows)
+    ids = job.unused_columns(model.columns)
+    schema = tables.csv_schema(job.data, text=model.text_columns, ids=ids)
+    tables.convert_csv(job.data, schema, path, group_rows=job.shard_rows)
     return InputFile.of(path, job.data)
 
 
 @dataclass(eq=False)
-class _Planning:
+class _Planner:
     """What is known of a job before its manifest is."""
 
-    job: LargeJob
+    job: Options
     source: ModelSource
     model: LoadedModel
     files: Sequence[InputFile]
     shards: list[Shard]
     schema: "pa.Schema"  #: of all columns of the data
     columns: InputColumns  #: that the model is given, before all rows were looked at
+    schemas: "list[pa.Schema]"  #: of each file, and of the background's
     background_table: "pa.Table | None"  #: of a file
     background: Background
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls, job: LargeJob, source: ModelSource, model: LoadedModel, files: Sequence[InputFile]
-    ) -> "_Planning":
+    def from_files(
+        cls, job: Options, source: ModelSource, model: LoadedModel, files: Sequence[InputFile]
+    ) -> "_Planner":
         """Find the columns of the data and the background."""
-        schema = common_schema(files)
+        schemas = [input_schema(file.path) for file in files]
+        schema = common_schema(files, schemas)
         notes: list[str] = []
         if schema.names[0] == "" and len(schema.names) > 1:
             schema = schema.remove(0)
@@ -199,8 +236,12 @@ class _Planning:
         if not names:
             raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
         check_groups(job.groups, names)
-        chosen = tables.chosen(empty, names, job.data)
-        background_table = _background_table(job, model, names)
+        chosen = tables.select(empty, names, job.data)
+        file = job.background_option.file
+        background = None
+        if file is not None:
+            background = tables.read_background(file, names, text=model.text_columns)
+            schemas.append(background.schema)
         return cls(
             job,
             source,
@@ -208,14 +249,15 @@ class _Planning:
             files,
             cut(files, job.shard_rows),
             schema,
-            InputColumns.of(chosen, background_table, ordered_columns(files)),
-            background_table,
-            _described_background(job, model),
+            InputColumns.from_schema(chosen.schema, background, _ordered(schemas, names)),
+            schemas,
+            background,
+            background_without_file(job, model.background),
             notes,
         )
 
     def manifest(self) -> Manifest:
-        """Return the manifest of the folder, which is made where there is none."""
+        """Return the manifest of the folder, which is made if there is none."""
         identity = identity_of(self.job, self.files, self.schema)
         path = self.job.out / MANIFEST
         if path.exists():
@@ -244,17 +286,17 @@ class _Planning:
             key=manifest.key,
             source=self.source,
             options=self._options(preparation.calibration),
-            call={"budget": job.budget, "tol": job.tol},
+            call={"budget": job.budget, "tol": job.tol, "interactions": job.interactions},
             columns=self.columns.settled(preparation.survey),
             part_columns=preparation.columns,
             carried=_carried(job, self.schema),
             id_column=job.id_column,
-            devices=devices_of(job.device),
+            devices=parse_devices(job.device),
         )
 
     def _surveyed(self) -> Survey:
-        names = category_columns(self.files, self.columns, text=self.model.categories)
-        return Survey.of(self.shards, self.background_table, self.columns, names)
+        names = category_columns(self.schemas, self.columns, text=self.model.categories)
+        return Survey.from_shards(self.shards, self.background_table, self.columns, names)
 
     def _sample_background(self, columns: InputColumns) -> None:
         """Write the sample of the rows explained whose statistic is the background.
@@ -302,7 +344,7 @@ class _Planning:
                 str(names.index(each)) if each in names else each for each in self.job.outputs
             ]
             options["output"] = chosen_output(wanted, ())
-        device = device_of(devices_of(self.job.device), worker=0)
+        device = device_of(parse_devices(self.job.device), worker=0)
 
         def predict(frame: Any) -> Any:
             with model_game(self.model.model, frame, device=device, **options) as game:
@@ -339,7 +381,7 @@ class _Planning:
         """Read the background's rows: of its file, or of the sample of the rows explained."""
         job = self.job
         if self.background_table is not None:
-            option = BackgroundOption.parse(job.background)
+            option = job.background_option
             self.background = background_from_file(option, columns.frame(self.background_table))
         elif isinstance(self.background.value, str):
             table = tables.read(job.out / BACKGROUND, "background")
@@ -352,19 +394,10 @@ class _Planning:
 
     def _options(self, calibration: Any) -> dict[str, Any]:
         """Return the options of the explainer."""
-        job = self.job
-        return {
-            "background": self.background.value,
-            "method": _calibrated(job.method, calibration),
-            "groups": dict(job.groups) or None,
-            "output": chosen_output(job.outputs, job.output_names or self.model.outputs),
-            "output_names": job.output_names or None,
-            "batch_size": job.batch_size or "auto",
-            "scale": job.scale,
-            "returns": job.returns,
-            "multilabel": job.multilabel,
-            "seed": job.seed,
-        }
+        method = _calibrated(self.job.method, calibration)
+        return explainer_options(
+            self.job, self.background.value, self.model.outputs, calibrated=method
+        )
 
     def _prepared(self, columns: InputColumns, survey: Survey) -> Preparation:
         """Explain a sample, which shows the columns of the parts, and fit the calibration to it."""
@@ -372,7 +405,7 @@ class _Planning:
         fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
         count = CALIBRATED_ROWS if fitted else TRIED_ROWS
         frame = columns.frame(sample(self.shards, columns.schema.names, count))
-        devices = devices_of(job.device)
+        devices = parse_devices(job.device)
         explainer = Explainer(
             self.model.model, **self._options(None), device=device_of(devices, worker=0)
         )
@@ -393,7 +426,7 @@ class _Planning:
         )
 
 
-def _on_sound_rows(call: Callable[[Any], Result], frame: Any) -> tuple[Result, Any]:
+def _on_sound_rows(call: Callable[[Any], Answer], frame: Any) -> tuple[Answer, Any]:
     """Call a function of a sample, without the few rows that the model fails on.
 
     Return what it returns, and the rows that are left. The shards of the others report them.
@@ -409,35 +442,22 @@ def _on_sound_rows(call: Callable[[Any], Result], frame: Any) -> tuple[Result, A
 
 
 def _calibrated(method: str | Method, calibration: Any) -> str | Method:
-    """Return a method with a calibration, where it takes one and has none."""
+    """Return a method with a calibration, if it takes one and has none."""
     instance = METHODS.get(method) if isinstance(method, str) else method
     if calibration is None or getattr(instance, "calibration", calibration) is not None:
         return method
     return cast(Method, replace(cast(Any, instance), calibration=calibration))
 
 
-def _background_table(
-    job: LargeJob, model: LoadedModel, columns: Sequence[str]
-) -> "pa.Table | None":
-    """Read the file of the background, if it is one."""
-    if not isinstance(job.background, str | None):
-        return None
-    file = BackgroundOption.parse(job.background).file
-    if file is None:
-        return None
-    table = tables.read(file, "background", text=model.text_columns)
-    names = tables.matching_columns(table, columns, f"background: {file}")
-    return tables.chosen(table, names, file).rename_columns(list(columns))
+def _ordered(schemas: "Sequence[pa.Schema]", names: Sequence[str]) -> list[str]:
+    """Return the columns of the model whose categories are ordered in every file."""
+    import pyarrow as pa
+
+    chosen = [pa.schema([schema.field(name) for name in names]) for schema in schemas]
+    return ordered_columns(chosen)
 
 
-def _described_background(job: LargeJob, model: LoadedModel) -> Background:
-    if not isinstance(job.background, str | None):
-        return Background(job.background, f"a {type(job.background).__name__}")
-    option = BackgroundOption.parse(job.background)
-    return background_without_file(option, model.background, job.data)
-
-
-def _carried(job: LargeJob, schema: "pa.Schema") -> "pa.Schema":
+def _carried(job: Options, schema: "pa.Schema") -> "pa.Schema":
     """Return the columns of the data that go into the parts."""
     import pyarrow as pa
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 from shearshap.cli import app
 from shearshap.errors import InputError
-from shearshap.jobs import LargeJob, run
+from shearshap.jobs import Job
 
 ROWS = 240
 GROUP = 40
@@ -105,7 +105,7 @@ def test_a_log_replaces_nothing_that_is_no_log(here: Path) -> None:
     for log in LOGS:
         assert "log: " in refusal(*background, "--log", log), log
         with pytest.raises(InputError, match="log: "):
-            run(job("score.py:predict", background="mean:absent.parquet"), progress=False, log=log)
+            job("score.py:predict", background="mean:absent.parquet").run(progress=False, log=log)
         assert contents(here) == before, log
     assert "log: " in refusal("--log", "score.py", out="other/")
     assert not Path("other").exists()
@@ -336,9 +336,9 @@ def test_weights_beside_an_onnx_file_are_the_model(here: Path) -> None:
     assert "holds a job with another model" in refusal(*words)
 
 
-def job(model: Any, **options: Any) -> LargeJob:
+def job(model: Any, **options: Any) -> Job:
     wanted: dict[str, Any] = {"data": "rows", "out": "out", "id_column": "id", "budget": 12}
-    return LargeJob(model=model, **(wanted | options))
+    return Job(large=True, model=model, **(wanted | options))
 
 
 def add(frame: pd.DataFrame) -> Any:
@@ -366,11 +366,11 @@ class Wrapped:
 
 @pytest.mark.usefixtures("here")
 def test_a_model_in_memory_that_was_changed_is_another() -> None:
-    run(job(Wrapped(add)), progress=False)
-    assert run(job(Wrapped(add)), progress=False).rows_before == ROWS
+    job(Wrapped(add)).run(progress=False)
+    assert job(Wrapped(add)).run(progress=False).rows_before == ROWS
     for other in (add_thousandfold, add_otherwise):
         with pytest.raises(InputError, match="holds a job with another model"):
-            run(job(Wrapped(other)), progress=False)
+            job(Wrapped(other)).run(progress=False)
 
 
 def test_a_function_of_another_source_is_another_model(
@@ -382,19 +382,19 @@ def test_a_function_of_another_source_is_another_model(
     Path("versions.py").write_text(source.format(7))
     import versions  # type: ignore[import-not-found]
 
-    run(job(versions.predict), progress=False)
-    assert run(job(versions.predict), progress=False).rows_before == ROWS
+    job(versions.predict).run(progress=False)
+    assert job(versions.predict).run(progress=False).rows_before == ROWS
     Path("versions.py").write_text(source.format(100))
     importlib.reload(versions)
     with pytest.raises(InputError, match="holds a job with another model"):
-        run(job(versions.predict), progress=False)
+        job(versions.predict).run(progress=False)
     del sys.modules["versions"]
 
 
 MODELS = """
 import numpy as np, pandas as pd, torch
 from catboost import CatBoostRegressor
-from shearshap.jobs import LargeJob, run
+from shearshap.jobs import Job
 
 class Chosen:
     def __init__(self):
@@ -415,8 +415,8 @@ def models():
 
 def explain(name, model):
     background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else None
-    job = LargeJob(model=model, data="rows", out=name, id_column="id", budget=12, background=background)
-    return run(job, progress=False)
+    job = Job(large=True, model=model, data="rows", out=name, id_column="id", budget=12, background=background)
+    return job.run(progress=False)
 
 if __name__ == "__main__":
     import models_of_mine

@@ -1,0 +1,416 @@
+"""The options of a job, declared once: for files and folders, in Python and in a terminal.
+
+Also what a text in a terminal stands for: `--background`, `--groups`, `--output-names`, `--device`.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from shearshap.data.background import STATISTICS
+from shearshap.errors import BudgetError, InputError, ShearWarning
+from shearshap.jobs.places import WRITTEN, beside
+from shearshap.jobs.shards import SHARD_ROWS
+from shearshap.methods.base import Method
+from shearshap.result.text import no_such
+
+REPORT = "_report.html"  #: in a folder of parts
+AUTO = "auto"  #: as a device: the GPUs of the worker's machine
+GROUPS = "NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}"
+
+Groups = Mapping[str, Sequence[str]]
+Raised = TypeVar("Raised", bound=BaseException)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A model, rows in files, and how to explain the model's predictions for them.
+
+    Options that are not listed here are those of `Explainer` and of its call.
+
+    Parameters
+    ----------
+    model
+        A folder, a file, or a place in code (see `shearshap.jobs.models.ACCEPTED`); or, for a
+        folder of parts, the model itself, if it can be pickled.
+    data
+        The rows to explain: CSV or Parquet, or a folder of Parquet files, which are taken in the
+        order of their names.
+    out
+        Where to write the values: a file, .parquet or .csv; or a folder of parts, which is empty,
+        or holds the same job, which is then continued.
+    large
+        Whether to write a folder of parts. Default: if `data` is a folder, or `out` is one, or has
+        a / at its end.
+    background
+        A file of rows, "mean", "median" or "mode" of the rows explained, or of a file: "mean:FILE".
+        Default: the background row of the model if it has one, otherwise the mean. Of a large job,
+        a statistic is that of a sample of up to 8,192 rows, and anything that an `Explainer` takes
+        is a background, too.
+    outputs
+        Names or numbers of the outputs to explain; none: all.
+    output_names
+        Names of all outputs of the model, if it has none.
+    groups
+        Columns that are one feature, by its name; other columns are features of their own.
+    interactions
+        Whether to write the interactions of pairs of features, too: to `interactions_file`, or to
+        the folder _interactions among the parts.
+    id_column
+        The column that labels the rows, and that the model does not see; None: they are numbered.
+    drop
+        Columns that the model does not use.
+    keep
+        Columns of the data to write beside the values; None: all.
+    device
+        Where to compute, such as "cuda", or "auto" for a GPU if there is one; of a large job also
+        "cuda:0,cuda:1", for workers in turn. None: where the model is.
+    trust
+        Whether to open pickles, which run whatever code is in them.
+    report
+        Whether to write a page for a browser: beside `out`; for a folder of parts into it, about a
+        sample of the rows.
+    overwrite
+        Whether to replace files that no job has written. Those that are read are never replaced.
+    shard_rows
+        Rows of a part at most: what is done again if a worker dies.
+    command
+        How the job was started, to be written into the file of values.
+    """
+
+    model: Any
+    data: Path
+    out: Path = Path("values.parquet")
+    large: bool | None = None
+    background: Any = None
+    budget: int | None = None
+    method: str | Method = "auto"
+    outputs: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    groups: Groups = field(default_factory=dict)
+    interactions: bool = False
+    id_column: str | None = None
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] | None = None
+    scale: str | None = None
+    returns: str | None = None
+    multilabel: bool | None = None
+    seed: int = 0
+    tol: float | None = None
+    batch_size: int | None = None
+    device: str | None = None
+    trust: bool = False
+    report: bool = False
+    overwrite: bool = False
+    shard_rows: int = SHARD_ROWS
+    command: str = "shearshap.jobs.Job.run"
+
+    def __post_init__(self) -> None:
+        """Take paths as text, too, and decide between a file and a folder of parts."""
+        if self.large is None:
+            object.__setattr__(self, "large", _is_large(Path(self.data), self.out))
+        object.__setattr__(self, "data", Path(self.data))
+        object.__setattr__(self, "out", Path(self.out))
+        if isinstance(self.model, Path):
+            object.__setattr__(self, "model", str(self.model))
+
+    @property
+    def model_name(self) -> str:
+        """The model, for people."""
+        return self.model if isinstance(self.model, str) else f"a {type(self.model).__name__}"
+
+    @property
+    def page(self) -> Path:
+        """The file of the report."""
+        return self.out / REPORT if self.large else self.out.with_suffix(".html")
+
+    @property
+    def interactions_file(self) -> Path:
+        """The file of the interactions, beside that of the values."""
+        return beside(self.out, "interactions")
+
+    @property
+    def partial(self) -> Path:
+        """The file of the rows that were done, if not all could be."""
+        return beside(self.out, "partial")
+
+    @property
+    def background_option(self) -> "BackgroundOption":
+        """The background that a text names; nothing if the background is an object."""
+        is_text = isinstance(self.background, str | None)
+        return BackgroundOption.parse(self.background if is_text else None)
+
+    def unused_columns(self, model_columns: Sequence[str]) -> set[str]:
+        """Return the columns named that the model does not take: ids, whose digits matter."""
+        named = {*self.drop} if self.id_column is None else {*self.drop, self.id_column}
+        return named - set(model_columns)
+
+
+def _is_large(data: Path, out: str | Path) -> bool:
+    if data.is_dir() or str(out).endswith(("/", os.sep)):
+        return True
+    return Path(out).suffix.lower() not in WRITTEN and Path(out).is_dir()
+
+
+# The background
+
+
+@dataclass(frozen=True)
+class BackgroundOption:
+    """What the user named as the background: a statistic, a file, or a statistic of a file."""
+
+    statistic: str | None = None
+    file: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> "BackgroundOption":
+        """Return what a text names: "mean", "train.csv", "mean:train.csv", or None for nothing."""
+        if text is None:
+            return cls()
+        name, colon, file = text.partition(":")
+        if name not in STATISTICS and text:
+            _check_statistic(name, file)
+            return cls(file=Path(text))  # a colon in it is the file's own
+        if name in STATISTICS and not colon:
+            return cls(statistic=name)
+        if name in STATISTICS and file:
+            return cls(statistic=name, file=Path(file))
+        raise InputError(
+            f"background: expected mean, median or mode, a file, or mean:FILE; got {text!r}"
+        )
+
+
+def _check_statistic(name: str, file: str) -> None:
+    """Raise if "avg:train.csv" names a file that is there, and a statistic that is not."""
+    is_address = file.startswith("//") or len(name) == 1  # s3://train.csv, C:\train.csv
+    if not file or is_address or Path(f"{name}:{file}").exists():
+        return
+    if Path(file).exists() or name.isalpha():
+        raise InputError(
+            f"background: expected the statistic mean, median or mode, got {name!r}; try "
+            f"mean:{file}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What replaces absent features."""
+
+    value: Any  #: as an `Explainer` takes it
+    description: str  #: in words
+    source: Path | None = None  #: the file that it comes from; None: the model's own
+
+
+def background_from_file(option: BackgroundOption, rows: Any) -> Background:
+    """Return the rows of a file, or a statistic of them."""
+    assert option.file is not None
+    count = len(rows)
+    words = f"the {count:,} rows of {option.file}" if count > 1 else f"the row of {option.file}"
+    if option.statistic is None:
+        return Background(rows, words, option.file)
+    return Background((option.statistic, rows), f"{option.statistic} of {words}", option.file)
+
+
+def background_without_file(options: Options, own_row: Mapping[str, Any] | None) -> Background:
+    """Return the statistic of the rows explained that was named, or the object given.
+
+    If none was named: the model's own background row, and for a model that has none the mean.
+    """
+    if not isinstance(options.background, str | None):
+        return Background(options.background, f"a {type(options.background).__name__}")
+    statistic = options.background_option.statistic
+    if statistic is None and own_row is not None:
+        return Background(own_row, "the model's own, from its training rows")
+    statistic = statistic or "mean"
+    return Background(statistic, f"{statistic} of the rows explained", options.data)
+
+
+# Features and outputs
+
+
+def parse_groups(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of each group, by its name.
+
+    A text is "address=street,city", or names a JSON file of groups.
+    """
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        for name, columns in _groups_in_text(text).items():
+            if name in groups:
+                raise InputError(f"groups: duplicate group {name!r}; give it one name")
+            groups[name] = columns
+    return groups
+
+
+def _groups_in_text(text: str) -> dict[str, list[str]]:
+    if text.lower().endswith(".json") and "=" not in text:
+        return _groups_in_file(Path(text))
+    name, equals, listed = text.partition("=")
+    columns = [column.strip() for column in listed.split(",")]
+    if not name.strip() or not equals or not all(columns):
+        raise InputError(f"groups: expected {GROUPS}; got {text!r}")
+    return {name.strip(): columns}
+
+
+def _groups_in_file(path: Path) -> dict[str, list[str]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"groups: {path} cannot be read: {error}") from error
+
+    is_mapping = isinstance(content, dict) and all(map(_is_list_of_names, content.values()))
+    if not is_mapping or not content:
+        raise InputError(f"groups: expected {GROUPS}; {path} holds something else")
+    return {str(name): list(columns) for name, columns in content.items()}
+
+
+def _is_list_of_names(columns: Any) -> bool:
+    is_list = isinstance(columns, list) and bool(columns)
+    return is_list and all(isinstance(column, str) for column in columns)
+
+
+def check_groups(groups: Groups, columns: Sequence[str]) -> None:
+    """Raise if groups name a column that the model is not given, or one twice."""
+    owners: dict[str, str] = {}
+    for name, members in groups.items():
+        for column in members:
+            if column not in columns:
+                raise InputError(f"groups: {no_such('column', column, columns)}")
+            if column in owners:
+                raise InputError(
+                    f"groups: column {column!r} is in {owners[column]!r} and in {name!r}; a column "
+                    "belongs to one group"
+                )
+            owners[column] = name
+
+
+def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of outputs: one text with commas, or a text for each name."""
+    names = texts[0].split(",") if len(texts) == 1 else texts
+    names = [name.strip() for name in names]
+    if texts and not all(names):
+        raise InputError(f"output-names: expected names with commas between them; got {texts[0]!r}")
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise InputError(f"output-names: duplicate name {doubled!r}")
+    return tuple(names)
+
+
+def chosen_output(wanted: Sequence[str], names: Sequence[str]) -> Any:
+    """Return the outputs to explain as an `Explainer` takes them: by name, otherwise by number."""
+    outputs = [
+        int(text) if text.removeprefix("-").isdecimal() and text not in names else text
+        for text in wanted
+    ]
+    if not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+# Devices
+
+
+def parse_devices(text: str | None) -> tuple[str, ...]:
+    """Return the devices that an option names."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name == AUTO:
+            continue
+        try:
+            torch.device(name)
+        except RuntimeError as error:
+            raise InputError(
+                f"device: expected auto, or names such as cpu or cuda:0,cuda:1; got {text!r}"
+            ) from error
+        if name.startswith("cuda") and not torch.cuda.is_available():
+            raise InputError(f"device: there is no GPU here, and {text} was wanted")
+    return names
+
+
+def device_of(devices: Sequence[str], worker: int) -> str | None:
+    """Return the device of a worker; "auto" is a GPU of its machine, if there is one."""
+    if not devices:
+        return None
+    name = devices[worker % len(devices)]
+    if name != AUTO:
+        return name
+    gpus = torch.cuda.device_count()
+    return f"cuda:{worker % gpus}" if gpus else None
+
+
+# The explainer
+
+
+def explainer_options(
+    options: Options, background: Any, model_outputs: Sequence[str], *, calibrated: Any = None
+) -> dict[str, Any]:
+    """Return the options of the `Explainer`, but for its model and device.
+
+    `calibrated` is a method that takes the place of the one that was named.
+    """
+    names = options.output_names
+    return {
+        "background": background,
+        "method": calibrated or options.method,
+        "groups": dict(options.groups) or None,
+        "output": chosen_output(options.outputs, names or model_outputs),
+        "output_names": names or None,
+        "batch_size": options.batch_size or "auto",
+        "scale": options.scale,
+        "returns": options.returns,
+        "multilabel": options.multilabel,
+        "seed": options.seed,
+    }
+
+
+@contextmanager
+def our_warnings_as(notes: list[str]) -> Iterator[None]:
+    """Add our own warnings to the notes, and pass on those of other libraries."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ShearWarning)
+        yield
+    for warning in caught:
+        if not issubclass(warning.category, ShearWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+            continue
+        note = " ".join(str(warning.message).split())
+        if note not in notes:
+            notes.append(note)
+
+
+@contextmanager
+def errors_with_files(data: Path, background: Background) -> Iterator[None]:
+    """Name the file in the explainer's errors about rows or background."""
+    try:
+        yield
+    except (InputError, BudgetError) as error:
+        message = str(error)
+        about_background = (
+            message.startswith(("background", "reference")) or "background rows" in message
+        )
+        if message.startswith("rows:"):
+            reason = message.removeprefix("rows: ")
+            message = f"data: {data}: {reason}"
+        elif about_background and background.source is not None:
+            reason = message.removeprefix("background: ").removeprefix("reference: ")
+            message = f"background: {background.source}: {reason}"
+        raise reworded(error, message) from error
+
+
+def reworded(error: Raised, message: str) -> Raised:
+    """Return an error with another message, and all its other attributes."""
+    again = copy(error)
+    again.args = (message,) if message else ()
+    return again
