@@ -40,6 +40,7 @@ from shearshap.jobs.options import (
     reworded,
 )
 from shearshap.jobs.result import Outcome, Result, counted, facts, summary
+from shearshap.result.cells import label_array
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import no_such
 
