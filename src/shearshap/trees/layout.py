@@ -89,7 +89,7 @@ def _numbered(
 class Paths:
     """The players that are asked on the way to each node, in the order of their first questions."""
 
-    players: NDArray[np.int32]  #: (n, m) -1 where there are fewer
+    players: NDArray[np.int32]  #: (n, m) filled with -1
     count: Integers  #: (n,) how many
     slot: Integers  #: (n,) the place of the node's own player among those of its children
 
@@ -121,7 +121,7 @@ def paths_of(layout: Layout) -> Paths:
 
 
 def _first(marked: Bools) -> Integers:
-    """Return the place of the first mark in each row (0 where there is none)."""
+    """Return the place of the first mark in each row (0 if there is none)."""
     return marked.argmax(axis=1) if marked.shape[1] else np.zeros(len(marked), dtype=np.int64)
 
 

@@ -73,7 +73,7 @@ def coefficients(most: int) -> Coefficients:
 
 
 def _two(a: int, b: int) -> float:
-    """Return (a-2)! b! / (a+b-1)!, 0 where there are no two."""
+    """Return (a-2)! b! / (a+b-1)!, 0 if there are no two."""
     return 1 / ((a - 1) * comb(a + b - 1, b)) if a >= 2 else 0.0
 
 
@@ -173,14 +173,14 @@ def _factors(players: int, sums: Sums) -> list[Floats]:
 
 
 def _ranked(weights: Floats, players: int) -> Floats:
-    """Return W apart by |q|: (l, m + 1, 2^m), 0 where the size is another."""
+    """Return W apart by |q|: (l, m + 1, 2^m), 0 for other sizes."""
     sizes = np.arange(players + 1)[:, None] == _sizes(players)
     return np.asarray(weights[:, None, :] * sizes)
 
 
 def _zeta(ranked: Floats, players: int) -> Floats:
     """Return the sums over the subsets of each set, along the last axis."""
-    # numpy is slow where the innermost loop is short: the first players are one product
+    # numpy is slow if the innermost loop is short: the first players are one product
     subset = (np.arange(INNER)[:, None] & ~np.arange(INNER)) == 0
     ranked = (ranked.reshape(-1, INNER) @ subset.astype(np.float64)).reshape(ranked.shape)
     for player in range(INNER.bit_length() - 1, players):

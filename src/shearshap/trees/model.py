@@ -179,7 +179,7 @@ def _estimator(model: Any) -> Any:
 
 
 def _transformers(model: Any) -> Any:
-    """Return the transformers of a Pipeline as one; None where there are none."""
+    """Return the transformers of a Pipeline as one; None if there are none."""
     estimator = _estimator(model)
     if innermost(model) is estimator or len(estimator.steps) == 1:
         return None

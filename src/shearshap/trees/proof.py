@@ -136,7 +136,7 @@ def _is_selection(outputs: Outputs) -> bool:
 
 
 def _check(gaps: Floats, allowed: Floats) -> None:
-    """Raise where gaps (n, k) are more than rounding (k,)."""
+    """Raise if gaps (n, k) are more than rounding (k,)."""
     if not (gaps <= allowed).all():
         raise UnsupportedTrees(
             f"the explained outputs are not linear in its leaves (off by {gaps.max():.2g})"
@@ -207,7 +207,7 @@ def compared_points(
     """Return model and leaves at rows, background rows and mixes, and if there is one output.
 
     What the trees see of a mix is mixed of what they see of a row and of a background row. So the
-    comparison tells, too, if a column is not made of its owner's inputs alone.
+    comparison also shows if a column is not made of its owner's inputs alone.
     """
     some = replace(
         game,

@@ -208,7 +208,7 @@ def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Cells) -> Iterato
     for bits, count in np.unique(np.stack((subtrees.bits, slots), axis=1), axis=0).tolist():
         of_subtree = cells.of_players(np.zeros((1, count), dtype=np.int64)).size
         if of_subtree == 0:
-            continue  # a single leaf that nobody plays for, or a single player where pairs count
+            continue  # a single leaf without players, or a single player without a pair
         same = np.flatnonzero((subtrees.bits == bits) & (slots == count))
         width = max(count, of_subtree)
         for some in _batches(same, leaves.count, (1 << bits) * width):

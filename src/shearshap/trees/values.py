@@ -130,11 +130,6 @@ class ExactTrees:
             if advance is not None:
                 advance(len(trees))
 
-    @property
-    def expected(self) -> Floats:
-        """(k,) the weighted mean of the forest's output over the background."""
-        return np.asarray(self.weights @ self.forest.predict(self.background))
-
     def values(self, seen: Floats) -> Floats:
         """Return the players' Shapley values (r, p, k) for rows as the trees see them."""
         return self._sums(seen, self.players, pairs=False)
@@ -295,7 +290,7 @@ class Choice:
 
 
 def start_of_numba() -> float:
-    """Return the nanoseconds until a compiled walk can start: none where there is no numba."""
+    """Return the nanoseconds until a compiled walk can start: infinite without numba."""
     if "shearshap.trees.compiled" in sys.modules:
         return 0.0
     if find_spec("numba") is None:

@@ -10,7 +10,7 @@ The states that arrive at leaves are the pairs that count: 1 to 4 % of all in de
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,24 +43,13 @@ class States:
 
     def take(self, places: Integers) -> "States":
         """Return some of the states."""
-        return States(
-            self.node[places],
-            self.row[places],
-            self.other[places],
-            self.failed[places],
-            self.other_failed[places],
-        )
+        return States(*(getattr(self, each.name)[places] for each in fields(self)))
 
 
 def join(first: States, second: States) -> States:
     """Return the states of both."""
-    return States(
-        np.concatenate((first.node, second.node)),
-        np.concatenate((first.row, second.row)),
-        np.concatenate((first.other, second.other)),
-        np.concatenate((first.failed, second.failed)),
-        np.concatenate((first.other_failed, second.other_failed)),
-    )
+    both = [(getattr(first, each.name), getattr(second, each.name)) for each in fields(States)]
+    return States(*(np.concatenate(arrays) for arrays in both))
 
 
 class Walk:

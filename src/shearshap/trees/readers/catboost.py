@@ -10,6 +10,7 @@ oblivious tree all nodes of a level ask the same, and the bits of a leaf's numbe
 """
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +45,7 @@ def read_catboost(model: Any) -> TreeModel:
         trees = [_oblivious(tree, outputs, missing_left) for tree in saved["oblivious_trees"]]
     else:
         trees = [_uneven(tree, outputs, missing_left) for tree in saved.get("trees", [])]
-    scaled = [_scaled(tree, scale) for tree in trees]
+    scaled = [replace(tree, value=scale * tree.value) for tree in trees]
     return TreeModel(build_forest(scaled), partial(_preprocess, columns=columns), columns)
 
 
@@ -80,12 +81,6 @@ def _refuse_crashing(model: Any) -> None:
         raise UnsupportedTrees("it does not know how its trees were grown") from error
     if policy == "SymmetricTree":
         raise UnsupportedTrees("CatBoost cannot save the trees of a model that was read from ONNX")
-
-
-def _scaled(tree: Tree, scale: float) -> Tree:
-    return Tree(
-        tree.left, tree.right, tree.column, tree.threshold, tree.missing_left, tree.value * scale
-    )
 
 
 def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:

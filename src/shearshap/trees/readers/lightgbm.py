@@ -120,7 +120,7 @@ def _tree(fields: Fields, output: int, outputs: int, divisor: int) -> Tree:
         _children(_array(fields, "right_child", np.int64)[:inner], leaves),
         _padded(_array(fields, "split_feature", np.int64), leaves),
         _padded(_array(fields, "threshold", np.float64), leaves),
-        _padded(default_left & (kind != NONE), leaves),  # where none is missing it does not matter
+        _padded(default_left & (kind != NONE), leaves),  # if none is missing it does not matter
         values,
         _category_sets(fields, kind),
     )

@@ -104,7 +104,7 @@ def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
     nodes = len(tree["left_children"])
     values = np.zeros((nodes, outputs))
     if int(tree["tree_param"].get("size_leaf_vector", 1)) <= 1:
-        # where an inner node has its threshold, a leaf has its value
+        # a leaf has its value in the place of a threshold
         values[:, output] = np.asarray(tree["split_conditions"], dtype=np.float32)
         return values
 
