@@ -59,6 +59,7 @@ from shearshap.data.frames import (
 )
 from shearshap.data.players import Grouping
 from shearshap.data.tensors import (
+    MAX_EXACT_INTEGER,
     Inputs,
     background_numbers,
     check_tensor,
@@ -504,10 +505,10 @@ class _Statistic:
         if not self._computed.any():
             return {}
         source = self.source[:, np.flatnonzero(self._computed).tolist()]
-        for name, dtype in source.schema.items():
-            if dtype.is_integer():
-                check_exact_column(source[name], self.argument)
         table = number_table(source)
+        is_large = (np.abs(table) >= MAX_EXACT_INTEGER).any(axis=0)
+        for place in np.flatnonzero(is_large):
+            check_exact_column(source[source.columns[place]], self.argument)
         self._check_present(source, table)
 
         # players without a column of numbers are left out, and the others numbered anew
