@@ -24,6 +24,7 @@ from typing import Any
 from warnings import warn
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from shearshap.data.frames import (
     OBJECTS,
@@ -32,6 +33,7 @@ from shearshap.data.frames import (
     is_numeric_or_boolean,
     native_type,
     native_types,
+    numbers_of,
     values_of,
     with_columns,
 )
@@ -73,7 +75,9 @@ def _in_one_type(rows: Column, background: Column, argument: str) -> ColumnPair 
 
     are_floats = rows.dtype.is_float() and background.dtype.is_float()
     # the rows' precision is enough for the background
-    fitted = converted(background, rows, exactly=not are_floats)
+    fitted = None
+    if not (rows.dtype.is_integer() and _has_fractions(background)):  # as means often have
+        fitted = converted(background, rows, exactly=not are_floats)
     if fitted is not None:
         return rows, fitted
     if _are_numbers_beside_others(rows, background):
@@ -88,6 +92,14 @@ def _are_numbers_beside_others(rows: Column, background: Column) -> bool:
     if not all(is_numeric_or_boolean(column.dtype) for column in columns):
         return False
     return not all(column.dtype.is_integer() for column in columns)
+
+
+def _has_fractions(column: Column) -> bool:
+    """Return whether a column holds numbers that are not whole; quicker than a conversion."""
+    if not column.dtype.is_float():
+        return False
+    numbers = numbers_of(column)
+    return bool((np.isfinite(numbers) & (numbers != np.floor(numbers))).any())
 
 
 def _as_float(column: Column, argument: str) -> Column:

@@ -99,12 +99,6 @@ class FrameLayout:
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
         copied = frame.clone()
-        if frame.implementation.is_pyarrow():
-            # not by `select`, which would keep what pandas has noted in the table
-            columns = [copied.to_native().column(name) for name in self.order]
-            return type(copied.to_native()).from_arrays(columns, names=list(self.order))
-        if frame.implementation.is_polars():
-            return copied.to_native().select(self.order)
         if frame.implementation.is_pandas():
             return self._in_pandas(copied.to_native())
         return self.joined({name: copied[name] for name in self.order})
@@ -138,26 +132,10 @@ class FrameLayout:
 
 def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
     """Return a frame with some columns replaced, without the index that pandas would give it."""
-    frame = nw.maybe_reset_index(frame)
+    own = nw.maybe_reset_index(frame)
     if not columns:
-        return frame
-    new = {column.name: nw.maybe_reset_index(column).to_native() for column in columns}
-    if frame.implementation.is_pandas():
-        return nw.from_native(_with_pandas_columns(frame.to_native(), new), eager_only=True)
-    if frame.implementation.is_pyarrow():
-        table = frame.to_native()
-        # all at once: each column that is set copies the list of all
-        arrays = [new.get(name, table.column(name)) for name in table.column_names]
-        joined = type(table).from_arrays(arrays, names=table.column_names)
-        return nw.from_native(joined, eager_only=True)
-    return frame.with_columns(*columns)
-
-
-def _with_pandas_columns(native: Any, new: dict[str, Any]) -> Any:
-    import pandas as pd
-
-    others = native.drop(columns=list(new))
-    return pd.concat([others, pd.DataFrame(new)], axis=1)[list(native.columns)]
+        return own
+    return own.with_columns(*(nw.maybe_reset_index(column) for column in columns))
 
 
 # Order

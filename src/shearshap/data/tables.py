@@ -59,6 +59,7 @@ from shearshap.data.frames import (
 )
 from shearshap.data.players import Grouping
 from shearshap.data.tensors import (
+    MAX_EXACT_INTEGER,
     Inputs,
     background_numbers,
     check_tensor,
@@ -119,8 +120,9 @@ def encode_frame(
 class FramePool:
     """The rows of a frame whose cells are mixed; a mix has the layout that the model takes.
 
-    The cells of one column after the other are taken. Columns of pandas that have one type of numpy
-    are a block, whose cells are taken at once, since a frame may have thousands of columns.
+    The cells of one column after the other are taken. A frame of pandas may have thousands of
+    columns: those of one type of numpy are a block, and text is laid end to end, so that the cells
+    of several columns are taken at once.
     """
 
     def __init__(self, frame: Frame, layout: FrameLayout) -> None:
@@ -146,15 +148,17 @@ class FramePool:
     def like(self, row: int) -> NDArray[np.bool_]:
         """Return which cells (n, d) are to a model like those of a row."""
         same = np.zeros(self._frame.shape, dtype=np.bool_)
-        by_column = list(self._others)
-        for block in self._blocks:
-            like = block.like(row)
-            if like is None:
-                by_column += block.places
-            else:
-                same[:, block.places] = like
+        unknown = set(range(self._frame.shape[1]))
+        parts: list[_NumpyBlock | _Strip] = [*self._blocks]
+        if self._is_pandas:
+            parts += self._strips
+        for part in parts:
+            like = part.like(row)
+            if like is not None:
+                same[:, part.places] = like
+                unknown.difference_update(part.places)
         names = self._frame.columns
-        for place in by_column:
+        for place in unknown:
             same[:, place] = _like_cell(self._frame[names[place]], row)
         return same
 
@@ -188,14 +192,28 @@ class FramePool:
                 taken[place] = column
                 if column.dtype == object:  # or else pandas looks for text among objects
                     taken[place] = pd.Series(column, dtype=object, copy=False)
-        for place, array in self._arrays.items():
-            taken[place] = array.take(np.ascontiguousarray(cells[:, place]))
+        for strip in self._strips:
+            for place, column in zip(strip.places, strip.taken(cells), strict=True):
+                taken[place] = column
         return pd.DataFrame({number: taken[place] for number, place in enumerate(self._order)})
 
     @cached_property
-    def _arrays(self) -> dict[int, Any]:
-        """The arrays of pandas' own types, by the columns' places."""
-        return {place: column.to_native().array for place, column in self._columns.items()}
+    def _strips(self) -> list["_Strip"]:
+        """The columns of pandas' own types; text of one type as one strip, unless it is long."""
+        import pandas as pd
+
+        native = {place: column.to_native() for place, column in self._columns.items()}
+        texts: dict[Any, list[int]] = {}
+        strips = []
+        for place, column in native.items():
+            if isinstance(column.dtype, pd.StringDtype) and len(column) * len(native) <= MAX_CELLS:
+                texts.setdefault(column.dtype, []).append(place)
+            else:
+                strips.append(_Strip([place], column.array))
+        for places in texts.values():
+            long = pd.concat([native[place] for place in places], ignore_index=True).array
+            strips.append(_Strip(places, long.take(np.arange(len(long)))))  # without its chunks
+        return strips
 
     @cached_property
     def _moves(self) -> NDArray[np.int64] | None:
@@ -236,6 +254,44 @@ class _NumpyBlock:
             missing = np.isnan(self.cells) if kind == "f" else np.isnat(self.cells)
             same |= missing & missing[:, row, None]
         return same.T
+
+
+@dataclass(frozen=True, eq=False)
+class _Strip:
+    """Columns of one type of pandas' own, laid end to end."""
+
+    places: list[int]  #: of the columns in the pool, w of them
+    cells: Any  #: (w n,) an array of pandas
+
+    def taken(self, cells: Cells) -> list[Any]:
+        """Return its part of the cells (m, d): w arrays (m,)."""
+        if len(self.places) == 1:
+            return [self.cells.take(np.ascontiguousarray(cells[:, self.places[0]]))]
+        start = self._rows * np.arange(len(self.places))
+        numbers = (cells.T[self.places] + start[:, None]).reshape(-1)
+        long = self.cells.take(numbers)
+        size = len(cells)
+        return [long[size * at : size * (at + 1)] for at in range(len(self.places))]
+
+    def like(self, row: int) -> Any:
+        """Return which cells (n, w) of categories or text are like a row's; None of others."""
+        import pandas as pd
+
+        if isinstance(self.cells.dtype, pd.CategoricalDtype):
+            return (self.cells.codes == self.cells.codes[row])[:, None]
+        if not isinstance(self.cells.dtype, pd.StringDtype):
+            return None
+        first = self._rows * np.arange(len(self.places)) + row
+        others = self.cells.take(np.repeat(first, self._rows))
+        equal = pd.array(self.cells == others, dtype="boolean")
+        like = equal.to_numpy(dtype=bool, na_value=False)
+        like |= self.cells.isna() & others.isna()
+        return like.reshape(-1, self._rows).T
+
+    @property
+    def _rows(self) -> int:
+        """The rows n of the pool."""
+        return len(self.cells) // len(self.places)
 
 
 def _numpy_blocks(native: Any) -> list[_NumpyBlock]:
@@ -449,10 +505,10 @@ class _Statistic:
         if not self._computed.any():
             return {}
         source = self.source[:, np.flatnonzero(self._computed).tolist()]
-        for name, dtype in source.schema.items():
-            if dtype.is_integer():
-                check_exact_column(source[name], self.argument)
         table = number_table(source)
+        is_large = (np.abs(table) >= MAX_EXACT_INTEGER).any(axis=0)
+        for place in np.flatnonzero(is_large):
+            check_exact_column(source[source.columns[place]], self.argument)
         self._check_present(source, table)
 
         # players without a column of numbers are left out, and the others numbered anew
