@@ -130,11 +130,10 @@ def test_approximators_are_copied_and_pickled_for_other_processes() -> None:
             assert other == known
             assert repr(other.method) == repr(known.method)
     leverage = Leverage(n=PLAYERS, random_state=3)
-    values = [
-        values_of(one.approximate(40, value))
-        for one in (leverage, pickle.loads(pickle.dumps(leverage)))
-    ]
-    np.testing.assert_array_equal(*values)
+    other = pickle.loads(pickle.dumps(leverage))
+    np.testing.assert_array_equal(
+        values_of(leverage.approximate(40, value)), values_of(other.approximate(40, value))
+    )
 
 
 def test_further_arguments_are_taken_as_shapiqs_approximators_do() -> None:
