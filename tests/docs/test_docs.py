@@ -46,46 +46,6 @@ BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
 ELSEWHERE = ("pip ", "sphinx-build ")
 """Commands that are shown but not run: test_wheel.py installs the wheel, and a test below builds the site."""
 
-COMPLAINTS = (
-    *(f"shap#{issue}" for issue in (
-        217, 397, 441, 498, 679, 835, 1035, 1111, 1173, 1362, 1454, 1654, 1897, 1977, 2095, 2328, 2760, 3363, 3505, 3995,
-        4031, 4182, 4194, 4239, 4251, 4482, 5027,
-    )),
-    *(f"captum#{issue}" for issue in (646, 1113, 1350, 1789)),
-    *(f"shapiq#{issue}" for issue in (354, 355)),
-    "alibi#879",
-)  # fmt: skip
-"""Issues that users of other libraries have reported; faq.md answers each of them."""
-
-ANSWERED_ELSEWHERE = {
-    "shap#441": "test_standard_errors.py::test_intervals_hold_the_exact_values",
-    "shap#2760": "test_standard_errors.py::test_intervals_hold_the_exact_values",
-    "shap#5027": "test_ray.py::test_reports_are_those_of_one_process",
-}
-"""The tests that hold answers of faq.md, where they are not in test_complaints.py."""
-
-OTHER_ANSWERS = (
-    "test_laws.py::test_the_law_is_kept",  # values add up; parts agree with the whole
-    "test_large_jobs.py::test_only_what_is_missing_is_explained_again",
-    "test_interop_captum.py::test_a_budget_is_the_evaluations_of_a_row_and_batches_are_bounded",
-    "test_interop_captum.py::test_rows_go_through_the_model_together",
-    "test_game.py::test_a_gpu_gives_the_same_values",
-    "test_tables.py::test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_column",
-    "test_adapters.py::test_boosted_classifiers",
-    "test_adapters.py::test_an_array_for_a_model_of_named_columns_gets_its_names",
-    "test_column_types.py::test_the_rows_categories_keep_their_codes",
-    "test_column_types.py::test_integers_beside_other_numbers_become_floats",
-    "test_zoo_networks.py::test_scales_of_a_module_whose_ending_can_be_seen",
-    "test_zoo_networks.py::test_classes_that_sum_to_one_are_refused_until_they_are_stated",
-    "test_zoo_networks.py::test_outputs_between_0_and_1_are_doubted",
-    "test_zoo_networks.py::test_scales_of_functions",
-    "test_zoo_networks.py::test_labels_of_their_own",
-    "test_adapters.py::test_labels_that_do_not_exclude_each_other_have_chances_of_their_own",
-    "test_explainer.py::test_it_stores_options_only",
-)
-"""The tests that hold what else faq.md says."""
-
-
 @dataclass(frozen=True)
 class Step:
     """A block of a page that runs."""
@@ -317,73 +277,6 @@ def test_the_reference_of_commands_is_that_of_the_program() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.reference(), (
         "run python docs/make_cli_reference.py"
     )
-
-
-def test_every_complaint_has_an_answer() -> None:
-    answered = re.findall(
-        r"\b(?:shapiq|shap|captum|alibi)#\d+\b", (DOCS / "faq.md").read_text(encoding="utf-8")
-    )
-    assert sorted(set(answered)) == sorted(COMPLAINTS)
-
-
-def test_every_answer_has_its_test() -> None:
-    """A test in test_complaints.py is named by the issues that it answers; the others are listed here."""
-    complaints = (ROOT / "tests" / "test_complaints.py").read_text(encoding="utf-8")
-    held = {
-        issue
-        for name in re.findall(r"^def test_(\w+)", complaints, flags=re.MULTILINE)
-        for issue in issues_in(name)
-    }
-    assert sorted(held | ANSWERED_ELSEWHERE.keys()) == sorted(COMPLAINTS)
-    for place in (*ANSWERED_ELSEWHERE.values(), *OTHER_ANSWERS):
-        assert exists(place), place
-
-
-def issues_in(name: str) -> list[str]:
-    """The issues in a test's name: those of ..._shap_217_835_captum_646 are shap#217, shap#835, captum#646."""
-    issues = []
-    library = ""
-    for word in name.split("_"):
-        if word in ("shap", "captum", "shapiq", "alibi"):
-            library = word
-        elif word.isdigit() and library:
-            issues.append(f"{library}#{word}")
-    return issues
-
-
-def exists(place: str) -> bool:
-    """Whether a test is there, "test_docs.py::test_every_answer_has_its_test"."""
-    file, name = place.split("::")
-    return f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8")
-
-
-def test_the_tests_that_pages_name_exist() -> None:
-    for page in DOCS.rglob("*.md"):
-        text = page.read_text(encoding="utf-8")
-        for place in re.findall(r"tests/(test_\w+\.py::test_\w+)", text):
-            assert exists(place), (page, place)
-
-
-STILTED = (
-    "how it is here",
-    "with | comes",
-    "is felt",
-    "misses up to",
-    "too dear",
-    "take turns with",
-    "takes turns with",
-    "who spends more",
-    "for good",
-)
-"""Phrases that a native speaker stumbles over, and that were once on these pages."""
-
-
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs"])
-def test_pages_are_in_plain_english(name: str) -> None:
-    place = ROOT / name
-    for page in place.rglob("*.md") if place.is_dir() else [place]:
-        words = " ".join(page.read_text(encoding="utf-8").split()).lower()
-        assert [phrase for phrase in STILTED if phrase in words] == [], page
 
 
 def test_every_chart_is_drawn_from_the_tables_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,9 +130,9 @@ def test_approximators_are_copied_and_pickled_for_other_processes() -> None:
             assert other == known
             assert repr(other.method) == repr(known.method)
     leverage = Leverage(n=PLAYERS, random_state=3)
-    again = pickle.loads(pickle.dumps(leverage))
+    other = pickle.loads(pickle.dumps(leverage))
     np.testing.assert_array_equal(
-        values_of(leverage.approximate(40, value)), values_of(again.approximate(40, value))
+        values_of(leverage.approximate(40, value)), values_of(other.approximate(40, value))
     )
 
 

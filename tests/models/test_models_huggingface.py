@@ -96,6 +96,26 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
     assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
 
 
+def test_labels_that_do_not_exclude_each_other(
+    classifier: tuple[Any, Any],
+) -> None:
+    model, tokenizer = classifier
+    model.config.problem_type = "multi_label_classification"
+    try:
+        answer = Explainer(classifier, scale="probability")(["not bad"])
+        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)(
+            "not bad"
+        )
+    finally:
+        model.config.problem_type = None
+    wanted = {
+        each["label"]: each["score"] for each in (said[0] if isinstance(said[0], list) else said)
+    }
+    np.testing.assert_allclose(
+        answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6
+    )
+
+
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     model, tokenizer = classifier
     pair = Explainer(classifier, output=1)(["the film was good"])
