@@ -348,7 +348,7 @@ def test_cooperators_need_to_know_who_acts_together() -> None:
     with pytest.raises(InputError, match="has no interactions; explain with"):
         plots.cooperators(explanation(), edges="interactions")
     with pytest.raises(
-        InputError, match="edges: wanted 'cross-contribution', 'interactions' or None, got 'all'"
+        InputError, match="edges: wanted 'interactions', 'cross-contribution' or None, got 'all'"
     ):
         plots.cooperators(sample, edges="all")  # type: ignore[arg-type]
 

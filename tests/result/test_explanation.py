@@ -303,7 +303,7 @@ def test_parts_with_fewer_players_are_padded(outputs: int | None) -> None:
 def test_parts_of_other_players_or_outputs_are_refused() -> None:
     part = explanation()
     other = replace(part, feature_names=["x0", "b", "x2", "x3"])
-    message = "player 1 of part 1 is 'b', and of the longest part 'x1'"
+    message = "feature 1 of part 1 is 'b', and of the longest part 'x1'"
     with pytest.raises(InputError, match=message):
         Explanation.concat([part, other])
     with pytest.raises(
