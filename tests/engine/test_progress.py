@@ -15,7 +15,7 @@ from shearshap import Explainer, Explanation
 from shearshap.engine import progress
 from shearshap.engine.progress import in_kernel, progress_bar
 from shearshap.games import batches
-from shearshap.games.batches import FIRST, LEAP, LONG, SHORT
+from shearshap.games.batches import BATCH_SECONDS, FIRST
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def explained(model: Any, **options: Any) -> Explanation:
 def test_a_batch_of_a_slow_function_takes_about_a_second(clock: Clock, each: float) -> None:
     model = Slow(clock, each)
     answer = explained(model)
-    assert model.longest <= max(1.3 * LONG, LEAP * SHORT, FIRST * each)
+    assert model.longest <= max(1.3 * BATCH_SECONDS, FIRST * each)
     at_once = explained(Slow(clock, each), batch_size=10**6)
     np.testing.assert_array_equal(answer.values, at_once.values)
     assert answer.standard_errors is not None
