@@ -210,12 +210,6 @@ def test_a_stage_asks_once_for_what_is_not_known(seed: int) -> None:
     np.testing.assert_array_equal(np.concatenate((known, fresh))[sources.source.numpy()], keys)
 
 
-def test_the_drawn_example_of_stages() -> None:
-    sources = Sources.between(np.array([7, 3, 9]), np.array([3, 5, 9, 5]), torch.device("cpu"))
-    assert sources.fresh.tolist() == [1]
-    assert sources.source.tolist() == [1, 3, 2, 3]
-
-
 # Auto carries a calibration
 
 

@@ -15,7 +15,7 @@ from shearshap import Explainer, Explanation
 from shearshap.engine import progress
 from shearshap.engine.progress import in_kernel, progress_bar
 from shearshap.games import batches
-from shearshap.games.batches import FIRST, LEAP, LONG, SHORT, USUAL, Batch, Pace
+from shearshap.games.batches import BATCH_SECONDS, FIRST
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def explained(model: Any, **options: Any) -> Explanation:
 def test_a_batch_of_a_slow_function_takes_about_a_second(clock: Clock, each: float) -> None:
     model = Slow(clock, each)
     answer = explained(model)
-    assert model.longest <= max(1.3 * LONG, LEAP * SHORT, FIRST * each)
+    assert model.longest <= max(1.3 * BATCH_SECONDS, FIRST * each)
     at_once = explained(Slow(clock, each), batch_size=10**6)
     np.testing.assert_array_equal(answer.values, at_once.values)
     assert answer.standard_errors is not None
@@ -102,23 +102,6 @@ def test_a_batch_size_of_ones_own_is_kept(clock: Clock) -> None:
     model = Slow(clock, 0.5)
     explained(model, batch_size=64)
     assert 32 < max(size for size, _ in model.calls) <= 64
-
-
-def test_the_pace_is_learnt() -> None:
-    pace = Pace(FIRST)
-    assert pace.most == FIRST
-    pace.learn(10, 0.001)
-    assert pace.most == 10 * LEAP
-    assert Pace().most == USUAL
-    pace.learn(100, 0.5)  # the short one was of another size: 0.0055 s each
-    assert pace.most == pytest.approx(90 / 0.499)
-    pace.learn(1, 0.001)  # a small rest at the end changes nothing
-    assert pace.most == pytest.approx(90 / 0.499)
-    pace.learn(150, 30.0)
-    assert pace.most == pytest.approx(149 / 29.999)
-    assert Batch(3, pace).most == 3
-    assert Batch(5000).most == 5000
-    assert Batch(0).most == 1
 
 
 def test_batches_of_a_network_are_not_made_small() -> None:

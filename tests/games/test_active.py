@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from games import Floats
 from shearshap import Explainer, Explanation, explain, model_game
-from shearshap.engine.plan import _sizes
 from shearshap.errors import MethodError, ModelError
-from shearshap.games.active import ActiveGame, widened, without_null
+from shearshap.games.active import ActiveGame, without_null
 from shearshap.games.game import FunctionGame, ModelGame
 from shearshap.methods import METHODS, Auto, Kriging
 from shearshap.methods.kriging import (
@@ -381,20 +380,6 @@ def test_the_surface_is_that_of_the_whole_game() -> None:
         torch.testing.assert_close(among.surface(z), game.surface(wide))
 
 
-def test_fields_are_widened_by_their_letters() -> None:
-    own = torch.tensor([[0, 2], [1, 3]])
-    values = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
-    np.testing.assert_array_equal(
-        widened(values, "rpk", own, 4)[..., 0], [[1, 0, 2, 0], [0, 3, 0, 4]]
-    )
-    pairs = torch.arange(1.0, 9).reshape(2, 2, 2)
-    wide = widened(pairs, "rpp", own, 4)
-    np.testing.assert_array_equal(wide[0][own[0]][:, own[0]], pairs[0])
-    np.testing.assert_array_equal(wide[1][own[1]][:, own[1]], pairs[1])
-    assert wide.sum() == pairs.sum()
-    assert widened(values[:, 0, 0], "r", own, 4) is not None
-
-
 # Calibrations by the number of active players
 
 
@@ -443,11 +428,6 @@ def test_an_explanation_of_sparse_rows_survives_a_file(tmp_path: Any) -> None:
 # Rows filled up with null players
 
 
-def test_sizes_grow_by_a_quarter_at_most() -> None:
-    assert _sizes(7) == list(range(8))
-    assert _sizes(30) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 30]
-
-
 @pytest.mark.parametrize(
     "method", [name for name in SAMPLED if name not in ("shear", "shear-unbiased")]
 )
@@ -478,21 +458,6 @@ def test_what_null_players_have_is_divided_among_the_active() -> None:
     active = torch.tensor([[True, False, True], [True, True, True]])
     wanted = np.array([[1.1, 0.0, 3.1], [1.0, 2.0, 4.0]])
     np.testing.assert_allclose(without_null(values, active)[..., 0], wanted, rtol=1e-6)
-
-
-def test_a_game_is_filled_up_with_its_first_null_players() -> None:
-    rows = np.zeros((2, PLAYERS))
-    rows[0, [2, 5, 8]] = 1
-    rows[1, [0, 1, 2, 7]] = 1
-    with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
-        active = game.active_players()
-        assert active is not None
-        among = ActiveGame.of(game, active, 5)
-    assert among.own.tolist() == [[0, 1, 2, 5, 8], [0, 1, 2, 3, 7]]
-    assert among.active.tolist() == [
-        [False, False, True, True, True],
-        [True, True, True, False, True],
-    ]
 
 
 def test_kriging_keeps_null_players_where_it_would_be_slow() -> None:

@@ -30,12 +30,11 @@ from shearshap.games.devices import free_memory
 BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
 """Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
 
-
-LONG = 1.0
+BATCH_SECONDS = 1.0
 """Seconds that a batch may take."""
 
-SHORT = 0.02
-"""Seconds of a batch that say nothing of larger ones: most of them are not spent on evaluations."""
+MAX_GROWTH = 64
+"""How many times larger than a batch the next one may be."""
 
 FIRST = 32
 """Evaluations of a function's first batch, which may take any time: the two ends of 16 rows."""
@@ -45,12 +44,6 @@ USUAL = 256
 
 Networks round otherwise in very small batches, so that theirs are not made smaller without need.
 """
-
-LEAP = 128
-"""How many times larger than a short batch the next one may be."""
-
-STEP = 4
-"""How many times larger than any other batch the next one may be, at least."""
 
 
 @dataclass
@@ -67,15 +60,15 @@ class Pace:
 
     def learn(self, size: int, seconds: float) -> None:
         """Take in what a batch took."""
-        if seconds < SHORT:
-            # a small batch, such as the last of many, is no reason to make large ones smaller
-            self.most = max(self.most, LEAP * size)
-        else:
-            farthest = max(self.most, size * max(STEP, LONG / seconds))
-            self.most = max(1.0, min(LONG / self._seconds_each(size, seconds), farthest))
-            if seconds <= LONG / STEP:
-                self.most = max(self.most, STEP * size)
-        self._remember(size, seconds)
+        largest = max(self.most, MAX_GROWTH * size)
+        wanted = BATCH_SECONDS / self._seconds_each(size, seconds)
+        if seconds <= BATCH_SECONDS / MAX_GROWTH:
+            # so short a batch says little of larger ones, and is no reason to make them smaller
+            wanted = largest
+        self.most = max(1.0, min(wanted, largest))
+        if self._last is not None and _differ(size, self._last[0]):
+            self._other = self._last
+        self._last = (size, seconds)
 
     def _seconds_each(self, size: int, seconds: float) -> float:
         """Return what one evaluation more takes, by two batches where they differ in size."""
@@ -84,11 +77,6 @@ class Pace:
                 each = (seconds - other[1]) / (size - other[0])
                 return max(each, 1e-9)  # a larger batch may have been faster, by chance
         return seconds / size
-
-    def _remember(self, size: int, seconds: float) -> None:
-        if self._last is not None and _differ(size, self._last[0]):
-            self._other = self._last
-        self._last = (size, seconds)
 
 
 def _differ(size: int, other: int) -> bool:
