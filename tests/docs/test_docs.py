@@ -46,6 +46,7 @@ BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
 ELSEWHERE = ("pip ", "sphinx-build ")
 """Commands that are shown but not run: test_wheel.py installs the wheel, and a test below builds the site."""
 
+
 @dataclass(frozen=True)
 class Step:
     """A block of a page that runs."""

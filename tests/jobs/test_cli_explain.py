@@ -484,8 +484,7 @@ def test_a_booster_is_not_given_text_and_numbers_in_one_column() -> None:
         "xgboost", frame[["age", "city", "income"]], (frame["bought"] == "yes").astype(int)
     )
     assert failed(file, "people.csv", "--background", "mode:coded.csv") == (
-        f"column 'city' holds string such as {frame['city'][0]!r} in the data, and int64 such as 0 in the background; "
-        "give both the same type"
+        "column 'city' holds string in the data, and int64 in the background; give both the same type"
     )
 
 
@@ -540,7 +539,7 @@ def test_an_onnx_file(here: Path) -> None:
     assert written()["value.a"].tolist() == [2, 4, 6]
     assert written()["value.b"].tolist() == [-3, -4, -5]
     assert failed("model.onnx", "rows.csv") == (
-        "the model takes 2 columns, and rows.csv has 3: a, b, s; leave out what is no input with --drop COLUMN"
+        "the model takes 2 columns, and rows.csv has 3: a, b, s; leave out what it does not use with --drop COLUMN"
     )
     (here / "holes.csv").write_text("a,b\n1,2\n3,NA\n")
     told = failed("model.onnx", "holes.csv")
@@ -839,7 +838,7 @@ def test_a_model_that_fails_is_told_with_the_row_and_the_coalition(here: Path) -
 def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path) -> None:
     assert failed("no model", "rows.csv", out="no/values.parquet") == "out: there is no folder no"
     assert failed("no model", "rows.csv", out="values.txt") == (
-        "out: wanted a file that ends in .parquet, .pq, .csv, or for a large job a folder, with / at its end; got values.txt"
+        "out: expected a file that ends in .parquet, .pq, .csv, or for a large job a folder, with / at its end; got values.txt"
     )
     (here / "d.csv").mkdir()
     assert (
@@ -900,7 +899,6 @@ def test_a_background_too_large_to_average_over_needs_a_budget(here: Path) -> No
     assert told.startswith(
         "background: large.csv: every coalition is evaluated at each of the 1,003"
     )
-    assert "mean:FILE" in told
     assert "budget" in told
     done("score.py:predict", "rows.csv", "--background", "large.csv", "--budget", 8 * 1003)
     assert written()["evaluations"].tolist() == [8 * 1003] * 3
@@ -924,7 +922,7 @@ def test_the_extras_bring_what_the_commands_need() -> None:
         name: {re.split(r"[>=]", package)[0] for package in packages}
         for name, packages in project["optional-dependencies"].items()
     }
-    assert extras["explain"] == {"jinja2", "pandas", "pyarrow"}
+    assert extras["explain"] == {"filelock", "jinja2", "pandas", "pyarrow"}
     apart = {"all", "dev", "docs", "peers"}  # for those who work on it
     (every,) = (re.findall(r"\w+", each) for each in extras["all"] if "[" in each)
     assert {"shearshap", *extras} - apart == set(every)

@@ -182,32 +182,6 @@ def test_a_file_of_somebody_else_is_told(name: str) -> None:
     assert f"also holds {name}, not of this job" in done()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("paper", "train", "german", "--steps", "1", "--out", "."),
-        ("paper", "data", "german", "--out", "notes.csv"),
-        ("paper", "reproduce", "census", "--quick", "--out", "."),
-        ("benchmark", "--quick", "--games", "rules", "--out", "."),
-    ],
-)
-def test_other_commands_replace_nothing_either(here: Path, words: tuple[str, ...]) -> None:
-    Path("model.json").write_text('{"learner": "mine"}')
-    Path("notes.csv").write_text("mine,yours\n1,2\n")
-    Path("records").mkdir()
-    before = contents(here)
-    result = CliRunner().invoke(app, words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: out: ")
-    assert contents(here) == before
-    if "data" in words:
-        for _ in range(2):  # its own file is replaced
-            assert (
-                CliRunner().invoke(app, ["paper", "data", "german", "--out", "new.csv"]).exit_code
-                == 0
-            )
-
-
 # What was kept
 
 
@@ -544,22 +518,6 @@ def test_control_c_has_no_traceback(moment: str) -> None:
     assert "ignored" not in message
     if moment != "an import":
         assert last == "stopped; what is finished is kept, and the same command goes on from there"
-
-
-@pytest.mark.parametrize(("command", "kept"), [("train", False), ("truth", True), ("data", False)])
-def test_what_is_kept_is_told_as_it_is(
-    command: str, kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("shearshap_lab.networks.recipe_of", interrupted)
-    monkeypatch.setattr("shearshap_lab.networks.load", interrupted)
-    monkeypatch.setattr("shearshap_lab.data.load", interrupted)
-    result = CliRunner().invoke(app, ["paper", command, "german"])
-    assert result.exit_code == 130
-    assert ("goes on from there" in result.stderr) == kept
-    assert ("no file is left half written" in result.stderr) != kept
 
 
 @needs_signals
