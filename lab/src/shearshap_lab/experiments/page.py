@@ -558,7 +558,7 @@ def printed(records: Records) -> str:
                 f"{label_of(method)} {errors[method]:.2g}"
                 for method in sorted(errors, key=errors.__getitem__)
             )
-            lines.append(f"{reading:<10}absolute error at N = {ABLATION_N}: {ranking}")
+            lines.append(f"{reading:<12}absolute error at N = {ABLATION_N}: {ranking}")
         lines.append("")
     for finding in findings(records).values():
         lines.append(f"{finding.verdict}: {finding.claim.says}")
