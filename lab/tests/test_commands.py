@@ -226,3 +226,43 @@ def test_misuse_is_answered_with_the_usage(words: tuple[str, ...]) -> None:
     result = shear(*words)
     assert result.exit_code == 2
     assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize(("command", "kept"), [("train", False), ("truth", True), ("data", False)])
+def test_what_is_kept_after_an_interrupt_is_told_as_it_is(
+    command: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shearshap_lab.networks.recipe_of", interrupted)
+    monkeypatch.setattr("shearshap_lab.networks.load", interrupted)
+    monkeypatch.setattr("shearshap_lab.data.load", interrupted)
+    result = CliRunner().invoke(app, ["paper", command, "german"])
+    assert result.exit_code == 130
+    assert ("goes on from there" in result.stderr) == kept
+    assert ("no file is left half written" in result.stderr) != kept
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("paper", "train", "german", "--steps", "1", "--out", "."),
+        ("paper", "data", "german", "--out", "notes.csv"),
+        ("paper", "reproduce", "census", "--quick", "--out", "."),
+        ("benchmark", "--quick", "--games", "rules", "--out", "."),
+    ],
+)
+def test_files_of_others_are_not_replaced(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"model.json": '{"learner": "mine"}', "notes.csv": "mine,yours\n1,2\n"}
+    for name, content in files.items():
+        Path(name).write_text(content)
+    Path("records").mkdir()
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: out: ")
+    assert {path.name for path in tmp_path.iterdir()} == {*files, "records"}
+    assert {name: Path(name).read_text() for name in files} == files

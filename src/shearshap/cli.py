@@ -17,9 +17,6 @@ from typer.core import TyperGroup
 from shearshap import __version__
 from shearshap.errors import InputError, ModelError, ShearError
 
-RESUMED = ("truth", "reproduce", "benchmark")
-"""Commands that keep what is finished; `explain` says what it has kept itself."""
-
 GOES_ON = "what is finished is kept, and the same command goes on from there"
 
 
@@ -38,8 +35,9 @@ class Commands(TyperGroup):
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
-            kept = GOES_ON if ctx.invoked_subcommand in RESUMED else "no file is left half written"
-            typer.echo(f"stopped; {str(error) or kept}", err=True)
+            # a command that keeps more says so itself
+            kept = str(error) or "no file is left half written"
+            typer.echo(f"stopped; {kept}", err=True)
             raise typer.Exit(130) from error
 
 

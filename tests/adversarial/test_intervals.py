@@ -258,7 +258,9 @@ def test_additive_rows_that_come_first_do_not_calibrate_the_others(additive: int
         Explanation.concat(list(explainer.stream(rows, budget=162))),
     ):
         np.testing.assert_array_equal(explanation.index, np.arange(len(rows)))
-        np.testing.assert_allclose(explanation.values[:additive], rows[:additive] * weights)
+        np.testing.assert_allclose(
+            explanation.values[:additive], rows[:additive] * weights, atol=1e-12
+        )
         lower, upper = explanation[additive:].interval()
         held = (lower <= exact.values) & (exact.values <= upper)
         assert held.mean() >= 0.95

@@ -6,9 +6,11 @@ it installed.
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 
@@ -28,6 +30,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="The experiments of the paper: data, networks, exact values, reproduction.",
 )
+
+
+P = ParamSpec("P")
+
+
+def resumable(command: Callable[P, None]) -> Callable[P, None]:
+    """Return a command that, when it is interrupted, says that it can go on."""
+
+    @wraps(command)
+    def resumed(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            kept = "what is finished is kept, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from error
+
+    return resumed
 
 
 # shear paper data
@@ -179,6 +198,7 @@ def train(
 
 
 @app.command()
+@resumable
 def truth(
     model_dir: Annotated[Path, typer.Argument(help="A folder made by 'shear paper train'.")],
     rows: Annotated[
@@ -231,6 +251,7 @@ def truth(
 
 
 @app.command()
+@resumable
 def reproduce(
     what: Annotated[str, typer.Argument(help="census, bank, criteo, or all of them.")],
     rows: Annotated[

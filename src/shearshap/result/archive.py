@@ -248,7 +248,7 @@ def _pandas(name: str) -> Any:
 
 def _calibration(inside: list[Any]) -> Any:
     """Return a calibration from the name of its class and its numbers."""
-    from shearshap.methods.kriging import Calibration, CalibrationByPlayers, StagedCalibration
+    from shearshap.result.calibration import Calibration, CalibrationByPlayers, StagedCalibration
 
     name, numbers = inside
     kinds = (Calibration, StagedCalibration, CalibrationByPlayers)

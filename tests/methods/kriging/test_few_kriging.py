@@ -40,7 +40,6 @@ from shearshap import (
 from shearshap.games.game import FunctionGame, ModelGame
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
-from shearshap.methods.kriging.calibration import calibration_from_dict
 from shearshap.methods.kriging.few import (
     CONSTANT,
     JITTER,
@@ -60,6 +59,7 @@ from shearshap.methods.kriging.joins import Joins
 from shearshap.methods.kriging.kernels import odd_even_kernels
 from shearshap.methods.kriging.odd_even import OddEven, signs_of
 from shearshap.methods.kriging.quiet import Prior, _log_likelihoods, quiet_players, row_priors
+from shearshap.result.calibration import calibration_from_dict
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from laws import SEEDS, few
 from shearshap import Explanation, Kriging, explain, explain_game
 from shearshap.methods.kriging import calibration_from_dict
 from shearshap.methods.kriging.calibrating import calibrate
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.effort import FEW_ROWS, MANY_OUTPUTS, PLAIN, effort, shares_kernels
 from shearshap.methods.kriging.fitting import FitSample, Parameters
 from shearshap.methods.kriging.inflation import inflation
@@ -38,6 +37,7 @@ from shearshap.methods.kriging.relevances import (
 from shearshap.methods.kriging.row_answers import exactly_kriged
 from shearshap.methods.kriging.shared import FAR, SharedKernels, central_rows
 from shearshap.methods.kriging.variances import VarianceRule
+from shearshap.result.calibration import Calibration
 
 P = 8
 PAIRS = 30

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shearshap.errors import InputError
+from shearshap_lab.commands import resumable
 
 if TYPE_CHECKING:
     from shearshap_lab.contest.estimators import Estimator
@@ -31,6 +32,7 @@ QUICK = Plan(rows=4, seeds=2, evaluations="8,32")
 FULL = Plan(rows=8, seeds=3, evaluations="8,16,32,64")
 
 
+@resumable
 def benchmark(
     method: Annotated[
         list[str] | None,

@@ -40,10 +40,11 @@ From rows to Shapley values:
 
 Letters: r rows, m complement pairs (the first is the full and the empty coalition), p players.
 
-The package itself holds calibrations only: reading those of a saved explanation needs no torch.
+Calibrations are in `shearshap.result.calibration`: reading those of a saved explanation needs no
+torch.
 """
 
-from shearshap.methods.kriging.calibration import (
+from shearshap.result.calibration import (
     AnyCalibration,
     Calibration,
     CalibrationByPlayers,

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.effort import FEW_ROWS, PLAIN, effort, shares_kernels
 from shearshap.methods.kriging.fitting import fit
 from shearshap.methods.kriging.inflation import inflation
@@ -13,6 +12,7 @@ from shearshap.methods.kriging.posterior import factorised
 from shearshap.methods.kriging.quiet import Likelihood, Prior, row_priors
 from shearshap.methods.kriging.relevances import mean_relevances, relevance_features
 from shearshap.methods.kriging.shared import SharedKernels, central_rows
+from shearshap.result.calibration import Calibration
 
 MOST_PILOTS = 256  #: rows that a calibration is fitted to
 

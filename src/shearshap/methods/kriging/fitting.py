@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.kernels import NUGGET_FLOOR
 from shearshap.methods.kriging.likelihood import Detrended, detrended, minus_log_likelihood
 from shearshap.methods.kriging.minimising import minimise
 from shearshap.methods.kriging.odd_even import OddEven, thinned_pairs
 from shearshap.methods.kriging.relevances import relevances_of_features, slopes_of_relevances
+from shearshap.result.calibration import Calibration
 
 # What the likelihood sees. More rows, pairs or steps changed errors by less than 1 %.
 FIT_ROWS = 32

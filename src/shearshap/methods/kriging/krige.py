@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.left_out import rough_variance
 from shearshap.methods.kriging.odd_even import OddEven
 from shearshap.methods.kriging.quiet import row_priors
 from shearshap.methods.kriging.relevances import relevance_features
 from shearshap.methods.kriging.row_answers import exactly_kriged
 from shearshap.methods.kriging.shared import SharedKernels
+from shearshap.result.calibration import Calibration
 
 
 def krige(

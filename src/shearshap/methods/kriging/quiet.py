@@ -17,12 +17,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.joins import Joins
 from shearshap.methods.kriging.kernels import cholesky_with_nugget, odd_kernel
 from shearshap.methods.kriging.likelihood import informative_games, log_diagonal
 from shearshap.methods.kriging.odd_even import OddEven
 from shearshap.methods.kriging.relevances import relevances_at, shifted
+from shearshap.result.calibration import Calibration
 
 SHIFTS = (0.0, -3.0)  #: of the relevances' logits
 VARIANCES = (1e-6, 1e-3, 0.1, 10.0)  #: of the linear coefficients, for kernels of diagonal 1

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.kernels import chunk_entries
 from shearshap.methods.kriging.odd_even import OddEven, evenly_spaced
+from shearshap.result.calibration import Calibration
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
 MOST_OUTPUTS = 32  #: of a row, whose mean features make its relevances

@@ -11,7 +11,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from shearshap.methods.kriging.calibration import Calibration
 from shearshap.methods.kriging.effort import Effort, effort
 from shearshap.methods.kriging.left_out import LeaveOneOut
 from shearshap.methods.kriging.odd_even import OddEven
@@ -29,6 +28,7 @@ from shearshap.methods.kriging.refinement import Refined, Refinement
 from shearshap.methods.kriging.relevances import logits, mean_relevances, relevance_features
 from shearshap.methods.kriging.row_answers import Kriged, exactly_kriged, joined, kriged
 from shearshap.methods.kriging.variances import VarianceRule
+from shearshap.result.calibration import Calibration
 
 FAR = 5.0
 """Distance between logits beyond which conjugate gradients do not get to a row from its centre."""
