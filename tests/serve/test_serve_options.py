@@ -162,9 +162,9 @@ def test_the_model_is_called_with_no_more_than_the_batch_size(folder: Path) -> N
 
 def test_a_device_is_that_of_the_explainer(folder: Path) -> None:
     wrong = job(folder, "network", device="nowhere")
-    with pytest.raises(InputError, match="device: (wanted|expected)"):
+    with pytest.raises(InputError, match=r"device: (wanted|expected)"):
         wrong.run()
-    with pytest.raises(InputError, match="device: (wanted|expected)"):
+    with pytest.raises(InputError, match=r"device: (wanted|expected)"):
         answer_to(wrong)
     chosen = job(folder, "network", device="cpu")
     assert_same(answer_to(chosen), chosen.run().explanation)
