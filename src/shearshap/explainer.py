@@ -50,9 +50,9 @@ class Explainer(Options):
         What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
         evaluations a coalition; one number for all inputs, such as 0; ("mean", rows), or "median"
         or "mode"; the bare name, for the statistic of the rows explained; or the result of
-        `shap.kmeans` or a tabular masker of shap. Rows keep their types: if the model distinguishes
-        integers from floats, a mean of integers is rounded. For texts: the token that replaces an
-        absent one, by default the tokenizer's mask.
+        `shap.kmeans` or a tabular masker of shap. A mean of integers makes the column floats; a
+        warning says if the model tells the two apart. For texts: the token that replaces an absent
+        one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
