@@ -23,7 +23,8 @@ def main() -> None:
         # in the middle of an import, an interrupt may come out as any error
         if not _interrupted or (isinstance(error, SystemExit) and not error.code):
             raise
-        if not isinstance(error, SystemExit):  # else the command has said what it keeps
+        command = sys.modules.get("shearshap.cli")
+        if not getattr(command, "stop_reported", False):
             sys.stderr.write("stopped; no file is left half written\n")
         # not sys.exit: Python would end by the signal if code within exec() was interrupted
         sys.stdout.flush()
