@@ -47,7 +47,6 @@ class Inputs:
     type_changes: tuple[str, ...] = ()  #: of the rows, on their way to the model, in words
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
-    evaluations: int = 0  #: of the model, that encoding took
     notes: tuple[str, ...] = ()  #: on what is not as the user gave it
     least_batch: int = 1  #: rows for which `decode` is worth its trouble
     #: (b,) of the background rows, with the sum 1; None: they count equally

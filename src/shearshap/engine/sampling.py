@@ -22,7 +22,7 @@ from shearshap.errors import InputError, ModelError, ShearWarning, level_of_call
 from shearshap.games.batches import FIRST, USUAL, Batch, Pace, automatic_batch
 from shearshap.games.game import ModelGame, has_negative_zeros
 from shearshap.models import (
-    Lease,
+    EvalMode,
     Outputs,
     Predictor,
     adapted_model,
@@ -92,12 +92,8 @@ class NamedGame:
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display_data
-        checks = block.check_evaluations
-        if checks:  # of the call so far, for which the rows were encoded once
-            checks += self.inputs.evaluations
         return replace(
             block,
-            check_evaluations=checks,
             feature_names=list(self.feature_names),
             output_names=self.outputs.chosen_names(count),
             index=self.inputs.index[rows],
@@ -128,14 +124,9 @@ def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGam
 
     `advance` is called with the number of evaluations of each batch.
     """
-    lease = Lease(task.options.model, task.options.device)
-    try:
-        _check(task.options)
-        with lease:
-            yield _named_game(task, lease, advance)
-    except BaseException:
-        lease.give_back()  # an interrupt may have come while the model was being given back
-        raise
+    _check(task.options)
+    with EvalMode(task.options.model, task.options.device) as used:
+        yield _named_game(task, used, advance)
 
 
 def _check(options: Options) -> None:
@@ -149,13 +140,13 @@ def _check(options: Options) -> None:
         )
 
 
-def _named_game(task: Task, lease: Lease, advance: Callable[[int], object]) -> NamedGame:
+def _named_game(task: Task, used: EvalMode, advance: Callable[[int], object]) -> NamedGame:
     """Return the game of a task whose model is in use."""
     options = task.options
     assert options.background is not None, "checked before"
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
-    adapted = adapted_model(lease, scale, returns=options.returns, multilabel=options.multilabel)
+    adapted = adapted_model(used, scale, returns=options.returns, multilabel=options.multilabel)
     outputs = Outputs(
         output,
         scale,

@@ -14,7 +14,7 @@ from shearshap.engine.loop import Clock, Room, blocks_of
 from shearshap.engine.progress import RowProgress
 from shearshap.engine.run import Run, Task
 from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
-from shearshap.models import Lease
+from shearshap.models import EvalMode
 from shearshap.models.huggingface import (
     FramedClassifier,
     Kind,
@@ -55,13 +55,9 @@ def _explained(
     shown = RowProgress(progress)
     solver = _Texts(classifier, task, run, shown)
     clock = Clock(run.deadline, "texts")
-    lease = Lease(classifier.model, task.options.device)
-    try:
-        with shown.over(solver.rows, "texts"), lease:
-            yield from blocks_of(solver, clock, progress=shown)
-    except BaseException:
-        lease.give_back()  # an interrupt may have come while the model was being given back
-        raise
+    used = EvalMode(classifier.model, task.options.device)
+    with shown.over(solver.rows, "texts"), used:
+        yield from blocks_of(solver, clock, progress=shown)
 
 
 class _Texts:

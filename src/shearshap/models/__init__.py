@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from shearshap.errors import InputError, ShearError
 from shearshap.models.base import MARGINS, AdaptedModel, Embedding, Form, Scale
-from shearshap.models.networks import EvalMode, Lease, module
+from shearshap.models.networks import EvalMode, module
 from shearshap.models.outputs import (
     Output,
     Outputs,
@@ -259,8 +259,8 @@ __all__ = [
     "KINDS",
     "AdaptedModel",
     "Embedding",
+    "EvalMode",
     "Form",
-    "Lease",
     "Output",
     "Outputs",
     "Predictor",

@@ -195,12 +195,6 @@ class EvalMode:
         if isinstance(self.model, nn.Module):
             _end(self.model)
 
-    def give_back(self) -> None:
-        """Do nothing: leaving the context gives the model back."""
-
-
-Lease = EvalMode
-
 
 @dataclass
 class _Use:
