@@ -11,8 +11,6 @@ N p + 2, base value and prediction included, as in the paper.
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,141 +18,73 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from setting import EVERY_METHOD, SAMPLING, machine, parser_of
-from shearshap import Explanation, explain
-from shearshap_lab import networks as models
+from setting import SAMPLING, fit, machine, parser_of, perceptron
+from shearshap import Explanation
+from shearshap_lab import networks
 from shearshap_lab.data import load
+from shearshap_lab.games.tables import Rows
 from shearshap_lab.markdown import plain_table
 
 EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+DATA = ("census", "bank", "wine", "digits")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A trained network and what to explain of it."""
+def network_rows(data: str, activation: str, seed: int, rows: int) -> Rows:
+    """Return test rows of a network, by the logit of one class."""
+    name = f"{data} {activation} {seed}"
+    if data not in ("wine", "digits"):
+        dataset = load(data, seed=seed)
+        trained = networks.train(dataset, activation=activation, seed=seed)
+        inputs = dataset.inputs[dataset.test[:rows]]
+        options = {"groups": list(dataset.groups.values()), "output": 1}
+        return Rows(name, data, trained.network, inputs, dataset.background, options=options)
 
-    name: str
-    network: nn.Module
-    rows: Any
-    background: Any
-    groups: Any
-    output: int
-    players: int
-
-    def budget(self, each: int) -> int:
-        """Return the budget of so many evaluations a player."""
-        return 2 + each * self.players
-
-    def explain(
-        self,
-        budget: int,
-        method: str,
-        seed: int = 0,
-        *,
-        tol: float | None = None,
-        interactions: bool = False,
-    ) -> Explanation:
-        """Return the rows' explanation."""
-        return explain(
-            self.network,
-            self.rows,
-            reference=self.background,
-            groups=self.groups,
-            output=self.output,
-            budget=budget,
-            method=EVERY_METHOD[method],
-            seed=seed,
-            tol=tol,
-            interactions=interactions,
-        )
-
-
-def data(name: str) -> tuple[Any, Any, Any, int]:
-    """Return inputs, labels, groups and the class to explain."""
-    if name == "wine":
+    if data == "wine":
         inputs, labels = load_wine(return_X_y=True)
-        return (inputs - inputs.mean(axis=0)) / inputs.std(axis=0), labels, None, 0
-    inputs, labels = load_digits(return_X_y=True)
-    patch = np.arange(8) // 2
-    return inputs / 16, labels, (4 * patch[:, None] + patch).reshape(-1), 3
-
-
-def train(inputs: Any, labels: Any, activation: type[nn.Module], seed: int) -> nn.Module:
-    """Return a 64-64 network after 200 epochs of Adam at 1e-3."""
-    torch.manual_seed(seed)
-    net = nn.Sequential(
-        nn.Linear(inputs.shape[1], 64),
-        activation(),
-        nn.Linear(64, 64),
-        activation(),
-        nn.Linear(64, labels.max() + 1),
-    )
-    optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
-    x = torch.tensor(inputs, dtype=torch.float32)
-    y = torch.tensor(labels)
-    for _ in range(200):
-        for batch in torch.randperm(len(x)).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
-            optimiser.step()
-    return net.eval()
-
-
-def settings(seeds: int, rows: int) -> list[Setting]:
-    """Return every network to measure on."""
-    makers = {
-        "census": table_setting,
-        "bank": table_setting,
-        "wine": small_setting,
-        "digits": small_setting,
-    }
-    return [
-        make(name, kind, seed, rows)
-        for name, make in makers.items()
-        for kind in ACTIVATIONS
-        for seed in range(seeds)
-    ]
-
-
-def table_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
-    """Return the paper's network on one of its data sets."""
-    dataset = load(name, seed=seed)
-    groups = list(dataset.groups.values())
-    return Setting(
-        name=f"{name} {kind} {seed}",
-        network=models.train(dataset, activation=kind, seed=seed).network,
-        rows=dataset.inputs[dataset.test[:rows]],
-        background=dataset.background,
-        groups=groups,
-        output=1,
-        players=len(groups),
-    )
-
-
-def small_setting(name: str, kind: str, seed: int, rows: int) -> Setting:
-    """Return a network on one of scikit-learn's data sets."""
-    inputs, labels, groups, output = data(name)
+        inputs = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+        options = {"groups": [[column] for column in range(13)], "output": 0}
+    else:
+        inputs, labels = load_digits(return_X_y=True)
+        inputs = inputs / 16
+        patches = np.arange(64).reshape(4, 2, 4, 2).swapaxes(1, 2).reshape(16, 4)
+        options = {"groups": patches.tolist(), "output": 3}
     x, test, y, _ = train_test_split(
         inputs, labels, test_size=0.3, random_state=seed, stratify=labels
     )
-    return Setting(
-        name=f"{name} {kind} {seed}",
-        network=train(x, y, ACTIVATIONS[kind], seed),
-        rows=test[:rows],
-        background=x.mean(axis=0),
-        groups=groups,
-        output=output,
-        players=inputs.shape[1] if groups is None else int(groups.max()) + 1,
-    )
+    torch.manual_seed(seed)
+    network = perceptron(inputs.shape[1], labels.max() + 1, ACTIVATIONS[activation])
+    fit(network, x.astype(np.float32), y, epochs=200)
+    return Rows(name, data, network, test[:rows], x.mean(axis=0), options=options)
 
 
-def error(setting: Setting, truth: Explanation, method: str, budget: int) -> float:
-    """Return the mean absolute error."""
+def players_of(rows: Rows) -> int:
+    """Return the number of players p."""
+    return len(rows.options["groups"])
+
+
+def explained(rows: Rows, each: int, method: str, *, interactions: bool = False) -> Explanation:
+    """Explain the rows at so many evaluations a player."""
+    budget = 2 + each * players_of(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        answer = setting.explain(budget, method)
-    return float(np.abs(answer.values - truth.values).mean())
+        return rows.explain(method=method, budget=budget, interactions=interactions)
+
+
+def exact(rows: Rows, *, interactions: bool = False) -> Explanation:
+    """Return the exact values, of all coalitions."""
+    every = 1 << players_of(rows)
+    return rows.explain(method="exact", budget=every, interactions=interactions)
+
+
+def line(rows: Rows, truth: Explanation, each: int) -> list[str]:
+    """Return the cells of one network at so many evaluations a player."""
+    errors = {
+        name: float(np.abs(explained(rows, each, name).values - truth.values).mean())
+        for name in SAMPLING
+    }
+    base = errors["leverage"]
+    return [rows.name, *(f"{size / base:.2f}" for size in errors.values()), f"{base:.1e}"]
 
 
 def main() -> None:
@@ -162,23 +92,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one seed and 20 rows")
     quick = parser.parse_args().quick
     print(f"{machine()}\n")
-    measured = settings(seeds=1 if quick else 2, rows=20 if quick else 50)
-    truths = [setting.explain(1 << setting.players, "exact") for setting in measured]
+    every = [
+        network_rows(data, activation, seed, 20 if quick else 50)
+        for data in DATA
+        for activation in ACTIVATIONS
+        for seed in range(1 if quick else 2)
+    ]
+    truths = [exact(rows) for rows in every]
     for each in EVALUATIONS_A_PLAYER:
         print(
             f"\n{each} evaluations a player: the mean absolute error over that of leverage, and "
             "leverage's own\n"
         )
-        cells = [row(setting, truth, each) for setting, truth in zip(measured, truths, strict=True)]
-        print(plain_table(["", *SAMPLING, "leverage's error"], cells))
-
-
-def row(setting: Setting, truth: Explanation, each: int) -> list[str]:
-    """Return the cells of one network at so many evaluations a player."""
-    errors = {name: error(setting, truth, name, setting.budget(each)) for name in SAMPLING}
-    base = errors["leverage"]
-    ratios = [f"{size / base:.2f}" for size in errors.values()]
-    return [setting.name, *ratios, f"{base:.1e}"]
+        lines = [line(rows, truth, each) for rows, truth in zip(every, truths, strict=True)]
+        print(plain_table(["", *SAMPLING, "leverage's error"], lines))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ The models are linear, so that nearly all of the time is ours. Times are of the 
 other programs on the machine change little; threads count, so set OMP_NUM_THREADS=1.
 """
 
-import argparse
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from setting import machine, parser_of
+from setting import machine, parser_of, seconds
 from shearshap import Explainer
 from shearshap_lab.markdown import plain_table
 
@@ -29,15 +28,10 @@ LIBRARIES = ("array", "pandas", "polars", "pyarrow")
 SETTINGS = (("a row", "auto"), ("a row", "permutation"), ("mean", "permutation"))
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--columns", type=int, default=1000)
-    return parser.parse_args()
-
-
-def main() -> None:
-    chosen = arguments()
+    chosen = parser.parse_args()
     print(f"{ROWS} rows; pandas {pd.__version__}, polars {pl.__version__}, ", end="")
     print(f"pyarrow {pa.__version__}; {machine()}\n")
     header = ["", "method", "evaluations", *(f"{name}, s" for name in LIBRARIES), *LIBRARIES[1:]]
@@ -82,8 +76,9 @@ def line(name: str, frame: pd.DataFrame, background: str, method: str) -> list[s
         rows, source = parts(frame, library)
         absent = ("mean", source) if background == "mean" else source[:1]
         explainer = Explainer(model, absent, method=method)
-        evaluations = explainer(rows, budget=budget).evaluations  # and warms up
-        times.append(seconds(lambda: explainer(rows, budget=budget)))  # noqa: B023
+        evaluations = explainer(rows, budget=budget).evaluations
+        run = partial(explainer, rows, budget=budget)
+        times.append(seconds(run, repeats=REPEATS, clock=time.process_time))
 
     ratios = [f"{spent / times[0]:.1f}" for spent in times[1:]]
     title = f"{name}, background {background}"
@@ -116,16 +111,6 @@ def model(rows: Any) -> NDArray[np.float64]:
     else:
         numbers = rows[:, ::5]
     return np.asarray(numbers @ np.cos(np.arange(numbers.shape[1])))
-
-
-def seconds(run: Callable[[], object]) -> float:
-    """Return the median time of the process for a run."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return float(np.median(times))
 
 
 if __name__ == "__main__":

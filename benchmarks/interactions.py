@@ -9,114 +9,79 @@ same budget, N evaluations a player and two, and shapiq's regressions their comp
 """
 
 import warnings
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
-from accuracy import EVALUATIONS_A_PLAYER, Setting, small_setting, table_setting
+from accuracy import EVALUATIONS_A_PLAYER, exact, explained, network_rows, players_of
 from setting import machine, parser_of
-from shearshap import model_game
+from shearshap_lab.games.tables import Floats, Rows
 from shearshap_lab.markdown import plain_table
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 OURS = ("kriging", "leverage")
+PEERS: dict[str, dict[str, Any]] = {
+    "KernelSHAPIQ": {"pairing_trick": True},
+    "InconsistentKernelSHAPIQ": {"pairing_trick": True},
+    "PermutationSamplingSII": {},
+}  #: shapiq's estimators with their options
+TABLES = [(data, activation) for data in ("census", "bank") for activation in ("relu", "gelu")]
+NETWORKS = [*TABLES, ("wine", "relu"), ("digits", "relu")]
 
 
-def ours(setting: Setting, method: str, budget: int) -> Floats:
-    """Return the interactions (r, p, p) that one of our methods estimates."""
-    answer = setting.explain(budget, method, interactions=True)
-    assert answer.interactions is not None
-    assert answer.evaluations <= budget
-    return answer.interactions
-
-
-def peers() -> dict[str, Callable[[int, int], Any]]:
-    """Return shapiq's estimators, as functions of players and seed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import shapiq
-    index: dict[str, Any] = {"max_order": 2, "index": "k-SII"}
-    paired: dict[str, Any] = {**index, "pairing_trick": True}
-    return {
-        "KernelSHAPIQ": lambda n, seed: shapiq.KernelSHAPIQ(n=n, random_state=seed, **paired),
-        "InconsistentKernelSHAPIQ": lambda n, seed: shapiq.InconsistentKernelSHAPIQ(
-            n=n, random_state=seed, **paired
-        ),
-        "PermutationSamplingSII": lambda n, seed: shapiq.PermutationSamplingSII(
-            n=n, random_state=seed, **index
-        ),
-    }
-
-
-def theirs(setting: Setting, make: Callable[[int, int], Any], budget: int) -> Floats:
+def theirs(rows: Rows, name: str, each: int) -> Floats:
     """Return the interactions (r, p, p) that one of shapiq's estimators finds, row by row."""
-    estimated = np.zeros((len(setting.rows), setting.players, setting.players))
-    options: Any = {
-        "reference": setting.background,
-        "groups": setting.groups,
-        "output": setting.output,
-    }
-    for number, row in enumerate(setting.rows):
-        with model_game(setting.network, row[None], **options) as game, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            answer = make(setting.players, number).approximate(budget, _value(game))
+    import shapiq
+
+    players = players_of(rows)
+    estimated = np.zeros((len(rows), players, players))
+    for row in range(len(rows)):
+        options: Any = {"max_order": 2, "index": "k-SII", **PEERS[name]}
+        estimator = getattr(shapiq, name)(n=players, random_state=row, **options)
+        answer = estimator.approximate(2 + each * players, partial(_values, rows, row))
         for members, size in answer.dict_values.items():
             if len(members) == 2:
                 i, j = members
-                estimated[number, i, j] = size
-                estimated[number, j, i] = size
+                estimated[row, i, j] = size
+                estimated[row, j, i] = size
     return estimated
 
 
-def _value(game: Any) -> Callable[[Any], Floats]:
-    def value(coalitions: Any) -> Floats:
-        sets = torch.from_numpy(np.atleast_2d(coalitions).astype(bool))
-        return np.asarray(game(sets[None])[0, :, 0].numpy())
-
-    return value
+def _values(rows: Rows, row: int, coalitions: Any) -> Floats:
+    return rows.values(row, np.atleast_2d(coalitions).astype(bool))
 
 
-def error(estimated: Floats, truth: Floats) -> float:
+def error(estimated: Floats | None, truth: Floats) -> float:
     """Return the mean absolute error over pairs."""
+    assert estimated is not None
     i, j = np.triu_indices(truth.shape[1], 1)
     return float(np.abs(estimated - truth)[:, i, j].mean())
 
 
-def row(setting: Setting, truth: Floats, each: int) -> list[str]:
+def line(rows: Rows, truth: Floats, each: int) -> list[str]:
     """Return the cells of one network at so many evaluations a player."""
-    budget = setting.budget(each)
-    own = [error(ours(setting, method, budget), truth) for method in OURS]
-    peer = [error(theirs(setting, make, budget), truth) for make in peers().values()]
-    errors = [f"{size:.1e}" for size in (*own, *peer)]
-    return [setting.name, str(each), *errors, f"{min(peer) / own[0]:.1f}"]
+    answers = [explained(rows, each, method, interactions=True) for method in OURS]
+    own = [error(answer.interactions, truth) for answer in answers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peers = [error(theirs(rows, name, each), truth) for name in PEERS]
+    errors = [f"{size:.1e}" for size in (*own, *peers)]
+    return [rows.name, str(each), *errors, f"{min(peers) / own[0]:.1f}"]
 
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="wine alone, and 4 rows")
     quick = parser.parse_args().quick
-    rows = 4 if quick else 10
-    print(f"{rows} rows; {machine()}\n")
-    cells = []
-    for setting in settings(rows, quick=quick):
-        truth = ours(setting, "exact", 1 << setting.players)
-        cells += [row(setting, truth, each) for each in EVALUATIONS_A_PLAYER]
-    print(plain_table(["", "N", *OURS, *peers(), "best of shapiq over kriging"], cells))
-
-
-def settings(rows: int, *, quick: bool) -> list[Setting]:
-    """Return the networks to measure on."""
-    wine = small_setting("wine", "relu", 0, rows)
-    if quick:
-        return [wine]
-    tables = [
-        table_setting(name, kind, 0, rows)
-        for name in ("census", "bank")
-        for kind in ("relu", "gelu")
-    ]
-    return [*tables, wine, small_setting("digits", "relu", 0, rows)]
+    count = 4 if quick else 10
+    print(f"{count} rows; {machine()}\n")
+    lines = []
+    for data, activation in [("wine", "relu")] if quick else NETWORKS:
+        rows = network_rows(data, activation, 0, count)
+        truth = exact(rows, interactions=True).interactions
+        assert truth is not None
+        lines += [line(rows, truth, each) for each in EVALUATIONS_A_PLAYER]
+    print(plain_table(["", "N", *OURS, *PEERS, "best of shapiq over kriging"], lines))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/intervals.py                    12 players, all kinds and methods
     python benchmarks/intervals.py --quick            few games of each kind
     python benchmarks/intervals.py --tables FOLDER    tables of games too: each .npz file
-    python benchmarks/intervals.py --methods kriging,leverage --kinds gloves --players 12,30
+    python benchmarks/intervals.py --methods kriging leverage --kinds gloves --players 12 30
 
 N evaluations a player are a budget of N p + 2. Each game is explained alone; rows of models are
 explained together too. Values without an interval count apart, and a value that is right up to 1e-9
@@ -12,28 +12,16 @@ within 2000 evaluations: a row is wrong if it converged and a value is off by mo
 tolerance.
 """
 
-import argparse
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from running import (
-    EVALUATIONS_A_PLAYER,
-    Task,
-    chosen,
-    in_processes,
-    numbers_of_players,
-    parser,
-    tasks,
-)
-from setting import machine
-from shearshap import METHODS, BudgetError, Explanation, explain, explain_game
-from shearshap_lab.games.models import MODELS, ROWS, make_rows
-from shearshap_lab.games.tables import Floats
+from setting import EVALUATIONS_A_PLAYER, game_options, machine, measured_games, parser_of
+from shearshap import METHODS
+from shearshap_lab.games.study import Task, measured, subjects
 from shearshap_lab.markdown import plain_table
 
 #: exact values need no intervals, and SHEAR, which is biased, has none
@@ -41,31 +29,8 @@ WITH_ERRORS = [name for name in METHODS if name not in ("exact", "shear")]
 
 TOLERANCES = (0.01, 0.05)  #: of the range
 MAX_BUDGET = 2000  #: evaluations of a row that may stop
-RIGHT = 1e-9  #: of the range: a difference that is none
-TOGETHER = ", together"
-SMOOTH = "networks by logit"  #: whose widths are printed
+SMOOTH = ("networks by logit", "networks by logit, together")  #: whose widths are printed
 LOW = 0.9  #: coverage that is too low
-
-
-class Subject(NamedTuple):
-    """One game, or rows of a model that are explained together."""
-
-    kind: str
-    phi: Floats  #: (r, p)
-    ranges: Floats  #: (r,)
-    explain: Any  #: takes budget, method, seed and tol
-
-
-def subjects(task: Task) -> Iterator[Subject]:
-    """Yield a game alone and, if it is a model's first, all rows of the model together."""
-    game = task.game()
-    call: Any = partial(explain_game, game.value, players=game.players)
-    yield Subject(game.kind, game.phi[None], np.array([game.range]), call)
-    if task.kind in MODELS and task.number % ROWS == 0:
-        rows = make_rows(task.kind, task.players, task.number // ROWS)
-        ranges = np.array([rows.game(task.kind, row).range for row in range(len(rows.inputs))])
-        call = partial(explain, rows.model, rows.inputs, background=rows.background, progress=False)
-        yield Subject(task.kind + TOGETHER, rows.phi, ranges, call)
 
 
 def records_of(task: Task, methods: Sequence[str]) -> list[dict[str, Any]]:
@@ -73,61 +38,19 @@ def records_of(task: Task, methods: Sequence[str]) -> list[dict[str, Any]]:
     records = []
     for subject in subjects(task):
         players = subject.phi.shape[1]
-        typical = float(np.median(subject.ranges))
+        typical = float(np.median(subject.scale))
         for method in methods:
-            names = {"method": method, "kind": subject.kind}
-            for each in EVALUATIONS_A_PLAYER:
-                answer = explanation(subject, method, each * players + 2, task.number)
-                records.append({**names, "column": each, **held(answer, subject)})
+            answered = partial(measured, subject, method, seed=task.number)
+            records += [
+                {"column": each, **answered(budget=each * players + 2)}
+                for each in EVALUATIONS_A_PLAYER
+            ]
             if METHODS[method].stops and typical:
-                for fraction in TOLERANCES:
-                    tol = fraction * typical
-                    answer = explanation(subject, method, MAX_BUDGET, task.number, tol)
-                    records.append({**names, "column": fraction, **stopped(answer, subject, tol)})
+                records += [
+                    {"column": fraction, **answered(budget=MAX_BUDGET, tol=fraction * typical)}
+                    for fraction in TOLERANCES
+                ]
     return records
-
-
-def explanation(
-    subject: Subject, method: str, budget: int, seed: int, tol: float | None = None
-) -> Explanation | None:
-    """Return the explanation, or None if the budget is too small for the method."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            answer: Explanation = subject.explain(
-                budget=budget, method=METHODS[method], seed=seed, tol=tol
-            )
-        except BudgetError:
-            return None
-    return answer
-
-
-def held(answer: Explanation | None, subject: Subject) -> dict[str, Any]:
-    """Return how many values have an interval, how many of these it holds, and the widths."""
-    phi = subject.phi
-    if answer is None or answer.standard_errors is None:
-        return {"values": phi.size, "known": 0, "held": 0, "widths": []}
-    lower, upper = answer.interval(0.95)
-    known = np.isfinite(lower) & np.isfinite(upper)
-    slack = RIGHT * subject.ranges[:, None]
-    inside = known & (lower - slack <= phi) & (phi <= upper + slack)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        widths = ((upper - lower) / np.abs(phi).mean(axis=1, keepdims=True))[known]
-    counts = {"values": phi.size, "known": int(known.sum()), "held": int(inside.sum())}
-    return {**counts, "widths": widths.tolist()}
-
-
-def stopped(answer: Explanation | None, subject: Subject, tol: float) -> dict[str, Any]:
-    """Return how many rows converged, and how many of these are wrong by more than 2 tol."""
-    rows = len(subject.phi)
-    if answer is None or answer.converged is None:
-        return {"rows": rows, "converged": 0, "wrong": 0}
-    far = np.abs(answer.values - subject.phi).max(axis=1) > 2 * tol
-    wrong = int((answer.converged & far).sum())
-    return {"rows": rows, "converged": int(answer.converged.sum()), "wrong": wrong}
-
-
-# Tables
 
 
 def table_of(records: pd.DataFrame) -> str:
@@ -135,34 +58,34 @@ def table_of(records: pd.DataFrame) -> str:
     header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
     for fraction in TOLERANCES:
         header += [f"tol {fraction:.0%}: converged", "and wrong"]
-    sums = records.drop(columns="widths").groupby(["kind", "column"], sort=False)
-    totals = sums.sum(numeric_only=True)
+    totals = records.drop(columns="widths").groupby(["kind", "column"], sort=False)
+    sums = totals.sum(numeric_only=True)
     lines = []
     for kind in records["kind"].unique():
-        cells = [_coverage(totals, kind, each) for each in EVALUATIONS_A_PLAYER]
+        cells = [_coverage(sums, kind, each) for each in EVALUATIONS_A_PLAYER]
         for fraction in TOLERANCES:
-            cells += _stopped(totals, kind, fraction)
+            cells += _stopped(sums, kind, fraction)
         lines.append([kind, *cells])
-    known = totals[totals["known"] > 0]
+    known = sums[sums["known"] > 0]
     low = int((known["held"] / known["known"] < LOW).sum())
     return f"{plain_table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(known)}"
 
 
-def _coverage(totals: pd.DataFrame, kind: str, each: float) -> str:
+def _coverage(sums: pd.DataFrame, kind: str, each: float) -> str:
     """Return the coverage, and what part of the values have no interval."""
-    if (kind, each) not in totals.index or not totals.loc[(kind, each), "known"]:
+    if (kind, each) not in sums.index or not sums.loc[(kind, each), "known"]:
         return ""
-    here = totals.loc[(kind, each)]
+    here = sums.loc[(kind, each)]
     without = 1 - here["known"] / here["values"]
     coverage = f"{here['held'] / here['known']:.1%}"
     return f"{coverage} ({without:.0%} without)" if without else coverage
 
 
-def _stopped(totals: pd.DataFrame, kind: str, fraction: float) -> list[str]:
+def _stopped(sums: pd.DataFrame, kind: str, fraction: float) -> list[str]:
     """Return what part of the rows converged, and what part did and are wrong."""
-    if (kind, fraction) not in totals.index:
+    if (kind, fraction) not in sums.index:
         return ["", ""]
-    here = totals.loc[(kind, fraction)]
+    here = sums.loc[(kind, fraction)]
     return [f"{here['converged'] / here['rows']:.0%}", f"{here['wrong'] / here['rows']:.1%}"]
 
 
@@ -179,32 +102,17 @@ def widths_of(records: pd.DataFrame, methods: Sequence[str]) -> str:
     return plain_table(["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)], lines)
 
 
-def options() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    made = parser(__doc__, players="12", games=30)
-    made.add_argument(
-        "--methods",
-        type=lambda text: chosen(text, WITH_ERRORS),
-        default=tuple(WITH_ERRORS),
-        help=f"some of {', '.join(WITH_ERRORS)} (all)",
-    )
-    found = made.parse_args()
-    found.games = found.games or (3 if found.quick else 30)
-    found.players = found.players or (12,)
-    return found
-
-
 def main() -> None:
-    given = options()
+    parser = parser_of(__doc__)
+    parser.add_argument("--methods", nargs="+", choices=WITH_ERRORS, default=WITH_ERRORS)
+    given = game_options(parser, games=(30, 3))
     print(f"{given.games} games of each kind; {machine()}")
-    for players in numbers_of_players(given):
+    for players, found in measured_games(given, (12,), partial(records_of, methods=given.methods)):
         print(f"\n### {players} players")
-        work = tasks(given, players)
-        results = in_processes(partial(records_of, methods=given.methods), work, given.jobs)
-        records = pd.DataFrame([record for found in results for record in found])
+        records = pd.DataFrame([record for of_task in found for record in of_task])
         for method in given.methods:
             print(f"\n{method}\n\n{table_of(records[records['method'] == method])}")
-        for kind in (SMOOTH, SMOOTH + TOGETHER):
+        for kind in SMOOTH:
             smooth = records[records["kind"] == kind]
             if len(smooth):
                 print(f"\nMedian width over mean |value|, {kind}\n")

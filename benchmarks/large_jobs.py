@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,26 +28,16 @@ from pyarrow import parquet as pq
 
 from setting import machine, parser_of
 from shearshap import Auto, Explainer
-from shearshap.jobs import Executor, InProcess, Job, LocalProcesses
+from shearshap.jobs import Executor, Job, LocalProcesses
 from shearshap_lab import networks
 from shearshap_lab.data import load
 from shearshap_lab.markdown import plain_table
+from shearshap_lab.runner import THREADS
 
 BUDGET = 32
 FILES = 8
 GROUP_ROWS = 1 << 17
 STEPS = 2000  #: of the network's training
-
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--compare", action="store_true", help="1 worker and a plain loop too")
-    parser.add_argument("--folder", type=Path, help="where to work; kept (else a temporary folder)")
-    parser.add_argument("--part", help=argparse.SUPPRESS)  # what a process of ours is to do
-    return parser.parse_args()
 
 
 # What each process does
@@ -66,8 +56,9 @@ def write_rows(folder: Path, rows: int) -> None:
         pq.write_table(chosen, folder / "rows" / f"{number}.parquet", row_group_size=GROUP_ROWS)
 
 
-def job(folder: Path, out: str) -> Job:
-    return Job(
+def explain(folder: Path, out: str, executor: Executor) -> None:
+    """Run the job, and write down what it took."""
+    job = Job(
         large=True,
         model=str(folder / "network"),
         data=folder / "rows",
@@ -76,11 +67,7 @@ def job(folder: Path, out: str) -> Job:
         id_column="id",
         keep=(),
     )
-
-
-def explain(folder: Path, out: str, executor: Executor) -> None:
-    """Run the job, and write down what it took."""
-    summary = job(folder, out).run(executor=executor)
+    summary = job.run(executor=executor)
     print(summary)
     facts = {"rows": summary.rows, "seconds": summary.seconds, "peak": summary.peak_bytes}
     (folder / f"{out}.json").write_text(json.dumps(facts))
@@ -116,9 +103,6 @@ def do_part(part: str, folder: Path, rows: int) -> None:
         write_rows(folder, rows)
     elif part == "loop":
         loop(folder)
-    elif part == "in-process":
-        torch.set_num_threads(1)
-        explain(folder, part, InProcess())
     else:
         explain(folder, part, LocalProcesses(int(part.removeprefix("workers-"))))
 
@@ -126,32 +110,28 @@ def do_part(part: str, folder: Path, rows: int) -> None:
 # All of them, one after the other
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a part took, with all the processes that it started."""
-
-    part: str
-    rows: int
-    seconds: float  #: of the work alone
-    wall: float  #: from the start of the process to its end
-    cpu: float
-    peak: int  #: bytes, of the largest worker
-
-
-def measured(part: str, arguments: argparse.Namespace, folder: Path) -> Measured:
-    """Run a part in a process of its own."""
-    words = ["--part", part, "--folder", str(folder), "--rows", str(arguments.rows)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def line_of(part: str, folder: Path, rows: int) -> list[str]:
+    """Run a part in a process of its own, and return what it took with all that it started."""
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, __file__, *words], env=environment)
+    process = subprocess.Popen(command(part, folder, rows), env=os.environ | {THREADS[0]: "1"})
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     if status:
         raise SystemExit(f"{part} failed")
     facts = json.loads((folder / f"{part}.json").read_text())
-    return Measured(
-        part, facts["rows"], facts["seconds"], wall, usage.ru_utime + usage.ru_stime, facts["peak"]
-    )
+    return [
+        part,
+        f"{facts['seconds']:.1f}",
+        f"{facts['rows'] / facts['seconds']:,.0f}",
+        f"{wall:.1f}",
+        f"{usage.ru_utime + usage.ru_stime:.1f}",
+        f"{facts['peak'] / 1e6:,.0f}" if facts["peak"] else "",
+    ]
+
+
+def command(part: str, folder: Path, rows: int) -> list[str]:
+    words = ["--part", part, "--folder", str(folder), "--rows", str(rows)]
+    return [sys.executable, __file__, *words]
 
 
 def check_ids(folder: Path, rows: int) -> str:
@@ -160,50 +140,39 @@ def check_ids(folder: Path, rows: int) -> str:
     return "equal to the input's" if np.array_equal(ids, np.arange(rows)) else "NOT the input's"
 
 
-def compare(arguments: argparse.Namespace, folder: Path) -> None:
+def compare(folder: Path, rows: int, parts: list[str]) -> None:
     """Make the rows, run the parts and print a table."""
     if not (folder / "rows").exists():
-        words = ["--part", "rows", "--folder", str(folder), "--rows", str(arguments.rows)]
-        subprocess.run([sys.executable, __file__, *words], check=True)
-    parts = ["workers-1", f"workers-{arguments.workers}", "in-process", "loop"]
-    if not arguments.compare:
-        parts = [f"workers-{arguments.workers}"]
+        subprocess.run(command("rows", folder, rows), check=True)
     for part in parts:
         shutil.rmtree(folder / part, ignore_errors=True)
-    results = [measured(part, arguments, folder) for part in parts]
-    base = results[-1].cpu
-    header = ["", "rows", "seconds", "rows/s", "wall s", "CPU s", "CPU over the loop", "peak MB"]
-    lines = [
-        [
-            result.part,
-            f"{result.rows:,}",
-            f"{result.seconds:.1f}",
-            f"{result.rows / result.seconds:,.0f}",
-            f"{result.wall:.1f}",
-            f"{result.cpu:.1f}",
-            f"{result.cpu / base - 1:+.1%}" if arguments.compare else "",
-            f"{result.peak / 1e6:,.0f}" if result.peak else "",
-        ]
-        for result in results
-    ]
-    print(f"\n{machine()}; Census, {BUDGET} evaluations a row\n")
+    lines = [line_of(part, folder, rows) for part in parts]
+    print(f"\n{machine()}; {rows:,} rows of Census, {BUDGET} evaluations each\n")
+    header = ["", "seconds", "rows/s", "wall s", "CPU s", "peak MB of a worker"]
     print(plain_table(header, lines))
     for part in parts:
         if part != "loop":
-            print(f"\nids of {part}: {check_ids(folder / part, arguments.rows)}")
+            print(f"\nids of {part}: {check_ids(folder / part, rows)}")
 
 
 def main() -> None:
-    given = arguments()
+    parser = parser_of(__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--compare", action="store_true", help="1 worker and a plain loop too")
+    parser.add_argument("--folder", type=Path, help="where to work; kept (else a temporary folder)")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # what a process of ours is to do
+    given = parser.parse_args()
     if given.part is not None:
         do_part(given.part, given.folder, given.rows)
         return
-    if given.folder is not None:
-        given.folder.mkdir(exist_ok=True)
-        compare(given, given.folder)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        compare(given, Path(folder))
+    parts = [f"workers-{given.workers}"]
+    if given.compare:
+        parts = ["workers-1", *parts, "loop"]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(exist_ok=True)
+        compare(folder, given.rows, parts)
 
 
 if __name__ == "__main__":

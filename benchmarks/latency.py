@@ -6,7 +6,7 @@
 
 Each line is a call of `shearshap.explain` with `method="auto"`, beside the same call with
 `leverage` and the bare model on as many inputs. Times are medians of later calls, or that of the
-only call where one takes seconds. "First call" is that of a fresh process, after the imports.
+only call if one takes seconds. "First call" is that of a fresh process, after the imports.
 """
 
 import argparse
@@ -27,15 +27,16 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, parser_of, seconds
-from shearshap import Auto, BudgetError, Explanation, explain
+from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, parser_of, perceptron, seconds
+from shearshap import Auto, Explanation, explain
 from shearshap.methods.base import Method
-from shearshap_lab.markdown import plain_table
+from shearshap_lab.markdown import plain_table, table_row
 
 Floats = NDArray[np.float64]
 
 ONCE = 2.0  #: seconds from which on a call is timed once
 BATCH = 8192  #: inputs that the bare model gets at once
+HEADER = ("", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s")
 FIRST_CALL = "1 row, 30 players, a 64-64-1 network"
 
 
@@ -48,7 +49,7 @@ class Line:
     rows: Any
     background: Any
     options: dict[str, Any] = field(default_factory=dict)
-    predict: Callable[[Any], object] | None = None  #: the model itself, where it is no function
+    predict: Callable[[Any], object] | None = None  #: the model itself, if it is no function
     calibrated: bool = False  #: whether the calibration is given
     slow: bool = False
 
@@ -72,7 +73,14 @@ class Line:
 
 def lines() -> list[Line]:
     """Return every line of the table."""
-    return [digits(), wide(), *few_evaluations(), one_row(), widest(), many_outputs(), *census()]
+    return [
+        digits(),
+        _of_function("10 rows, 200 players", 10, 200),
+        one_row(),
+        _of_function("3 rows, 1000 players, budget 4002", 3, 1000, budget=4002),
+        _of_function("10 rows, 20 players, 1000 outputs", 10, 20, outputs=1000),
+        *census(),
+    ]
 
 
 def digits() -> Line:
@@ -89,37 +97,10 @@ def digits() -> Line:
     )
 
 
-def wide() -> Line:
-    """Return a function of 200 players."""
-    return _of_function("10 rows, 200 players, a numpy function", rows=10, players=200)
-
-
-def few_evaluations() -> list[Line]:
-    """Return 16 rows of 100 players at budgets up to 2p + 2 = 202, from which on there are pairs.
-
-    A larger budget must not take less time.
-    """
-    budgets = (50, 100, 150, 201, 202, 400)
-    names = [f"16 rows, 100 players, budget {budget}, a numpy function" for budget in budgets]
-    return [
-        replace(_of_function(name, rows=16, players=100), options={"budget": budget}, slow=False)
-        for name, budget in zip(names, budgets, strict=True)
-    ]
-
-
-def widest() -> Line:
-    """Return a function of 1000 players, at 4 evaluations a player."""
-    line = _of_function("3 rows, 1000 players, budget 4002, a numpy function", 3, 1000)
-    return replace(line, options={"budget": 4002})
-
-
-def many_outputs() -> Line:
-    """Return a function with 1000 outputs."""
-    name = "10 rows, 20 players, 1000 outputs, a numpy function"
-    return _of_function(name, rows=10, players=20, outputs=1000)
-
-
-def _of_function(name: str, rows: int, players: int, outputs: int | None = None) -> Line:
+def _of_function(
+    name: str, rows: int, players: int, outputs: int | None = None, budget: int | None = None
+) -> Line:
+    """Return rows of a numpy function."""
     rng = np.random.default_rng(0)
     inner = rng.normal(size=(players, 64)) / np.sqrt(players)
     outer = rng.normal(size=(64,) if outputs is None else (64, outputs))
@@ -127,15 +108,15 @@ def _of_function(name: str, rows: int, players: int, outputs: int | None = None)
     def function(x: Floats) -> Floats:
         return np.asarray(np.tanh(x @ inner) @ outer)
 
-    return Line(name, function, rng.normal(size=(rows, players)), np.zeros(players), slow=True)
+    inputs = rng.normal(size=(rows, players))
+    name = f"{name}, a numpy function"
+    return Line(name, function, inputs, np.zeros(players), {"budget": budget}, slow=True)
 
 
 def one_row() -> Line:
     """Return one row of a small network: what a service explains at a time."""
     torch.manual_seed(0)
-    net = nn.Sequential(
-        nn.Linear(30, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    ).eval()
+    net = perceptron(30, 1).eval()
     rows = np.random.default_rng(0).normal(size=(1, 30)).astype(np.float32)
     return Line(FIRST_CALL, net, rows, np.zeros(30, dtype=np.float32), predict=_forward(net))
 
@@ -144,17 +125,19 @@ def census() -> list[Line]:
     """Return 2000 rows of the Census-like network: with the fit, without, and at a large budget."""
     net, rows, background = census_like()
     name = "2000 rows, the Census-like network"
-    line = Line(name, net, rows[:2000], background, predict=_forward(net))
-    small = {"groups": GROUPS, "output": 1, "budget": BUDGET}
-    large = {**small, "budget": 64 * PLAYERS + 2}
+    options = {"groups": GROUPS, "output": 1, "budget": BUDGET}
+    line = Line(
+        f"{name}, {BUDGET} evaluations",
+        net,
+        rows[:2000],
+        background,
+        options,
+        predict=_forward(net),
+    )
+    large = {**options, "budget": 64 * PLAYERS + 2}
     return [
-        replace(line, name=f"{name}, {BUDGET} evaluations", options=small),
-        replace(
-            line,
-            name=f"{name}, {BUDGET} evaluations, the calibration given",
-            options=small,
-            calibrated=True,
-        ),
+        line,
+        replace(line, name=f"{line.name}, the calibration given", calibrated=True),
         replace(line, name=f"{name}, 64 evaluations a player", options=large, slow=True),
     ]
 
@@ -181,28 +164,22 @@ def cells(line: Line) -> list[str]:
     once = time.perf_counter() - start
 
     took = once if once > ONCE else seconds(lambda: line.explain(auto))
-    try:
-        leverage = seconds(lambda: line.explain("leverage"))
-    except BudgetError:  # it takes two evaluations a player
-        leverage = np.nan
+    leverage = seconds(lambda: line.explain("leverage"))
     bare = seconds(lambda: line.bare(answer.evaluations))
     return _formatted(line.name, answer.method, took, leverage, bare)
 
 
 def first_call(line: Line, threads: int) -> list[str]:
-    """Return the cells of a fresh process's first call."""
-    auto, chosen = _first_call("auto", threads)
-    leverage, _ = _first_call("leverage", threads)
+    """Return the cells of the first call in a fresh process: medians over three processes."""
+    took = {}
+    for method in ("leverage", "auto"):
+        command = [sys.executable, __file__, "--threads", str(threads), "--first", method]
+        runs = [subprocess.check_output(command, text=True).split() for _ in range(3)]
+        took[method] = float(np.median([float(each) for each, _ in runs]))
+        chosen = runs[0][1]
     evaluations = line.explain("auto").evaluations
     bare = seconds(lambda: line.bare(evaluations))
-    return _formatted(f"{line.name}: first call", chosen, auto, leverage, bare)
-
-
-def _first_call(method: str, threads: int) -> tuple[float, str]:
-    """Return the median time of the first call in three processes, and the method that it chose."""
-    command = [sys.executable, __file__, "--threads", str(threads), "--first", method]
-    runs = [subprocess.check_output(command, text=True).split() for _ in range(3)]
-    return float(np.median([float(took) for took, _ in runs])), runs[0][1]
+    return _formatted(f"{line.name}: first call", chosen, took["auto"], took["leverage"], bare)
 
 
 def time_first_call(method: str) -> None:
@@ -218,18 +195,13 @@ def _formatted(name: str, method: str, auto: float, leverage: float, bare: float
     return [name, method, *times, f"{auto / leverage:.1f}", f"{bare:.2g}"]
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the slow lines")
     parser.add_argument("--lines", default="", help="only lines with this in their names")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch and numpy")
     parser.add_argument("--first", choices=["auto", "leverage"], help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def main() -> None:
-    asked = arguments()
+    asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     warnings.simplefilter("ignore")
     with threadpool_limits(asked.threads):
@@ -237,21 +209,14 @@ def main() -> None:
             time_first_call(asked.first)
             return
         print(f"{asked.threads} threads; {machine()}\n")
-        print(
-            plain_table(["", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s"], [])
-        )
+        print(plain_table(HEADER, []))
         for line in lines():
             if asked.lines not in line.name or (asked.quick and line.slow):
                 continue
             # one by one, since slow lines take minutes
-            print(row(cells(line)), flush=True)
+            print(table_row(cells(line)), flush=True)
             if line.name == FIRST_CALL:
-                print(row(first_call(line, asked.threads)), flush=True)
-
-
-def row(texts: list[str]) -> str:
-    """Return a row of a Markdown table."""
-    return "| " + " | ".join(texts) + " |"
+                print(table_row(first_call(line, asked.threads)), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,19 +4,27 @@
     python benchmarks/leaderboard.py --quick            some minutes; prints the page only
     python benchmarks/leaderboard.py --tables FOLDER    tables of games too: each .npz file
 
-Everything runs in the environment of peers.py, on one thread. A run that was stopped goes on where
-it was.
+Everything runs in one environment, on one thread; README.md says how to make it.
+A run that was stopped goes on where it was.
 """
 
-import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from peers import OUT, PEERS, ROOT, Peer, run_inside
-
-if TYPE_CHECKING:
-    from shearshap_lab.contest.estimators import Estimator
-    from shearshap_lab.contest.page import Results
+from peers import PEERS, Peer
+from setting import OUT, ROOT, parser_of
+from shearshap_lab.contest.contest import (
+    Contest,
+    Estimator,
+    measured,
+    our_methods,
+    read_records,
+    run,
+)
+from shearshap_lab.contest.page import Results, in_words, leaderboard, report, tally
+from shearshap_lab.games.sources import SOURCES, Request
+from shearshap_lab.games.tables import read_tables
+from shearshap_lab.provenance import short_hash, version
 
 PAGE = ROOT / "docs" / "leaderboard.md"
 
@@ -35,34 +43,20 @@ NOTE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="few games and budgets")
     parser.add_argument("--tables", type=Path, help="a folder of .npz files, each an origin")
     parser.add_argument("--out", type=Path, default=OUT / "leaderboard", help="where to work")
-    parser.add_argument("--python", help="a Python 3.12 to make the environment with")
     options = parser.parse_args()
-    run_inside(__file__, options.python)
-    measure(options)
-
-
-def measure(options: argparse.Namespace) -> None:
-    """Run the contest, and write or print the page."""
-    from shearshap_lab.contest.contest import Contest, read_records, run
-    from shearshap_lab.contest.estimators import our_methods
-    from shearshap_lab.contest.page import Results, report
-    from shearshap_lab.games.sources import SOURCES, Request
-    from shearshap_lab.games.tables import read_tables
 
     out = options.out.resolve()
-    rows, seeds, each = (2, 1, (8, 16)) if options.quick else (6, 2, (8, 16, 32))
+    rows, seeds, evaluations = (2, 1, (8, 16)) if options.quick else (6, 2, (8, 16, 32))
     request = Request(rows, out, options.quick)
     games = [each for source in SOURCES.values() for each in source(request)]
     if options.tables:
         games += read_tables(options.tables, rows)
     peers = [estimator(name, peer) for name, peer in PEERS.items()]
-    contest = Contest([*our_methods(), *peers], games, each, seeds)
+    contest = Contest([*our_methods(), *peers], games, evaluations, seeds)
     run(contest, out, command="python benchmarks/leaderboard.py")
 
     print(f"report    {report(out)}")
@@ -74,10 +68,8 @@ def measure(options: argparse.Namespace) -> None:
         print(f"page      {PAGE}")
 
 
-def estimator(name: str, peer: Peer) -> "Estimator":
+def estimator(name: str, peer: Peer) -> Estimator:
     """Return a peer as an estimator of the contest."""
-    from shearshap_lab.contest.estimators import Estimator, measured
-    from shearshap_lab.provenance import short_hash, version
 
     def estimate(game: Any) -> Any:
         return peer(game, game.players, game.budget, game.seed)
@@ -87,11 +79,8 @@ def estimator(name: str, peer: Peer) -> "Estimator":
     return Estimator(name, measured(estimate), short_hash(name, version(library), code))
 
 
-def page(results: "Results") -> str:
+def page(results: Results) -> str:
     """Return docs/leaderboard.md."""
-    from shearshap_lab.contest.page import in_words, leaderboard
-    from shearshap_lab.contest.ranking import tally
-
     title, made, *parts = leaderboard(results).split("\n\n")
     lead = (
         f"Our {len(results.ours)} methods and {len(results.challengers)} estimators of other "

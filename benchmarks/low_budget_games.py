@@ -3,9 +3,14 @@
 Each is made once, and kept in out/low-budgets: `load("text-90")`.
 """
 
+import ast
+import importlib.util
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,13 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from docstrings import MASK, chosen_text, corpus, trained_classifier
-from peers import OUT
-from shearshap import explain
+from setting import OUT, fit, perceptron
 from shearshap_lab.games.rules import boxes
-from shearshap_lab.games.tables import Bools, Floats, Game
+from shearshap_lab.games.tables import Bools, Floats, Rows
 
 FOLDER = OUT / "low-budgets"
+KINDS = ("texts", "images", "tables", "sparse")
 ROWS = 5  #: of a game of images or of a table
 DIGIT = 3  #: the class of images that is explained
 TEXTS = {40: 0, 60: 3, 90: 2, 120: 4, 160: 5, 200: 1}  #: words of each text, and its package
@@ -29,54 +33,6 @@ PAIRS = {"texts": 1_000, "images": 20_000, "tables": 20_000}
 """Antithetic pairs of permutations of which values are the mean: a core would take days for more
 of the texts; on a GPU they have as many as the others.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A model, rows of it, a background and the rows' Shapley values."""
-
-    name: str
-    kind: str  #: texts, images, tables or sparse
-    model: Any
-    rows: Any  #: (r, p)
-    background: Any  #: (p,)
-    output: int | None = None  #: of the model
-    scale: Any = None
-    grid: tuple[int, ...] = ()  #: how the players lie, if not in a line
-    truth: Floats | None = None  #: (r, p)
-
-    def game(self, row: int) -> Game:
-        """Return a row's game; absent players have the background's inputs."""
-        assert self.truth is not None
-
-        def value(coalitions: Bools) -> Floats:
-            inputs = np.where(coalitions, self.rows[row], self.background)
-            return self.outputs(inputs)
-
-        return Game(self.kind, f"{self.name} {row}", value, self.truth[row])
-
-    def outputs(self, inputs: Any) -> Floats:
-        """Return the model's outputs (n,) for inputs (n, p)."""
-        if isinstance(self.model, nn.Module):
-            with torch.no_grad():
-                return np.asarray(self.model(torch.from_numpy(inputs))[:, self.output].double())
-        if isinstance(self.model, Sparse):
-            return self.model(inputs)
-        predict = {"margin": "decision_function", "probability": "predict_proba"}
-        found = getattr(self.model, predict.get(self.scale, "predict"))(inputs)
-        return np.asarray(found[:, 1] if self.scale == "probability" else found, dtype=np.float64)
-
-    def explain(self, rows: slice, **options: Any) -> Any:
-        """Explain some rows by one of our methods, which sees inputs and background."""
-        return explain(
-            self.model,
-            self.rows[rows],
-            background=self.background,
-            output=self.output,
-            scale=self.scale,
-            progress=False,
-            **options,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +47,8 @@ class Sparse:
         value, _ = boxes(self.teams, np.zeros_like(self.teams), self.weights)
         return value(np.asarray(inputs) > 0.5)
 
-    @property
-    def values(self) -> Floats:
-        """The Shapley values (p,): each weight divided among its members."""
-        return np.asarray((self.weights / self.teams.sum(axis=1)) @ self.teams)
 
-
-def load(name: str) -> Subject:
+def load(name: str) -> Rows:
     """Return a game that was made before."""
     path = FOLDER / f"{name}.pt"
     if not path.is_file():
@@ -105,7 +56,7 @@ def load(name: str) -> Subject:
             f"there is no game {name!r}: make the games by "
             "`python benchmarks/low_budgets.py --make`"
         )
-    made: Subject = torch.load(path, weights_only=False)
+    made: Rows = torch.load(path, weights_only=False)
     return made
 
 
@@ -114,45 +65,44 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.pt"))
 
 
-def make_all(device: str = "cpu") -> None:
+def make_all(device: str) -> None:
     """Make every game, and find its values; those of networks are sampled on a device."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for subject in tqdm([*texts(), *images(), *tables(), *sparse()], desc="values"):
-        torch.save(solved(subject, device), FOLDER / f"{subject.name}.pt")
+    for rows in tqdm([*texts(), *images(), *tables(), *sparse()], desc="values"):
+        torch.save(solved(rows, device), FOLDER / f"{rows.name}.pt")
 
 
-def solved(subject: Subject, device: str = "cpu") -> Subject:
-    """Return a game with its values: exact ones of trees, those of many permutations of others."""
-    if subject.truth is not None:
-        return subject
-    players = subject.rows.shape[1]
-    options: dict[str, Any] = {}
-    if not isinstance(subject.model, GradientBoostingClassifier | GradientBoostingRegressor):
-        kind = "images" if device == "cuda" else subject.kind
-        budget = 2 + 2 * PAIRS[kind] * (players - 1)
-        options = {"method": "permutation-antithetic", "budget": budget, "seed": 1}
-    if isinstance(subject.model, nn.Module):
-        subject.model.to(device)
-    found = subject.explain(slice(None), **options)
-    if isinstance(subject.model, nn.Module):
-        subject.model.cpu()
-    return replace(subject, truth=found.values)
+def solved(rows: Rows, device: str) -> Rows:
+    """Return rows with their values: exact ones of trees, those of many permutations of others."""
+    if rows.phi is not None:
+        return rows
+    if isinstance(rows.model, GradientBoostingClassifier | GradientBoostingRegressor):
+        return replace(rows, phi=rows.explain().values)
+    pairs = PAIRS["images" if device == "cuda" else rows.kind]
+    budget = 2 + 2 * pairs * (rows.inputs.shape[1] - 1)
+    if isinstance(rows.model, nn.Module):
+        rows.model.to(device)
+    phi = rows.explain(method="permutation-antithetic", budget=budget, seed=1).values
+    if isinstance(rows.model, nn.Module):
+        rows.model.cpu()
+    return replace(rows, phi=phi)
 
 
 # Models and rows
 
 
-def texts() -> Iterator[Subject]:
+def texts() -> Iterator[Rows]:
     """Yield held-out docstrings of six packages."""
     docs = corpus()
     network = trained_classifier(docs)
     for length, label in TEXTS.items():
         rows = chosen_text(network, docs, label, length)[None].numpy()
+        options = {"output": label}
         background = np.full(length, MASK)
-        yield Subject(f"text-{length}", "texts", network, rows, background, output=label)
+        yield Rows(f"text-{length}", "texts", network, rows, background, options=options)
 
 
-def images() -> Iterator[Subject]:
+def images() -> Iterator[Rows]:
     """Yield digits by two networks; absent pixels are black, or those of the mean image."""
     inputs, labels = load_digits(return_X_y=True)
     inputs = (inputs / 16).astype(np.float32)
@@ -171,60 +121,52 @@ def images() -> Iterator[Subject]:
         nn.ReLU(),
         nn.Linear(64, 10),
     )
+    torch.manual_seed(0)
     networks = {"convolutions": convolutions, "perceptron": perceptron(64, 10)}
     for name, network in networks.items():
         trained(network, inputs[~test], labels[~test])
         for word, background in (("zero", np.zeros_like(mean)), ("mean", mean)):
             whole = f"digits-{name}-{word}"
-            yield Subject(whole, "images", network, rows, background, output=DIGIT, grid=(8, 8))
+            options = {"output": DIGIT}
+            yield Rows(whole, "images", network, rows, background, options=options)
 
 
-def tables() -> Iterator[Subject]:
+def tables() -> Iterator[Rows]:
     """Yield a network, a logistic regression and boosted trees on tables."""
     inputs, labels = load_breast_cancer(return_X_y=True)
     inputs = ((inputs - inputs.mean(axis=0)) / inputs.std(axis=0)).astype(np.float32)
     test = np.arange(len(inputs)) % 5 == 0
-    rows = inputs[test][:ROWS]
-    mean = inputs[~test].mean(axis=0)
-    network = trained(perceptron(30, 2), inputs[~test], labels[~test])
-    yield Subject("cancer-network", "tables", network, rows, mean, output=1)
-    logistic = LogisticRegression(max_iter=1_000).fit(inputs[~test], labels[~test])
-    yield Subject("cancer-logistic", "tables", logistic, rows, mean, 1, "probability")
-    trees = GradientBoostingClassifier(max_depth=3, random_state=0)
-    trees.fit(inputs[~test], labels[~test])
-    yield Subject("cancer-trees", "tables", trees, rows, mean, scale="margin")
+    x, y = inputs[~test], labels[~test]
+    torch.manual_seed(0)
+    models: dict[str, tuple[Any, dict[str, Any]]] = {
+        "network": (trained(perceptron(30, 2), x, y), {"output": 1}),
+        "logistic": (
+            LogisticRegression(max_iter=1_000).fit(x, y),
+            {"output": 1, "scale": "probability"},
+        ),
+        "trees": (
+            GradientBoostingClassifier(max_depth=3, random_state=0).fit(x, y),
+            {"scale": "margin"},
+        ),
+    }
+    for name, (model, options) in models.items():
+        rows = inputs[test][:ROWS]
+        yield Rows(f"cancer-{name}", "tables", model, rows, x.mean(axis=0), options=options)
 
     inputs, labels = make_friedman1(2_000, 50, noise=1.0, random_state=0)
     test = np.arange(len(inputs)) % 5 == 0
     regression = GradientBoostingRegressor(max_depth=4, random_state=0)
     regression.fit(inputs[~test], labels[~test])
     mean = inputs[~test].mean(axis=0)
-    yield Subject("friedman-trees", "tables", regression, inputs[test][:ROWS], mean)
-
-
-def perceptron(inputs: int, classes: int) -> nn.Module:
-    """Return a network of two hidden layers of 64 with ReLU."""
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes)
-    )
+    yield Rows("friedman-trees", "tables", regression, inputs[test][:ROWS], mean)
 
 
 def trained(network: nn.Module, inputs: Any, labels: Any) -> nn.Module:
-    """Train a network by Adam to classify, for 60 epochs, and return it."""
-    x: Tensor = torch.from_numpy(inputs)
-    y = torch.from_numpy(labels)
-    generator = torch.Generator().manual_seed(0)
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for _ in range(60):
-        for chosen in torch.randperm(len(x), generator=generator).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(network(x[chosen]), y[chosen]).backward()
-            optimiser.step()
-    return network.eval()
+    """Train a network in an order of its own, and return it."""
+    return fit(network, inputs, labels, generator=torch.Generator().manual_seed(0))
 
 
-def sparse() -> Iterator[Subject]:
+def sparse() -> Iterator[Rows]:
     """Yield games of few active players, whose values are known in closed form."""
     rng = np.random.default_rng(0)
     for number in range(4):
@@ -238,10 +180,137 @@ def sparse() -> Iterator[Subject]:
         yield _sparse(f"unanimity-60-{number}", 60, teams, rng)
 
 
-def _sparse(name: str, players: int, teams: list[Any], rng: np.random.Generator) -> Subject:
+def _sparse(name: str, players: int, teams: list[Any], rng: np.random.Generator) -> Rows:
     masks = np.zeros((len(teams), players), dtype=bool)
     for mask, team in zip(masks, teams, strict=True):
         mask[team] = True
-    model = Sparse(masks, rng.normal(size=len(teams)))
+    weights = rng.normal(size=len(teams))
+    # each weight is divided among its members
+    phi = (weights / masks.sum(axis=1)) @ masks
     rows = np.ones((1, players))
-    return Subject(name, "sparse", model, rows, np.zeros(players), truth=model.values[None])
+    return Rows(name, "sparse", Sparse(masks, weights), rows, np.zeros(players), phi[None])
+
+
+# Texts: a small transformer says from which package a docstring is
+
+PACKAGES = ("numpy", "scipy", "sklearn", "torch", "pandas", "sympy")
+TELLTALES = {*PACKAGES, "np", "pd", "sp", "scikit", "learn", "pytorch", "dataframe"}
+
+MASK = 0  #: the token of an absent word
+RARE = 1  #: the token of every word outside the vocabulary
+FILES = 300  #: of a package
+MIN_WORDS = 40  #: of a docstring
+MAX_WORDS = 200  #: of a text
+VOCABULARY = 4_000
+LENGTHS = (40, 80, 120, 200)  #: of the windows to train on; a batch has one length
+STEPS = 700
+BATCH = 32
+RATE = 1e-3
+WIDTH = 64
+
+
+class Classifier(nn.Module):
+    """A small transformer over words, with mean pooling, by the log-odds of one class."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, WIDTH)
+        self.places = nn.Embedding(MAX_WORDS, WIDTH)
+        layer = nn.TransformerEncoderLayer(
+            WIDTH, 4, 4 * WIDTH, dropout=0.0, activation="gelu", batch_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, len(PACKAGES))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (n, d) to log-odds of each package (n, k)."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        hidden = self.layers(self.words(tokens) + self.places(places))
+        logits: Tensor = self.head(hidden.mean(dim=1))
+        others = torch.eye(len(PACKAGES), dtype=torch.bool, device=tokens.device)
+        rest = logits[:, None].masked_fill(others, -torch.inf).logsumexp(dim=2)
+        return logits - rest
+
+
+class Corpus(NamedTuple):
+    """Docstrings as tokens, and the package of each; every tenth is not trained on."""
+
+    texts: list[Tensor]
+    labels: list[int]
+    vocabulary: list[str]  #: by token
+
+
+def corpus() -> Corpus:
+    """Return all docstrings that are long enough, each once."""
+    texts = []
+    labels = []
+    for label, package in enumerate(PACKAGES):
+        for text in dict.fromkeys(_docstrings(package)):
+            found = re.findall(r"[a-z]+|[0-9]+|[^\sa-z0-9]", text.lower())
+            words = [word for word in found if word not in TELLTALES]
+            if len(words) >= MIN_WORDS:
+                texts.append(words)
+                labels.append(label)
+    counts = Counter(word for words in texts for word in words)
+    common = [word for word, _ in counts.most_common(VOCABULARY - 2)]
+    vocabulary = ["[absent]", "[rare]", *common]
+    tokens = {word: token for token, word in enumerate(vocabulary)}
+    numbers = [torch.tensor([tokens.get(word, RARE) for word in words]) for words in texts]
+    return Corpus(numbers, labels, vocabulary)
+
+
+def _docstrings(package: str) -> Iterator[str]:
+    """Yield the docstrings of a part of a package's files."""
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+    paths = sorted(Path(found.origin).parent.rglob("*.py"))
+    paths = [path for path in paths if "test" not in str(path)]
+    order = np.random.default_rng(0).permutation(len(paths))
+    for number in order[:FILES]:
+        for node in ast.walk(ast.parse(paths[number].read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                yield ast.get_docstring(node) or ""
+
+
+def trained_classifier(docs: Corpus) -> Classifier:
+    """Return a transformer trained on windows of docstrings, in which words are masked."""
+    torch.manual_seed(0)
+    network = Classifier(len(docs.vocabulary))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3 * RATE, total_steps=STEPS)
+    rng = np.random.default_rng(0)
+    for step in range(STEPS):
+        tokens, labels = _batch(docs, LENGTHS[step % len(LENGTHS)], rng)
+        # from none to nearly all words are absent
+        absent = torch.rand(tokens.shape) < torch.rand(len(tokens), 1)
+        log_odds = network(tokens.masked_fill(absent, MASK))
+        loss = nn.functional.cross_entropy(nn.functional.logsigmoid(log_odds), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    return network.eval()
+
+
+def _batch(docs: Corpus, length: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Return windows of docstrings (n, d), and their packages (n,), all equally likely."""
+    known = [n for n in range(len(docs.texts)) if n % 10 and len(docs.texts[n]) >= length]
+    labels = rng.integers(len(PACKAGES), size=BATCH)
+    windows = []
+    for label in labels:
+        text = docs.texts[rng.choice([n for n in known if docs.labels[n] == label])]
+        start = rng.integers(len(text) - length + 1)
+        windows.append(text[start : start + length])
+    return torch.stack(windows), torch.from_numpy(labels)
+
+
+def chosen_text(network: Classifier, docs: Corpus, label: int, length: int) -> Tensor:
+    """Return the first held-out docstring of a package that is recognised, cut to a length."""
+    for number in range(0, len(docs.texts), 10):
+        tokens = docs.texts[number][:length]
+        if docs.labels[number] == label and len(tokens) == length:
+            with torch.no_grad():
+                if int(network(tokens[None])[0].argmax()) == label:
+                    return tokens
+    raise SystemExit(f"no docstring of {PACKAGES[label]} with {length} words is recognised")

@@ -7,28 +7,29 @@
 
 Games are made once, in out/low-budgets: some minutes to train, and the true values of the texts
 take hours on a CPU, minutes on a GPU (--device cuda). Other libraries need the environment of
-benchmarks/peers.py, which is set up at the first start; without them, any environment will do.
+benchmarks/peers.py; without them, any environment will do.
 """
 
-import argparse
-import os
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from peers import THREADS, of_shapiq, run_inside
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import Ridge, RidgeCV
 
-if TYPE_CHECKING:  # any Python can start the command, with or without our packages
-    from low_budget_games import Subject
-    from shearshap_lab.games.tables import CountedGame, Floats
+from low_budget_games import FOLDER, KINDS, load, make_all, names
+from peers import of_shapiq
+from setting import machine, parser_of
+from shearshap import Explanation, explain_game
+from shearshap_lab.games.study import Subject, record, top_found
+from shearshap_lab.games.tables import CountedGame, Rows
+from shearshap_lab.markdown import plain_table
+from shearshap_lab.runner import in_processes
 
-KINDS = ("texts", "images", "tables", "sparse")
 QUICK = ("text-60", "digits-perceptron-mean", "cancer-network", "sparse-100-0")
 EACH = (0.25, 0.5, 1.0, 2.0, 4.0)  #: evaluations a player
-TOP = 5
 OURS = ("kriging", "permutation", "permutation-antithetic", "leverage")
 UNKNOWN = "kriging, inputs unknown"  #: kriging that sees a function of coalitions only
 
@@ -36,39 +37,31 @@ UNKNOWN = "kriging, inputs unknown"  #: kriging that sees a function of coalitio
 # What others use when evaluations are few
 
 
-def lime(_subject: "Subject", game: "CountedGame", budget: int, seed: int) -> Any:
+def lime(game: Any, players: int, budget: int, seed: int) -> Any:
     """Return the coefficients of LIME's weighted ridge, with its defaults for images."""
-    import numpy as np
-    from sklearn.linear_model import Ridge
-
-    drawn = np.random.default_rng(seed).random((budget - 1, game.players)) < 0.5
-    coalitions = np.concatenate((np.ones((1, game.players), dtype=bool), drawn))
+    drawn = np.random.default_rng(seed).random((budget - 1, players)) < 0.5
+    coalitions = np.concatenate((np.ones((1, players), dtype=bool), drawn))
     distances = 1 - np.sqrt(coalitions.mean(axis=1))  # cosine, from the full coalition
     weights = np.sqrt(np.exp(-(distances**2) / 0.25**2))
     return Ridge(alpha=1.0).fit(coalitions, game(coalitions), sample_weight=weights).coef_
 
 
-def ridge(_subject: "Subject", game: "CountedGame", budget: int, seed: int) -> Any:
+def ridge(game: Any, players: int, budget: int, seed: int) -> Any:
     """Return the coefficients of a cross-validated ridge, and what is left in equal parts."""
-    import numpy as np
-    from sklearn.linear_model import RidgeCV
-
-    ends = np.repeat([[False], [True]], game.players, axis=1)
-    drawn = np.random.default_rng(seed).random((budget - 2, game.players)) < 0.5
+    ends = np.repeat([[False], [True]], players, axis=1)
+    drawn = np.random.default_rng(seed).random((budget - 2, players)) < 0.5
     coalitions = np.concatenate((ends, drawn))
     values = game(coalitions)
     fitted = RidgeCV(alphas=np.logspace(-3, 4, 15)).fit(2.0 * coalitions - 1, values)
     slopes = 2 * fitted.coef_
-    return slopes + (values[1] - values[0] - slopes.sum()) / game.players
+    return slopes + (values[1] - values[0] - slopes.sum()) / players
 
 
-def partition(subject: "Subject", game: "CountedGame", budget: int, _seed: int) -> Any:
+def partition(game: Any, players: int, budget: int, _seed: int) -> Any:
     """Return shap's Owen values of a balanced tree over the players' places."""
-    import numpy as np
     import shap
 
     merges: list[tuple[int, int, float, int]] = []
-    places = np.arange(game.players).reshape(subject.grid or (game.players,))
 
     def grow(block: Any) -> int:
         """Add the merges of a block, which halve its longest side, and return its node."""
@@ -76,29 +69,24 @@ def partition(subject: "Subject", game: "CountedGame", budget: int, _seed: int) 
             return int(block.reshape(()))
         first, second = np.array_split(block, 2, axis=int(np.argmax(block.shape)))
         merges.append((grow(first), grow(second), float(block.size), block.size))
-        return game.players + len(merges) - 1
+        return players + len(merges) - 1
 
-    grow(places)
+    # 64 players are the pixels of a digit; others stand in a line
+    grow(np.arange(players).reshape((8, 8) if players == 64 else (players,)))
     tree = np.array(merges, dtype=np.float64)
-    masker = shap.maskers.Partition(np.zeros((1, game.players)), clustering=tree)
-    # one at a time, or it would go beyond the budget
-    row = np.ones((1, game.players))
+    masker = shap.maskers.Partition(np.zeros((1, players)), clustering=tree)
     explainer = shap.PartitionExplainer(game, masker)
+    # one at a time, or it would go beyond the budget
+    row = np.ones((1, players))
     return explainer(row, max_evals=budget, batch_size=1, silent=True).values[0]
 
 
-def shapiq(name: str, **options: Any) -> Callable[..., Any]:
-    """Return one of shapiq's approximators."""
-    peer = of_shapiq(name, **options)
-    return lambda _subject, game, budget, seed: peer(game, game.players, budget, seed)
-
-
-SIMPLE = {"LIME": lime, "ridge, cross-validated": ridge}
-OF_LIBRARIES = {
+SIMPLE: dict[str, Callable[..., Any]] = {"LIME": lime, "ridge, cross-validated": ridge}
+OF_LIBRARIES: dict[str, Callable[..., Any]] = {
     "shap Partition": partition,
     # its search for hyperparameters takes minutes for a row
-    "shapiq ProxySPEX": shapiq("ProxySPEX", max_order=1, index="SV", hpo=False),
-    "shapiq OddSHAP": shapiq("OddSHAP"),
+    "shapiq ProxySPEX": of_shapiq("ProxySPEX", max_order=1, index="SV", hpo=False),
+    "shapiq OddSHAP": of_shapiq("OddSHAP"),
 }
 METHODS = (*OURS, UNKNOWN, *SIMPLE, *OF_LIBRARIES)
 
@@ -106,147 +94,90 @@ METHODS = (*OURS, UNKNOWN, *SIMPLE, *OF_LIBRARIES)
 # Scores
 
 
-@dataclass(frozen=True)
-class Score:
-    """What was measured of one method on one row of a game at one budget."""
-
-    kind: str
-    game: str
-    method: str
-    each: float  #: evaluations a player that were allowed
-    error: float = float("nan")  #: sum of |error| over sum of |value|
-    top: float = float("nan")  #: part of the five largest |values| that is found
-    coverage: float = float("nan")  #: of nominal 95 % intervals; NaN if there are none
-    overspent: bool = False
-    failure: str = ""  #: why there are no numbers
-
-
-def score(subject: "Subject", method: str, each: float, row: int, seed: int) -> Score:
-    """Call a method once, and compare its answer with the truth."""
-    import numpy as np
-
-    from shearshap import explain_game
-    from shearshap_lab.games.tables import CountedGame
-
-    budget = round(each * subject.rows.shape[1]) + 2
-    game = subject.game(row)
-    counted = CountedGame(game, budget=budget, seed=seed)
-    place = (subject.kind, subject.name, method, each)
-    interval = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if method in OURS:
-                options: dict[str, Any] = {"method": method, "budget": budget, "seed": seed}
-                answer = subject.explain(slice(row, row + 1), **options)
-            elif method == UNKNOWN:
-                answer = explain_game(
-                    counted, players=game.players, method="kriging", budget=budget, seed=seed
-                )
-            else:
-                answer = None
-                values = (SIMPLE | OF_LIBRARIES)[method](subject, counted, budget, seed)
-    except Exception as error:  # noqa: BLE001  (whatever happens in a peer, the others go on)
-        return Score(*place, failure=f"{type(error).__name__}: {error}".split("\n")[0])
-    if answer is not None:
-        values = answer.values[0]
-        if answer.standard_errors is not None and np.isfinite(answer.standard_errors).all():
-            interval = answer.interval(0.95)
-    truth = game.phi
-    return Score(
-        *place,
-        error=float(np.abs(values - truth).sum() / np.abs(truth).sum()),
-        top=_top_found(np.asarray(values), truth),
-        coverage=float("nan") if interval is None else _coverage(interval, truth),
-        overspent=counted.evaluations > budget,
-    )
-
-
-def _top_found(values: "Floats", truth: "Floats") -> float:
-    """Return how many of the largest |values| are among the largest estimates.
-
-    Ties are broken by the order of players, so that many zeros do not help.
-    """
-    wanted = set((-abs(truth)).argsort()[:TOP].tolist())
-    found = set((-abs(values)).argsort(kind="stable")[:TOP].tolist())
-    return len(wanted & found) / TOP
-
-
-def _coverage(interval: tuple[Any, Any], truth: "Floats") -> float:
-    """Return how many true values the intervals contain, up to rounding."""
-    low, high = interval
-    rounding = 1e-6 * abs(truth).mean()
-    return float(((low[0] - rounding <= truth) & (truth <= high[0] + rounding)).mean())
-
-
-def scores_of(work: tuple[str, str, int | None, int]) -> list[Score]:
-    """Return the scores of a method on a game, at all budgets."""
-    import torch
-
-    from low_budget_games import load
-
-    name, method, rows, seeds = work
-    torch.set_num_threads(1)
+def scores_of(work: tuple[str, str], rows: int | None, seeds: int) -> list[dict[str, Any]]:
+    """Return the records of a method on a game, at all budgets."""
+    name, method = work
     subject = load(name)
-    count = len(subject.rows[:rows])
+    count = len(subject.inputs[:rows])
     # other draws for each row, or a single lucky draw would decide
     return [
-        score(subject, method, each, row, seed * count + row)
+        {"kind": subject.kind, "game": name, "method": method, "each": each}
+        | score(subject, method, each, row, seed * count + row)
         for each in EACH
         for seed in range(seeds)
         for row in range(count)
     ]
 
 
+def score(rows: Rows, method: str, each: float, row: int, seed: int) -> dict[str, Any]:
+    """Call a method once; return error, top five and coverage, or why there are none."""
+    game = rows.game(row)
+    budget = round(each * game.players) + 2
+    counted = CountedGame(game, budget=budget, seed=seed)
+    options: dict[str, Any] = {"budget": budget, "seed": seed}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if method in OURS:
+                answer: Any = rows.explain(slice(row, row + 1), method=method, **options)
+            elif method == UNKNOWN:
+                answer = explain_game(counted, players=game.players, method="kriging", **options)
+            else:
+                peer = (SIMPLE | OF_LIBRARIES)[method]
+                answer = np.asarray(peer(counted, game.players, budget, seed))[None]
+    except Exception as error:  # noqa: BLE001  (whatever happens in a peer, the others go on)
+        return {"failure": f"{type(error).__name__}: {error}".split("\n")[0]}
+    size = np.abs(game.phi).mean()
+    subject = Subject(rows.kind, game.phi[None], np.array([size]), rows.explain)
+    values = answer.values if isinstance(answer, Explanation) else answer
+    found = {
+        "error": float(np.abs(values[0] - game.phi).mean() / size),
+        "top": top_found(values[0], game.phi),
+        "overspent": counted.evaluations > budget,
+        "failure": "",
+    }
+    if isinstance(answer, Explanation):
+        held = record(answer, subject, None)
+        if held["known"] == held["values"]:
+            found["coverage"] = held["held"] / held["values"]
+    return found
+
+
 # The tables
 
 
-def report(scores: Sequence[Score]) -> str:
+def report(scores: pd.DataFrame) -> str:
     """Return a table for each kind of game, and what failed."""
-    from shearshap_lab.markdown import plain_table
-
     parts = []
-    for kind in dict.fromkeys(score.kind for score in scores):
-        own = [score for score in scores if score.kind == kind]
+    header = ["error, top five, coverage", *(f"{each:g} p" for each in EACH)]
+    for kind in [kind for kind in KINDS if kind in set(scores["kind"])]:
+        own = scores[scores["kind"] == kind]
         lines = [
-            [name, *(_cell([s for s in own if s.method == name and s.each == e]) for e in EACH)]
-            for name in dict.fromkeys(score.method for score in own)
+            [name, *(_cell(of_method[of_method["each"] == each]) for each in EACH)]
+            for name, of_method in own.groupby("method", sort=False)
         ]
-        header = ["error, top five, coverage", *(f"{each:g} p" for each in EACH)]
         parts.append(f"## {kind.capitalize()}\n\n{plain_table(header, lines)}")
-    failed = {
-        (score.method, score.kind, f"{score.each:g} p"): score.failure
-        for score in scores
-        if score.failure and not score.failure.startswith("BudgetError")
-    }
-    if failed:
-        lines = [[*place, reason] for place, reason in failed.items()]
-        parts.append(f"## Failed\n\n{plain_table(['', 'kind', 'budget', 'why'], lines)}")
+    failed = scores[~scores["failure"].str.startswith("BudgetError") & (scores["failure"] != "")]
+    if len(failed):
+        kept = failed.drop_duplicates(["method", "kind", "each"])
+        lines = kept[["method", "kind", "each", "failure"]].astype(str).to_numpy().tolist()
+        parts.append(f"## Failed\n\n{plain_table(['', 'kind', 'each', 'why'], lines)}")
     return "\n\n".join(parts)
 
 
-def _cell(scores: Sequence[Score]) -> str:
+def _cell(scores: pd.DataFrame) -> str:
     """Return means over games, rows and seeds; empty if one is missing, bold if overspent."""
-    import numpy as np
-
-    if not scores or any(score.failure for score in scores):
+    if not len(scores) or (scores["failure"] != "").any():
         return ""
-    games = dict.fromkeys(score.game for score in scores)
-    by_game = [[s for s in scores if s.game == game] for game in games]
-    fields = ("error", "top", "coverage")
-    error, top, covered = (
-        np.mean([np.mean([getattr(score, name) for score in own]) for own in by_game])
-        for name in fields
-    )
-    text = f"{error:.2f}, {top:.0%}" + (f", {covered:.0%}" if np.isfinite(covered) else "")
-    return f"**{text}**" if any(score.overspent for score in scores) else text
+    error, top, covered = scores.groupby("game")[["error", "top", "coverage"]].mean().mean()
+    text = f"{error:.2f}, {top:.0%}"
+    if scores["coverage"].notna().all():
+        text += f", {covered:.0%}"
+    return f"**{text}**" if scores["overspent"].any() else text
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main() -> None:
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="one game of each kind, one row")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of games (all)")
     parser.add_argument("--games", nargs="+", help="names of games (all)")
@@ -256,33 +187,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--make", action="store_true", help="make the games, and measure nothing")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of --make (cpu)")
-    parser.add_argument("--python", help="a Python 3.12 to make the environment with")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = arguments()
+    options = parser.parse_args()
     if options.make:
-        from low_budget_games import make_all
-
         make_all(options.device)
         return
-    if set(options.methods) & set(OF_LIBRARIES):
-        run_inside(__file__, options.python)
-    # before numpy and torch are loaded, here and in the processes that are started
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    from low_budget_games import FOLDER, load, names
-    from setting import machine
-
     rows = options.rows or (1 if options.quick else None)
     seeds = options.seeds or (1 if options.quick else 2)
     wanted = options.games or (QUICK if options.quick else names())
     chosen = [name for name in wanted if load(name).kind in options.kinds]
-    work = [(name, method, rows, seeds) for name in chosen for method in options.methods]
-    context = get_context("spawn")  # a fork of a process with torch's threads can hang
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        scores = [score for part in pool.map(scores_of, work) for score in part]
-    scores.sort(key=lambda score: KINDS.index(score.kind))
+    work = [(name, method) for name in chosen for method in options.methods]
+    found = in_processes(partial(scores_of, rows=rows, seeds=seeds), work, options.jobs)
+    empty = {"coverage": np.nan, "overspent": False}
+    scores = pd.DataFrame([{**empty, **line} for of_work in found for line in of_work])
     text = f"{machine()}. Seeds: {seeds}. Budgets are the number given, and 2.\n\n{report(scores)}"
     print(text)
     (FOLDER / "report.md").write_text(f"{text}\n", encoding="utf-8")

@@ -7,14 +7,12 @@ all its processes: the start of a session, the workers' imports, and the job. CP
 /proc, so the machine must run Linux.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +20,7 @@ import ray
 import torch
 from torch import nn
 
-from setting import machine, parser_of
+from setting import machine, parser_of, perceptron
 from shearshap.jobs import Executor, InProcess, Job, Shard, ShardResult
 from shearshap.jobs.ray import RayExecutor
 from shearshap.jobs.shards import InputFile, cut
@@ -35,20 +33,6 @@ EMPTY_SHARDS = 1000
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--rows", type=int, default=1_400_000)
-    return parser.parse_args()
-
-
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(INPUTS, 64), nn.Softplus(), nn.Linear(64, 64), nn.Softplus(), nn.Linear(64, 1)
-    ).eval()
-
-
 def write_rows(folder: Path, count: int) -> None:
     folder.mkdir()
     rows = np.random.default_rng(0).normal(size=(count, INPUTS)).astype(np.float32)
@@ -56,20 +40,12 @@ def write_rows(folder: Path, count: int) -> None:
     frame.to_parquet(folder / "rows.parquet", row_group_size=SHARD_ROWS)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a run has taken."""
-
-    seconds: float
-    cpu_seconds: float  #: of this process and of all that it has started
-
-
-def cost(work: Callable[[], object]) -> Cost:
-    """Run something that starts Ray and leaves it running, or does without; then end Ray."""
+def cost(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds, and CPU seconds of all processes, of work that may start Ray; end Ray."""
     cpu = cpu_seconds()
     started = time.perf_counter()
     work()
-    found = Cost(time.perf_counter() - started, cpu_seconds() - cpu)
+    found = time.perf_counter() - started, cpu_seconds() - cpu
     ray.shutdown()
     return found
 
@@ -89,31 +65,28 @@ def cpu_seconds() -> float:
 
 
 def _stat(process: Path) -> list[str]:
-    """Return the fields of a process from the third on; none where it has just ended."""
+    """Return the fields of a process from the third on; none if it has just ended."""
     try:
         return (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
 
 
-def job_on(executor: Executor, folder: Path, name: str, workers: int) -> Callable[[], object]:
-    """Return a function that does the whole job, the start of Ray included."""
-
-    def work() -> object:
-        if workers:
-            start_ray(workers)
-        job = Job(
-            large=True,
-            model=network(),
-            data=folder / "rows",
-            out=folder / name,
-            background="mean",
-            budget=BUDGET,
-            shard_rows=SHARD_ROWS,
-        )
-        return job.run(executor=executor, progress=False)
-
-    return work
+def run_job(executor: Executor, folder: Path, workers: int) -> None:
+    """Do the whole job, the start of Ray included."""
+    if workers:
+        start_ray(workers)
+    torch.manual_seed(0)
+    job = Job(
+        large=True,
+        model=perceptron(INPUTS, 1, nn.Softplus).eval(),
+        data=folder / "rows",
+        out=folder / f"out-{workers}",
+        background="mean",
+        budget=BUDGET,
+        shard_rows=SHARD_ROWS,
+    )
+    job.run(executor=executor, progress=False)
 
 
 def start_ray(workers: int) -> None:
@@ -127,62 +100,41 @@ def start_ray(workers: int) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """Work that is none."""
-
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
-        """Report."""
-        return ShardResult(shard, attempt=attempt, worker=str(worker))
+def nothing(shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
+    """Report of a shard without any work."""
+    return ShardResult(shard, attempt=attempt, worker=str(worker))
 
 
 def milliseconds_of_a_shard() -> float:
-    """Return the wall time that a shard takes on one worker of Ray where there is nothing to do."""
+    """Return the wall time that a shard takes on one worker of Ray if there is nothing to do."""
     file = Path("rows.parquet")
     shards = cut([InputFile(file, file, (1,) * EMPTY_SHARDS)], 1)
     start_ray(1)
     executor = RayExecutor()
-    list(executor.run(Nothing(), shards[:2]))  # starts the worker
+    list(executor.run(nothing, shards[:2]))  # starts the worker
     started = time.perf_counter()
-    list(executor.run(Nothing(), shards))
+    list(executor.run(nothing, shards))
     seconds = time.perf_counter() - started
     ray.shutdown()
     return 1000 * seconds / EMPTY_SHARDS
 
 
-def lines(costs: dict[str, Cost], rows: int) -> list[list[str]]:
-    alone = costs["this process"]
-    return [
-        [
-            name,
-            f"{found.seconds:.1f}",
-            f"{rows / found.seconds:,.0f}",
-            f"{found.cpu_seconds:.1f}",
-            f"{found.cpu_seconds / alone.cpu_seconds - 1:+.0%}",
-        ]
-        for name, found in costs.items()
-    ]
-
-
 def main() -> None:
-    given = arguments()
+    parser = parser_of(__doc__)
+    parser.add_argument("--rows", type=int, default=1_400_000)
+    rows = parser.parse_args().rows
     torch.set_num_threads(1)
-    runs: dict[str, tuple[Any, int]] = {
-        "this process": (InProcess(), 0),
-        "Ray, 1 worker": (RayExecutor(), 1),
-        "Ray, 2 workers": (RayExecutor(), 2),
-    }
+    lines = []
     with TemporaryDirectory() as name:
         folder = Path(name)
-        write_rows(folder / "rows", given.rows)
-        costs = {
-            title: cost(job_on(executor, folder, f"out-{workers}", workers))
-            for title, (executor, workers) in runs.items()
-        }
-    print(f"{given.rows:,} rows in shards of {SHARD_ROWS:,}; {machine()}, ray {ray.__version__}\n")
-    print(
-        plain_table(["", "seconds", "rows/s", "CPU seconds", "more CPU"], lines(costs, given.rows))
-    )
+        write_rows(folder / "rows", rows)
+        for workers in (0, 1, 2):
+            executor = RayExecutor() if workers else InProcess()
+            seconds, cpu = cost(partial(run_job, executor, folder, workers))
+            title = f"Ray, workers: {workers}" if workers else "this process"
+            lines.append([title, f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{cpu:.1f}"])
+    print(f"{rows:,} rows in shards of {SHARD_ROWS:,}; {machine()}, ray {ray.__version__}\n")
+    print(plain_table(["", "seconds", "rows/s", "CPU seconds"], lines))
     print(f"\na shard without work: {milliseconds_of_a_shard():.1f} ms")
 
 

@@ -1,8 +1,10 @@
-"""What the benchmarks have in common: methods, the Census-like network, timing and the machine."""
+"""What the benchmarks have in common: options, methods, the Census-like network and timing."""
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,9 +15,18 @@ from shearshap import METHODS
 from shearshap.methods.base import Method
 from shearshap_lab import provenance
 from shearshap_lab.baselines import BASELINES
+from shearshap_lab.games.models import KINDS, ROWS
+from shearshap_lab.games.study import Task, tables, tasks
+from shearshap_lab.runner import in_processes
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "out"  # git ignores it
+
+Result = TypeVar("Result")
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
 SAMPLING = [name for name in METHODS if name not in ("exact", "auto")]
+EVALUATIONS_A_PLAYER = (4, 8, 16, 32)  #: of studies of games; N of them are a budget of N p + 2
 
 # the Census-like network
 INPUTS = 107
@@ -32,9 +43,7 @@ def census_like() -> tuple[nn.Sequential, NDArray[np.float32], NDArray[np.float3
     There are 200 000 rows; the background is their mean.
     """
     torch.manual_seed(0)
-    net = nn.Sequential(
-        nn.Linear(INPUTS, 64), nn.Softplus(), nn.Linear(64, 64), nn.Softplus(), nn.Linear(64, 2)
-    )
+    net = perceptron(INPUTS, 2, nn.Softplus)
     rng = np.random.default_rng(0)
     rows = np.zeros((200_000, INPUTS), dtype=np.float32)
     rows[:, :5] = rng.normal(size=(len(rows), 5))
@@ -43,16 +52,56 @@ def census_like() -> tuple[nn.Sequential, NDArray[np.float32], NDArray[np.float3
     return net.eval(), rows, rows.mean(axis=0)
 
 
-def seconds(run: Callable[[], object], device: str = "cpu", repeats: int = 5) -> float:
+def perceptron(inputs: int, outputs: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Return a network of two hidden layers of 64."""
+    return nn.Sequential(
+        nn.Linear(inputs, 64), activation(), nn.Linear(64, 64), activation(), nn.Linear(64, outputs)
+    )
+
+
+def fit(
+    network: nn.Module,
+    inputs: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    epochs: int = 60,
+    generator: torch.Generator | None = None,
+) -> nn.Module:
+    """Train a network to classify, by Adam at 1e-3 in batches of 64."""
+    x = torch.from_numpy(inputs)
+    y = torch.from_numpy(labels)
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(x), generator=generator).split(64):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(network(x[batch]), y[batch]).backward()
+            optimiser.step()
+    return network.eval()
+
+
+def seconds(
+    run: Callable[[], object],
+    device: str = "cpu",
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Return the median time of a run, after one to warm up."""
     times = []
     for _ in range(repeats + 1):
-        start = time.perf_counter()
+        start = clock()
         run()
         if device == "cuda":
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return float(np.median(times[1:]))
+
+
+def machine(device: str = "cpu") -> str:
+    """Return the machine and versions in one line."""
+    return f"{provenance.machine(device)}; {provenance.versions('shap', 'captum', 'shapiq')}"
+
+
+# Options
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
@@ -62,6 +111,27 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     )
 
 
-def machine(device: str = "cpu") -> str:
-    """Return the machine and versions in one line."""
-    return f"{provenance.machine(device)}; {provenance.versions('shap', 'captum', 'shapiq')}"
+def game_options(parser: argparse.ArgumentParser, games: tuple[int, int]) -> argparse.Namespace:
+    """Return the options of a study; `games` of each kind are measured, and if quick."""
+    parser.add_argument("--quick", action="store_true", help="few games: to see that it works")
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS, help="of games (all)")
+    parser.add_argument("--players", nargs="+", type=int, help="numbers of players")
+    parser.add_argument("--games", type=int, help=f"of each kind {games}")
+    parser.add_argument("--tables", type=Path, help="a folder of .npz files, each a kind of game")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each (1)")
+    options = parser.parse_args()
+    options.games = options.games or games[options.quick]
+    return options
+
+
+def measured_games(
+    options: argparse.Namespace, usual: Sequence[int], measure: Callable[[Task], Result]
+) -> Iterator[tuple[int, list[Result]]]:
+    """Yield each number of players, and what was measured on its games, in processes."""
+    files = sorted(options.tables.glob("*.npz")) if options.tables else []
+    asked = options.players or usual
+    for players in sorted({*asked, *(tables(file).players for file in files)}):
+        kinds = options.kinds if players in asked else ()
+        work = tasks(kinds, players, options.games, files)
+        # the games of one model go to one process, which trains it once
+        yield players, in_processes(measure, work, options.jobs, chunk=ROWS)

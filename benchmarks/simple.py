@@ -3,7 +3,7 @@
     python benchmarks/simple.py                     12, 30, 60 and 100 players, all kinds of games
     python benchmarks/simple.py --quick             few games of each kind, 12 and 30 players
     python benchmarks/simple.py --tables FOLDER     tables of games too: each .npz file
-    python benchmarks/simple.py --kinds gloves,forests --players 12 --both --jobs 2
+    python benchmarks/simple.py --kinds gloves forests --players 12 --both --jobs 2
 
 N evaluations a player are a budget of N p + 2, for all methods. An error is the mean absolute error
 of a game's values over the game's range, and a cell compares means over all games of a kind. Each
@@ -11,24 +11,14 @@ game is explained alone. A ratio below 1 says that kriging's error is smaller th
 better of the two.
 """
 
-import argparse
-import warnings
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from running import (
-    EVALUATIONS_A_PLAYER,
-    Task,
-    in_processes,
-    numbers_of_players,
-    parser,
-    tasks,
-)
-from setting import machine
-from shearshap import explain_game
-from shearshap_lab.games.tables import Floats, Game
+from setting import EVALUATIONS_A_PLAYER, game_options, machine, measured_games, parser_of
+from shearshap_lab.games.study import Task, measured, subject_of
+from shearshap_lab.games.tables import Floats
 from shearshap_lab.markdown import plain_table
 
 SIMPLE = ("leverage", "permutation-antithetic")
@@ -55,26 +45,19 @@ class Cell(NamedTuple):
 
 def errors_of(task: Task, seeds: int) -> tuple[str, Floats]:
     """Return a game's kind, and the errors (N, methods), as means over seeds."""
-    game = task.game()
+    subject = subject_of(task.game())
+    players = subject.phi.shape[1]
     runs = [
         [
-            [error(game, method, each, task.number * seeds + seed) for method in METHODS]
+            [
+                measured(subject, method, each * players + 2, seed=seed)["error"]
+                for method in METHODS
+            ]
             for each in EVALUATIONS_A_PLAYER
         ]
-        for seed in range(seeds)
+        for seed in range(task.number * seeds, (task.number + 1) * seeds)
     ]
-    return game.kind, np.mean(runs, axis=0)
-
-
-def error(game: Game, method: str, each: int, seed: int) -> float:
-    """Return a method's mean absolute error over the game's range."""
-    budget = each * game.players + 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        answer = explain_game(
-            game.value, players=game.players, budget=budget, method=method, seed=seed
-        )
-    return float(np.abs(answer.values[0] - game.phi).mean() / (game.range or 1.0))
+    return subject.kind, np.mean(runs, axis=0)
 
 
 def cell_of(kind: str, each: int, errors: Floats) -> Cell:
@@ -110,24 +93,16 @@ def report(results: list[tuple[str, Floats]], *, both: bool) -> str:
     )
 
 
-def options() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    made = parser(__doc__, players=", ".join(map(str, PLAYERS)), games=20)
-    made.add_argument("--seeds", type=int, default=1, help="runs on each game (1)")
-    made.add_argument("--both", action="store_true", help=f"the ratios to {' and '.join(SIMPLE)}")
-    found = made.parse_args()
-    found.games = found.games or (5 if found.quick else 20)
-    found.players = found.players or (PLAYERS[:2] if found.quick else PLAYERS)
-    return found
-
-
 def main() -> None:
-    given = options()
+    parser = parser_of(__doc__)
+    parser.add_argument("--seeds", type=int, default=1, help="runs on each game (1)")
+    parser.add_argument("--both", action="store_true", help=f"the ratios to {' and '.join(SIMPLE)}")
+    given = game_options(parser, games=(20, 5))
     print(f"{given.games} games of each kind, {given.seeds} seeds; {machine()}")
-    for players in numbers_of_players(given):
-        work = tasks(given, players)
-        results = in_processes(partial(errors_of, seeds=given.seeds), work, given.jobs)
-        print(f"\n{players} players\n\n{report(list(results), both=given.both)}")
+    usual = PLAYERS[:2] if given.quick else PLAYERS
+    measure = partial(errors_of, seeds=given.seeds)
+    for players, results in measured_games(given, usual, measure):
+        print(f"\n{players} players\n\n{report(results, both=given.both)}")
 
 
 if __name__ == "__main__":

@@ -3,16 +3,17 @@
     python benchmarks/throughput.py                 the CPU, with shap, captum and shapiq beside us
     python benchmarks/throughput.py --device cuda   a GPU, without the peers that cannot use one;
                                                     and the seconds for a million rows
+    python benchmarks/throughput.py --scaling       how time grows with rows, and with the budget
 
-Every run explains one logit of the same network (107 inputs in 13 groups, 64-64-2) at 208
+Every run explains one logit of the same network (107 inputs in 13 groups, 64-64-2), at 208
 evaluations a row.
 """
 
-import argparse
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,67 +36,52 @@ from shearshap import Explanation, Kriging, Shear, explain
 from shearshap.methods.base import Method
 from shearshap_lab.markdown import plain_table
 
-PEERS = (
-    "shap.KernelExplainer",
-    "shap.PermutationExplainer",
-    "captum KernelShap",
-    "captum ShapleyValueSampling",
-    "shapiq KernelSHAP",
-)
-APPENDIX = (
-    "kernel-paper",
-    "kernel-paired-paper",
-    "permutation-paper",
-    "permutation-antithetic-paper",
-)  #: the baselines as the paper's appendix describes them
-
+APPENDIX = [name for name in EVERY_METHOD if name.endswith("-paper") and "coin" not in name]
 CALIBRATED = "kriging, the calibration given"
 MANY = 1_000_000  #: rows of the last run on a GPU, for which copies to the host count
 
-Run = tuple[Callable[[], object], int]  #: what to time, and how many rows it explains
+# of --scaling
+SCALED = ("leverage", "permutation-antithetic", "shear", "kriging")
+ROWS = (250, 500, 1000, 2000, 4000)
+EVALUATIONS = (8, 16, 32, 64, 128)
 
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument(
-        "--rows", type=int, default=None, help="rows for our methods (2000; 200000 on a GPU)"
-    )
-    parser.add_argument(
-        "--peer-rows", type=int, default=10, help="rows for the peers; 0 leaves them out"
-    )
-    parser.add_argument("--methods", nargs="+", default=[*SAMPLING, *APPENDIX])
-    return parser.parse_args()
+Run = Callable[[], object]
 
 
 def main() -> None:
-    chosen = arguments()
+    parser = parser_of(__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--rows", type=int, help="for our methods (2000; 200000 on a GPU)")
+    parser.add_argument("--peer-rows", type=int, default=10, help="0 leaves the peers out (10)")
+    parser.add_argument("--methods", nargs="+", default=[*SAMPLING, *APPENDIX])
+    parser.add_argument("--scaling", action="store_true", help="other rows and budgets instead")
+    chosen = parser.parse_args()
+    if chosen.scaling:
+        print_scaling()
+        return
     device = chosen.device
     rows = chosen.rows or (2000 if device == "cpu" else 200_000)
     net, inputs, background = census_like()
     net.to(device)
 
-    runs: dict[str, Run] = {"bare forward": (bare_forward(net, rows, device), rows)}
+    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(device)}\n")
+    runs = {"bare forward": bare_forward(net, rows, device)}
     runs |= ours(net, inputs[:rows], background, device, chosen.methods)
+    speeds = {name: measured(net, run, rows, device) for name, run in runs.items()}
+    peers: dict[str, Run] = {}
     if device == "cpu" and chosen.peer_rows:
         few = inputs[: chosen.peer_rows]
-        for name, run in zip(PEERS, peer_runs(net, few, background), strict=True):
-            runs[name] = run, len(few)
-
-    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(device)}\n")
-    speeds = {name: measured(net, run, count, device) for name, (run, count) in runs.items()}
-    print(report(speeds))
+        peers = peer_runs(net, few, background)
+        speeds |= {name: measured(net, run, len(few), device) for name, run in peers.items()}
+    print(report(speeds, max((speeds[name][0] for name in peers), default=0.0)))
     if device == "cuda":
         many = np.resize(inputs, (MANY, INPUTS))
         print()
-        for name, (run, _) in ours(net, many, background, device, ["leverage", "kriging"]).items():
+        for name, run in ours(net, many, background, device, ["leverage", "kriging"]).items():
             print(f"{MANY} rows by {name}: {seconds(run, device):.3f} s")
 
 
-def measured(
-    net: nn.Sequential, run: Callable[[], object], rows: int, device: str
-) -> tuple[float, float]:
+def measured(net: nn.Sequential, run: Run, rows: int, device: str) -> tuple[float, float]:
     """Return the rows a second of a run, and the evaluations of one row, counted at the model."""
     seen: list[int] = []
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
@@ -106,10 +92,9 @@ def measured(
         return rows / seconds(run, device, repeats=3), sum(seen) / rows
 
 
-def report(speeds: dict[str, tuple[float, float]]) -> str:
+def report(speeds: dict[str, tuple[float, float]], best: float) -> str:
     """Return the table, with ratios to the bare forward and to the fastest peer."""
     bare, _ = speeds["bare forward"]
-    best = max((speeds[name][0] for name in PEERS if name in speeds), default=0.0)
     cells = []
     for name, (speed, evaluations) in speeds.items():
         of_best = f"{speed / best:,.1f}" if best else ""
@@ -118,12 +103,32 @@ def report(speeds: dict[str, tuple[float, float]]) -> str:
     return plain_table(header, cells)
 
 
-def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], object]:
+def print_scaling() -> None:
+    """Print the microseconds of an evaluation of a row: level if cost is linear."""
+    net, inputs, background = census_like()
+
+    def microseconds(method: str, rows: int, each: int) -> str:
+        budget = each * PLAYERS + 2
+        run = explained(net, inputs[:rows], background, EVERY_METHOD[method], budget)
+        return f"{seconds(run, repeats=3) / rows / budget * 1e6:.2f}"
+
+    print(f"{machine()}\n\nRows, at 16 evaluations a player:\n")
+    lines = [[name, *(microseconds(name, rows, 16) for rows in ROWS)] for name in SCALED]
+    print(plain_table(["", *map(str, ROWS)], lines))
+    print("\nEvaluations a player, at 1000 rows:\n")
+    lines = [[name, *(microseconds(name, 1000, each) for each in EVALUATIONS)] for name in SCALED]
+    print(plain_table(["", *map(str, EVALUATIONS)], lines))
+
+
+# What is timed
+
+
+def bare_forward(net: nn.Sequential, rows: int, device: str) -> Run:
     """Return a run of the model alone on rows * 208 inputs, in the batches that suit it best."""
     total = rows * BUDGET
     batches = [1 << n for n in (range(11, 16) if device == "cpu" else range(18, 23))]
 
-    def run_in(size: int, count: int) -> Callable[[], object]:
+    def run_in(size: int, count: int) -> Run:
         inputs = torch.randn(size, INPUTS, device=device)
 
         def run() -> None:
@@ -138,36 +143,33 @@ def bare_forward(net: nn.Sequential, rows: int, device: str) -> Callable[[], obj
     return run_in(best, total)
 
 
+def explained(
+    net: nn.Module, rows: Any, background: Any, method: Method, budget: int = BUDGET
+) -> Callable[[], Explanation]:
+    """Return a run of one of our methods."""
+    options: dict[str, Any] = {"reference": background, "groups": GROUPS, "output": 1}
+    return partial(explain, net, rows, budget=budget, method=method, **options)
+
+
 def ours(
     net: nn.Sequential, rows: Any, background: Any, device: str, methods: list[str]
 ) -> dict[str, Run]:
     """Return a run of each of our methods."""
     inputs = torch.as_tensor(rows, device=device)
-
-    def timed(method: Method, inputs: Any = inputs) -> Callable[[], Explanation]:
-        # SHEAR: the paper's N = 16 for each player, and base value and prediction
-        budget = BUDGET + 2 if isinstance(method, Shear) else BUDGET
-        return lambda: explain(
-            net,
-            inputs,
-            reference=background,
-            budget=budget,
-            method=method,
-            groups=GROUPS,
-            output=1,
-        )
-
     runs: dict[str, Run] = {}
     for name in methods:
-        runs[name] = timed(EVERY_METHOD[name]), len(inputs)
+        method = EVERY_METHOD[name]
+        # SHEAR: the paper's N = 16 for each player, and base value and prediction
+        budget = BUDGET + 2 if isinstance(method, Shear) else BUDGET
+        runs[name] = explained(net, inputs, background, method, budget)
         if name == "kriging":
-            fitted = timed(Kriging(), inputs[:256])().calibration
-            runs[CALIBRATED] = timed(Kriging(calibration=fitted)), len(inputs)
+            fitted = explained(net, inputs[:256], background, Kriging())().calibration
+            runs[CALIBRATED] = explained(net, inputs, background, Kriging(calibration=fitted))
     return runs
 
 
-def peer_runs(net: nn.Sequential, rows: Any, background: Any) -> Iterator[Callable[[], object]]:
-    """Yield a run of each peer over all rows at the same budget, in its widest batches.
+def peer_runs(net: nn.Sequential, rows: Any, background: Any) -> dict[str, Run]:
+    """Return a run of each peer over all rows at the same budget, in its widest batches.
 
     shap and shapiq see the 13 players: a present player's number is its row's number, an absent
     one's 0. captum takes the groups as they are.
@@ -182,47 +184,40 @@ def peer_runs(net: nn.Sequential, rows: Any, background: Any) -> Iterator[Callab
 
     def model(codes: Any) -> Any:
         codes = np.asarray(codes).astype(np.int64)
-        masked = np.where(
-            codes[:, owner] > 0, rows[np.maximum(codes.max(axis=1) - 1, 0)], background
-        )
+        row = rows[np.maximum(codes.max(axis=1) - 1, 0)]
         with torch.no_grad():
+            masked = np.where(codes[:, owner] > 0, row, background)
             return net(torch.from_numpy(masked))[:, 1].numpy()
 
-    codes = np.repeat(np.arange(1.0, len(rows) + 1)[:, None], PLAYERS, axis=1)
-    nobody = np.zeros((1, PLAYERS))
-    kernel = shap.KernelExplainer(model, nobody)
-    yield lambda: kernel.shap_values(codes, nsamples=BUDGET - 2, l1_reg=0, silent=True)
-    permutation = shap.PermutationExplainer(model, shap.maskers.Independent(nobody), seed=0)
-    yield lambda: permutation(codes, max_evals=BUDGET, silent=True, batch_size=BUDGET)
+    def captum(method: Any, samples: int) -> None:
+        options: dict[str, Any] = {"target": 1, "perturbations_per_eval": BUDGET}
+        options["baselines"] = torch.from_numpy(background)[None]
+        options["feature_mask"] = torch.from_numpy(owner)[None]
+        with torch.no_grad():
+            for row in torch.from_numpy(rows):
+                method.attribute(row[None], n_samples=samples, **options)
 
-    tensors = torch.from_numpy(rows)
-    base = torch.from_numpy(background)[None]
-    mask = torch.from_numpy(owner)[None]
-
-    def captum_run(method: Any, samples: int) -> Callable[[], object]:
-        def run() -> None:
-            with torch.no_grad():
-                for row in tensors:
-                    method.attribute(
-                        row[None],
-                        baselines=base,
-                        target=1,
-                        feature_mask=mask,
-                        n_samples=samples,
-                        perturbations_per_eval=BUDGET,
-                    )
-
-        return run
-
-    yield captum_run(KernelShap(net), BUDGET)
-    yield captum_run(ShapleyValueSampling(net), BUDGET // PLAYERS)
-
-    def shapiq_run() -> None:
+    def of_shapiq() -> None:
         for row in range(1, len(rows) + 1):
             approximator = shapiq.KernelSHAP(n=PLAYERS, random_state=0)
             approximator.approximate(BUDGET, lambda z, row=row: model(np.atleast_2d(z) * row))
 
-    yield shapiq_run
+    codes = np.repeat(np.arange(1.0, len(rows) + 1)[:, None], PLAYERS, axis=1)
+    nobody = np.zeros((1, PLAYERS))
+    kernel = shap.KernelExplainer(model, nobody)
+    permutation = shap.PermutationExplainer(model, shap.maskers.Independent(nobody), seed=0)
+    sampling = BUDGET // PLAYERS
+    return {
+        "shap.KernelExplainer": partial(
+            kernel.shap_values, codes, nsamples=BUDGET - 2, l1_reg=0, silent=True
+        ),
+        "shap.PermutationExplainer": partial(
+            permutation, codes, max_evals=BUDGET, silent=True, batch_size=BUDGET
+        ),
+        "captum KernelShap": partial(captum, KernelShap(net), BUDGET),
+        "captum ShapleyValueSampling": partial(captum, ShapleyValueSampling(net), sampling),
+        "shapiq KernelSHAP": of_shapiq,
+    }
 
 
 if __name__ == "__main__":

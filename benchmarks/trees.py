@@ -1,29 +1,27 @@
 """What exact values of tree ensembles take: tables and walks beside shap's TreeExplainer.
 
     python benchmarks/trees.py                          every family, b = 1, 10 and 100
-    python benchmarks/trees.py --families xgboost rf    some of them
+    python benchmarks/trees.py --families xgboost       some of them
     python benchmarks/trees.py --without-numba          by numpy alone
     python benchmarks/trees.py --quick                  200 rows, b = 1 and 10, each timed once
 
 Times include everything but the fit: reading the model, preparing its tables, and the values of
 2000 rows of 12 columns against b background rows. All libraries run on one thread, one after the
 other within one process, and each ratio is of two times next to each other. Times are processor
-time: medians of 3, or the only one where a run takes more than 20 seconds. Where shap would take
+time: medians of 3, or the only one if a run takes more than 20 seconds. If shap would take
 minutes, it explains fewer rows, and its time is scaled. "Difference" is the largest one from
 shap's values, and "sum" by how much the values miss the prediction less the base value.
 
-woodelf (`pip install woodelf_explainer`) is timed once where it is installed. shapiq is left out:
+woodelf (`pip install woodelf_explainer`) is timed once if it is installed. shapiq is left out:
 its tree explainer has no interventional values.
 """
 
-import argparse
 import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import catboost
 import lightgbm
@@ -33,15 +31,15 @@ import xgboost
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
-from setting import machine
+from setting import machine, parser_of
 from shearshap.trees import values
 from shearshap.trees.readers import read
 from shearshap.trees.values import ExactTrees
 from shearshap_lab.markdown import plain_table
+from shearshap_lab.runner import THREADS
 
 Floats = NDArray[np.float64]
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 COLUMNS = 12
 ROWS = 2000
 REPEATS = 3
@@ -100,8 +98,7 @@ def of_woodelf(model: Any, rows: Floats, background: Floats) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(NamedTuple):
     """The values of rows, and the seconds they took."""
 
     values: Floats
@@ -113,30 +110,18 @@ def timed(run: Callable[[], Floats], repeats: int) -> Timed:
     """Return the values of a run, and the medians of its times."""
     times = []
     for _ in range(repeats):
-        wall = time.perf_counter()
-        processor = time.process_time()
+        start = time.process_time(), time.perf_counter()
         values = run()
-        times.append((time.process_time() - processor, time.perf_counter() - wall))
+        times.append((time.process_time() - start[0], time.perf_counter() - start[1]))
         if times[-1][0] > LONG:
             break
-    processor, wall = np.median(times, axis=0)
-    return Timed(values, float(processor), float(wall))
+    return Timed(values, *np.median(times, axis=0).tolist())
 
 
 # The table
 
-HEADER = (
-    "model",
-    "b",
-    "rows/s",
-    "shap rows/s",
-    "of shap",
-    "of shap, wall time",
-    "woodelf of shap",
-    "difference",
-    "sum",
-    "shap's sum",
-)
+HEADER = ["model", "b", "rows/s", "shap rows/s", "of shap", "of shap, wall time"]
+HEADER += ["woodelf of shap", "difference", "sum", "shap's sum"]
 
 
 def line(family: str, model: Any, rows: Floats, background: Floats, repeats: int) -> list[str]:
@@ -160,7 +145,7 @@ def line(family: str, model: Any, rows: Floats, background: Floats, repeats: int
 
 
 def woodelf_cell(model: Any, rows: Floats, background: Floats, of: float) -> str:
-    """Return woodelf's speed, "-" where it is not installed or takes no such model."""
+    """Return woodelf's speed, "-" if it is not installed or takes no such model."""
     try:
         found = timed(lambda: of_woodelf(model, rows, background), 1)
     except ImportError:
@@ -176,17 +161,13 @@ def missed(model: Any, rows: Floats, background: Floats, values: Floats) -> floa
     return float(np.abs(values.sum(axis=1) - gained).max())
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def main() -> None:
+    parser = parser_of(__doc__)
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--backgrounds", nargs="*", type=int, default=[1, 10, 100])
     parser.add_argument("--without-numba", action="store_true")
     parser.add_argument("--quick", action="store_true")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = arguments()
+    options = parser.parse_args()
     pinned = dict.fromkeys(THREADS, "1")
     if not pinned.items() <= dict(os.environ).items():
         # libraries count cores when they are imported: start again

@@ -99,6 +99,15 @@ def _installed() -> tuple[str, str]:
 
 def visit(driver: "Chrome", path: Path, *, width: int, height: int = 800) -> None:
     """Open a file in a window of that many CSS pixels, forgetting what was logged before."""
+    resize(driver, width=width, height=height)
+    driver.get("about:blank")
+    _logged(driver, "browser")
+    _logged(driver, "performance")
+    driver.get(path.as_uri())
+
+
+def resize(driver: "Chrome", *, width: int, height: int = 800) -> None:
+    """Make the window that many CSS pixels wide and high."""
     command(
         driver,
         "Emulation.setDeviceMetricsOverride",
@@ -107,10 +116,6 @@ def visit(driver: "Chrome", path: Path, *, width: int, height: int = 800) -> Non
         deviceScaleFactor=1,
         mobile=False,
     )
-    driver.get("about:blank")
-    _logged(driver, "browser")
-    _logged(driver, "performance")
-    driver.get(path.as_uri())
 
 
 def command(driver: "Chrome", name: str, **parameters: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shearshap_lab.experiments.records import STUDIES, Records, joined
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, READINGS
+from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, READINGS, STUDIES, Records, joined
 from shearshap_lab.runner import table
 from shearshap_lab.statistics import Floats
 
@@ -88,18 +87,10 @@ def _estimates(
 
 
 def _scores(method: str, n: int, number: int, row: int, error: float) -> dict[str, Any]:
-    return {
-        "method": method,
-        "n": n,
-        "round": number,
-        "row": 10 + row,
-        "evaluations": n * 13 + 2,
-        "derivative_passes": 0,
-        "absolute_error": error,
-        "ranking_accuracy": 1 - error,
-        "faithfulness": 0.9 - error,
-        "monotonicity": 0.8 - error,
-    }
+    line = {"method": method, "n": n, "round": number, "row": 10 + row, "absolute_error": error}
+    line |= {"ranking_accuracy": 1 - error, "faithfulness": 0.9 - error}
+    line |= {"monotonicity": 0.8 - error}
+    return {**line, "evaluations": n * 13 + 2, "derivative_passes": 0}
 
 
 def _timings(names: dict[str, Any]) -> pa.Table:
@@ -139,19 +130,10 @@ def _cooperators(names: dict[str, Any], rows: int, rng: np.random.Generator) -> 
     return _table("cooperators", names, lines)
 
 
-def _choice(
-    row: int, player: int, n: int, selection: str, draw: int, eta: float, error: float
-) -> dict[str, Any]:
-    return {
-        "row": 10 + row,
-        "player": player,
-        "n": n,
-        "selection": selection,
-        "draw": draw,
-        "cross_contribution": eta,
-        "error": error,
-        "value": 1.0,
-    }
+def _choice(*cells: Any) -> dict[str, Any]:
+    names = ("row", "player", "n", "selection", "draw", "cross_contribution", "error")
+    line = dict(zip(names, cells, strict=True))
+    return {**line, "row": 10 + line["row"], "value": 1.0}
 
 
 def _pairs(names: dict[str, Any], rng: np.random.Generator) -> pa.Table:

@@ -26,6 +26,7 @@ def _kept() -> list[ParameterSet]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "law"), _kept())
 def test_the_law_is_kept(name: str, law: Law) -> None:
     law.check(BASELINES[name])

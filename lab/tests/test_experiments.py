@@ -14,11 +14,10 @@ from shearshap import InputError, explain
 from shearshap.interactions.cross import cross_contribution
 from shearshap.methods.exact import shapley_transform
 from shearshap_lab import theory
-from shearshap_lab.experiments import ABLATIONS, STUDIES, Spec, read, report, run, specifications
+from shearshap_lab.experiments import ABLATIONS, STUDIES, Spec, read, run, specifications
 from shearshap_lab.experiments.studies import cooperators, timings
 from shearshap_lab.experiments.studies import estimates as estimating
-from shearshap_lab.experiments.studies.estimates import draws
-from shearshap_lab.experiments.subject import Subject, prepare
+from shearshap_lab.experiments.studies.estimates import Subject, draws, prepare
 from shearshap_lab.networks import RECIPES
 from shearshap_lab.runner import column, read_records, where
 
@@ -36,7 +35,7 @@ SPEC = Spec(
 )
 
 # one worker for all of them: the run that they look at takes longer than any of them
-pytestmark = pytest.mark.xdist_group("experiments")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("experiments")]
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +44,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "out"
     with pytest.MonkeyPatch.context() as patch:
         for name, recipe in RECIPES.items():
-            patch.setitem(RECIPES, name, replace(recipe, epochs=3))
+            patch.setitem(RECIPES, name, replace(recipe, epochs=1))
         run([SPEC], folder, command=["shear", "paper", "reproduce", "census"])
     return folder
 
@@ -53,7 +52,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def subject(out: Path) -> Subject:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "ours", replace(RECIPES["ours"], epochs=3))
+        patch.setitem(RECIPES, "ours", replace(RECIPES["ours"], epochs=1))
         return prepare(SPEC, "ours", 0, out)
 
 
@@ -208,19 +207,6 @@ def test_remark_2_adds_the_bounds_of_those_left_out(out: Path, subject: Subject)
     assert column(own, "error")[0] == pytest.approx(error, abs=1e-6)
 
 
-def test_recipes_are_told_apart(out: Path) -> None:
-    authors, ours = read(out / "records")["models"].to_pylist()
-    names = ("recipe", "encoding", "split", "background")
-    assert [ours[name] for name in names] == ["ours", "0/1", "stratified, by seed", "mean"]
-    assert [authors[name] for name in names] == [
-        "authors",
-        "standardised",
-        "scikit-learn, random state 0",
-        "quirk",
-    ]
-    assert (ours["truth"], ours["truth_error"], ours["learning_rate"]) == ("exact", 0.0, 1e-3)
-
-
 def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) -> None:
     rows = where(read(out / "records")["illustration"], recipe="ours")
     first = rows.to_pylist()[0]
@@ -270,7 +256,7 @@ def test_a_run_goes_on_where_it_was(
     for name in ("describe", "estimates", "illustration"):
         monkeypatch.setattr(estimating, name, lambda *_, **__: called.append(1))
     for name, recipe in RECIPES.items():
-        monkeypatch.setitem(RECIPES, name, replace(recipe, epochs=3))
+        monkeypatch.setitem(RECIPES, name, replace(recipe, epochs=1))
     run([SPEC], folder)
     for study, records in read(folder / "records").items():
         assert records.equals(before[study]), study
@@ -281,7 +267,6 @@ def test_where_records_come_from_is_beside_them(out: Path) -> None:
     _, origin = read_records(out / "records")
     assert origin["command"] == "shear paper reproduce census"
     assert set(origin) == {"command", "commit", "code", "versions", "machine", "seconds"}
-    assert (out / "report.html") == report(out)
     (out / "records" / "provenance.json").rename(out / "records" / "lost.json")
     with pytest.raises(InputError, match="run the command again"):
         read_records(out / "records")
@@ -308,8 +293,8 @@ def test_specifications_of_the_command_line(tmp_path: Path) -> None:
     ("options", "text"),
     [
         ({"what": "german"}, "nothing to reproduce on 'german'"),
-        ({"what": "census", "rows": 0}, "rows: expected a positive number, got 0"),
-        ({"what": "census", "rows": 10_000}, "census has 6513 test rows, got 10000"),
+        ({"what": "census", "rows": -1}, "rows: expected 1 to 6513"),
+        ({"what": "census", "rows": 10_000}, "the test rows of census, got 10000"),
         ({"what": "census", "path": "x"}, "path: only criteo reads a file of yours"),
         ({"what": "criteo"}, "criteo: no file was given"),
     ],
@@ -317,10 +302,3 @@ def test_specifications_of_the_command_line(tmp_path: Path) -> None:
 def test_specifications_that_mean_nothing_are_refused(options: dict[str, str], text: str) -> None:
     with pytest.raises(InputError, match=text):
         specifications(**options)  # type: ignore[arg-type]
-
-
-def test_a_specification_needs_the_ablations_n() -> None:
-    with pytest.raises(InputError, match="ablations are compared with SHEAR at 16"):
-        Spec("census", evaluations=(8, 32))
-    with pytest.raises(InputError, match="at least 4 evaluations"):
-        Spec("census", evaluations=(2, 16))

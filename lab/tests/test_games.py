@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import interactions
 import intervals
 import simple
 from games import all_coalitions, exact_shares, random_table, smooth_table
-from running import Task, parser, tasks
 from shearshap import Explanation, explain_game
 from shearshap.errors import InputError
-from shearshap_lab.games import formulas, models, rules
+from shearshap_lab.games import models, rules, study
 from shearshap_lab.games.models import KINDS, MODELS, has, make, make_rows
 from shearshap_lab.games.rules import RULES
 from shearshap_lab.games.tables import (
@@ -36,7 +35,7 @@ def by_subsets(game: Game) -> Floats:
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize("players", [5, 8])
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(2))
 def test_values_of_rules_are_those_of_all_subsets(kind: str, players: int, number: int) -> None:
     game = make(kind, players, number)
     np.testing.assert_allclose(game.phi, by_subsets(game), rtol=1e-8, atol=1e-9)
@@ -46,7 +45,7 @@ def test_values_of_rules_are_those_of_all_subsets(kind: str, players: int, numbe
 def test_values_of_models_are_those_of_all_subsets(kind: str) -> None:
     rows = make_rows(kind, 9, 1)
     for row in range(3):
-        game = rows.game(kind, row)
+        game = rows.game(row)
         np.testing.assert_allclose(game.phi, by_subsets(game), atol=1e-9)
 
 
@@ -94,19 +93,8 @@ def test_a_hundred_weights_squared() -> None:
     weights = np.random.default_rng(0).integers(1, 20, size=100)
     outcomes = np.arange(weights.sum() + 1.0) ** 2
     expected = weights * weights.sum()
-    phi = formulas.of_weighted_sum(weights, outcomes)
+    phi = rules.of_weighted_sum(weights, outcomes)
     np.testing.assert_allclose(phi, expected, rtol=1e-11)
-
-
-def test_a_hundred_factors_most_of_them_one() -> None:
-    rng = np.random.default_rng(0)
-    factors = np.ones(100)
-    chosen = np.sort(rng.permutation(100)[:8])
-    factors[chosen] = rng.normal(size=8)
-    table = np.where(all_coalitions(8), factors[chosen], 1).prod(axis=1)
-    phi = formulas.of_products(factors)
-    np.testing.assert_allclose(phi[chosen], exact_shares(table), atol=1e-13)
-    np.testing.assert_array_equal(np.delete(phi, chosen), 0)
 
 
 @given(st.integers(1, 7), st.integers(0, 2**20))
@@ -116,7 +104,7 @@ def test_any_outcome_of_a_weighted_sum(players: int, seed: int) -> None:
     weights = rng.integers(1, 20, size=players)
     outcomes = rng.normal(size=weights.sum() + 1)
     table = outcomes[all_coalitions(players) @ weights]
-    phi = formulas.of_weighted_sum(weights, outcomes)
+    phi = rules.of_weighted_sum(weights, outcomes)
     np.testing.assert_allclose(phi, exact_shares(table), atol=1e-12)
 
 
@@ -135,19 +123,19 @@ def test_any_product_also_of_zeros_and_complex_factors(players: int, seed: int) 
     rng = np.random.default_rng(seed)
     factors = rng.choice([0, -1, 0.5, 2, 1j], size=players)
     table = np.where(all_coalitions(players), factors, 1).prod(axis=1)
-    phi = formulas.of_products(factors)
+    phi = rules.of_products(factors)
     np.testing.assert_allclose(phi.real, exact_shares(table.real), atol=1e-12)
     np.testing.assert_allclose(phi.imag, exact_shares(table.imag), atol=1e-12)
 
 
 def test_known_values() -> None:
     """One left glove and two right ones; an airport; three of five votes needed, 2 held by one."""
-    gloves = formulas.of_gloves(np.array([True, False, False]))
+    gloves = rules.of_gloves(np.array([True, False, False]))
     np.testing.assert_allclose(gloves, [4 / 6, 1 / 6, 1 / 6])
-    np.testing.assert_allclose(formulas.of_maximum(np.array([3.0, 1.0])), [2.5, 0.5])
-    votes = formulas.of_weighted_sum(np.array([2, 1, 1, 1]), (np.arange(6) >= 3).astype(float))
+    np.testing.assert_allclose(rules.of_maximum(np.array([3.0, 1.0])), [2.5, 0.5])
+    votes = rules.of_weighted_sum(np.array([2, 1, 1, 1]), (np.arange(6) >= 3).astype(float))
     np.testing.assert_allclose(votes, [1 / 2, 1 / 6, 1 / 6, 1 / 6])
-    assert formulas.factorials(2, 3, 6) == pytest.approx(2 * 6 / factorial(6))
+    assert rules.factorials(2, 3, 6) == pytest.approx(2 * 6 / factorial(6))
 
 
 # Tables
@@ -166,13 +154,6 @@ def test_games_are_tables_whose_bits_are_players() -> None:
     assert (game.players, game.budget, game.seed, game.evaluations) == (3, 10, 4, 10)
     with pytest.raises(ValueError, match=r"asked for coalitions \(1, 4\), and takes \(c, 3\)"):
         game(np.ones(4))
-
-
-def test_exact_values_are_those_of_all_subsets() -> None:
-    known = games()
-    for number in range(len(known)):
-        np.testing.assert_allclose(known.phi[number], exact_shares(known.values[number]))
-    assert known.size == pytest.approx(np.abs(known.phi).mean())
 
 
 def test_tables_make_the_way_to_a_file_and_back(tmp_path: Path) -> None:
@@ -220,20 +201,12 @@ def test_files_that_are_no_tables_are_refused(
         read_tables(tmp_path)
 
 
-def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no \.npz file in the folder"):
-        read_tables(tmp_path)
-    (tmp_path / "no.npz").write_text("no")
-    with pytest.raises(InputError, match=r"no\.npz: expected an \.npz file"):
-        read_tables(tmp_path)
-
-
 # What is measured on them
 
 
-def additive_subject() -> intervals.Subject:
+def additive_subject() -> study.Subject:
     phi = np.array([[1.0, 2.0, 3.0, 0.0]])
-    return intervals.Subject("additive", phi, np.array([6.0]), explain_game)
+    return study.Subject("additive", phi, np.array([6.0]), explain_game)
 
 
 def answer(values: list[float], errors: list[float], *, converged: bool) -> Explanation:
@@ -253,42 +226,48 @@ def answer(values: list[float], errors: list[float], *, converged: bool) -> Expl
 def test_values_without_an_interval_count_apart() -> None:
     """Held: the first, within one error, and the second, right up to rounding. Missed: the third."""
     given_answer = answer([1.1, 2 + 1e-12, 4.0, 0.5], [0.1, 0.0, 0.1, np.inf], converged=False)
-    counts = intervals.held(given_answer, additive_subject())
+    counts = study.record(given_answer, additive_subject(), None)
     assert (counts["values"], counts["known"], counts["held"]) == (4, 3, 2)
     assert counts["widths"][0] == pytest.approx(2 * 1.959964 * 0.1 / 1.5)
+    assert counts["error"] == pytest.approx((0.1 + 1.0 + 0.5) / 4 / 6)
+    assert study.record(None, additive_subject(), None)["known"] == 0
 
 
 @pytest.mark.parametrize(("converged", "wrong"), [(True, 1), (False, 0)])
 def test_a_row_is_wrong_if_it_converged_and_is_far_off(converged: bool, wrong: int) -> None:
     given_answer = answer([1.0, 2.0, 3.3, 0.0], [0.1] * 4, converged=converged)
-    counts = intervals.stopped(given_answer, additive_subject(), tol=0.1)
+    counts = study.record(given_answer, additive_subject(), 0.1)
     assert counts == {"rows": 1, "converged": int(converged), "wrong": wrong}
-    assert intervals.stopped(given_answer, additive_subject(), tol=0.2)["wrong"] == 0
+    assert study.record(given_answer, additive_subject(), 0.2)["wrong"] == 0
 
 
-def test_a_table_of_intervals_ends_with_the_cells_that_are_too_low() -> None:
-    names = {"method": "leverage", "kind": "gloves", "values": 100, "widths": []}
-    records = [
-        {**names, "column": 4, "known": 100, "held": 80},
-        {**names, "column": 8, "known": 50, "held": 48},
-        {**names, "column": 16, "known": 0, "held": 0},
-        {**names, "column": 32, "known": 50, "held": 48},
-        {**names, "column": 0.01, "rows": 8, "converged": 4, "wrong": 0},
-    ]
-    lines = intervals.table_of(pd.DataFrame(records)).splitlines()
-    cells = "| gloves | 80.0% | 96.0% (50% without) |  | 96.0% (50% without) | 50% | 0.0% |"
-    assert lines[2].startswith(cells)
-    assert lines[-1] == "cells under 90%: 1 of 3"
+def test_the_largest_values_are_found_in_any_order() -> None:
+    phi = np.array([9.0, -8.0, 7.0, 6.0, 5.0, 1.0, 0.0])
+    assert study.top_found(np.array([5.0, 9.0, -8.0, 7.0, 1.0, 6.0, 0.0]), phi) == 4 / 5
+    assert study.top_found(phi, phi) == 1
 
 
 def test_rows_of_a_model_are_measured_alone_and_together() -> None:
-    records = pd.DataFrame(intervals.records_of(Task("networks by logit", 6, 0), ["leverage"]))
-    alone = records[records["kind"] == "networks by logit"]
-    together = records[records["kind"] == "networks by logit, together"]
-    assert alone["values"].tolist()[:4] == [6] * 4
-    assert together["values"].tolist()[:4] == [60] * 4
-    # 32 evaluations a player are all coalitions of six, so the values are exact
-    assert (alone["held"].tolist()[3], together["held"].tolist()[3]) == (6, 60)
+    alone, together = study.subjects(study.Task("networks by logit", 6, 0))
+    for subject, values in ((alone, 6), (together, 60)):
+        # 32 evaluations a player are all coalitions of six, so the values are exact
+        found = study.measured(subject, "leverage", 32 * 6 + 2)
+        assert (found["values"], found["held"]) == (values, values)
+        assert found["error"] < 1e-9
+    assert (alone.kind, together.kind) == ("networks by logit", "networks by logit, together")
+    assert study.measured(alone, "permutation-antithetic", 5)["error"] is np.nan
+
+
+def test_tasks_are_all_games_of_a_size(tmp_path: Path) -> None:
+    file = tmp_path / "small.npz"
+    np.savez(file, values=np.zeros((3, 16)), phi=np.zeros((3, 4)), players=4)
+    kinds = ("gloves", "hard labels")
+    by_size = {size: study.tasks(kinds, size, 2, [file]) for size in (4, 12, 30)}
+    assert [task.kind for task in by_size[4]] == ["gloves"] * 2 + ["hard labels"] * 2 + [
+        "small"
+    ] * 2
+    assert [task.kind for task in by_size[30]] == ["gloves"] * 2
+    assert by_size[4][-1].game().players == 4
 
 
 def test_a_ratio_is_to_the_better_of_the_two() -> None:
@@ -297,33 +276,26 @@ def test_a_ratio_is_to_the_better_of_the_two() -> None:
     assert cell.ratio == pytest.approx(0.5)
     assert cell.ratios == pytest.approx((0.5, 6 / 15))
     assert cell.uncertainty == pytest.approx(0, abs=1e-12)
-    worse = simple.cell_of("gloves", 16, errors[:, ::-1])
-    assert worse.ratio == pytest.approx(15 / 6)
+    assert simple.cell_of("gloves", 16, errors[:, ::-1]).ratio == pytest.approx(15 / 6)
 
 
-def test_errors_are_over_the_range() -> None:
-    kind, errors = simple.errors_of(Task("maximum", 6, 0), seeds=1)
-    assert (kind, errors.shape) == ("maximum", (4, 3))
-    assert errors[3, 0] < 1e-9  # all coalitions
-    assert (errors[0] > 0).all()
-    assert "| maximum |" in simple.report([(kind, errors)], both=True)
-
-
-def test_tasks_are_all_games_of_a_size(tmp_path: Path) -> None:
-    np.savez(tmp_path / "small.npz", values=np.zeros((3, 16)), phi=np.zeros((3, 4)), players=4)
-    given_options = parser(None, players="12", games=2).parse_args(
-        [
-            "--kinds",
-            "gloves,hard labels",
-            "--players",
-            "12,30",
-            "--games",
-            "2",
-            "--tables",
-            str(tmp_path),
-        ]
-    )
-    kinds = {size: [task.kind for task in tasks(given_options, size)] for size in (4, 12, 30)}
-    assert kinds[4] == ["small"] * 2
-    assert kinds[12] == ["gloves"] * 2 + ["hard labels"] * 2
-    assert kinds[30] == ["gloves"] * 2
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        (simple, "| maximum | 0."),
+        (intervals, "cells under 90%: 0 of 4"),
+        (interactions, "| wine relu"),
+    ],
+)
+@pytest.mark.slow
+def test_a_benchmark_prints_its_table(
+    module: Any, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--quick"]
+    if module is not interactions:
+        words += ["--kinds", "maximum", "--players", "6", "--games", "2"]
+    if module is intervals:
+        words += ["--methods", "leverage"]
+    monkeypatch.setattr("sys.argv", ["benchmark", *words])
+    module.main()
+    assert line in capsys.readouterr().out

@@ -6,12 +6,16 @@ folders by `shearshap.models`. shearshap-lab adds `shear paper` and `shear bench
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from importlib.metadata import entry_points
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from shearshap import __version__
@@ -28,7 +32,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Run the command.
 
-        Exit with 2 where shearshap, or the disk, refuses, and with 130 where it is interrupted.
+        Exit with 2 if shearshap, or the disk, refuses, and with 130 if it is interrupted.
         """
         try:
             return super().invoke(ctx)
@@ -65,7 +69,7 @@ def _print_version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
@@ -84,116 +88,133 @@ def main(
 
 # Options of `shear explain` and `shear serve`
 
-UNCHANGED = (
-    "model", "data", "background", "budget", "method", "scale", "returns", "seed", "tol",
-    "batch_size", "device", "trust",
-)  # fmt: skip
-"""Those that a job takes as they are."""
-
 Texts = list[str] | None
 
-Background = Annotated[
-    str | None,
-    typer.Option(
-        help="Background: values that replace missing features. A file of rows to average over, "
-        "'mean', 'median' or 'mode' of the rows, or of a file: 'mean:train.csv'.",
-        show_default="the model's background if it has one, otherwise the mean",
-    ),
-]
-Budget = Annotated[
-    int | None,
-    typer.Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
-]
-MethodName = Annotated[str, typer.Option(help="A method's name, or auto.")]
-Outputs = Annotated[
-    Texts, typer.Option(help="Name or number of a class (repeatable).", show_default="all")
-]
-ScaleName = Annotated[
-    str | None,
-    typer.Option(
-        help="probability, log-odds, margin or logit.",
-        show_default="raw output; probabilities for classifiers",
-    ),
-]
-Returns = Annotated[
-    str | None,
-    typer.Option(
-        help="Type of the model's output (probability or margin), if it cannot be inferred.",
-        show_default=False,
-    ),
-]
-Multilabel = Annotated[
-    bool,
-    typer.Option("--multilabel", help="Each output is a probability of its own: several labels."),
-]
-OutputNames = Annotated[
-    Texts,
-    typer.Option(help="Names of all outputs of the model: no,maybe,yes.", show_default=False),
-]
-GroupTexts = Annotated[
-    Texts,
-    typer.Option(
-        "--groups",
-        help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json file "
-        "of names and lists of columns.",
-        show_default="each column is a feature",
-    ),
-]
-Drop = Annotated[Texts, typer.Option(help="Column to ignore (repeatable).", show_default=False)]
-Seed = Annotated[
-    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(help="Stop at a row once its standard errors are below this.", show_default=False),
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Open a pickle, which runs the code that is in it.")
-]
-BatchSize = Annotated[
-    int | None, typer.Option(min=1, help="Rows per model call.", show_default="as memory allows")
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Where to compute, such as cuda, or auto; cuda:0,cuda:1 for workers in turn.",
-        show_default="where the model is",
-    ),
-]
 
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions:
+    """The options of both commands."""
 
-@app.command()
-def explain(
     model: Annotated[
         str,
-        typer.Option(
+        Option(
             help="A file (.onnx; .json or .ubj of XGBoost; .txt of LightGBM; .cbm of CatBoost; "
             ".joblib or .pkl with --trust), or module:function, path/to/file.py:function."
         ),
-    ],
+    ]
     data: Annotated[
-        Path,
-        typer.Option(help="The rows to explain: CSV or Parquet, or a folder of Parquet files."),
-    ],
+        Path, Option(help="The rows: CSV or Parquet; for shear explain also a folder of Parquet.")
+    ]
+    background: Annotated[
+        str | None,
+        Option(
+            help="Background: values that replace missing features. A file of rows to average "
+            "over, 'mean', 'median' or 'mode' of the rows, or of a file: 'mean:train.csv'.",
+            show_default="the model's background if it has one, otherwise the mean",
+        ),
+    ] = None
+    budget: Annotated[
+        int | None,
+        Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
+    ] = None
+    method: Annotated[str, Option(help="A method's name, or auto.")] = "auto"
+    output: Annotated[
+        Texts, Option(help="Name or number of a class (repeatable).", show_default="all")
+    ] = None
+    scale: Annotated[
+        str | None,
+        Option(
+            help="probability, log-odds, margin or logit.",
+            show_default="raw output; probabilities for classifiers",
+        ),
+    ] = None
+    returns: Annotated[
+        str | None,
+        Option(
+            help="Type of the model's output (probability or margin), if it cannot be inferred.",
+            show_default=False,
+        ),
+    ] = None
+    multilabel: Annotated[
+        bool, Option("--multilabel", help="Each output is the probability of a label of its own.")
+    ] = False
+    output_names: Annotated[
+        Texts, Option(help="Names of all outputs of the model: no,maybe,yes.", show_default=False)
+    ] = None
+    groups: Annotated[
+        Texts,
+        Option(
+            help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json "
+            "file of names and lists of columns.",
+            show_default="each column is a feature",
+        ),
+    ] = None
+    drop: Annotated[Texts, Option(help="Column to ignore (repeatable).", show_default=False)] = None
+    seed: Annotated[
+        int, Option(min=0, help="Decides every random choice: the same seed, the same result.")
+    ] = 0
+    tol: Annotated[
+        float | None,
+        Option(help="Stop at a row once its standard errors are below this.", show_default=False),
+    ] = None
+    trust: Annotated[
+        bool, Option("--trust", help="Open a pickle, which runs the code that is in it.")
+    ] = False
+    batch_size: Annotated[
+        int | None, Option(min=1, help="Rows per model call.", show_default="as memory allows")
+    ] = None
+    device: Annotated[
+        str | None,
+        Option(
+            help="Where to compute, such as cuda, or auto; cuda:0,cuda:1 for workers in turn.",
+            show_default="where the model is",
+        ),
+    ] = None
+
+    def job_options(self) -> dict[str, Any]:
+        """Return the options as a `Job` takes them."""
+        from shearshap.jobs.options import parse_groups, parse_names
+
+        options = dict(vars(self))
+        outputs = options.pop("output")
+        return options | {
+            "outputs": tuple(outputs or ()),
+            "multilabel": self.multilabel or None,
+            "output_names": parse_names(self.output_names or ()),
+            "groups": parse_groups(self.groups or ()),
+            "drop": tuple(self.drop or ()),
+        }
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the shared options, which its function takes as one object."""
+    shared = signature(SharedOptions).parameters
+    _options, *own = signature(command).parameters.values()
+
+    @wraps(command)
+    def with_all(**given: Any) -> None:
+        options = SharedOptions(**{name: given.pop(name) for name in shared})
+        command(options, **given)
+
+    every = [*shared.values(), *(each.replace(kind=each.KEYWORD_ONLY) for each in own)]
+    with_all.__signature__ = Signature(every)  # type: ignore[attr-defined]  # read by typer
+    return with_all
+
+
+@app.command()
+@with_shared_options
+def explain(
+    options: SharedOptions,
     out: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Where to write: .parquet or .csv, one line for each row; or for a large job a "
             "folder, with / at its end."
         ),
     ],
-    background: Background = None,
-    budget: Budget = None,
-    method: MethodName = "auto",
-    output: Outputs = None,
-    scale: ScaleName = None,
-    returns: Returns = None,
-    multilabel: Multilabel = False,
-    output_names: OutputNames = None,
-    groups: GroupTexts = None,
     interactions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--interactions",
             help="Also write the interactions of pairs of features: to a file beside --out, or to "
             "_interactions in its folder.",
@@ -201,24 +222,21 @@ def explain(
     ] = False,
     id_column: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--id",
             help="The column that labels the rows, which the model does not see.",
             show_default="their numbers",
         ),
     ] = None,
-    drop: Drop = None,
     keep: Annotated[
         Texts,
-        typer.Option(
+        Option(
             help="Column of the data to write beside the values (repeatable).", show_default="all"
         ),
     ] = None,
-    seed: Seed = 0,
-    tol: Tolerance = None,
     report: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--report",
             help="Write a report for a browser: beside --out, or on a sample of the rows into its "
             "folder.",
@@ -226,37 +244,26 @@ def explain(
     ] = False,
     overwrite: Annotated[
         bool,
-        typer.Option(
-            "--overwrite", help="Replace files at --out that shear explain has not written."
-        ),
+        Option("--overwrite", help="Replace files at --out that shear explain has not written."),
     ] = False,
-    trust: Trust = False,
-    batch_size: BatchSize = None,
-    device: Device = None,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Worker processes (large jobs).", show_default="1"),
+        int | None, Option(min=1, help="Worker processes (large jobs).", show_default="1")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray for many machines (large jobs).")
-    ] = "local",
+    engine: Annotated[str, Option(help="local, or ray for many machines (large jobs).")] = "local",
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="The Ray cluster: host:port, or 'auto' for the local cluster.",
             show_default="RAY_ADDRESS, or else Ray is started here",
         ),
     ] = None,
-    gpus: Annotated[
-        float | None, typer.Option(help="GPUs per worker of Ray.", show_default=False)
-    ] = None,
+    gpus: Annotated[float | None, Option(help="GPUs per Ray worker.", show_default=False)] = None,
     shard_rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rows per part at most (large jobs).", show_default="65,536"),
+        int | None, Option(min=1, help="Rows per part at most (large jobs).", show_default="65,536")
     ] = None,
     log: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="A new file, or an earlier log, for a line of JSON per part; or - for stderr "
             "(large jobs).",
             show_default="_log.jsonl in --out",
@@ -281,14 +288,13 @@ def explain(
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
         shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
-    given = dict(locals())
     from shearshap.jobs import Job
     from shearshap.jobs.executors import executor_for
-    from shearshap.jobs.places import check_suffix
     from shearshap.jobs.shards import SHARD_ROWS
+    from shearshap.jobs.tables import check_suffix
 
     job = Job(
-        **_shared_options(given),
+        **options.job_options(),
         out=out,  # type: ignore[arg-type]  # as text, with the / at its end
         interactions=interactions,
         id_column=id_column,
@@ -310,25 +316,11 @@ def explain(
         _refuse_options(of_large_jobs)
     try:
         outcome = job.run(executor=executor, log=log)
-    except typer.Exit as error:  # of the model's code, which is no success of ours
-        raise ModelError(f"the code of the model {model} called exit") from error
+    except typer.Exit as error:  # of the model's code: not our success
+        raise ModelError(f"the code of the model {options.model} called exit") from error
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(GOES_ON if job.large else str(error)) from error
     typer.echo(outcome.summary)
-
-
-def _shared_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a job that `explain` and `serve` share, from those of the command."""
-    from shearshap.jobs.options import parse_groups, parse_names
-
-    return {
-        **{name: given[name] for name in UNCHANGED},
-        "outputs": tuple(given["output"] or ()),
-        "multilabel": given["multilabel"] or None,
-        "output_names": parse_names(given["output_names"] or ()),
-        "groups": parse_groups(given["groups"] or ()),
-        "drop": tuple(given["drop"] or ()),
-    }
 
 
 def _refuse_options(options: Mapping[str, object]) -> None:
@@ -339,65 +331,47 @@ def _refuse_options(options: Mapping[str, object]) -> None:
 
 
 @app.command()
+@with_shared_options
 def serve(
-    model: Annotated[
-        str, typer.Option(help="A folder, a file or a function, as of shear explain.")
-    ],
-    data: Annotated[Path, typer.Option(help="The rows to load: CSV or Parquet.")],
-    background: Background = None,
-    budget: Budget = None,
-    method: MethodName = "auto",
-    output: Outputs = None,
-    scale: ScaleName = None,
-    returns: Returns = None,
-    multilabel: Multilabel = False,
-    output_names: OutputNames = None,
-    groups: GroupTexts = None,
-    drop: Drop = None,
-    seed: Seed = 0,
-    tol: Tolerance = None,
-    trust: Trust = False,
-    batch_size: BatchSize = None,
-    device: Device = None,
+    options: SharedOptions,
     sample: Annotated[
-        int, typer.Option(min=1, help="Rows that are explained at the start, for the global view.")
+        int, Option(min=1, help="Rows that are explained at the start, for the global view.")
     ] = 200,
     host: Annotated[
-        str, typer.Option(help="Where to listen; any but this machine's loopback needs --token.")
+        str, Option(help="Where to listen; any but this machine's loopback needs --token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where to listen; 0: any that is free.")
+        int, Option(min=0, max=65535, help="Where to listen; 0: any that is free.")
     ] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(
+        Option(
             envvar="SHEAR_TOKEN",
             help="Bearer token required from clients. On a machine with other users set "
             "SHEAR_TOKEN instead, which they cannot see.",
             show_default=False,
         ),
     ] = None,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one request.")] = 1_000,
+    max_rows: Annotated[int, Option(min=1, help="Rows of one request.")] = 1_000,
     max_budget: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             help="Model evaluations for one row that a request may ask for.",
             show_default="ten times the budget",
         ),
     ] = None,
     max_evaluations: Annotated[
-        int, typer.Option(min=1, help="Model evaluations of one request: its rows x its budget.")
+        int, Option(min=1, help="Model evaluations of one request: its rows x its budget.")
     ] = 1_000_000,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
+    max_body: Annotated[int, Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Requests at the same time; further requests get 503.")
+        int, Option(min=1, help="Requests at the same time; further requests get 503.")
     ] = 1_000,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=0.001,
-            help="Seconds that a request may take, waiting included; then its work ends.",
+        Option(
+            min=0.001, help="Seconds that a request may take, waiting included; then its work ends."
         ),
     ] = 30.0,
 ) -> None:
@@ -413,11 +387,10 @@ def serve(
         shear serve --model model.json --data rows.csv --background mean:train.csv --port 9000
         SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
     """  # noqa: D301
-    given = dict(locals())
     from shearshap.jobs import Job
     from shearshap.serve import Limits, Service
 
-    job = Job(**_shared_options(given))
+    job = Job(**options.job_options())
     limits = Limits(
         body=max_body,
         rows=max_rows,

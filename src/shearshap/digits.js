@@ -1,5 +1,5 @@
 "use strict";
-/* Numbers as people read them, by the rules of digits.py. */
+/* Numbers as people read them, by the rules of result/text.py. */
 const digits = (() => {
   // A half is rounded to the even digit, as in Python; toFixed and toExponential round it up.
   const even = (exact, rounded, places) => {
@@ -32,6 +32,16 @@ const digits = (() => {
     return (sign && text[0] !== "-" ? "+" : "") + text.replace(/-/g, "−");
   };
   const smallestShown = (number, places) => (places === null ? 1e-3 * Math.abs(number) : 0.5 * 10 ** -places);
+  /** Return a base value or prediction: three digits of its own, or as many decimals as the steps between them. */
+  const end = (number, largestStep) => {
+    const size = Math.abs(number);
+    const steps = decimals(largestStep);
+    let own = decimals(size);
+    if (own === null && steps !== null && size >= 1 && size < 1e9) own = 0;
+    if (own === null || steps === null) return format(number, own);
+    const before = number ? Math.floor(Math.log10(size)) + 1 : 1;
+    return format(number, Math.max(own, Math.min(steps, 9 - Math.max(1, before))));
+  };
   const tick = (number) => general(number, 6).replace(/-/g, "−");
-  return { decimals, format, smallestShown, tick };
+  return { decimals, end, format, smallestShown, tick };
 })();

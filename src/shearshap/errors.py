@@ -3,7 +3,7 @@
 ShearError
 ├── InputError    rows, background, groups or output that cannot be explained
 ├── MethodError   a method, or an option of one, that does not exist
-├── BudgetError   a budget that is no positive integer, or too small for the method, or too large
+├── BudgetError   a budget that is not a positive integer, or too small for the method, or too large
 ├── ModelError    a model or game that fails, or answers with a wrong shape, NaN or infinity
 └── JobError      a large job of which some shards could not be explained
 
@@ -48,7 +48,7 @@ class ModelError(ShearError, RuntimeError):
     coalition: Any = None  #: (p,) of bool: which players are present
     inputs: Any = None  #: what the model was called with there, once for each background row
     finished: Any = None
-    known: Any = None  #: (n, c, k) the coalition values of the first n rows, where those are known
+    known: Any = None  #: (n, c, k) the coalition values of the first n rows, if those are known
 
 
 class JobError(ShearError, RuntimeError):

@@ -20,13 +20,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from shearshap.data import Background, Groups
-from shearshap.engine.block import explained_blocks
-from shearshap.engine.prepared import PreparedExplainer, prepare
-from shearshap.engine.run import Options, Run, Task, whole
-from shearshap.engine.sampling import open_game
-from shearshap.engine.solvers import solve
+from shearshap.engine.named_game import open_game
+from shearshap.engine.prepared import PreparedExplainer, prepare, solve
+from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.sampling import explained_blocks
 from shearshap.errors import InputError, ModelError
-from shearshap.games.game import FunctionGame, ModelGame
+from shearshap.games.game import FunctionGame
+from shearshap.games.marginal import ModelGame
 from shearshap.methods.base import Method
 from shearshap.models import Form, Output, Scale
 from shearshap.result.explanation import Explanation
@@ -81,14 +81,15 @@ class Explainer(Options):
         of several classes: probabilities are then a sigmoid instead of a softmax. None: as the
         model says, else classes.
     feature_names, output_names
-        Names of the players and of the model's outputs, where they are not known, or others are
+        Names of the players and of the model's outputs, if they are not known, or others are
         wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
         then use them.
     batch_size
         Model evaluations in one forward; "auto" bounds memory and, on a CPU, the time: a batch of a
         slow model takes about a second. Halved when memory runs out.
     device
-        Where to compute; None: where the model is.
+        Where a torch module computes; None: where it is. Models of other libraries choose their
+        device themselves.
     seed
         Same seed, same answer for the same call. How rows are split over batches makes no
         difference beyond rounding, nor does how they are split over calls, but for "kriging", and
@@ -125,10 +126,10 @@ class Explainer(Options):
             tuple of arrays for a model of several inputs; texts for a text classifier.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
-            is shap's name for it, and its "auto" is None. None: for each background row, 16 a
-            player and two, or all coalitions where those are fewer, but what the method needs at
-            least; for the method "exact" all coalitions, if they take at most 65,536 evaluations.
-            Exact values of trees take one for the prediction, and one for each background row.
+            is shap's name for it, and its "auto" is None. Default: (16 * players + 2) for each
+            background row, at most all 2^players coalitions, and at least the method's minimum;
+            for the method "exact" all coalitions, if they take at most 65,536 evaluations. Exact
+            values of trees need one evaluation for the prediction and one for each background row.
             The evaluations by which the model is checked, for trees one of every row, are not part
             of it: see `Explanation.check_evaluations`.
         tol
@@ -147,7 +148,7 @@ class Explainer(Options):
             index, or the rows' numbers.
         progress
             Whether to show a progress bar; None: in a terminal or in a notebook, after two
-            seconds. `silent=True` is shap's word for never.
+            seconds. `silent=True` turns the bar off, as in shap.
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
@@ -324,9 +325,9 @@ def explain_game(
     """
     if not callable(value):
         raise InputError(
-            f"value: wanted a function of coalitions (c, p), got {type(value).__name__}"
+            f"value: expected a function of coalitions (c, p), got {type(value).__name__}"
         )
-    game = FunctionGame(value, whole("players", players))
+    game = FunctionGame(value, positive_int("players", players))
     run = Run.of(method, budget, tol=tol, seed=seed, interactions=interactions)
     return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
 
@@ -389,5 +390,5 @@ def _close(blocks: Iterator[Explanation]) -> None:
 def _either(name: str, value: Any, other_name: str, other: Any) -> Any:
     """Return the value of an option that has two names, under whichever the user passed it."""
     if value is not None and other is not None:
-        raise InputError(f"{name} and {other_name} are the same; give one of the two")
+        raise InputError(f"{name} and {other_name} mean the same; pass only one of them")
     return other if value is None else value

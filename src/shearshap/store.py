@@ -23,7 +23,7 @@ from shearshap.errors import InputError
 
 Piece = TypeVar("Piece")
 
-LONGEST_NAME = 255  #: bytes of a file's name, on the file systems in use
+MAX_NAME = 255  #: bytes of a file's name, on the file systems in use
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Store:
         read: Callable[[Path], Piece],
         write: Callable[[Piece, Path], None],
     ) -> Piece:
-        """Return a piece from its file; compute and write it where the file does not hold it.
+        """Return a piece from its file; compute and write it if the file does not hold it.
 
-        `read` raises InputError where a file is missing, damaged, or not the piece that is wanted.
+        `read` raises InputError if a file is missing, damaged, or not the piece that is wanted.
         """
         path = self.path(name)
         try:
@@ -74,10 +74,10 @@ def check_folder(folder: Path) -> None:
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield the name to write a file or a folder to; once complete, it takes the path's own name.
 
-    What was there before is replaced, and the folder above is made where it is missing. Where an
-    error is raised, nothing changes. Every writer has a name of its own, such as
+    What was there before is replaced, and the folder above is made if it is missing. If an
+    error is raised, nothing changes. Every writer has its own name, such as
     `.values.npz.3f9c2ab01d44.partial`: of two that write the same file, the last to finish wins.
-    Only a process that was killed leaves such a name behind, and nobody ever reads it.
+    Only a process that was killed leaves such a name behind, and it is never read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _unique_name(path)
@@ -91,7 +91,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def _unique_name(path: Path) -> Path:
     ending = f".{secrets.token_hex(6)}.partial"
-    return path.with_name("." + shortened(path.name, LONGEST_NAME - 1 - len(ending)) + ending)
+    return path.with_name("." + shortened(path.name, MAX_NAME - 1 - len(ending)) + ending)
 
 
 def shortened(name: str, size: int) -> str:

@@ -5,7 +5,6 @@ import re
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -153,44 +152,6 @@ def test_rows_of_other_types_are_all_compared(kind: str) -> None:
     assert answer.check_evaluations >= len(rows)
 
 
-def test_truth_values_that_become_floats_are_noted() -> None:
-    rows = pd.DataFrame({"c": [True, False]})
-
-    def model(frame: Any) -> Floats:
-        return frame["c"].to_numpy() * 1.0 + (frame["c"].dtype == bool)  # type: ignore[no-any-return]
-
-    notes = checked(model, pd.DataFrame({"c": [0.5]}), rows).notes
-    assert "column 'c': Boolean becomes Float64" in notes[0]
-
-
-KEPT: dict[str, tuple[Any, Any]] = {
-    "codes of text": ({"c": ["007", "08", "7"]}, {"c": ["007"]}),
-    "dates": ({"c": pl.Series([dt.date(2024, 1, day) for day in (1, 2, 3)])}, {"c": [dt.date(2023, 5, 6)]}),
-    "large integers": ({"c": [2**53 + 1, 2**62 + 1, 3]}, {"c": [2**53 + 3]}),
-    "truth values": ({"c": [True, False, True]}, {"c": [False]}),
-    "single precision": ({"c": pl.Series([0.1, 0.2, 0.3], dtype=pl.Float32)}, {"c": [0.5]}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("library", list(FRAMES))
-@pytest.mark.parametrize("kind", list(KEPT))
-def test_cells_reach_the_model_as_they_are(library: str, kind: str) -> None:
-    rows, background = (
-        {name: column.to_list() if isinstance(column, pl.Series) and library != "polars" else column}
-        for given in KEPT[kind]
-        for name, column in given.items()
-    )  # fmt: skip
-    make = FRAMES[library]
-
-    def model(frame: Any) -> Floats:
-        return np.array([float(sum(map(ord, row[0]))) for row in texts(frame)])
-
-    answer = checked(model, make(background), make(rows))
-    assert answer.notes == ()
-    if kind != "single precision":  # the background takes the precision of the rows
-        np.testing.assert_allclose(answer.base_values, model(make(background))[0])
-
-
 def test_mixed_objects_reach_the_model_as_they_are() -> None:
     cells = np.array([1, "1", 1.0, True, None, float("nan"), Decimal(1), dt.date(2024, 1, 1)], dtype=object)  # fmt: skip
     rows = pd.DataFrame({"c": pd.Series(cells, dtype=object)})
@@ -201,14 +162,6 @@ def test_mixed_objects_reach_the_model_as_they_are() -> None:
     answer = checked(model, rows, rows)
     assert answer.notes == ()
     np.testing.assert_allclose(answer.base_values, model(rows).mean())
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_numbers_that_stay_as_they_are_cost_no_more(dtype: Any) -> None:
-    rows = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(dtype)
-    for model, given in ((lambda x: x.sum(axis=1), rows), (nn.Linear(3, 1), torch.tensor(rows))):
-        answer = Explainer(model, ("mean", given))(given)
-        assert answer.check_evaluations == 4
 
 
 def test_a_model_that_fails_on_another_type_is_told_of_it() -> None:
@@ -224,47 +177,6 @@ def test_a_model_that_fails_on_another_type_is_told_of_it() -> None:
 
 
 # Negative zeros, and missing values of two kinds
-
-
-def signs(x: Any) -> Floats:
-    return np.asarray(np.copysign(1.0, x[:, 0]) + 10 * np.copysign(1.0, x[:, 1]))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_negative_zeros_of_rows_and_background_reach_the_model(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    zeros = np.array([0.0, -0.0, 1.0, -1.0])
-    rows = rng.choice(zeros, (ROWS, 3))
-    for count in (1, 4):
-        background = rng.choice(zeros, (count, 3))
-        expected = signs(background).mean()
-        frame = pd.DataFrame(rows, columns=list("abc"))
-        absent = pd.DataFrame(background, columns=list("abc"))
-        answers = [Explainer(signs, background)(rows)]
-        answers.append(Explainer(lambda x: signs(x.to_numpy()), absent)(frame))
-        by_polars = Explainer(lambda x: signs(x.to_numpy()), pl.from_pandas(absent))
-        answers.append(by_polars(pl.from_pandas(frame)))
-        by_arrow = Explainer(lambda x: signs(np.asarray(x)), pa.Table.from_pandas(absent))
-        answers.append(by_arrow(pa.Table.from_pandas(frame)))
-        for answer in answers:
-            assert answer.notes == ()
-            np.testing.assert_allclose(answer.base_values, expected)
-            np.testing.assert_allclose(answer.predictions, signs(rows))
-            first = np.copysign(1.0, rows[:, 0]) - np.copysign(1.0, background[:, 0]).mean()
-            np.testing.assert_allclose(answer.values[:, 0], first, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_negative_zeros_reach_a_module(dtype: torch.dtype) -> None:
-    class Signs(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.copysign(torch.ones_like(x), x).sum(dim=1)
-
-    answer = Explainer(Signs(), torch.tensor([[-0.0, 0.0]], dtype=dtype))(
-        torch.tensor([[0.0, 1.0], [1.0, -0.0]], dtype=dtype)
-    )
-    assert answer.base_values.tolist() == [0, 0]
-    assert answer.values.tolist() == [[2, 0], [2, -2]]
 
 
 def kinds_of_missing(frame: Any) -> Floats:
@@ -287,13 +199,6 @@ def test_none_and_nan_of_a_background_are_two() -> None:
             np.testing.assert_allclose(answer.base_values, kinds_of_missing(objects(*cells)).mean())
 
 
-def test_none_that_the_type_of_the_rows_does_not_have_is_noted() -> None:
-    rows = pd.DataFrame({"c": pd.Series(["a", "b"], dtype="str"), "x": [1.0, 2.0]})
-    with pytest.warns(ShearWarning, match="column 'c' holds None, which becomes another missing"):
-        answer = Explainer(kinds_of_missing, objects(None, float("nan")))(rows)
-    assert len(answer.notes) == 1
-
-
 # What models and games return
 
 
@@ -302,33 +207,26 @@ def some_masked(count: int) -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[int], Any], str]] = {
-    "masked": (some_masked, "returned masked values"),
-    "masked in a list": (lambda n: [np.ma.masked] + [1.0] * (n - 1), "returned masked values"),
-    "masked integers": (lambda n: np.ma.masked_equal(np.zeros(n, dtype=int), 0), "masked values"),
-    "complex": (lambda n: np.arange(n) * 1j, "returned complex numbers"),
-    "complex without imaginary part": (lambda n: np.ones(n) + 0j, "returned complex numbers"),
-    "complex tensor": (lambda n: torch.ones(n, dtype=torch.complex64), "complex numbers"),
-    "dates": (lambda n: np.full(n, np.datetime64("2024-01-01")), "returned dates or times"),
-    "durations": (lambda n: np.arange(n).astype("timedelta64[s]"), "returned dates or times"),
-    "pandas dates": (lambda n: pd.Series(pd.to_datetime(["2024"] * n)), "dates or times"),
-    "digits": (lambda n: np.arange(n).astype(str), "returned words such as '0'"),
-    "digits in a list": (lambda n: ["1"] * n, "returned words such as '1'"),
-    "bytes": (lambda n: np.arange(n).astype(bytes), "returned words"),
-    "digits among objects": (lambda n: np.array([1.0] * (n - 1) + ["2"], dtype=object), "words such as '2'"),
-    "decimals": (lambda n: [Decimal(1)] * n, "returned objects such as Decimal"),
-    "fractions": (lambda n: np.array([Fraction(1, 2)] * n), "returned objects such as Fraction"),
-    "complex objects": (lambda n: np.array([1j] * n, dtype=object), "returned objects such as 1j"),
-    "none": (lambda n: [1.0] * (n - 1) + [None], "returned objects such as None"),
-    "dates of Python": (lambda n: [dt.date(2024, 1, 1)] * n, "returned objects such as"),
+    "masked": (some_masked, "masked values"),
+    "complex without imaginary part": (lambda n: np.ones(n) + 0j, "complex128"),
+    "complex tensor": (lambda n: torch.ones(n, dtype=torch.complex64), "torch.complex64"),
+    "dates": (lambda n: np.full(n, np.datetime64("2024-01-01")), "datetime64"),
+    "durations": (lambda n: np.arange(n).astype("timedelta64[s]"), "timedelta64"),
+    "pandas dates": (lambda n: pd.Series(pd.to_datetime(["2024"] * n)), "datetime64"),
+    "digits in a list": (lambda n: ["1"] * n, "<U1 such as 1"),
+    "bytes": (lambda n: np.arange(n).astype(bytes), "such as b'0'"),
+    "digits among objects": (lambda n: np.array([1.0] * (n - 1) + ["2"], dtype=object), "object such as 2"),
+    "decimals": (lambda n: [Decimal(1)] * n, "object such as 1"),
+    "none": (lambda n: [1.0] * (n - 1) + [None], "object such as None"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", list(REFUSED))
 def test_what_is_no_number_is_refused_from_models_and_games(kind: str) -> None:
     answer, message = REFUSED[kind]
-    with pytest.raises(ModelError, match=f"^the model .*{message}|^the model {message}"):
+    with pytest.raises(ModelError, match=f"^the model returned .*{message}"):
         explain(lambda x: answer(len(x)), np.ones((4, 3)), background=np.zeros(3))
-    with pytest.raises(ModelError, match=f"^the game .*{message}|^the game {message}"):
+    with pytest.raises(ModelError, match=f"^the game returned .*{message}"):
         explain_game(lambda coalitions: answer(len(coalitions)), players=3)
 
 
@@ -363,16 +261,6 @@ def test_numbers_of_every_kind_are_taken_from_models_and_games(kind: str) -> Non
     of_game = explain_game(game, players=3, method="exact")
     np.testing.assert_allclose(of_model.values, [expected] * 2, atol=1e-12)
     np.testing.assert_allclose(of_game.values, [expected], atol=1e-12)
-
-
-def test_a_game_may_use_its_memory_again() -> None:
-    memory = np.empty(8)
-
-    def game(coalitions: Bools) -> Floats:
-        memory[: len(coalitions)] = coalitions.sum(axis=1)
-        return memory[: len(coalitions)]
-
-    np.testing.assert_allclose(explain_game(game, players=3, method="exact").values, 1)
 
 
 # Weights of a background
@@ -430,39 +318,8 @@ def test_a_background_row_without_weight_does_not_count() -> None:
 # Messages
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
-@pytest.mark.parametrize("rows", [1, 5])
-def test_a_softmax_over_the_rows_depends_on_the_batch(count: int, rows: int) -> None:
-    def model(x: Any) -> Floats:
-        powers = np.exp(x.sum(axis=1))
-        return np.asarray(powers / powers.sum())
-
-    rng = np.random.default_rng(count)
-    with pytest.warns(ShearWarning, match="depends on the rows beside it in its batch"):
-        Explainer(model, rng.normal(size=(count, 3)))(rng.normal(size=(rows, 3)))
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", torch.device("cuda")])
 def test_cuda_that_is_not_there_is_said(device: Any) -> None:
     with pytest.raises(InputError, match=r"^device: got 'cuda.*CUDA is not available"):
         Explainer(nn.Linear(3, 1), torch.zeros(1, 3), device=device)(torch.ones(1, 3))
-
-
-@pytest.mark.parametrize("scale", ["probability", "log-odds"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_percentages_are_not_taken_for_margins(scale: Any, dtype: torch.dtype) -> None:
-    class Percent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.layer = nn.Linear(4, 3, dtype=dtype)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return 100 * torch.softmax(self.layer(x), dim=1)
-
-    rows = torch.randn(5, 4, dtype=dtype)
-    with pytest.raises(InputError, match="sum to 100, as percentages do"):
-        Explainer(Percent(), rows, scale=scale)(rows)
-    assert Explainer(Percent(), rows)(rows).notes == ()
-    Explainer(Percent(), rows, scale=scale, returns="margin")(rows)

@@ -47,7 +47,14 @@ class Seen:
 
 
 @pytest.mark.parametrize("tol", [None, 0.01])
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("exact", "shear")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("auto", "kriging")))
+        for name in METHODS
+        if name not in ("exact", "shear")
+    ],
+)
 def test_one_value_so_far_is_no_proof_of_exact_values(name: str, tol: float | None) -> None:
     if tol is not None and not METHODS[name].stops:
         pytest.skip("cannot stop")
@@ -209,6 +216,7 @@ def test_values_of_trees_by_their_leaves() -> None:
     np.testing.assert_allclose(tree_values(leaves, 8), exact_shares(table), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [4, 8])
 @pytest.mark.parametrize("trees", [1, 3])
 def test_intervals_of_kriging_hold_on_trees(each: int, trees: int) -> None:
@@ -237,6 +245,7 @@ def test_intervals_of_kriging_hold_on_trees(each: int, trees: int) -> None:
 # Rows sorted by kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("additive", [300, 900])
 def test_additive_rows_that_come_first_do_not_calibrate_the_others(additive: int) -> None:
     """Rows with a mark in their cells are explained by a staircase, the others add up."""

@@ -17,7 +17,7 @@ import browser
 from drawn import _no_figure_stays, bars, whiskers  # noqa: F401
 from shearshap import Explainer, Explanation, InputError, plots
 from shearshap.result.axes import axes
-from shearshap.result.text import decimals, digits_script, format_number
+from shearshap.result.text import decimals, digits_script, format_end, format_number
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def test_limits_have_no_more_digits_than_they_need() -> None:
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5, True, "4"])
 def test_bins_are_a_positive_integer(bins: Any) -> None:
-    with pytest.raises(InputError, match="bins: wanted a positive integer, got"):
+    with pytest.raises(InputError, match="bins: expected a positive integer, got"):
         of_column(range(12)).by("x", bins=bins)
 
 
@@ -139,14 +139,14 @@ def test_masks_by_labels_of_equal_text_stay_apart() -> None:
 
 
 def test_labels_that_cannot_be_compared_are_refused() -> None:
-    with pytest.raises(InputError, match="groups: wanted labels such as numbers or texts"):
+    with pytest.raises(InputError, match="groups: expected labels such as numbers or texts"):
         of_column([0.0] * 2).by([[1], [2]])
 
     class Alike:
         def __repr__(self) -> str:
             return "alike"
 
-    with pytest.raises(InputError, match="wanted labels with different names, got alike twice"):
+    with pytest.raises(InputError, match="expected labels with different names, got alike twice"):
         of_column([0.0] * 2).by([Alike(), Alike()])
 
 
@@ -197,17 +197,6 @@ def texts(outputs: int | None = None) -> Explanation:
         feature_names=["word 0", "word 1", "word 2"],
         display_data=TEXTS,
     )
-
-
-def test_the_mean_of_a_word_is_over_all_texts() -> None:
-    sample = texts()
-    table = sample.abs().mean()
-    for name, size in zip(table.feature_names, table.values, strict=True):
-        by_hand = [abs(sample.values[row][TEXTS[row] == name].sum()) for row in range(4)]
-        assert size == pytest.approx(np.mean(by_hand))
-    assert np.isfinite(table.upper).all()
-    for output, size in enumerate(texts(2).abs().mean().values.T):
-        assert size == pytest.approx((output + 1) * table.values)
 
 
 def test_a_plot_of_words_has_the_numbers_and_the_order_of_the_table() -> None:
@@ -284,6 +273,7 @@ def test_plots_of_texts_take_new_fields(plot: str) -> None:
 # Files
 
 
+@pytest.mark.slow
 def test_looking_at_a_saved_result_does_not_import_torch(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     answer = Explainer(lambda x: np.tanh(x @ np.arange(12)) * x[:, 0], np.zeros(12))(
@@ -346,6 +336,7 @@ def test_a_large_cell_is_written_as_one_thing() -> None:
 # Pages
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
 def test_scripts_of_pages_round_as_python_does() -> None:
     rng = np.random.default_rng(0)
@@ -355,13 +346,19 @@ def test_scripts_of_pages_round_as_python_does() -> None:
     cases = [(number, abs(number)) for number in numbers]
     cases += [(number, size) for number in numbers for size in (30.0, 5e-6) if abs(number) < 1e20]
     wanted = [
-        [format_number(number, decimals(size)), format_number(number, decimals(size), sign=True)]
+        [
+            format_number(number, decimals(size)),
+            format_number(number, decimals(size), sign=True),
+            format_end(number, size),
+        ]
         for number, size in cases
     ]
     asked = """
 return arguments[0].map(([number, size]) => {
   const places = digits.decimals(size);
-  return [digits.format(number, places), digits.format(number, places, true)];
+  return [
+    digits.format(number, places), digits.format(number, places, true), digits.end(number, size)
+  ];
 });
 """
     with browser.chromium() as driver:

@@ -290,6 +290,7 @@ DOUBTFUL: dict[str, Callable[[Data], Case]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_is_not_proved_is_sampled(name: str) -> None:
     for seed in SEEDS:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from games import Floats, network
+from games import Floats
 from shearshap import Explainer, InputError, ModelError, ShearWarning, explain
 from shearshap.data import encode
 from shearshap.models import AdaptedModel, adapt
@@ -25,7 +25,7 @@ def digits(x: Any) -> Floats:
 
 
 @pytest.mark.parametrize("background", ["mode", "rows", "zero"])
-@pytest.mark.parametrize("dtype", [*"bhilqBHILQefdg?", ">i4", ">u2", ">f4", ">f8"])
+@pytest.mark.parametrize("dtype", [*"bilBQefd?", ">i4", ">f8"])
 def test_arrays_of_every_type_reach_the_model_as_they_are(dtype: str, background: str) -> None:
     rows = TABLE.astype(dtype)
     absent: Any = {"mode": ("mode", rows), "rows": rows[:2], "zero": 0}[background]
@@ -56,20 +56,6 @@ def test_integers_beside_other_numbers_become_floats(dtype: Any, background: Any
     np.testing.assert_allclose(answer.values, (rows - expected) * [1, 10])
 
 
-def test_a_model_that_tells_integers_from_floats_is_noticed() -> None:
-    def chance(x: Any) -> Floats:
-        """Beside an output in millions, one that depends on the type."""
-        known = np.full(len(x), 0.7 if x.dtype.kind == "i" else 0.2)
-        return np.stack([x.sum(axis=1) * 1e6, known], axis=1)
-
-    backgrounds: list[Any] = [("mean", TABLE), TABLE + 0.5]
-    for background in backgrounds:
-        with pytest.warns(ShearWarning, match="the rows' type int64 becomes float64"):
-            Explainer(chance, background)(TABLE)
-    whole = Explainer(chance, np.zeros(2))(TABLE)
-    assert whole.notes == ()
-
-
 def test_a_model_that_takes_floats_alone_gets_them() -> None:
     def model(x: Any) -> Any:
         assert x.dtype.kind == "f"
@@ -89,36 +75,12 @@ def test_objects_become_floats() -> None:
     assert answer.check_evaluations == len(rows)
     with pytest.warns(ShearWarning, match="the rows' type object becomes float64"):
         Explainer(lambda x: np.array([float(isinstance(row[0], int)) for row in x]), 0)(rows)
-    with pytest.raises(InputError, match=r"rows: there are integers beyond 2\^53"):
-        Explainer(digits, 0)(np.array([[1 << 70, 0.5]], dtype=object))
-    with pytest.raises(InputError, match=r"rows\[0\]: wanted numbers, got an array of objects"):
-        Explainer(lambda *parts: parts[0][:, 0], 0)((rows, rows))
 
 
 def test_a_wider_integer_does_not_overflow() -> None:
     rows = TABLE.astype(np.int8)
     answer = Explainer(lambda x: x.astype(float).sum(axis=1), np.array([1000, -1000]))(rows)
     np.testing.assert_allclose(answer.values, TABLE - [1000, -1000])
-
-
-def test_digits_that_cannot_be_mixed_are_refused() -> None:
-    rows = np.array([[1, 2]], dtype=np.longdouble) / 3
-    if np.array_equal(rows, rows.astype(float)):
-        pytest.skip("long doubles are doubles here")
-    with pytest.raises(InputError, match=r"rows: float128 has more digits than can be mixed"):
-        Explainer(digits, 0)(rows)
-
-
-def test_a_model_that_writes_into_its_inputs_leaves_the_rows_alone() -> None:
-    rows = TABLE.astype(float)
-
-    def model(x: Any) -> Any:
-        x *= 2
-        return x.sum(axis=1)
-
-    for given in (rows, torch.tensor(rows)):
-        Explainer(model, ("mean", given))(given)
-        np.testing.assert_array_equal(given, TABLE)
 
 
 # Integers that floating numbers cannot hold
@@ -174,7 +136,7 @@ def test_single_precision_stays_single(background: str) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool],
+    [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool],
 )  # fmt: skip
 @pytest.mark.parametrize("background", ["mode", "rows", "zero"])
 def test_a_function_gets_tensors_for_tensors(dtype: torch.dtype, background: str) -> None:
@@ -198,18 +160,6 @@ def test_a_function_of_several_inputs_gets_each_as_it_was_given() -> None:
     np.testing.assert_allclose(Explainer(model, 0)(rows).predictions, model(*rows))
 
 
-def test_answers_that_require_a_gradient() -> None:
-    net = nn.Linear(2, 1)
-
-    def model(x: torch.Tensor) -> Any:
-        with torch.enable_grad():
-            return net(x.requires_grad_())
-
-    rows = torch.tensor(TABLE).float()
-    answer = Explainer(model, ("mean", rows))(rows)
-    np.testing.assert_allclose(answer.predictions, net(rows).detach()[:, 0], rtol=1e-6)
-
-
 def test_an_estimator_gets_arrays_for_tensors() -> None:
     from sklearn.linear_model import LinearRegression
 
@@ -227,20 +177,9 @@ def test_modules_get_what_they_take() -> None:
     net = nn.Linear(2, 1).double()
     answer = Explainer(net, ("mean", TABLE))(TABLE)
     with adapt(net, None, None) as adapted:
-        first = encode(TABLE, ("mean", TABLE), None, adapted).untouched(slice(2))
+        first = encode(TABLE, ("mean", TABLE), None, adapted).original_rows(slice(2))
     assert first.dtype == torch.float64
     np.testing.assert_allclose(answer.predictions[:2], net(first).detach()[:, 0])
-
-
-def test_rows_as_tensors_lists_and_integers() -> None:
-    table = np.random.default_rng(0).normal(size=(5, 4))
-    expected = explain(network(4), table, reference=0, budget=16).values
-    for rows in (torch.tensor(table), table.tolist(), torch.tensor(table, requires_grad=True)):
-        answer = explain(network(4), rows, reference=0, budget=16)
-        np.testing.assert_allclose(answer.values, expected)
-    whole = np.arange(20).reshape(5, 4)
-    answer = explain(lambda x: x.sum(axis=1), whole, reference=("mean", whole), budget=16)
-    np.testing.assert_allclose(answer.values, whole - whole.mean(axis=0))
 
 
 def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:

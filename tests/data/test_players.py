@@ -58,7 +58,9 @@ def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: A
     fits = mask.ndim == 2 or has_first == (channels == "first")
     explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=mask)
     if not fits:
-        with pytest.raises(InputError, match="groups: wanted lists of columns or an integer mask"):
+        with pytest.raises(
+            InputError, match="groups: expected lists of columns or an integer mask"
+        ):
             explainer(images, budget=8)
         return
     np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
@@ -78,7 +80,7 @@ def test_nested_lists_may_be_a_mask_without_channels() -> None:
 
 
 def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
-    with pytest.raises(InputError, match=r"does not tell which axis of \(3, 3, 3\) is that of the"):
+    with pytest.raises(InputError, match=r"does not say which axis of \(3, 3, 3\) is that of the"):
         explain(
             lambda x: x.sum(axis=(1, 2, 3)),
             np.ones((2, 3, 3, 3)),
@@ -131,6 +133,6 @@ def test_names_of_another_number_are_refused() -> None:
     explainer = Explainer(lambda x: x[:, 0], 0, groups=[[0, 1], [2], [3]], feature_names=list("ab"))
     with pytest.raises(
         InputError,
-        match="feature_names: wanted 3, one for each player, or 4, one for each input column, got 2",
+        match="feature_names: expected 3, one for each player, or 4, one for each input column, got 2",
     ):
         explainer(ROWS)

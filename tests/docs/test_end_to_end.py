@@ -60,16 +60,3 @@ def test_the_readme_names_the_two_scripts() -> None:
     )
     assert commands == ["sh scripts/demo.sh", "sh scripts/check.sh"]
     assert "sh scripts/check.sh" in (ROOT / ".ci" / "run").read_text()
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    for document in (
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "benchmarks/README.md",
-        "docs/reproduction.md",
-    ):
-        path = ROOT / document
-        links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text())
-        assert [link for link in links if not (path.parent / link).exists()] == [], document

@@ -11,7 +11,7 @@ from shearshap import plots
 
 DOCS = Path(__file__).parents[2] / "docs"
 GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
-LARGEST = 200_000  #: bytes of a picture, at most
+MAX_BYTES = 200_000  #: bytes of a picture, at most
 
 
 def maker() -> ModuleType:
@@ -37,7 +37,7 @@ def test_every_picture_is_made_by_the_command() -> None:
     assert pictures(GALLERY) == made
     assert set(module.PAGES) == set(module.SHOTS)
     for name in made:
-        assert (DOCS / "images" / f"{name}.png").stat().st_size < LARGEST, name
+        assert (DOCS / "images" / f"{name}.png").stat().st_size < MAX_BYTES, name
 
 
 def test_pictures_of_pages_exist_and_all_are_used() -> None:

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from games import Floats, network
 from shearshap import BudgetError, Explainer, Explanation, ModelError
-from shearshap.trees.exact_forest import METHOD
+from shearshap.trees.solver import METHOD
 
 ROWS = np.random.default_rng(0).normal(size=(60, 8))
 

@@ -1,9 +1,6 @@
 """The engine: masking, batching, devices, modes and counting."""
 
-import threading
-from dataclasses import replace
-from types import SimpleNamespace
-from unittest.mock import MagicMock
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -11,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from games import Bools, Floats, all_coalitions, network, predictor
-from shearshap import METHODS, Explainer, ModelError, explain, explain_game, model_game
-from shearshap.data import Groups
-from shearshap.games.batches import Batch
-from shearshap.games.devices import SMALL_BYTES, HostCopies, free_memory, to_device, to_numpy
-from shearshap.games.game import FunctionGame, ModelGame, first_not_finite
-from shearshap.games.mixing import MANY_INPUTS, _by_pairs, mixed
-from shearshap.models import AdaptedModel, Predictor
+from shearshap import METHODS, Explainer, Explanation, ModelError, explain, explain_game
+from shearshap.engine.run import Run
+from shearshap.engine.sampling import explained_blocks
+from shearshap.games.batches import Batch, Box, HostCopies, free_memory, to_device, to_numpy
+from shearshap.games.game import BatchedGame, FunctionGame, Usage
+from shearshap.games.marginal import ModelGame
+from shearshap.models import Predictor
 
 CPU = torch.device("cpu")
 GROUPS = np.array([[0, 1], [1, 2], [2, 0]])
@@ -181,65 +178,6 @@ def test_what_libraries_say_when_memory_ran_out_halves_the_batch(message: str) -
     np.testing.assert_allclose(answer.values, 1)
 
 
-def test_the_model_is_given_back_as_it_was() -> None:
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
-    net.train()
-    net[1].eval()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    rows = np.random.default_rng(0).normal(size=(3, 4))
-    first, second = (
-        explain(net, rows, reference=rows[0], budget=100, method="shear") for _ in range(2)
-    )
-    assert (first.values == second.values).all()  # dropout was off
-    assert [part.training for part in net] == [True, False, True, True]
-    assert net.training
-    assert all((net.state_dict()[name] == value).all() for name, value in before.items())
-    assert all(parameter.grad is None for parameter in net.parameters())
-
-
-def test_the_model_is_given_back_as_it_was_after_an_error() -> None:
-    class Broken(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(3, 1)
-
-        def forward(self, _: Tensor) -> Tensor:
-            raise ValueError("no")
-
-    net = Broken().train()
-    with pytest.raises(
-        ModelError,
-        match=r"the model failed on inputs of shape \(4, 3\): ValueError: no \(first on row 0 with 0 of 3",
-    ):
-        explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
-    assert net.training
-    assert net.layer.training
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_models_of_any_precision(dtype: torch.dtype) -> None:
-    rows = np.random.default_rng(0).normal(size=(3, 4))
-    exact = explain(network(4), rows, reference=np.zeros(4), budget=16).values
-    answer = explain(network(4).to(dtype), rows, reference=np.zeros(4), budget=16).values
-    assert answer.dtype == np.float64
-    tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.3}[dtype]
-    np.testing.assert_allclose(answer, exact, atol=tolerance)
-
-
-def test_integer_tensors_stay_integers_for_embeddings() -> None:
-    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1)).double()
-    rows = torch.tensor([[1, 2], [4, 0]])
-    answer = explain(net, rows, reference=torch.tensor([3, 3]), budget=4)
-    both = net(rows)[:, 0] - net(torch.tensor([[3, 3]]))[0, 0]
-    np.testing.assert_allclose(answer.values.sum(axis=1), both.detach().numpy(), atol=1e-9)
-    assert (
-        explain(
-            net, rows, reference=torch.tensor([3, 3]), budget=14, method="shear"
-        ).derivative_passes
-        == 0
-    )
-
-
 def test_a_game_of_coalitions_alone() -> None:
     game = FunctionGame(lambda z: z.sum(axis=1), 3)
     assert game(torch.from_numpy(all_coalitions(3))[None])[0, :, 0].tolist() == [
@@ -256,12 +194,6 @@ def test_a_game_of_coalitions_alone() -> None:
     assert game.take(slice(0, 1)).usage.evaluations == 0
     with pytest.raises(ModelError, match="has no derivatives"):
         game.surface(torch.ones(1, 1, 3))
-
-
-def test_a_callable_lives_on_the_cpu() -> None:
-    predict = Predictor(AdaptedModel(lambda x: x[:, :1]))
-    assert predict(torch.ones(3, 2)).tolist() == [1, 1, 1]
-    assert not predict.differentiable
 
 
 def test_a_model_may_use_its_memory_again() -> None:
@@ -298,27 +230,6 @@ def test_inference_mode_around_it_changes_nothing(name: str) -> None:
     np.testing.assert_allclose(inside.values, outside.values, atol=1e-6)
 
 
-def test_modules_that_do_more_than_keep_their_mode_are_given_back() -> None:
-    class Merging(nn.Linear):
-        merged = False
-
-        def train(self, mode: bool = True) -> "Merging":
-            self.merged = not mode
-            return super().train(mode)
-
-    layer = Merging(3, 1)
-    net = nn.Sequential(layer).train()
-    explain(net, np.ones((2, 3)), reference=np.zeros(3), budget=8)
-    assert layer.training
-    assert not layer.merged
-
-
-def test_values_are_not_kept_alive_by_the_explanation() -> None:
-    answer = explain(lambda x: x.sum(axis=1), np.ones((6, 5)), reference=np.zeros(5), budget=32)
-    assert answer.predictions.strides == (8,)
-    assert answer.base_values.strides == (8,)
-
-
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
 @pytest.mark.parametrize("name", METHODS)
@@ -332,10 +243,6 @@ def test_a_gpu_gives_the_same_values(name: str) -> None:
     )
     np.testing.assert_allclose(on_gpu.values, on_cpu.values, atol=1e-4)
     assert next(net.parameters()).device.type == "cpu"
-
-
-def test_free_memory_is_known_of_gpus_alone() -> None:
-    assert free_memory(torch.device("cpu")) is None
 
 
 @pytest.mark.cuda
@@ -355,51 +262,9 @@ def test_what_torch_keeps_for_later_is_free() -> None:
     assert after - during >= 1 << 28
 
 
-# Mixes
-
-
-@pytest.mark.parametrize(("rows", "coalitions", "inputs"), [(5, 4, 3), (7, 20, 11), (3, 5, 8)])
-def test_mixes_by_pairs_are_those_one_by_one(rows: int, coalitions: int, inputs: int) -> None:
-    torch.manual_seed(0)
-    x = torch.randn((rows, inputs))
-    background = torch.randn((1, inputs))
-    present = torch.rand((1, coalitions, inputs)) < 0.5
-    wanted = torch.where(present, x[:, None], background)
-    assert torch.equal(_by_pairs(x, background, present[0]), wanted)
-    assert torch.equal(mixed(x, background, present, by_numbers=True)[:, :, 0], wanted)
-    assert torch.equal(mixed(x, background, present, by_numbers=False)[:, :, 0], wanted)
-
-
-@pytest.mark.parametrize(
-    ("groups", "value_of_first"), [(None, 1), ([[2], [0], [1]], 300), ([[0, 2], [1]], 301)]
-)
-def test_an_input_is_present_where_its_owner_is(groups: Groups, value_of_first: int) -> None:
-    rows = np.array([[1.0, 20.0, 300.0]])
-    game = model_game(lambda x: x.sum(axis=1), rows, background=np.zeros(3), groups=groups)
-    with game as opened:
-        first = torch.arange(opened.players) == 0
-        assert opened(first[None, None]).item() == value_of_first
-
-
-def test_values_whose_sum_overflows_are_finite() -> None:
-    values = torch.full((2, 3, 1), 1e308, dtype=torch.float64)
-    assert first_not_finite(values) is None
-    values[1, 2] = -torch.inf
-    assert first_not_finite(values) == [1, 2, 0]
-    values[0, 1] = torch.inf
-    assert first_not_finite(values) == [0, 1, 0]
-
-
 # Large copies between a GPU and the host
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
-
-
-def test_what_the_cpu_holds_is_not_copied() -> None:
-    numbers = torch.arange(6.0).reshape(2, 3)
-    assert np.shares_memory(to_numpy(numbers), numbers.numpy())
-    assert to_device(numbers, CPU, torch.float32) is numbers
-    np.testing.assert_array_equal(to_device(numbers, CPU, torch.float64), numbers)
 
 
 @pytest.mark.cuda
@@ -428,44 +293,6 @@ def test_copies_wait_for_the_gpu_s_work() -> None:
         assert (to_numpy(grown) == 201).all()
 
 
-class FakeGpu:
-    """A tensor that passes for one of a GPU, whose copy waits for a signal."""
-
-    device = SimpleNamespace(type="cuda")
-    nbytes = 2 * SMALL_BYTES
-
-
-def test_copies_aside_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_copy = threading.Event()
-
-    def copy(_source: object, destination: torch.Tensor, _computed: object) -> None:
-        assert may_copy.wait(timeout=60)
-        destination.fill_(7.0)
-
-    monkeypatch.setattr("shearshap.games.devices._copy_aside", copy)
-    monkeypatch.setattr(torch.cuda, "Event", MagicMock())
-    monkeypatch.setattr(torch.cuda, "current_stream", MagicMock())
-    here = torch.zeros(3)
-    copies = HostCopies()
-    copies.start(FakeGpu(), here)  # type: ignore[arg-type]
-    assert here.tolist() == [0, 0, 0]
-    may_copy.set()
-    copies.wait()
-    assert here.tolist() == [7, 7, 7]
-    copies.wait()
-
-
-def test_what_goes_wrong_in_a_copy_aside_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = MagicMock(side_effect=RuntimeError("the GPU is gone"))
-    monkeypatch.setattr("shearshap.games.devices._copy_aside", failing)
-    monkeypatch.setattr(torch.cuda, "Event", MagicMock())
-    monkeypatch.setattr(torch.cuda, "current_stream", MagicMock())
-    copies = HostCopies()
-    copies.start(FakeGpu(), torch.zeros(3))  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="the GPU is gone"):
-        copies.wait()
-
-
 @pytest.mark.cuda
 @needs_gpu
 def test_copies_aside_are_complete_while_the_gpu_goes_on() -> None:
@@ -491,17 +318,6 @@ def test_pinned_memory_is_let_go() -> None:
     copies = [to_numpy(numbers) for _ in range(20)]
     assert torch.cuda.host_memory_stats()["allocated_bytes.current"] <= kept
     assert all(copy.sum() == numbers.numel() for copy in copies)
-
-
-@pytest.mark.cuda
-@needs_gpu
-def test_many_mixes_on_a_gpu_are_exact() -> None:
-    x = torch.randn((7000, 101), device="cuda")
-    background = torch.randn((1, 101), device="cuda")
-    present = torch.rand((1, 200, 101), device="cuda") < 0.5
-    assert x.numel() * 200 >= MANY_INPUTS
-    wanted = torch.where(present, x[:, None], background)
-    assert torch.equal(mixed(x, background, present, by_numbers=True)[:, :, 0], wanted)
 
 
 @pytest.mark.cuda
@@ -564,3 +380,72 @@ def test_rows_before_an_error_on_a_gpu_are_complete(monkeypatch: pytest.MonkeyPa
     assert finished is not None
     assert len(finished) > 16
     np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-4)
+
+
+# Another value function
+
+
+@dataclass
+class Masked(BatchedGame):
+    """A value function without a background: absent inputs are 0."""
+
+    inputs: Tensor  #: (r, d)
+    batch: Batch = field(default_factory=lambda: Batch(50))
+    usage: Usage = field(default_factory=Usage)
+    advance = staticmethod(lambda _evaluations: None)
+    type_changes = ()
+    structure = None
+    cost = 1
+    device = torch.device("cpu")
+    differentiable = False
+
+    def __post_init__(self) -> None:
+        self.players = self.inputs.shape[1]
+        self.shape = (self.players,)
+
+    @property
+    def rows(self) -> int:
+        return len(self.inputs)
+
+    def global_row(self, row: int) -> int:
+        return row
+
+    def outputs(self, coalitions: Tensor, box: Box) -> Tensor:
+        return torch.from_numpy(waves(self.evaluated(coalitions, box).numpy()))
+
+    def evaluated(self, coalitions: Tensor, box: Box) -> Tensor:
+        own = box.rows if len(coalitions) > 1 else slice(None)
+        return self.inputs[box.rows, None, None] * coalitions[own, box.coalitions, None]
+
+    def mean(self, outputs: Tensor) -> Tensor:
+        return outputs[:, :, 0]
+
+    def take(self, rows: slice | Tensor) -> "Masked":
+        return replace(self, inputs=self.inputs[rows], usage=Usage())
+
+    def active_players(self) -> None:
+        return None
+
+    def distances(self) -> Tensor:
+        return self.inputs.abs()
+
+    def consistency_warning(self, _ends: object, *, first: bool) -> None:  # noqa: ARG002
+        return None
+
+    def surface(self, _z: Tensor) -> Tensor:
+        raise AssertionError("it has no derivatives")
+
+
+def waves(rows: Floats) -> Floats:
+    return np.asarray(np.sin(rows).sum(axis=-1) + rows[..., 0] * rows[..., 1] * rows[..., 2])
+
+
+def test_another_value_function_needs_no_engine_of_its_own() -> None:
+    rows = np.random.default_rng(0).normal(size=(9, 6))
+    game = Masked(torch.from_numpy(rows))
+    for method in ("leverage", "kriging", "shear"):
+        blocks = explained_blocks(game, Run.of(method, 64, tol=None))
+        answer = Explanation.concat(list(blocks))
+        wanted = Explainer(waves, np.zeros(6), method=method)(rows, budget=64)
+        np.testing.assert_allclose(answer.values, wanted.values, atol=1e-12)
+        assert answer.evaluations == wanted.evaluations

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from shearshap import Explainer, Explanation, InputError, ShearWarning
+from small_explanation import NAMES, explanation, texts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -20,8 +21,6 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
-
-NAMES = ["age", "job", "pay", "sex"]
 
 ROWS = 12
 
@@ -45,31 +44,6 @@ def _seeded_and_closed() -> Iterator[None]:
     plt.close("all")
 
 
-def explanation(
-    *, outputs: tuple[int, ...] = (), errors: bool = True, words: bool = False, rows: int = ROWS
-) -> Explanation:
-    """Values that are largest for "pay", then "sex", "age" and "job"."""
-    rng = np.random.default_rng(0)
-    size = np.array([0.5, 0.1, 3.0, 1.0]).reshape(4, *[1] * len(outputs))
-    values = rng.normal(size=(rows, 4, *outputs)) * size
-    base = rng.normal(size=(rows, *outputs))
-    shown = np.array([["41", "cook", "9.5", None]] * rows, dtype=object)
-    return Explanation(
-        values=values,
-        base_values=base,
-        predictions=base + values.sum(axis=1),
-        standard_errors=np.full(values.shape, 0.125) if errors else None,
-        evaluations=64,
-        derivative_passes=0,
-        method="kriging",
-        seed=0,
-        feature_names=NAMES,
-        output_names=["yes", "no", "maybe"][: outputs[0]] if outputs else ["output"],
-        data=rng.normal(size=(rows, 4)),
-        display_data=shown if words else None,
-    )
-
-
 KINDS: dict[str, Explanation] = {
     "plain": explanation(),
     "words, no errors": explanation(words=True, errors=False),
@@ -88,18 +62,6 @@ def theirs(ours: Explanation, request: pytest.FixtureRequest) -> Any:  # noqa: A
     """What shap gets of it: of several outputs, the last."""
     whole = KINDS[request.node.callspec.params["ours"]].to_shap()
     return whole[:, :, 2] if len(whole.shape) == 3 else whole
-
-
-def labels(axes: Any) -> list[str]:
-    return [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
-
-
-def by_size(values: Any) -> list[str]:
-    return [NAMES[player] for player in np.argsort(-np.abs(values))]
-
-
-def texts(figure: Any = None) -> str:
-    return "\n".join(text.get_text() for text in (figure or plt.gcf()).findobj(mpl.text.Text))
 
 
 def test_numbers_are_ours(ours: Explanation, theirs: Any) -> None:
@@ -125,53 +87,11 @@ def test_several_outputs_go_by_number_and_name() -> None:
     np.testing.assert_array_equal(theirs[4, :, 1].upper_bounds, ours.output("no").interval()[1][4])
 
 
-def test_bar_of_all_rows(ours: Explanation, theirs: Any) -> None:
-    axes = shap.plots.bar(theirs, show=False)
-    assert list(dict.fromkeys(labels(axes))) == by_size(np.abs(ours.values).mean(axis=0))
-    widths = sorted(patch.get_width() for patch in axes.patches)
-    np.testing.assert_allclose(widths, sorted(np.abs(ours.values).mean(axis=0)))
-
-
-def test_beeswarm(ours: Explanation, theirs: Any) -> None:
-    axes = shap.plots.beeswarm(theirs, show=False)
-    assert labels(axes)[::-1] == by_size(np.abs(ours.values).mean(axis=0))
-    drawn = [
-        points.get_offsets()[:, 0]
-        for points in axes.collections
-        if len(points.get_offsets()) == ROWS
-    ]
-    for points, name in zip(drawn, labels(axes), strict=True):
-        np.testing.assert_allclose(np.sort(points), np.sort(ours.values[:, NAMES.index(name)]))
-
-
-def test_waterfall(ours: Explanation, theirs: Any) -> None:
-    axes = shap.plots.waterfall(theirs[3], show=False)
-    names = [label for label in labels(axes) if any(name in label for name in NAMES)]
-    order = by_size(ours.values[3])[::-1]
-    assert [name for label in names[:4] for name in NAMES if name in label] == order
-    assert f"{ours.predictions[3]:.3f}".replace("-", "−") in texts()
-    assert f"{ours.base_values[3]:.3f}".replace("-", "−") in texts()
-    containers = plt.gcf().axes[0].containers
-    bars = [line for line in containers if isinstance(line, mpl.container.ErrorbarContainer)]
-    lines = [piece for bar in bars for group in bar.lines[2] for piece in group.get_segments()]
-    if ours.standard_errors is None:
-        assert not lines
-    else:
-        lower, upper = ours.interval()
-        np.testing.assert_allclose([np.ptp(line[:, 0]) for line in lines], (upper - lower)[3])
-
-
-def test_scatter(ours: Explanation, theirs: Any) -> None:
-    axes = shap.plots.scatter(theirs[:, "age"], x_jitter=0, show=False, hist=False)
-    assert ours.data is not None
-    points = np.concatenate([np.asarray(drawn.get_offsets()) for drawn in axes.collections])
-    expected = np.column_stack((ours.data[:, 0], ours.values[:, 0]))
-    np.testing.assert_allclose(points[points[:, 0].argsort()], expected[expected[:, 0].argsort()])
-    assert axes.get_xlabel() == "age"
-
-
-#: Plots whose numbers are not looked at here: they take our explanations, and draw every name.
+#: They take our explanations, and draw every name; what else they draw is theirs.
 PLOTS: dict[str, Callable[[Any], Any]] = {
+    "bar": lambda theirs: shap.plots.bar(theirs, show=False),
+    "beeswarm": lambda theirs: shap.plots.beeswarm(theirs, show=False),
+    "waterfall": lambda theirs: shap.plots.waterfall(theirs[3], show=False),
     "bar of a row": lambda theirs: shap.plots.bar(theirs[3], show=False),
     "bar of cohorts": lambda theirs: shap.plots.bar(theirs.cohorts(2).abs.mean(0), show=False),
     "scatter of all": lambda theirs: shap.plots.scatter(theirs, show=False),
@@ -189,21 +109,11 @@ PLOTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plot", PLOTS)
-def test_other_plots_draw_every_player(plot: str, theirs: Any) -> None:
-    PLOTS[plot](theirs)
-    assert all(name in texts() for name in NAMES)
-
-
-def test_force_of_many_rows_as_html() -> None:
-    """shap draws them from one base value, which is what a reference row makes."""
-    ours = replace(explanation(), base_values=np.full(ROWS, 0.25))
-    many = shap.plots.force(ours.to_shap())
-    assert many.data["baseValue"] == 0.25
-    assert list(many.data["featureNames"]) == NAMES
-    rows = [row["features"].values() for row in many.data["explanations"]]
-    effects = [[part["effect"] for part in row] for row in rows]
-    np.testing.assert_allclose(np.sort(effects, axis=1), np.sort(ours.values, axis=1))
+def test_plots_draw_every_player(plot: str) -> None:
+    PLOTS[plot](KINDS["words, no errors"].to_shap())
+    assert all(name in texts(plt.gcf()) for name in NAMES)
 
 
 def test_text_takes_tokens_as_data() -> None:
@@ -236,18 +146,20 @@ def pairwise(rows: Any) -> Any:
 
 
 def test_interactions_are_halved_on_each_side_as_in_shap() -> None:
+    ours = explanation(interactions=True)
+    assert ours.interactions is not None
+    theirs = ours.to_shap(interactions=True)
+    both = theirs.values + theirs.values.swapaxes(1, 2)
+    np.testing.assert_allclose(both, ours.interactions * (1 + np.eye(4)))
+    np.testing.assert_array_equal(theirs.values, theirs.values.swapaxes(1, 2))
+    np.testing.assert_array_equal(theirs.data, ours.data)
+
     rows = np.random.default_rng(0).normal(size=(9, 4))
-    theirs = shap.explainers.ExactExplainer(pairwise, shap.maskers.Independent(rows[:5]))(
-        rows[5:], interactions=True, silent=True
-    )
-    ours = Explainer(pairwise, rows[:5])(rows[5:], budget=16 * 5, interactions=True)
-    there = ours.to_shap(interactions=True)
-    assert there.values.shape == (4, 4, 4)
-    np.testing.assert_allclose(there.values, theirs.values, atol=1e-9)
-    np.testing.assert_allclose(there.values.sum(axis=2), ours.values, atol=1e-9)
-    np.testing.assert_allclose(there.base_values, theirs.base_values)
-    np.testing.assert_array_equal(there.data, rows[5:])
-    assert there.compute_time == ours.seconds
+    exact = Explainer(pairwise, rows[:5])(rows[5:], budget=16 * 5, interactions=True)
+    there = exact.to_shap(interactions=True)
+    np.testing.assert_allclose(there.values.sum(axis=2), exact.values, atol=1e-9)
+    np.testing.assert_array_equal(there.base_values, exact.base_values)
+    assert there.compute_time == exact.seconds
 
 
 def test_without_interactions_the_error_says_how_to_get_them() -> None:
@@ -318,13 +230,12 @@ def test_a_clustering_of_columns_is_not_used_and_told() -> None:
 @pytest.mark.parametrize(
     ("masker", "says"),
     [
-        (lambda: shap.maskers.Impute(table(5)), "Impute cannot be used here; pass the rows"),
-        (lambda: shap.maskers.Fixed(), "Fixed cannot be used here; it masks nothing"),
-        (lambda: shap.maskers.Image(np.zeros((2, 2, 3)), (2, 2, 3)), "Image .*; pass an image"),
-        (lambda: shap.maskers.Composite(shap.maskers.Fixed()), "Composite .* as a tuple"),
+        (lambda: shap.maskers.Impute(table(5)), "Impute cannot be used here; pass background rows"),
+        (lambda: shap.maskers.Fixed(), "Fixed cannot be used here"),
+        (lambda: shap.maskers.Composite(shap.maskers.Fixed()), "Composite .* a tuple of them"),
         (
             lambda: shap.maskers.OutputComposite(shap.maskers.Fixed(), product),
-            "OutputComposite cannot be used here; pass what it wraps",
+            "OutputComposite cannot be used here",
         ),
     ],
 )
@@ -339,7 +250,9 @@ def test_a_masker_may_be_in_a_statistic_and_a_function_may_not_be_a_masker() -> 
     plain = Explainer(product, ("mean", rows))(rows)
     np.testing.assert_array_equal(ours.values, plain.values)
     masker: Any = np.multiply
-    with pytest.raises(InputError, match="background: wanted rows, got a function; shap takes one"):
+    with pytest.raises(
+        InputError, match="background: expected rows, got a function; shap takes one"
+    ):
         Explainer(product, masker)(rows)
 
 

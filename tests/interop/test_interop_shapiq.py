@@ -6,14 +6,14 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
-from shearshap import METHODS, BudgetError, Explanation, InputError, explain_game
+from shearshap import METHODS, BudgetError, InputError, explain_game
+from small_explanation import NAMES, explanation, texts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -117,7 +117,7 @@ def test_too_small_a_budget_is_an_error() -> None:
     value = table_game(random_table(PLAYERS))
     with pytest.raises(BudgetError, match="leverage needs at least 12 evaluations"):
         Leverage(n=PLAYERS).approximate(5, value)
-    with pytest.raises(BudgetError, match="budget: wanted a positive integer, got 0"):
+    with pytest.raises(BudgetError, match="budget: expected a positive integer, got 0"):
         Kriging(n=PLAYERS).approximate(0, value)
 
 
@@ -148,7 +148,7 @@ def test_further_arguments_are_taken_as_shapiqs_approximators_do() -> None:
 def test_other_indices_and_orders_are_refused() -> None:
     with pytest.raises(ValueError, match="Invalid index 'SII'"):
         Kriging(n=PLAYERS, index="SII")
-    with pytest.raises(InputError, match="max_order: wanted 1, Shapley values, got 2; for pairs"):
+    with pytest.raises(InputError, match="max_order: expected 1, Shapley values, got 2; for pairs"):
         Shapley(n=PLAYERS, max_order=2)
 
 
@@ -185,23 +185,6 @@ def test_shapiqs_explainers_take_them(explainer: str) -> None:
     np.testing.assert_allclose(values_of(answers[0]), exact, atol=0.2)
 
 
-def explanation(*, outputs: tuple[int, ...] = (), interactions: bool = False) -> Explanation:
-    rng = np.random.default_rng(0)
-    plain = Explanation(
-        values=rng.normal(size=(3, 4, *outputs)),
-        base_values=rng.normal(size=(3, *outputs)),
-        predictions=rng.normal(size=(3, *outputs)),
-        standard_errors=None,
-        evaluations=30,
-        derivative_passes=0,
-        method="leverage",
-        seed=0,
-        feature_names=["age", "sex", "job", "pay"],
-    )
-    pairs = rng.normal(size=(3, 4, 4, *outputs))
-    return replace(plain, interactions=pairs + pairs.swapaxes(1, 2)) if interactions else plain
-
-
 @pytest.mark.parametrize("outputs", [(), (2,)])
 def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> None:
     ours = explanation(outputs=outputs)
@@ -212,7 +195,7 @@ def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> Non
         "SV",
         1,
         True,
-        30,
+        64,
     )
     assert there[()] == there.baseline_value == own.base_values[2]
     np.testing.assert_array_equal(values_of(there), own.values[2])
@@ -233,41 +216,24 @@ def test_interactions_are_looked_up_by_pair(outputs: tuple[int, ...]) -> None:
     assert there[()] == ours.output(last).base_values[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_closed_figures")
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
-@pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
 @pytest.mark.parametrize(
-    "plot", ["network", "si_graph", "force", "waterfall", "upset", "stacked_bar"]
+    "plot", ["network", "si_graph", "force", "waterfall", "upset", "stacked_bar", "bar", "beeswarm"]
 )
-def test_shapiqs_plots_of_one_row(plot: str, interactions: bool) -> None:
-    ours = explanation(interactions=interactions)
-    if plot == "network" and not interactions:
-        with pytest.raises(ValueError, match="requires also 2-order values"):
-            ours.to_shapiq().plot_network(show=False)
-        return
-    drawn = getattr(ours.to_shapiq(), f"plot_{plot}")(feature_names=ours.feature_names, show=False)
-    figure = (
-        drawn[0]
-        if isinstance(drawn, tuple)
-        else drawn
-        if isinstance(drawn, Figure)
-        else drawn.figure
-    )
-    texts = " ".join(text.get_text() for text in figure.findobj(mpl.text.Text))
-    assert all(name in texts for name in ours.feature_names)
-
-
-@pytest.mark.usefixtures("_closed_figures")
-@pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
-@pytest.mark.parametrize("interactions", [False, True], ids=["SV", "k-SII"])
-@pytest.mark.parametrize("plot", ["bar_plot", "beeswarm_plot"])
-def test_shapiqs_plots_of_many_rows(plot: str, interactions: bool) -> None:
-    ours = explanation(interactions=interactions)
-    many = [ours.to_shapiq(row) for row in range(3)]
-    data = {"data": np.zeros((3, 4))} if plot == "beeswarm_plot" else {}
-    axes = getattr(shapiq.plot, plot)(many, feature_names=ours.feature_names, show=False, **data)
-    texts = " ".join(text.get_text() for text in axes.figure.findobj(mpl.text.Text))
-    assert all(name in texts for name in ours.feature_names)
+def test_shapiqs_plots(plot: str) -> None:
+    ours = explanation(rows=3, interactions=True)
+    options: dict[str, Any] = {"feature_names": NAMES, "show": False}
+    if plot in ("bar", "beeswarm"):
+        many = [ours.to_shapiq(row) for row in range(3)]
+        data = {"data": np.zeros((3, 4))} if plot == "beeswarm" else {}
+        drawn = getattr(shapiq.plot, f"{plot}_plot")(many, **data, **options)
+    else:
+        drawn = getattr(ours.to_shapiq(), f"plot_{plot}")(**options)
+    drawn = drawn[0] if isinstance(drawn, tuple) else drawn
+    figure = drawn if isinstance(drawn, Figure) else drawn.figure
+    assert all(name in texts(figure) for name in NAMES)
 
 
 def test_without_shapiq_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

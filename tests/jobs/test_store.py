@@ -45,13 +45,6 @@ def test_an_error_changes_nothing(tmp_path: Path, error: type[BaseException], fo
     assert path.read_text() == "before"
 
 
-def test_a_file_that_cannot_take_its_name_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    with pytest.raises(OSError), written_whole(tmp_path / "a") as partial:  # noqa: PT011
-        partial.write_text("a file")
-    assert names(tmp_path) == ["a"]
-
-
 def test_a_folder_replaces_what_was_there(tmp_path: Path) -> None:
     for content in ("first", "second"):
         with written_whole(tmp_path / "a") as partial:
@@ -167,14 +160,3 @@ def test_a_damaged_piece_is_computed_again(tmp_path: Path) -> None:
     assert store.piece("a", counting(calls), read=read, write=write) == 42
     assert len(calls) == 2
     assert store.path("a").read_text() == "42"
-
-
-def test_a_piece_that_fails_is_not_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path, "key")
-
-    def fail() -> int:
-        raise InputError("of the piece itself")
-
-    with pytest.raises(InputError, match="of the piece itself"):
-        store.piece("a", fail, read=read, write=write)
-    assert not store.path("a").exists()

@@ -16,6 +16,7 @@ from laws import (
     few,
     laws_of,
     outputs_come_together_at_no_extra_evaluations,
+    players_that_are_alike_have_alike_values,
     the_mean_over_seeds_is_the_shapley_value,
 )
 from shearshap import METHODS, Shear, explain, explain_game
@@ -24,10 +25,18 @@ from shearshap import METHODS, Shear, explain, explain_game
 def _kept() -> list[ParameterSet]:
     """Every method with each of its laws."""
     return [
-        pytest.param(name, law, id=f"{name}-{law}")
+        pytest.param(name, law, id=f"{name}-{law}", marks=slow(law, name))
         for name, method in METHODS.items()
         for law in laws_of(method)
     ]
+
+
+def slow(law: Law, name: str) -> list[pytest.MarkDecorator]:
+    """The mark of laws that take many seeds, or some if each fits a calibration."""
+    many = law.check is the_mean_over_seeds_is_the_shapley_value
+    some = law.check is players_that_are_alike_have_alike_values
+    fitted = name in ("auto", "kriging")
+    return [pytest.mark.slow] if many or (some and fitted) else []
 
 
 @pytest.mark.parametrize(("name", "law"), _kept())
@@ -39,13 +48,19 @@ def test_the_law_is_kept(name: str, law: Law) -> None:
 OF_BITS = (chunks_change_nothing, outputs_come_together_at_no_extra_evaluations)
 
 
-@pytest.mark.parametrize("law", laws_of(METHODS["kriging"]), ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(law, id=str(law), marks=slow(law, "kriging"))
+        for law in laws_of(METHODS["kriging"])
+    ],
+)
 def test_kriging_keeps_its_laws_where_rows_share_kernels(
     law: Law, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if law.check in OF_BITS:
         pytest.skip("shared kernels are solved in single precision")
-    monkeypatch.setattr("shearshap.methods.kriging.effort.FEW_ROWS", 1)
+    monkeypatch.setattr("shearshap.methods.kriging.shared.MIN_SHARING_ROWS", 1)
     value = table_game(smooth_table(6, 0))
     assert explain_game(value, players=6, budget=40, method="kriging").calibration.centres
     law.check(METHODS["kriging"])
@@ -56,6 +71,7 @@ def test_every_law_is_about_several_methods() -> None:
         assert sum(law.applies(method) for method in METHODS.values()) > 3, str(law)
 
 
+@pytest.mark.slow
 def test_shear_as_printed_is_biased_and_the_law_sees_it() -> None:
     with pytest.raises(AssertionError):
         the_mean_over_seeds_is_the_shapley_value(Shear())

@@ -43,11 +43,15 @@ from shearshap.games.coalitions import (
 )
 from shearshap.games.game import FunctionGame
 from shearshap.methods.base import Method
-from shearshap.methods.differences import Differences
 from shearshap.methods.exact import shapley_transform
 from shearshap.methods.kernel import _least_norm_of_centred, least_norm, pairs_by_size
 from shearshap.methods.permutation import prefixes
-from shearshap.methods.shear import join, most_cooperators, ranked_cooperators, subset_weights
+from shearshap.methods.shear import (
+    Differences,
+    join,
+    max_cooperators,
+    subset_weights,
+)
 from shearshap_lab.baselines import (
     BASELINES,
     AppendixKernel,
@@ -75,13 +79,6 @@ def test_the_transform_is_one_plain_sum_for_each_player(players: int, seed: int)
     table = random_table(players, seed, outputs=(2,))
     phi = shapley_transform(torch.from_numpy(table)[None])[0].numpy()
     np.testing.assert_allclose(phi, exact_shares(table), atol=1e-12)
-
-
-def test_exact_handles_twenty_players() -> None:
-    worth = np.random.default_rng(0).normal(size=20)
-    answer = explain_game(lambda z: (z @ worth) ** 2, players=20, budget=1 << 20)
-    assert answer.method == "exact"
-    np.testing.assert_allclose(answer.values[0], worth * worth.sum(), atol=1e-9)
 
 
 # SHEAR
@@ -127,7 +124,7 @@ def test_the_papers_example_of_antithetical_sampling() -> None:
     ("budget", "cooperators"), [(2 + 4 * 6, 1), (2 + 8 * 6 - 1, 1), (2 + 8 * 6, 2), (10**6, 5)]
 )
 def test_shear_takes_the_largest_power_of_two_that_fits(budget: int, cooperators: int) -> None:
-    assert most_cooperators(budget, 6) == cooperators
+    assert max_cooperators(budget, 6) == cooperators
 
 
 def test_shear_without_antithetical_sampling_ignores_the_others() -> None:
@@ -169,14 +166,7 @@ def test_shear_with_independent_outsiders_pairs_nothing() -> None:
         assert not torch.equal(alone[player, :4, here], ~alone[player, 4:, here].flip(0))
 
 
-def test_shear_promises_what_its_outsiders_allow() -> None:
-    assert Shear(unbiased=True).promises == {"null-player", "pairwise", "unbiased"}
-    assert Shear(outsiders="independent", unbiased=True).promises == {"null-player", "unbiased"}
-    assert Shear(outsiders="empty", unbiased=True).promises == {"null-player"}
-    with pytest.raises(MethodError, match="outsiders: wanted one of"):
-        Shear(outsiders="none")  # type: ignore[arg-type]
-
-
+@pytest.mark.slow
 def test_independent_unbiased_outsiders_are_unbiased() -> None:
     table = smooth_table(5, 2)
     method = Shear(outsiders="independent", unbiased=True, selection="random")
@@ -479,14 +469,8 @@ def test_papers_kernel_draws_sets_uniformly() -> None:
     np.testing.assert_allclose(counts[1:31] / len(inner), 1 / 30, atol=0.006)
 
 
-def test_random_cooperators_differ_from_player_to_player() -> None:
-    eta = torch.from_numpy(np.random.default_rng(0).random((1, 12, 12)))
-    ranked = ranked_cooperators(eta)[0].numpy()
-    assert all(player not in row and len(set(row)) == 11 for player, row in enumerate(ranked))
-    assert len({tuple(row[:3]) for row in ranked}) > 6
-
-
 WRONG: list[tuple[type[Method], dict[str, str]]] = [
+    (Shear, {"outsiders": "none"}),
     (Shear, {"selection": "rnd"}),
     (Shear, {"interaction": "hesian"}),
 ]
@@ -494,14 +478,8 @@ WRONG: list[tuple[type[Method], dict[str, str]]] = [
 
 @pytest.mark.parametrize(("method", "options"), WRONG)
 def test_unknown_options_are_refused(method: type[Method], options: dict[str, str]) -> None:
-    with pytest.raises(MethodError, match="wanted one of"):
+    with pytest.raises(MethodError, match="expected one of"):
         method(**options)
-
-
-def test_many_players_have_distinct_sets_without_listing_them() -> None:
-    sets = distinct_sets(300, 150, 500, np.random.default_rng(0))
-    assert len(np.unique(sets, axis=0)) == 500
-    assert (sets.sum(axis=1) == 150).all()
 
 
 @few
@@ -540,14 +518,6 @@ def test_kernel_mass_is_that_of_all_coalitions_of_a_size() -> None:
 # Sizes
 
 
-@pytest.mark.parametrize("method", ["exact", "leverage", "permutation-antithetic", "kriging"])
-def test_two_players(method: str) -> None:
-    answer = explain_game(
-        table_game(np.array([0.0, 1.0, 2.0, 5.0])), players=2, budget=4, method=method
-    )
-    np.testing.assert_allclose(answer.values[0], [2.0, 3.0], atol=1e-12)
-
-
 @pytest.mark.parametrize("method", ["leverage", "permutation-antithetic", "kernel-paired"])
 def test_three_hundred_players(method: str) -> None:
     worth = np.random.default_rng(0).normal(size=300)
@@ -581,6 +551,7 @@ def test_shear_with_three_hundred_players_builds_nothing_of_their_cube() -> None
     assert biggest < 300**3 / 4
 
 
+@pytest.mark.slow
 def test_exact_values_of_twenty_players_fit_four_gigabytes() -> None:
     script = (
         "import resource, numpy as np, torch, shearshap\n"

@@ -1,6 +1,7 @@
 """A new method takes one class and one line: every law can be run on it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,8 +24,7 @@ class MonteCarlo(Method):
     def minimum(self, game: GameInfo) -> int:
         return 2 + 2 * game.players
 
-    def full(self, _game: GameInfo) -> int | None:
-        return None
+    draws_independently: ClassVar[bool] = True  # for the laws: no budget makes it exact
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Gains":
         draws = (budget - 2) // (2 * game.players)
@@ -59,7 +59,16 @@ METHODS: dict[str, Method] = {
 }
 
 
-@pytest.mark.parametrize("law", laws_of(METHODS["monte-carlo"]), ids=str)
+MANY_SEEDS = "the_mean_over_seeds_is_the_shapley_value"
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(law, id=str(law), marks=[pytest.mark.slow] * (str(law) == MANY_SEEDS))
+        for law in laws_of(METHODS["monte-carlo"])
+    ],
+)
 def test_a_new_method_keeps_the_laws(law: Law) -> None:
     law.check(METHODS["monte-carlo"])
 
@@ -87,15 +96,14 @@ class Boastful(MonteCarlo):
     def promises(self) -> frozenset[Promise]:
         return frozenset({"efficiency", "pairwise", "unbiased", "null-player"})
 
-    def full(self, game: GameInfo) -> int:
-        return 2 + (game.players << game.players)
+    draws_independently: ClassVar[bool] = False
 
 
 @pytest.mark.parametrize(
     ("method", "broken"),
     [
         (Wrong(), "additive_games_are_exact"),
-        (Wrong(), "the_mean_over_seeds_is_the_shapley_value"),
+        pytest.param(Wrong(), MANY_SEEDS, marks=pytest.mark.slow),
         (Boastful(), "values_add_up"),
         (Boastful(), "pairwise_games_are_exact"),
         (Boastful(), "a_full_budget_is_exact"),

@@ -1,7 +1,6 @@
 """Standard errors: against slow transcriptions, against the errors themselves, and as a rule for stopping."""
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import comb, inf
@@ -22,13 +21,12 @@ from games import (
     smooth_table,
     table_game,
 )
-from laws import calibrated_as, game_of, quiet
+from laws import ample, full, game_of, quiet
 from shearshap import (
     METHODS,
     BudgetError,
     Exact,
     Explanation,
-    InputError,
     Kernel,
     Kriging,
     Leverage,
@@ -40,16 +38,16 @@ from shearshap import (
     explain_game,
     model_game,
 )
-from shearshap.engine.block import explained_blocks
 from shearshap.engine.plan import BLOCK_BYTES
-from shearshap.engine.results import Answer, estimate_fields
+from shearshap.engine.results import StageEstimate, estimate_fields
 from shearshap.engine.run import Run
-from shearshap.games.game import Ends, FunctionGame, Game, ModelGame
+from shearshap.engine.sampling import explained_blocks
+from shearshap.games.game import CoalitionValues, FunctionGame, Game
+from shearshap.games.marginal import ModelGame
 from shearshap.methods import Auto, name_of
 from shearshap.methods.base import Design, Estimate, Method
-from shearshap.methods.kernel import Fit, constrained_regression, interleaved
-from shearshap.methods.kriging.method import ComplementPairs
-from shearshap.methods.spread import moderated_errors
+from shearshap.methods.kernel import interleaved
+from shearshap.methods.standard_errors import moderated_errors
 from shearshap_lab.data import load
 from shearshap_lab.networks import train
 
@@ -87,38 +85,31 @@ def test_standard_errors_are_finite_and_not_negative(name: str) -> None:
     """At the budget that makes a method exact they are zero, else positive."""
     method = EVERY_METHOD[name]
     game = game_of(7)
-    full = method.full(game)
+    every = full(method, game)
     answer = explain_game(
         table_game(random_table(7, 1, outputs=(2,))),
         players=7,
-        budget=full or method.ample(game),
+        budget=every or ample(method, game),
         method=method,
     )
     assert answer.standard_errors is not None
     assert answer.standard_errors.shape == answer.values.shape == (1, 7, 2)
     assert np.isfinite(answer.standard_errors).all()
-    if full is None:
+    if every is None:
         assert (answer.standard_errors > 0).all()
     else:
         assert (answer.standard_errors == 0).all()
     assert answer.degrees_of_freedom >= 1
 
 
-@pytest.mark.parametrize("name", BIASED)
-def test_biased_methods_have_no_standard_errors(name: str) -> None:
-    method = EVERY_METHOD[name]
-    budget = method.ample(game_of(7))
-    answer = explain_game(table_game(random_table(7)), players=7, budget=budget, method=method)
-    assert answer.standard_errors is None
-
-
 # kriging expects smooth games
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "kriging"])
 def test_the_mean_square_of_standard_errors_is_that_of_errors(name: str) -> None:
     """White games, the worst there are; collapsing strata errs on the safe side, and so does raising."""
     method = EVERY_METHOD[name]
     table = random_table(7, 5)
-    budget = 2 + (method.ample(game_of(7)) - 2) * 3 // 4
+    budget = 2 + (ample(method, game_of(7)) - 2) * 3 // 4
     with quiet():
         answers = many(table, method, budget, 150)
     known = [answer for answer in answers if answer.standard_errors is not None]
@@ -127,25 +118,6 @@ def test_the_mean_square_of_standard_errors_is_that_of_errors(name: str) -> None
     claimed = np.mean([answer.standard_errors[0] ** 2 for answer in known])  # type: ignore[index]
     most = 2.2 if isinstance(method, Shear) else 1.3
     assert 0.75 < claimed / squares < most
-
-
-@pytest.mark.parametrize("name", UNBIASED)
-def test_standard_errors_scale_with_the_game_and_know_each_output(name: str) -> None:
-    method = EVERY_METHOD[name]
-    budget = method.ample(game_of(6))
-    table = smooth_table(6, 3)
-    both = np.stack((table, -3 * table), axis=1)
-    alone = explain_game(table_game(table), players=6, budget=budget, method=method)
-    settled = calibrated_as(method, alone)
-    together = explain_game(table_game(both), players=6, budget=budget, method=settled)
-    assert alone.standard_errors is not None
-    assert together.standard_errors is not None
-    np.testing.assert_allclose(
-        together.standard_errors[..., 0], alone.standard_errors, rtol=1e-6, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        together.standard_errors[..., 1], 3 * alone.standard_errors, rtol=1e-6, atol=1e-12
-    )
 
 
 @pytest.mark.parametrize(
@@ -258,15 +230,6 @@ def test_raised_errors_of_huge_and_tiny_draws(size: float) -> None:
     plain, _ = moderated_errors(draws, dim=1, players=1, jumps=none)
     scaled, _ = moderated_errors(size * draws, dim=1, players=1, jumps=none)
     np.testing.assert_allclose(scaled / size, plain, rtol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["permutation", "permutation-antithetic"])
-def test_draws_that_are_all_alike_have_no_errors(name: str) -> None:
-    """A game that adds up: every order says the same."""
-    worth = np.random.default_rng(0).normal(size=9)
-    answer = explain_game(lambda z: z @ worth, players=9, budget=200, method=name)
-    assert answer.standard_errors is not None
-    assert answer.standard_errors.max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["permutation", "permutation-antithetic", "leverage", "kriging"])
@@ -404,34 +367,26 @@ def census() -> Case:
     return case("census", 40)
 
 
-@pytest.fixture(scope="module")
-def bank() -> Case:
-    return case("bank", 32)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
-@pytest.mark.parametrize(
-    ("data", "each"), [("census", 8), ("census", 32), ("bank", 16), ("bank", 64)]
-)
-def test_intervals_hold_the_exact_values(
-    request: pytest.FixtureRequest, data: str, each: int, name: str
-) -> None:
+@pytest.mark.parametrize("each", [8, 32])
+def test_intervals_hold_the_exact_values(census: Case, each: int, name: str) -> None:
     """Nominally 95 % of them. Rows share their coalitions, and so their luck: only several seeds tell."""
-    which: Case = request.getfixturevalue(data)
     method = EVERY_METHOD[name]
     seeds = 3 if method.pilot_rows else 8  # a calibration is fitted again and again: slow
     with quiet():
-        answers = [which.explain(method, each, seed) for seed in range(seeds)]
+        answers = [census.explain(method, each, seed) for seed in range(seeds)]
     known = [answer for answer in answers if answer.standard_errors is not None]
     assert 2 * len(known) > len(answers)
     # a player's few draws are taken for less alike than they are: see `moderated_errors`
     most = 0.998 if "permutation" in name or name == "shear-unbiased" else 0.99
-    assert 0.9 <= np.mean([which.covered(answer) for answer in known]) <= most
+    assert 0.9 <= np.mean([census.covered(answer) for answer in known]) <= most
 
 
 # Stopping
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["kriging", "leverage", "kernel", "permutation", "permutation-antithetic"]
 )
@@ -452,6 +407,7 @@ def test_a_smaller_tolerance_takes_more_evaluations(census: Case, name: str) -> 
         assert answer.converged.all() == (tol > 50 * reached)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STOPPING)
 def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(
     census: Case, name: str
@@ -463,7 +419,7 @@ def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(
     tight, plain = rows.solve(name, budget, 1e-12), rows.solve(name, budget, None)
     assert tight.converged is not None
     assert tight.row_evaluations is not None
-    assert tight.converged.tolist() == 3 * [budget == METHODS[name].full(game)]
+    assert tight.converged.tolist() == 3 * [budget == full(METHODS[name], game)]
     assert (tight.row_evaluations == plain.evaluations).all()
     assert plain.converged is None
     assert plain.row_evaluations is None
@@ -474,33 +430,10 @@ def test_a_tolerance_out_of_reach_spends_the_budget_and_answers_as_without(
     assert tight.degrees_of_freedom == plain.degrees_of_freedom
     if plain.calibration is not None:
         pairs = (budget - 2) // 2
-        assert tight.calibration.at(pairs) == plain.calibration
+        assert tight.calibration.at(plain.calibration.size, pairs) == plain.calibration
 
 
-@pytest.mark.parametrize(
-    "name", ["leverage", "kernel", "kernel-welford", "permutation", "permutation-antithetic"]
-)
-def test_a_row_stops_by_itself(census: Case, name: str) -> None:
-    tol = float(census.tolerances(name, 250)[0])
-    together = census.solve(name, 400, tol)
-    assert together.row_evaluations is not None
-    assert len(set(together.row_evaluations.tolist())) > 1
-    for row in (0, 17, 39):
-        alone = census.take([row]).solve(name, 400, tol)
-        np.testing.assert_allclose(alone.values[0], together.values[row], atol=1e-6)
-        assert alone.row_evaluations == together.row_evaluations[row]
-
-
-def test_a_kriged_row_depends_on_others_through_the_calibration_alone(census: Case) -> None:
-    kept = census.solve("kriging", 300, 1e-3).calibration
-    together = census.solve(Kriging(kept), 300, 1e-3)
-    alone = census.take([7]).solve(Kriging(kept), 300, 1e-3)
-    assert together.row_evaluations is not None
-    np.testing.assert_allclose(alone.values[0], together.values[7], atol=1e-6)
-    assert alone.row_evaluations == together.row_evaluations[7]
-    assert together.calibration == kept
-
-
+@pytest.mark.slow
 def test_a_stage_that_no_pilot_row_reaches_keeps_the_calibration_before(
     census: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,6 +456,7 @@ def test_a_stage_that_no_pilot_row_reaches_keeps_the_calibration_before(
     np.testing.assert_allclose(given.values[later], answer.values[later], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kriging", "leverage", "permutation", "permutation-antithetic"])
 def test_intervals_hold_the_exact_values_where_rows_stop(census: Case, name: str) -> None:
     """Stopping at an estimated error favours estimates that are too small; the least degrees of freedom limit it."""
@@ -553,7 +487,7 @@ def converged_after(moves: list[float], *, errors: float, agrees: bool, freedom:
     estimate = Estimate(values, torch.full_like(values, errors), freedom)
     rows = torch.arange(len(moves))
     ends = torch.arange(2.0)[:, None].expand(len(moves), 2, 2)
-    answer = Answer.of(rows, Known(estimate, wants_agreement=agrees), ends, rows, before)
+    answer = StageEstimate.of(rows, Known(estimate, wants_agreement=agrees), ends, 2, before)
     return np.asarray(answer.converged(0.1).numpy())
 
 
@@ -563,17 +497,6 @@ def test_values_that_moved_by_more_than_twice_the_tolerance_do_not_stop() -> Non
     assert converged_after(moves, errors=0.05, agrees=False).all()
     assert not converged_after(moves, errors=0.11, agrees=True).any()
     assert not converged_after(moves, errors=0.05, agrees=True, freedom=6).any()
-
-
-def test_the_first_stage_has_nothing_to_agree_with() -> None:
-    values = torch.zeros(2, 3, 1)
-    estimate = Estimate(values, values, 9)
-    rows = torch.arange(2)
-    for agrees in (True, False):
-        design = Known(estimate, wants_agreement=agrees)
-        ends = torch.arange(2.0)[:, None].expand(2, 2, 1)
-        answer = Answer.of(rows, design, ends, rows)
-        assert answer.converged(0.1).tolist() == 2 * [not agrees]
 
 
 @pytest.mark.parametrize("method", ["kriging", "auto"])
@@ -593,39 +516,7 @@ def test_kriging_stops_at_its_second_stage_at_the_earliest(method: str) -> None:
     assert two_stages.converged.all()
 
 
-def test_rows_stop_where_errors_are_small_and_values_agree(
-    census: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every stage's rows, as the engine sees them, against the rule written out."""
-    tol = float(census.tolerances("kriging", 250)[0])
-    stages: dict[int, dict[int, Floats]] = defaultdict(dict)  # row -> coalitions -> values
-    seen: list[tuple[bool, bool]] = []
-    rule = Answer.converged
-
-    def watched(answer: Answer, limit: float | None) -> Tensor:
-        converged = rule(answer, limit)
-        errors = answer.estimate.standard_errors
-        assert errors is not None
-        if not isinstance(answer.design, ComplementPairs):
-            return converged
-        for place, row in enumerate(answer.rows.tolist()):
-            values = answer.estimate.values[place].numpy()
-            coalitions = answer.values.shape[1]
-            before = [stages[row][count] for count in stages[row] if count < coalitions]
-            small = float(errors[place].max()) <= tol and answer.estimate.degrees_of_freedom >= 7
-            agrees = bool(before) and bool(abs(values - before[-1]).max() <= 2 * tol)
-            assert bool(converged[place]) == (small and agrees)
-            seen.append((small, agrees))
-            stages[row][coalitions] = values
-        return converged
-
-    monkeypatch.setattr(Answer, "converged", watched)
-    answer = census.solve("kriging", 800, tol)
-    assert answer.converged is not None
-    assert answer.converged.any()
-    assert {(True, True), (True, False), (False, False)} <= set(seen)
-
-
+@pytest.mark.slow
 def test_no_vote_is_called_converged_that_is_not() -> None:
     """Weighted votes, for which kriging was not made, and the values of which jump."""
     tol = 0.01
@@ -685,42 +576,21 @@ def test_exact_and_a_single_player_have_always_converged() -> None:
 
 def automatic(players: int, budget: int, *, stops: bool = False) -> str:
     """The name of the method that "auto" takes."""
-    return name_of(Auto().chosen(players, budget, stops=stops))
+    return name_of(Auto().select_method(players, budget, stops=stops))
 
 
 def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(13, 10_000) == "exact"
     assert automatic(13, 10_000, stops=True) == automatic(13, 200, stops=True) == "kriging"
     assert automatic(20, 16_384) == automatic(20, 16_384, stops=True) == "kriging"
-    assert automatic(20, 16_385, stops=True) == "kriging then leverage"
-    assert automatic(30, 10**6, stops=True) == "kriging then leverage"
+    assert automatic(20, 16_385, stops=True) == "kriging"
+    assert automatic(30, 10**6, stops=True) == "kriging"
     assert automatic(20, 16_385) == "leverage"
     assert automatic(13, 20, stops=True) == automatic(500, 125) == "kriging"
     assert automatic(150, 5_000) == "kriging"
     assert automatic(151, 5_000) == automatic(2500, 10**5, stops=True) == "leverage"
     few = [automatic(players, 100, stops=True) for players in (2, 3, 4)]
     assert few == ["exact", "exact", "kriging"]
-
-
-def test_several_outputs_stop_together(census: Case) -> None:
-    last = nn.Linear(2, 2)
-    last.weight.data = torch.tensor([[0.0, 1.0], [0.0, 100.0]])
-    net = nn.Sequential(census.network, last)
-    with model_game(net, census.rows[:5], reference=census.reference, groups=census.groups) as game:
-        answer = solve(game, "leverage", 400, 0, tol=0.01)
-    one = census.solve("leverage", 400, 1e-4)
-    assert answer.row_evaluations is not None
-    assert one.row_evaluations is not None
-    assert answer.values.shape == (5, 13, 2)
-    assert (answer.row_evaluations == one.row_evaluations[:5]).all()
-
-
-@pytest.mark.parametrize("tol", [0, -1.0, inf, float("nan"), "0.1", True])
-def test_a_tolerance_must_be_a_positive_number(tol: float) -> None:
-    with pytest.raises(
-        InputError, match="tol: wanted a positive number, the standard error at which to stop, got"
-    ):
-        solve(FunctionGame(_never, 5), "kriging", 30, 0, tol=tol)
 
 
 @pytest.mark.parametrize(
@@ -799,6 +669,7 @@ def test_a_network_of_random_weights_stops_by_block_as_in_one(
     assert len(set(whole.row_evaluations.tolist())) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "permutation-antithetic"])
 def test_all_coalitions_are_listed_only_for_rows_that_need_them(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -813,24 +684,6 @@ def test_all_coalitions_are_listed_only_for_rows_that_need_them(
         solve(FunctionGame(_first, 8), "exact", 1 << 8, 0, tol=0.1)
 
 
-@pytest.mark.parametrize("name", ["leverage", "kernel", "kernel-paired", "kernel-welford"])
-def test_only_the_regressions_that_rows_get_to_are_solved(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    solved: list[int] = []
-
-    def watched(inner: Bools, weight: Floats) -> Fit:
-        solved.append(len(inner))
-        return constrained_regression(inner, weight)
-
-    monkeypatch.setattr("shearshap.methods.kernel.constrained_regression", watched)
-    with quiet():
-        answer = solve(FunctionGame(_first, 16), name, 20_000, 0, tol=0.1)
-    assert answer.converged is not None
-    assert answer.converged.all()
-    assert max(solved) + 2 == answer.evaluations < 500
-
-
 @pytest.mark.parametrize("tol", [None, 0.1])
 @pytest.mark.parametrize(("players", "budget"), [(40, 10**9), (40, 10**13), (31, 1 << 31)])
 def test_a_budget_too_large_to_hold_says_what_to_try(
@@ -842,44 +695,16 @@ def test_a_budget_too_large_to_hold_says_what_to_try(
         solve(FunctionGame(_never, players), "leverage", budget, 0, tol=tol)
 
 
-def test_rows_that_auto_cannot_make_precise_by_kriging_go_on_with_leverage(
+def test_rows_that_auto_cannot_make_precise_stop_where_kriging_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shearshap.methods.auto.MOST_KRIGED", 40)
-    asked: list[Bools] = []
-    table = random_table(9, 0)
-
-    def value(z: Bools) -> Floats:
-        asked.append(z)
-        return table_game(table)(z)
-
-    few = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
-    assert few.evaluations == 40
-    monkeypatch.setattr("shearshap.methods.auto.WORTHWHILE", 4)
-    asked.clear()
-    answer = solve(FunctionGame(value, 9), "auto", 300, 0, tol=1e-6)
-    assert 260 < answer.evaluations == sum(len(z) for z in asked) <= 300
-    assert answer.degrees_of_freedom == (300 - 40) // 2 - 8
-    assert answer.standard_errors is not None
-    off = answer.values[0] - exact_shares(table)
-    assert 0.3 < np.sqrt((off**2).mean() / (answer.standard_errors**2).mean()) < 3
+    monkeypatch.setattr("shearshap.methods.auto.MAX_KRIGED", 40)
+    answer = solve(FunctionGame(table_game(random_table(9, 0)), 9), "auto", 300, 0, tol=1e-6)
+    assert (answer.method, answer.evaluations) == ("kriging", 40)
+    assert answer.converged is not None
+    assert not answer.converged.any()
     smooth = solve(FunctionGame(table_game(smooth_table(9, 0)), 9), "auto", 300, 0, tol=0.5)
     assert smooth.evaluations <= 40
-
-
-def test_rows_on_their_own_go_on_as_they_do_together(
-    census: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blocks of one row at every stage, up to all coalitions of some rows."""
-    method = Kriging(census.solve("kriging", 300, None).calibration)
-    together = census.solve(method, 8192, 2e-4)
-    monkeypatch.setitem(BLOCK_BYTES, "cpu", 1)
-    monkeypatch.setattr("shearshap.engine.plan.PILOT_BYTES", 1)
-    alone = census.solve(method, 8192, 2e-4)
-    assert together.row_evaluations is not None
-    assert len(set(together.row_evaluations.tolist())) > 2
-    np.testing.assert_array_equal(alone.row_evaluations, together.row_evaluations)
-    np.testing.assert_allclose(alone.values, together.values, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -894,7 +719,7 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
     monkeypatch.setattr("shearshap.engine.plan.PILOT_BYTES", memory)
     ask = ModelGame._values
 
-    def watched(game: ModelGame, coalitions: Tensor) -> Ends:
+    def watched(game: ModelGame, coalitions: Tensor) -> CoalitionValues:
         answer = ask(game, coalitions)
         shapes.append((answer.values.shape[0], answer.values.shape[1]))
         return answer
@@ -912,23 +737,6 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
 # Sizes
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-@pytest.mark.parametrize("size", [1e200, 1e-300])
-def test_standard_errors_of_huge_and_tiny_games(name: str, size: float) -> None:
-    """A square of such a number is infinite, or nothing."""
-    method = EVERY_METHOD[name]
-    budget = method.ample(game_of(6))
-    table = smooth_table(6, 3)
-    plain, scaled = (
-        explain_game(table_game(part), players=6, budget=budget, method=method)
-        for part in (table, size * table)
-    )
-    assert plain.standard_errors is not None
-    assert scaled.standard_errors is not None
-    assert (plain.standard_errors > 0).all()
-    np.testing.assert_allclose(scaled.standard_errors / size, plain.standard_errors, rtol=1e-3)
-
-
 def test_unknown_and_overflown_standard_errors_are_infinite() -> None:
     phi = torch.ones(1, 3, 1)
     values = torch.ones(1, 4, 1)
@@ -937,11 +745,6 @@ def test_unknown_and_overflown_standard_errors_are_infinite() -> None:
     none = estimate_fields(Estimate(phi), values)["standard_errors"]
     assert known.flatten().tolist() == [0.5, inf, inf]
     assert none.flatten().tolist() == [inf, inf, inf]
-
-
-def test_a_single_player_needs_a_method_that_exists() -> None:
-    with pytest.raises(MethodError, match="there is no method 'nonsense'"):
-        solve(FunctionGame(_first, 1), "nonsense", 2, 0)
 
 
 def _first(z: Bools) -> Floats:

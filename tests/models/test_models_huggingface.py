@@ -143,9 +143,9 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
         ({}, [], "rows: expected a list of texts, got none"),
         ({}, [""], "rows: text 0 has no tokens: ''"),
         ({"feature_names": ["a"]}, ["good"], "feature_names: the players of a text"),
-        ({"groups": "letters"}, ["good"], "groups: for texts, wanted 'tokens' or 'words'"),
+        ({"groups": "letters"}, ["good"], "groups: for texts, expected 'tokens' or 'words'"),
         ({"background": "[BLANK]"}, ["good"], "background: the tokenizer has no token '[BLANK]'"),
-        ({"background": np.zeros(3)}, ["good"], "background: for texts, wanted a token"),
+        ({"background": np.zeros(3)}, ["good"], "background: for texts, expected a token"),
     ],
 )
 def test_bad_texts(
@@ -169,7 +169,7 @@ def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple
     for wrong, background, texts, message in cases:
         with pytest.raises(InputError, match=re.escape(message)):
             Explainer(wrong, background)(texts)
-    with pytest.raises(ModelError, match="without logits; wanted a model for sequence"):
+    with pytest.raises(ModelError, match="without logits; expected a model for sequence"):
         Explainer((BertModel(BertConfig(**SIZES)), tokenizer))(["good"])
 
 
@@ -231,7 +231,7 @@ def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
     assert labelled.index.tolist() == [7, 9]
     assert labelled.index_name == "review"
     np.testing.assert_allclose(labelled.values, named.values, atol=1e-6)
-    with pytest.raises(InputError, match="index: wanted 2 labels, one for each row, got 1"):
+    with pytest.raises(InputError, match="index: expected 2 labels, one for each row, got 1"):
         Explainer(classifier)(texts, index=["a"])
 
 

@@ -1,10 +1,13 @@
-"""A zoo of networks: each is explained by its own predictions on untouched rows, or refused in words.
+"""A zoo of networks: each is explained by its own predictions, and is afterwards as it was.
 
 Every module gets the same six rows. Its prediction must be what it returns itself, in eval mode,
 for these rows in its own type; on other scales, what the scale's definition makes of that.
 """
 
+import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,12 +16,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from games import Floats
-from shearshap import Explainer, InputError, ModelError, ShearWarning, explain, model_game
-from shearshap.models.networks import _activation
+from games import Floats, network
+from shearshap import Explainer, InputError, ModelError, ShearWarning
+from shearshap.models.networks import EvalMode, _activation
 
 ROWS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double()
 ZEROS = torch.zeros(4).double()
+PATIENCE = 60  #: seconds until a thread that waits in vain fails
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
@@ -51,18 +55,8 @@ class Calling(nn.Module):
         return self.after(self.inner(x))
 
 
-def traced() -> nn.Module:
-    net: nn.Module = torch.jit.trace(body().eval(), ROWS)
-    return net
-
-
 def scripted() -> nn.Module:
     net: nn.Module = torch.jit.script(body())
-    return net
-
-
-def frozen() -> nn.Module:
-    net: nn.Module = torch.jit.freeze(torch.jit.script(body().float().eval()))
     return net
 
 
@@ -125,9 +119,7 @@ def of_inference_mode() -> nn.Module:
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "eager": body,
-    "traced": traced,
     "scripted": scripted,
-    "frozen": frozen,
     "exported": exported,
     "compiled": compiled,
     "data parallel": lambda: nn.DataParallel(body()),
@@ -143,8 +135,6 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 
 def own_type(net: nn.Module) -> torch.dtype:
     """The type in which a module of the zoo takes its rows."""
-    if isinstance(net, torch.jit.ScriptModule) and not list(net.parameters()):
-        return torch.float32
     if any("quantized" in type(part).__module__ for part in net.modules()):
         return torch.float32
     tensors = [*net.parameters(), *net.buffers()]
@@ -182,7 +172,13 @@ def warning_of(name: str) -> AbstractContextManager[object]:
     return pytest.warns(ShearWarning, match="depends on the rows beside it in its batch")
 
 
-@pytest.mark.parametrize("name", MODULES)
+SLOW = ("compiled", "exported")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODULES],
+)
 def test_a_module_is_explained_by_its_own_predictions(name: str) -> None:
     if name == "data parallel" and torch.cuda.is_available():
         pytest.skip("it takes all GPUs, and then no tensors on a CPU")
@@ -208,7 +204,7 @@ def test_a_module_is_explained_by_its_own_predictions(name: str) -> None:
     assert [part.training for part in parts(net)] == before
 
 
-@pytest.mark.parametrize("name", ["quantized", "of inference mode", "frozen", "exported", "half"])
+@pytest.mark.parametrize("name", ["quantized", "of inference mode", "exported", "half"])
 def test_interactions_of_modules_that_may_not_be_differentiable(name: str) -> None:
     """Where there are no derivatives, second differences do."""
     net = MODULES[name]()
@@ -238,71 +234,6 @@ def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) 
 # The last layer
 
 
-class Functional(nn.Module):
-    """Ends in a call of a function, which a graph shows and an eager module does not."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-
-class Softmax(Functional):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.softmax(self.inner(x), dim=1)
-
-
-class LogSoftmax(Functional):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.nn.functional.log_softmax(self.inner(x), dim=1)
-
-
-class OneSigmoid(Functional):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.sigmoid(self.inner(x)).squeeze(1)
-
-
-FUNCTIONAL = {"softmax": Softmax, "log_softmax": LogSoftmax, "sigmoid": OneSigmoid}
-
-
-def export(net: nn.Module) -> nn.Module:
-    shapes = ({0: torch.export.Dim("rows")},)
-    return torch.export.export(net.eval(), (ROWS,), dynamic_shapes=shapes).module()
-
-
-@pytest.mark.parametrize("kind", ["softmax", "log_softmax", "sigmoid"])
-@pytest.mark.parametrize("made", ["sequence", "script", "trace", "freeze", "graph", "export"])
-def test_scales_of_a_module_whose_ending_can_be_seen(kind: str, made: str) -> None:
-    inner = body(1 if kind == "sigmoid" else 3)
-    layers = {
-        "softmax": nn.Softmax(dim=1),
-        "log_softmax": nn.LogSoftmax(dim=1),
-        "sigmoid": nn.Sigmoid(),
-    }
-    functional = FUNCTIONAL[kind](inner).eval()
-    makers: dict[str, Callable[[], Any]] = {
-        "sequence": lambda: nn.Sequential(inner, nn.Sequential(layers[kind], nn.Identity())),
-        "script": lambda: torch.jit.script(functional),
-        "trace": lambda: torch.jit.trace(functional, ROWS),
-        "freeze": lambda: torch.jit.freeze(torch.jit.script(functional)),
-        "graph": lambda: torch.fx.symbolic_trace(nn.Sequential(inner, layers[kind]).eval()),
-        "export": lambda: export(functional),
-    }
-    net = makers[made]()
-    assert _activation(net) == kind
-
-    logits = own_answer(inner)
-    chances = logits.softmax(dim=1) if kind != "sigmoid" else logits[:, 0].sigmoid()
-    np.testing.assert_allclose(predictions(net, scale="probability"), chances, atol=1e-6)
-    np.testing.assert_allclose(
-        predictions(net, scale="log-odds"), log_odds(chances), atol=1e-4, rtol=1e-4
-    )
-    if kind == "log_softmax":
-        np.testing.assert_allclose(predictions(net, scale="margin"), chances.log(), atol=1e-6)
-    else:
-        with pytest.raises(InputError, match="returns probabilities and has no margins"):
-            predictions(net, scale="margin")
-
-
 @pytest.mark.parametrize(
     ("last", "wanted"),
     [
@@ -324,7 +255,7 @@ def test_the_last_layer(last: nn.Module, wanted: str | None) -> None:
     )
 
 
-def test_a_sequence_with_a_forward_of_its_own_does_not_show_its__activation() -> None:
+def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None:
     class Reversed(nn.Sequential):
         def forward(self, x: Tensor) -> Tensor:
             for layer in reversed(self):
@@ -357,7 +288,7 @@ def hidden_sigmoid(outputs: int) -> nn.Module:
 
 
 @pytest.mark.parametrize("scale", ["log-odds", "probability", "margin"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_classes_that_sum_to_one_are_refused_until_they_are_stated(
     scale: str, dtype: torch.dtype
 ) -> None:
@@ -412,7 +343,7 @@ def test_stated_probabilities_that_are_none_are_refused() -> None:
     for scale in ("probability", "log-odds"):
         with pytest.raises(
             ModelError,
-            match=r"returns='probability': the model returned -.* to .*, which are no probabilities",
+            match=r"returns='probability': the model returned -.* to .*, which are not probabilities",
         ):
             predictions(body(), scale=scale, returns="probability")
 
@@ -459,26 +390,195 @@ def test_modules_without_numbers() -> None:
         InputError, match="lazy layers whose parameters do not exist yet; call it once"
     ):
         predictions(nn.Sequential(nn.LazyLinear(3), nn.ReLU()))
-    with pytest.raises(
-        InputError, match="parameters on the device 'meta', where they have no numbers"
-    ):
+    with pytest.raises(InputError, match="parameters on the device 'meta', which have no numbers"):
         predictions(nn.Linear(4, 2, device="meta"))
 
 
-def test_the_options_are_those_of_explain_and_of_a_game_too() -> None:
-    net = hidden_softmax()
-    options: Any = {"scale": "log-odds", "returns": "probability", "multilabel": False}
-    once = explain(net, ROWS, background=ZEROS, budget=16, **options)
-    np.testing.assert_allclose(once.predictions, log_odds(own_answer(net)), atol=1e-4)
-    with model_game(net, ROWS, background=ZEROS, **options) as game:
-        full = game(torch.ones(1, 1, 4, dtype=torch.bool))
-    np.testing.assert_allclose(full[:, 0], once.predictions)
-
-
 def test_log_odds_of_probabilities_are_differentiated_without_warnings() -> None:
-    network = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
+    net = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
     rows = torch.randn(3, 4)
-    answer = Explainer(network, torch.zeros(4), method="shear", scale="log-odds")(rows, budget=60)
+    answer = Explainer(net, torch.zeros(4), method="shear", scale="log-odds")(rows, budget=60)
     assert answer.derivative_passes > 0
-    wanted = network(rows).logit().detach().numpy()
+    wanted = net(rows).logit().detach().numpy()
     np.testing.assert_allclose(answer.predictions, wanted, atol=1e-4)
+
+
+# Eval mode and devices
+
+
+class Hooked(nn.Module):
+    """A network that calls `before` in each forward."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.before: Callable[[], object] = lambda: None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.before()
+        return self.inner(x)  # type: ignore[no-any-return]
+
+
+def partly_frozen() -> Hooked:
+    """A network with dropout, in training mode but for a frozen part."""
+    torch.manual_seed(0)
+    frozen = network(4)
+    net = Hooked(nn.Sequential(frozen, nn.Dropout(0.9))).train()
+    frozen.eval()
+    return net
+
+
+def modes(*networks: nn.Module) -> list[bool]:
+    return [part.training for net in networks for part in parts(net)]
+
+
+def values(net: nn.Module) -> Floats:
+    return Explainer(net, ZEROS, method="exact")(ROWS[:3], budget=16).values
+
+
+def test_eval_mode_is_left_after_success_error_and_interrupt() -> None:
+    net = partly_frozen()
+    before = modes(net)
+    assert len(set(before)) == 2
+
+    net.before = lambda: pytest.fail("in training mode") if any(modes(net)) else None
+    np.testing.assert_array_equal(values(net), values(net))
+    assert modes(net) == before
+
+    def fail() -> None:
+        raise ValueError("no such thing")
+
+    net.before = fail
+    with pytest.raises(ModelError, match="no such thing"):
+        values(net)
+    assert modes(net) == before
+
+    net.before = lambda: signal.raise_signal(signal.SIGINT)
+    try:
+        values(net)
+    except KeyboardInterrupt:
+        assert modes(net) == before  # at once, while the traceback still holds every frame
+    else:
+        pytest.fail("there was no interrupt")
+
+
+def test_a_stream_that_is_interrupted_between_blocks_gives_the_module_back() -> None:
+    net = network(4).train()
+
+    def consume() -> None:
+        for _ in Explainer(net, ZEROS).stream(ROWS.repeat(20, 1)):
+            assert not net.training
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consume()
+    assert all(modes(net))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_one_module_is_explained_in_two_threads(training: bool) -> None:
+    """The second goes on after the first is done."""
+    net = partly_frozen().train(training)
+    wanted = values(net)
+    both_inside = threading.Barrier(2, timeout=PATIENCE)
+    first_is_done = threading.Event()
+    met: set[int] = set()
+
+    def meet() -> None:
+        thread = threading.get_ident()
+        if thread not in met:
+            met.add(thread)
+            place = both_inside.wait()
+            if place:
+                assert first_is_done.wait(PATIENCE)
+
+    net.before = meet
+
+    def explained() -> Floats:
+        answer = values(net)
+        first_is_done.set()
+        return answer
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(explained) for _ in range(2)]
+    for answer in answers:
+        np.testing.assert_array_equal(answer.result(), wanted)
+    assert all(mode is training for mode in modes(net))
+
+
+class Merging(Hooked):
+    """Does more than set a flag when its mode changes, as adapters of low rank do."""
+
+    merged = False
+
+    def train(self, mode: bool = True) -> "Merging":
+        self.merged = not mode
+        return super().train(mode)
+
+
+def test_a_module_with_its_own_train_keeps_its_frozen_submodules() -> None:
+    merging = Merging(nn.Sequential(Merging(nn.Dropout()), nn.Dropout())).train()
+    merging.inner.eval()
+    before = modes(merging)
+    with EvalMode(merging):
+        assert merging.merged
+        assert not any(modes(merging))
+    assert not merging.merged
+    assert modes(merging) == before == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("make", [exported, pytest.param(compiled, marks=pytest.mark.slow)])
+def test_modules_made_from_others_are_restored(make: Callable[[], nn.Module]) -> None:
+    """An exported module has only one mode, and dropout beside it has both."""
+    net = nn.Sequential(make(), nn.Dropout(0.9))
+    before = modes(net)
+    with EvalMode(net):
+        dropout: Any = net[1]
+        assert not dropout.training
+    assert modes(net) == before
+
+
+# Devices
+
+
+class Travelling(Hooked):
+    """A module that can go to the device "meta" and back, and notes where it went.
+
+    "meta" is the one other device that every machine has. Its tensors have no numbers.
+    """
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__(inner)
+        self.journeys: list[str] = []
+
+    def to(self, device: torch.device) -> "Travelling":  # type: ignore[override]
+        self.journeys.append(device.type)
+        return self.to_empty(device=device)
+
+
+def devices(net: nn.Module) -> set[str]:
+    return {tensor.device.type for tensor in net.parameters()}
+
+
+def test_a_module_goes_to_a_device_and_comes_home_with_its_last_user() -> None:
+    net = Travelling(network(4)).train()
+    first = EvalMode(net, "meta")
+    with EvalMode(net, "meta") as second:
+        assert second.device.type == "meta"
+        with first, EvalMode(net) as third:
+            assert third.device.type == "meta"
+        assert devices(net) == {"meta"}
+        with pytest.raises(InputError, match="device: the model is in use on meta"):
+            EvalMode(net, "cpu").__enter__()
+    assert devices(net) == {"cpu"}
+    assert net.journeys == ["meta", "cpu"]
+    assert all(modes(net))
+
+
+def test_a_module_spread_over_devices_stays_where_it_is() -> None:
+    net = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1, device="meta"))
+    with EvalMode(net) as used:
+        assert used.device.type == "cpu"
+        assert devices(net) == {"cpu", "meta"}
+    with pytest.raises(InputError, match=r"spread over \['cpu', 'meta'\]"), EvalMode(net, "cpu"):
+        pass

@@ -244,6 +244,7 @@ class Pair(nn.Module):
         return torch.tanh(self.head(torch.cat((self.table(indices).flatten(1), numbers), dim=1)))
 
 
+@pytest.mark.slow
 def test_onnx_sessions_of_one_and_several_inputs(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), nn.Softplus(), nn.Linear(8, 3))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from games import Floats
 from shearshap import Explainer, InputError, ModelError
-from shearshap.models import KINDS, Outputs
+from shearshap.models import KINDS
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
@@ -74,12 +74,15 @@ def test_answers_of_functions(name: str) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: np.where(x[:, 0] > 0, "yes", "no"), "returned words such as '(yes|no)'"),
-        (lambda x: pd.DataFrame({"label": ["yes"] * len(x)}), "returned words such as 'yes'"),
-        (lambda x: x.sum(), r"returned shape \(\) for \d+ rows, a single number; wanted one for"),
+        (lambda x: np.where(x[:, 0] > 0, "yes", "no"), "returned <U3 such as (yes|no)"),
+        (
+            lambda x: pd.DataFrame({"label": ["yes"] * len(x)}),
+            "returned (object|<U3|str) such as yes",
+        ),
+        (lambda x: x.sum(), r"returned shape \(\) for \d+ rows, a single number; expected one for"),
         (lambda _: 3, r"returned shape \(\) for \d+ rows, a single number"),
-        (lambda x: x.sum(axis=1) * 1j, "returned complex numbers"),
-        (lambda x: x[:, 0].astype("datetime64[s]"), "returned dates or times"),
+        (lambda x: x.sum(axis=1) * 1j, "returned complex128"),
+        (lambda x: x[:, 0].astype("datetime64[s]"), "returned datetime64"),
         (lambda x: (x[:, 0], x[:, 1]), "returned a tuple, .* for the first of its 2"),
         (lambda x: [first_two(x), first_two(x)], "returned a list, which is not an array"),
         (lambda _: None, "returned a NoneType"),
@@ -122,11 +125,6 @@ def test_answers_that_need_a_function_to_be_read(after: Any, output: Any) -> Non
     np.testing.assert_allclose(answer.predictions, first_two(ROWS))
 
 
-def test_an_answer_is_not_copied_before_the_game_copies_it() -> None:
-    raw = np.ones((4, 3))
-    assert Outputs()(raw, 4).data_ptr() == raw.ctypes.data
-
-
 def test_scales_of_functions() -> None:
     def margins(x: Floats) -> Floats:
         return np.stack((x[:, 0] * x[:, 1], x.sum(axis=1), 2 * x[:, 2]), axis=1)
@@ -162,15 +160,15 @@ def test_scales_of_functions() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Linear, "model: wanted a model, got the class Linear; pass an instance"),
+        (nn.Linear, "model: expected a model, got the class Linear; pass an instance"),
         (RandomForestClassifier, "got the class RandomForestClassifier; pass an instance"),
-        ("model.onnx", "model: wanted a torch.nn.Module, .* got str 'model.onnx'; load the file"),
+        ("model.onnx", "model: expected a torch.nn.Module, .* got str 'model.onnx'; load the file"),
         (Path("model.onnx"), r"got \w+Path 'model.onnx'; load the file first"),
-        (None, "model: wanted a torch.nn.Module, .* got NoneType"),
+        (None, "model: expected a torch.nn.Module, .* got NoneType"),
         ([nn.Linear(4, 1), nn.Linear(4, 1)], "got list"),
         ({"first": nn.Linear(4, 1)}, "got dict"),
         ((nn.Linear(4, 1), nn.Linear(4, 1)), "with its tokenizer, .* got tuple of Linear, Linear"),
-        (3.0, "model: wanted a torch.nn.Module, .* got float"),
+        (3.0, "model: expected a torch.nn.Module, .* got float"),
     ],
 )
 def test_what_is_no_model(model: Any, message: str) -> None:
@@ -178,6 +176,7 @@ def test_what_is_no_model(model: Any, message: str) -> None:
         Explainer(model, ZEROS)(ROWS)
 
 
+@pytest.mark.slow
 def test_no_library_is_imported_before_a_model_of_it_is_given() -> None:
     code = (
         "import sys, numpy as np, shearshap\n"

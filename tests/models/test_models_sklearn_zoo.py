@@ -17,6 +17,8 @@ from sklearn.utils import all_estimators
 from games import Floats
 from shearshap import Explainer, Explanation, InputError
 
+pytestmark = pytest.mark.slow  # test_models_sklearn.py has what everybody uses
+
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 3))
 REAL = ROWS @ [1.0, -2.0, 0.5] + RNG.normal(size=60) / 4
@@ -233,8 +235,6 @@ def names_of_outputs(name: str, model: Any) -> list[str]:
         return ["0", "1"]
     if name == "SelfTrainingClassifier":
         return ["0", "1", "2"]
-    if name in ("GaussianMixture", "BayesianGaussianMixture"):
-        return ["component 0", "component 1"]
     return ["maybe", "no", "yes"] if hasattr(model, "classes_") else []
 
 
@@ -258,6 +258,7 @@ def test_every_estimator_of_scikit_learn_is_in_the_zoo() -> None:
     assert exceptions <= set(ESTIMATORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_what_is_explained_is_what_the_estimator_says(name: str) -> None:
     model = fitted(name)

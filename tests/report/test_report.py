@@ -1,21 +1,29 @@
-"""A report is one file that shows what it was given, runs none of it, and loads nothing."""
+"""A page is one file that shows what it was given, runs none of it, and loads nothing."""
 
+import io
 import re
 import subprocess
 import sys
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure as Drawing
+from pypdf import PdfReader
 
+import browser
 from shearshap.report import Figure, Page, Panel, Section, Series, Table, render, write
 from shearshap_lab.svg import inline
 
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
-BUDGETS = [16, 32, 64]
 
 
 class Parsed(HTMLParser):
@@ -39,25 +47,15 @@ class Parsed(HTMLParser):
         return [attributes[name] for _, attributes in self.elements if name in attributes]
 
 
-def drawing() -> Drawing:
-    """Return two series with error bars, a line and its bars under one gid, on logarithmic axes."""
-    figure = Drawing(figsize=(4, 3), layout="constrained")
-    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="evaluations", title="a < b")
-    for place, name in enumerate(("shear", "kernel"), start=1):
-        bars = axes.errorbar(
-            BUDGETS, place / np.array(BUDGETS), 0.01, marker="os"[place - 1], capsize=2
-        )
-        for artist in (bars[0], *bars[1], *bars[2]):
-            artist.set_gid(f"series-{name}")
-    return figure
-
-
+@cache
 def svg(salt: str = "one", alt: str = "Error falls with the budget") -> str:
-    titles = {
-        f"series-{name}": [f"{name} at {budget}" for budget in BUDGETS]
-        for name in ("shear", "kernel")
-    }
-    return inline(drawing(), alt=alt, titles=titles, salt=salt)
+    """Return a picture of two series."""
+    figure = Drawing(figsize=(4, 3), layout="constrained")
+    axes = figure.add_subplot(xlabel="evaluations", title="a < b")
+    for name in ("shear", "kernel"):
+        (line,) = axes.plot([16, 32, 64], marker="o")
+        line.set_gid(f"series-{name}")
+    return inline(figure, alt=alt, titles={}, salt=salt)
 
 
 def sample(text: str = "words") -> Page:
@@ -201,20 +199,10 @@ def test_a_figure_lists_the_series_it_draws() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("jinja2", "the report needs jinja2: pip install jinja2"),
-        ("matplotlib", r"figures need matplotlib: pip install 'shearshap\[reproduce\]'"),
-    ],
-)
-def test_what_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, missing: str, message: str
-) -> None:
-    page, figure = plain("words"), drawing()
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=message):
-        inline(figure, alt="", titles={}, salt="a") if missing == "matplotlib" else render(page)
+def test_a_missing_jinja2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match="the report needs jinja2: pip install jinja2"):
+        render(plain("words"))
 
 
 def test_importing_it_needs_no_extra() -> None:
@@ -222,3 +210,93 @@ def test_importing_it_needs_no_extra() -> None:
         "import sys; sys.modules |= {'matplotlib': None, 'jinja2': None}; import shearshap.report"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+# In a browser: on a phone, at a desk and on paper
+
+
+def browsing(test: Any) -> Any:
+    """Mark a test that drives the one browser of all workers."""
+    return pytest.mark.browser(pytest.mark.slow(pytest.mark.xdist_group("browser")(test)))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two figures, a small table, a wide one, and a folded one."""
+    series = (Series("shear", "SHEAR", "#0072b2"), Series("kernel", "KernelSHAP", "#d55e00"))
+    panels = [Panel(name, svg(name)) for name in ("census", "bank", "german", "deep")]
+    figures = (Figure("Three", tuple(panels[:3]), ""), Figure("One", tuple(panels[3:]), ""))
+    small = Table("Data sets", ("data set", "rows"), (("census", "32,561"), ("german", "1,000")))
+    columns = ("method", *(f"{2**power} eval." for power in range(4, 15)))
+    rows = (("SHEAR", *["0.1234"] * 11), ("KernelSHAP folded", *["0.5678"] * 11))
+    wide = Table("Error by budget", columns, rows[:1])
+    folded = Table("Error, second network", columns, rows[1:], open=False)
+    sections = (
+        Section("accuracy", "Accuracy", ("See [the tables](#tables).",), figures),
+        Section("tables", "All numbers", (), tables=(small, wide, folded)),
+    )
+    facts = (("command", "`shear paper reproduce --datasets census,bank,german --budgets 16,32`"),)
+    page = Page("How far the estimators are", ("Lead.",), facts, sections, series)
+    return write(page, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator["Chrome"]:
+    with browser.chromium() as driver:
+        yield driver
+
+
+@browsing
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+def test_it_can_be_read(driver: "Chrome", path: Path, width: int) -> None:
+    browser.visit(driver, path, width=width)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.overlapping_text(driver) == []
+    assert [url for url in browser.requests(driver) if not url.startswith("data:")] == [
+        path.as_uri()
+    ]
+    assert browser.console(driver) == []
+    boxes = [panel.rect for panel in driver.find_elements("class name", "panel")[:3]]
+    side_by_side = len({box["y"] for box in boxes}) == 1
+    assert side_by_side == (width > 360)
+
+
+@browsing
+def test_a_wide_table_scrolls_by_itself_and_says_so(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=360)
+    small, wide = driver.find_elements("css selector", "figure .scroller")
+    assert driver.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", wide)
+    assert wide.find_element("class name", "hint").is_displayed()
+    assert not small.find_element("class name", "hint").is_displayed()
+    name = wide.find_element("css selector", "tbody th")
+    before = name.rect["x"]
+    driver.execute_script("arguments[0].scrollLeft = 200", wide)
+    assert wide.get_property("scrollLeft") == 200
+    assert name.rect["x"] == before
+
+
+@browsing
+def test_a_series_is_highlighted_in_every_figure(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=1280)
+    dimmed = "return [...document.querySelectorAll('.plot .dimmed')].map(e => e.classList[1])"
+    button = driver.find_element("css selector", ".key button[data-series='kernel']")
+    button.click()
+    assert driver.execute_script(dimmed) == ["series-shear"] * 4
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert driver.execute_script(dimmed) == []
+
+
+@browsing
+def test_a_folded_table_is_printed_and_stays_folded(driver: "Chrome", path: Path) -> None:
+    browser.visit(driver, path, width=1280)
+    folded = driver.find_element("css selector", "details tbody th")
+    assert not folded.is_displayed()
+    pages = PdfReader(io.BytesIO(browser.printed(driver))).pages
+    text = unicodedata.normalize("NFKC", " ".join(page.extract_text() for page in pages))
+    printed = " ".join(text.split())
+    assert "KernelSHAP folded" in printed
+    assert printed.count("16384 eval.") == 2
+    assert "Contents" not in printed
+    assert "scroll sideways" not in printed
+    assert not folded.is_displayed()

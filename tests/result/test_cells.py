@@ -7,15 +7,13 @@ import pytest
 
 from drawn import (
     _no_figure_stays,  # noqa: F401
-    bars,
     check_texts,
     column,
     dots,
     labels,
 )
 from shearshap import Explanation, plots
-from shearshap.result import views
-from shearshap.result.cells import by_word, has_places, padding, same_players, text_of_row
+from shearshap.result.cells import by_word, has_places, padding, text_of_row
 
 TEXTS = [["so", "lovely", "", ""], ["the", "so", "the", "bad"], ["lovely", "lovely", "", ""]]
 
@@ -95,17 +93,6 @@ def test_a_text_has_its_words_and_no_padding() -> None:
 # plots
 
 
-def test_bars_over_several_texts_go_by_word() -> None:
-    sample = texts()
-    ax = plots.bar(sample)
-    sizes = np.abs(by_word(sample).values).mean(axis=0)
-    order = np.argsort(-sizes, kind="stable")
-    names = by_word(sample).feature_names
-    assert labels(ax) == [names[place] for place in order]
-    assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes[order])
-    assert ax.get_xlabel().startswith("mean |Shapley value| of 3 texts, by word")
-
-
 def test_padding_is_not_drawn() -> None:
     sample = texts()
     assert sorted(labels(plots.waterfall(sample, row=0))[1:-1]) == ["lovely", "so"]
@@ -134,19 +121,3 @@ def test_pairs_of_words_are_drawn(row: int | None) -> None:
     network = plots.cooperators(sample, row=row)
     assert {text.get_text() for text in network.texts} == words
     check_texts(network)
-
-
-def test_cohorts_of_texts_have_the_words_of_all() -> None:
-    ax = plots.bar(texts(), groups=["short", "long", "short"])
-    assert set(labels(ax)) == {"so", "lovely", "the", "bad"}
-    short = by_word(texts()[[0, 2]])
-    size = np.abs(short.values[:, short.feature_names.index("lovely")]).mean()
-    widths = [bar.get_width() for bar in bars(ax)]
-    assert any(width == pytest.approx(size) for width in widths)
-    check_texts(ax)
-
-
-def test_views_of_rows_without_texts_are_as_they_were() -> None:
-    sample = replace(texts(), data=np.zeros((3, 4)))
-    assert same_players(sample) is sample
-    assert views.rows_text(sample) == "3 rows"

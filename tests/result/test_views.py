@@ -8,7 +8,7 @@ import pytest
 
 from shearshap import Explanation
 from shearshap.result import views
-from shearshap.result.colours import GREY, LOWERS, RAISES, sign_colour
+from shearshap.result.colours import GREY, LOWERS, RAISES
 from shearshap.result.explanation import Floats
 from shearshap.result.text import cell_content, decimals, format_estimate, format_number
 
@@ -104,49 +104,13 @@ def test_a_gap_is_a_step_unless_it_rounds_to_0(size: float, gap: float, visible:
 # bars and intervals
 
 
-def test_bars_of_means() -> None:
-    sample = explanation(rows=6, players=4)
-    table = sample.abs().mean()
-    bars = views.bars(sample)
-    assert [bar.size for bar in bars] == sorted((bar.size for bar in bars), reverse=True)
-    assert sorted(bar.player for bar in bars) == [0, 1, 2, 3]
-    for bar in bars:
-        sizes = [abs(value) for value in sample.values[:, bar.player]]
-        assert bar.size == pytest.approx(sum(sizes) / 6)
-        assert bar.interval == pytest.approx((table.lower[bar.player], table.upper[bar.player]))
-        assert (bar.colour, bar.cell) == (GREY, "")
-        assert bar.number == format_number(bar.size, decimals(bars[0].size))
-
-
-def test_bars_of_a_row_have_signs() -> None:
-    sample = explanation(rows=6, players=4)
-    lower, upper = sample.interval()
-    bars = views.bars_of_row(sample, 2)
-    assert [abs(bar.size) for bar in bars] == sorted(np.abs(sample.values[2]), reverse=True)
-    for bar in bars:
-        assert bar.size == sample.values[2, bar.player]
-        assert bar.interval == pytest.approx((lower[2, bar.player], upper[2, bar.player]))
-        assert bar.colour == sign_colour(bar.size)
-        assert bar.number[0] == ("−" if bar.size < 0 else "+")
-
-
-def test_the_mean_of_an_unknown_interval_is_unknown() -> None:
-    sample = explanation(rows=6, players=4)
-    errors = np.array(sample.standard_errors)
-    errors[3, 1] = np.nan
-    errors[4, 2] = np.inf
-    bars = {bar.player: bar for bar in views.bars(replace(sample, standard_errors=errors))}
-    assert [bars[player].interval is None for player in range(4)] == [False, True, True, False]
-
-
 @pytest.mark.parametrize("nothing", [None, 0.0, 1e-12, np.nan, np.inf])
 def test_without_known_errors_there_are_no_intervals(nothing: float | None) -> None:
     sample = explanation(errors=False)
     errors = None if nothing is None else np.full_like(sample.values, nothing)
     sample = replace(sample, standard_errors=errors)
-    assert not views.has_intervals(sample)
     assert not views.margins(sample).any()
-    assert not any(bar.interval for bar in views.bars_of_row(sample, 0))
+    assert not any(step.margin for step in views.waterfall(sample, 0, 30).steps)
 
 
 # swarms

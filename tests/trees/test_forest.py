@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
-from shearshap.trees.forest import CategorySet, Tree, bits, build_forest
+from shearshap.trees.forest import CategorySet, Tree, build_forest
 from shearshap.trees.readers import read
 
 #: Numbers next to thresholds, and codes: some are in no set, and fractions are cut off.
@@ -36,6 +36,7 @@ def drawn_tree(generator: np.random.Generator, depth: int) -> Tree:
         threshold=generator.choice(NUMBERS[:-1], nodes),
         missing_left=generator.random(nodes) < 0.5,
         value=generator.normal(size=(nodes, 2)),
+        cover=np.nan,
         categories=sets,
     )
 
@@ -71,29 +72,9 @@ def test_a_forest_is_the_sum_of_its_trees(seed: int, depths: list[int]) -> None:
     np.testing.assert_array_equal(forest.decisions.go_right(rows).ravel(), each)
 
 
-def test_decisions_are_distinct_and_pruned_nodes_are_gone() -> None:
-    stump = Tree(
-        left=np.array([1, -1, -1, -1]),  # no parent has the last node
-        right=np.array([2, -1, -1, -1]),
-        column=np.array([0, 0, 0, 0]),
-        threshold=np.array([0.5, 0, 0, 0]),
-        missing_left=np.array([True] * 4),
-        value=np.array([[0.0], [1.0], [2.0], [7.0]]),
-    )
-    forest = build_forest([stump, stump])
-    assert len(forest.decisions) == 1
-    assert forest.left.tolist() == [1, -1, -1, 4, -1, -1]
-    assert forest.predict(np.array([[0.5], [0.6], [np.nan]]))[:, 0].tolist() == [2, 4, 2]
-    assert forest.predict(np.zeros((0, 1))).shape == (0, 1)
-
-
 def test_a_constant_model_has_no_decisions() -> None:
     rows = np.random.default_rng(0).normal(size=(9, 2))
     model = read(DecisionTreeRegressor().fit(rows, np.full(9, 3.0)))
     seen = model.preprocess(rows)
     assert model.forest.decisions.go_right(seen).shape == (0, 9)
     assert model.forest.predict(seen).tolist() == [[3.0]] * 9
-
-
-def test_bits_are_numbered_from_the_lowest_of_the_first_word() -> None:
-    assert bits(np.array([0b101, 1 << 31])) == {0, 2, 63}

@@ -4,25 +4,145 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from random_forests import (
-    SHAPES,
-    Grower,
-    coalition_values,
-    enumerated_interactions,
-    enumerated_values,
-    random_forest,
-    random_rows,
-)
+from definitions import pairs_of
+from games import exact_shares
 from shearshap.trees import leaves, tables, walk
 from shearshap.trees import values as tree_values
-from shearshap.trees.forest import Floats, Forest, Integers
+from shearshap.trees.forest import Decisions, Floats, Forest, Integers
 from shearshap.trees.layout import lay_out
 from shearshap.trees.leaves import coefficients
 from shearshap.trees.values import ExactTrees
+
+
+class Grower:
+    """Collects the nodes of random trees."""
+
+    def __init__(self, columns: int, outputs: int, seed: int, questions: int = 40) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.outputs = outputs
+        self.decisions = Decisions(
+            column=np.sort(self.rng.integers(columns, size=questions)),
+            threshold=self.rng.normal(size=questions).round(1),
+            missing_left=self.rng.random(questions) < 0.5,
+        )
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.decision: list[int] = []
+        self.value: list[Floats] = []
+        self.roots: list[int] = []
+
+    def leaf(self, output: int | None = None) -> int:
+        """Add a leaf, with a value for all outputs or for one."""
+        value = self.rng.normal(size=self.outputs)
+        if output is not None:
+            value = np.where(np.arange(self.outputs) == output, value, 0)
+        return self._add(-1, value)
+
+    def node(self, depth: int, chance: float = 0.8, output: int | None = None) -> int:
+        """Add a random subtree, at most so deep."""
+        if depth == 0 or self.rng.random() > chance:
+            return self.leaf(output)
+        here = self._add(int(self.rng.integers(len(self.decisions))), np.zeros(self.outputs))
+        self.left[here] = self.node(depth - 1, chance, output)
+        self.right[here] = self.node(depth - 1, chance, output)
+        return here
+
+    def oblivious(self, depth: int) -> int:
+        """Add a tree whose nodes of one depth take one decision."""
+        return self._oblivious(self.rng.integers(len(self.decisions), size=depth).tolist())
+
+    def chain(self, decisions: list[int]) -> int:
+        """Add a tree with a leaf to the left of each node."""
+        if not decisions:
+            return self.leaf()
+        here = self._add(decisions[0], np.zeros(self.outputs))
+        self.left[here] = self.leaf()
+        self.right[here] = self.chain(decisions[1:])
+        return here
+
+    def _oblivious(self, decisions: list[int]) -> int:
+        if not decisions:
+            return self.leaf()
+        here = self._add(decisions[0], np.zeros(self.outputs))
+        self.left[here] = self._oblivious(decisions[1:])
+        self.right[here] = self._oblivious(decisions[1:])
+        return here
+
+    def _add(self, decision: int, value: Floats) -> int:
+        self.left.append(-1)
+        self.right.append(-1)
+        self.decision.append(decision)
+        self.value.append(value)
+        return len(self.left) - 1
+
+    def forest(self) -> Forest:
+        """Return the trees whose roots were noted."""
+        return Forest(
+            left=np.array(self.left, dtype=np.int64),
+            right=np.array(self.right, dtype=np.int64),
+            decision=np.array(self.decision, dtype=np.int64),
+            value=np.array(self.value, dtype=np.float64).reshape(-1, self.outputs),
+            cover=np.ones(len(self.left)),
+            roots=np.array(self.roots, dtype=np.int64),
+            decisions=self.decisions,
+        )
+
+
+SHAPES = ("stumps", "shallow", "bushy", "deep", "oblivious", "leaves", "chains", "mixed", "none")
+
+
+def random_forest(shape: str, columns: int, outputs: int = 1, seed: int = 0) -> Forest:
+    """Return a few trees of a shape."""
+    grower = Grower(columns, outputs, seed)
+    kinds = SHAPES[:-2] if shape == "mixed" else (shape,)
+    for kind in kinds:
+        for number in range(0 if shape == "none" else 3):
+            grower.roots.append(_tree(grower, kind, number % outputs))
+    return grower.forest()
+
+
+def _tree(grower: Grower, shape: str, output: int) -> int:
+    if shape == "oblivious":
+        return grower.oblivious(depth=int(grower.rng.integers(1, 7)))
+    if shape == "chains":
+        return grower.chain(grower.rng.integers(len(grower.decisions), size=15).tolist())
+    if shape == "leaves":
+        return grower.leaf()
+    if shape == "stumps":
+        return grower.node(1, chance=1)
+    if shape == "shallow":
+        return grower.node(3, output=output)
+    return grower.node(5, chance=0.95) if shape == "bushy" else grower.node(12, chance=0.75)
+
+
+def random_rows(rows: int, columns: int, seed: int, missing: float = 0.1) -> Floats:
+    """Return rows with ties to the thresholds and with missing values."""
+    rng = np.random.default_rng(seed)
+    seen = rng.normal(size=(rows, columns)).round(1)
+    return np.where(rng.random(seen.shape) < missing, np.nan, seen)
+
+
+# All coalitions
+
+
+def coalition_values(
+    forest: Forest, owner: Integers, players: int, seen: Floats, background: Floats, weights: Floats
+) -> Floats:
+    """Return v(S) (r, 2^p, k) through the forest's predictions; bit i of S is player i."""
+    members = (np.arange(1 << players)[:, None] >> np.arange(players)) & 1
+    present = members[:, owner].astype(bool)
+    games = []
+    for row in seen:
+        mixed = np.where(present[:, None], row, background)
+        output = forest.predict(mixed.reshape(-1, seen.shape[1]))
+        games.append(weights @ output.reshape(1 << players, len(background), -1))
+    return np.array(games).reshape(len(seen), 1 << players, forest.outputs)
+
+
+# Against all coalitions
 
 COLUMNS = 7
 OWNERS = {
@@ -30,7 +150,8 @@ OWNERS = {
     "groups": np.array([2, 0, 1, 0, 2, 3, 2]),
     "one player": np.zeros(COLUMNS, dtype=np.int64),
 }
-WAYS = ("tables", "compiled walk", "walk")
+COMPILED = pytest.param("compiled walk", marks=pytest.mark.slow)  # numba compiles for seconds
+WAYS = ("tables", COMPILED, "walk")
 CHOOSE = tree_values.choose
 
 
@@ -64,9 +185,10 @@ def check(
     prepared = ExactTrees(
         forest, owner, players, background, weights, rows=len(seen), interactions=True
     )
-    values = enumerated_values(game, players)
+    table = game.swapaxes(0, 1)  # (2^p, r, k)
+    values = exact_shares(table).swapaxes(0, 1)
     np.testing.assert_allclose(prepared.values(seen), values, atol=1e-10)
-    pairs = enumerated_interactions(game, players)
+    pairs = np.moveaxis(pairs_of(table), 2, 0)
     np.testing.assert_allclose(prepared.interactions(seen), pairs, atol=1e-10)
 
 
@@ -103,16 +225,17 @@ def test_any_forest_any_groups_any_weights(
     check(forest, np.array(owner), 5, seen, background, weigh)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["tables", "compiled walk", "walk"])
 def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     force(monkeypatch, way)
     forest = random_forest("mixed", COLUMNS, outputs=2, seed=12)
-    background = random_rows(20, COLUMNS, seed=13)
-    seen = random_rows(80, COLUMNS, seed=14)
+    background = random_rows(5, COLUMNS, seed=13)
+    seen = random_rows(70, COLUMNS, seed=14)
 
     def values() -> tuple[Floats, Floats]:
         prepared = ExactTrees(
-            forest, np.arange(COLUMNS), COLUMNS, background, rows=80, interactions=True
+            forest, np.arange(COLUMNS), COLUMNS, background, rows=70, interactions=True
         )
         return prepared.values(seen), prepared.interactions(seen[:9])
 
@@ -133,7 +256,8 @@ def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("way", ["compiled walk", "walk"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [COMPILED, "walk"])
 def test_more_players_on_a_path_than_a_word_has_bits(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,36 +340,3 @@ def test_matrices_and_transforms_give_the_same(
     np.testing.assert_allclose(by_transform, by_matrix, atol=1e-12 * weights.sum())
     pairs = leaves.leaf_interactions(weights, players)
     np.testing.assert_allclose(pairs, pairs_by_matrix, atol=1e-12 * weights.sum())
-
-
-@pytest.mark.parametrize(
-    "device",
-    [
-        "cpu",
-        pytest.param(
-            "cuda",
-            marks=[
-                pytest.mark.cuda,
-                pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"),
-            ],
-        ),
-    ],
-)
-@pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("shape", ["mixed", "oblivious"])
-def test_look_ups_by_torch_are_those_of_numpy(
-    shape: str, pairs: bool, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "MAX_DEVICE_ROWS", 8)  # several blocks
-    owner = OWNERS["groups"]
-    forest = random_forest(shape, COLUMNS, seed=4)
-    layout = lay_out(forest, owner, np.arange(len(forest.roots)))
-    background = random_rows(6, COLUMNS, seed=5)
-    seen = random_rows(20, COLUMNS, seed=6)
-    sums = []
-    for place in (None, torch.device(device)):
-        made = tables.Tables(layout, 4, background, even(background), pairs=pairs, device=place)
-        sums.append(np.zeros((len(seen), 16 if pairs else 4, forest.outputs)))
-        made.add(seen, sums[-1])
-    np.testing.assert_allclose(sums[1], sums[0], atol=1e-13)
-    assert np.abs(sums[0]).max() > 0

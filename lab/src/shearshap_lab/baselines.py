@@ -1,15 +1,14 @@
-"""The paper's baselines as it ran them, where that differs from the methods one would use.
+"""The paper's baselines as it ran them, if that differs from the methods one would use.
 
 Two readings of each baseline:
 
 - as the paper's appendix describes it (KS, KS-Pair, PS, APS): names that end in -paper, or in
-  -coin-paper where the appendix's random sets are drawn by fair coins
+  -coin-paper if the appendix's random sets are drawn by fair coins
 - as the authors' released numbers were made: names that end in -authors
 
 All of them split N p evaluations into N for each player. They are used as instances:
 `explain(..., method=BASELINES["kernel-paper"])`, and have no standard errors. KS-WF spends the
-whole budget in one regression in
-every reading: it is `METHODS["kernel-welford"]`.
+whole budget in one regression in every reading: it is `METHODS["kernel-welford"]`.
 
 Letters: m regressions, n draws of each player.
 """
@@ -26,7 +25,6 @@ from torch import Tensor
 from shearshap.games.coalitions import FULL, Bools, Floats, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, as_tensor
-from shearshap.methods.differences import Differences
 from shearshap.methods.kernel import (
     constrained_regression,
     kernel_draws,
@@ -34,20 +32,13 @@ from shearshap.methods.kernel import (
     warn_if_singular,
 )
 from shearshap.methods.permutation import JoiningOrders, chains, random_orders
+from shearshap.methods.shear import Differences
 
 
 class Baseline(Method):
     """A method that samples however large the budget: it never lists all coalitions."""
 
     enumerates: ClassVar[bool] = False
-
-    def full(self, _game: GameInfo) -> None:
-        """Return None: no budget makes it exact."""
-        return
-
-    def ample(self, game: GameInfo) -> int:
-        """Return a budget at which none of the p regressions is singular."""
-        return 2 + 128 * game.players
 
 
 # Kernel regressions
@@ -64,21 +55,18 @@ class AveragedKernel(Baseline):
         return 2 + 2 * game.players
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "MeanOfRegressions":
-        """Return p regressions on coalitions of their own."""
-        drawn = self._coalitions(game.players, budget, rng)
-        weights, rank = self.regressions(drawn)
-        warn_if_singular(rank, self.full_rank(game.players), drawn.shape[1])
-        coalitions = with_ends(as_tensor(drawn.reshape(1, -1, game.players), game))
-        return MeanOfRegressions(coalitions, as_tensor(weights, game))
-
-    def _coalitions(self, players: int, budget: int, rng: np.random.Generator) -> Bools:
-        """Return the coalitions (m, c, p) of the m = p regressions."""
-        samples = (budget - 2) // players
-        draws = samples // 2 if self.paired else samples
+        """Return m = p regressions on coalitions of their own."""
+        players = game.players
+        draws = (budget - 2) // players // (2 if self.paired else 1)
         drawn = self.draw(players, players * draws, rng).reshape(players, draws, players)
         if self.paired:
-            return np.concatenate((drawn, ~drawn), axis=1)
-        return drawn
+            drawn = np.concatenate((drawn, ~drawn), axis=1)
+        weights, rank = self.regressions(drawn)
+        # a regression under efficiency knows the last of its p unknowns
+        unknowns = players - ("efficiency" in self.promises)
+        warn_if_singular(rank, unknowns, drawn.shape[1])
+        coalitions = with_ends(as_tensor(drawn.reshape(1, -1, players), game))
+        return MeanOfRegressions(coalitions, as_tensor(weights, game))
 
     @abstractmethod
     def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
@@ -87,10 +75,6 @@ class AveragedKernel(Baseline):
     @abstractmethod
     def regressions(self, drawn: Bools) -> tuple[Floats, int]:
         """Return the weights (m, p, 2 + c) on coalitions (m, c, p), and the smallest rank."""
-
-    @abstractmethod
-    def full_rank(self, players: int) -> int:
-        """Return the number of unknowns."""
 
 
 @dataclass(frozen=True)
@@ -107,20 +91,19 @@ class AppendixKernel(AveragedKernel):
         return frozenset()
 
     def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
-        """Draw coalitions uniformly."""
-        return uniform_draws(players, count, rng)
+        """Draw coalitions uniformly from all but the empty and the full one."""
+        drawn = rng.random((count, players)) < 0.5
+        while (ends := drawn.all(axis=1) | ~drawn.any(axis=1)).any():
+            drawn[ends] = rng.random((int(ends.sum()), players)) < 0.5
+        return drawn
 
     def regressions(self, drawn: Bools) -> tuple[Floats, int]:
-        """Return the weights of unconstrained regressions."""
-        weight = coalition_weights(drawn.shape[2])[drawn.sum(axis=2)]
-        fits, rank = unconstrained_regressions(drawn.astype(np.float64), weight)
+        """Return the weights (A' W A)^-1 A' W; a singular one gets its least-norm solution."""
+        root = np.sqrt(coalition_weights(drawn.shape[2])[drawn.sum(axis=2)])[..., None]
+        inverse, rank = least_norm(root * drawn)
+        fits = inverse * np.swapaxes(root, -1, -2)
         empty = -fits.sum(axis=2, keepdims=True)
-        full = np.zeros_like(empty)
-        return np.concatenate((empty, full, fits), axis=2), rank
-
-    def full_rank(self, players: int) -> int:
-        """Return p: nothing is known beforehand."""
-        return players
+        return np.concatenate((empty, np.zeros_like(empty), fits), axis=2), rank
 
 
 @dataclass(frozen=True)
@@ -132,7 +115,7 @@ class AuthorsKernel(AveragedKernel):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Efficient and, where paired, exact on pairwise games."""
+        """Efficient and, if paired, exact on pairwise games."""
         return frozenset({"efficiency", "pairwise"} if self.paired else {"efficiency"})
 
     def draw(self, players: int, count: int, rng: np.random.Generator) -> Bools:
@@ -144,10 +127,6 @@ class AuthorsKernel(AveragedKernel):
         fits = [constrained_regression(inner, np.ones(len(inner))) for inner in drawn]
         weights = np.stack([fit.weights for fit in fits])
         return weights, min(fit.rank for fit in fits)
-
-    def full_rank(self, players: int) -> int:
-        """Return p - 1: efficiency gives the last unknown."""
-        return players - 1
 
 
 @dataclass(frozen=True)
@@ -167,14 +146,6 @@ class MeanOfRegressions(Design):
         return Estimate(answers.mean(dim=1))
 
 
-def uniform_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
-    """Draw coalitions uniformly from all but the empty and the full one, (count, p)."""
-    drawn = rng.random((count, players)) < 0.5
-    while (ends := drawn.all(axis=1) | ~drawn.any(axis=1)).any():
-        drawn[ends] = rng.random((int(ends.sum()), players)) < 0.5
-    return drawn
-
-
 def coalition_weights(players: int) -> Floats:
     """Return pi_S by size, (p + 1,), as eq. (KS) of the appendix prints it.
 
@@ -182,17 +153,6 @@ def coalition_weights(players: int) -> Floats:
     """
     inner = [(players - 1) / (comb(players, s) * s * (players - s)) for s in range(1, players)]
     return np.array([0.0, *inner, 0.0])
-
-
-def unconstrained_regressions(inner: Floats, weight: Floats) -> tuple[Floats, int]:
-    """Return (A' W A)^-1 A' W (m, p, c) of regressions A (m, c, p), W (m, c), and the smallest
-    rank.
-
-    A singular regression gets its least-norm solution.
-    """
-    root = np.sqrt(weight)[..., None]
-    inverse, rank = least_norm(root * inner)
-    return np.asarray(inverse * np.swapaxes(root, -1, -2)), rank
 
 
 # Permutations
@@ -228,14 +188,13 @@ class AppendixPermutation(Baseline):
         return frozenset(promised)
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions of one draw for each player."""
-        return 2 + self._coalitions_per_draw(game.players)
+        """Return the coalitions of one draw for each player, with and without it."""
+        return 2 + game.players * (4 if self.antithetic else 2)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Differences:
         """Return differences of each player at sets of its own."""
         players = game.players
-        draws = (budget - 2) // self._coalitions_per_draw(players)
-
+        draws = (budget - 2) // (self.minimum(game) - 2)
         others = self._others(players, draws, rng)
         if self.antithetic:
             others = np.concatenate((others, ~others), axis=1)
@@ -252,10 +211,6 @@ class AppendixPermutation(Baseline):
         # the players who come before player i in a random order are its set S
         own = np.einsum("ini->in", turn)
         return np.asarray(turn < own[:, :, None])
-
-    def _coalitions_per_draw(self, players: int) -> int:
-        copies = 2 if self.antithetic else 1
-        return 2 * copies * players
 
 
 @dataclass(frozen=True)
@@ -282,7 +237,7 @@ class AuthorsPermutation(Baseline):
         return 2 + copies * game.players
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> JoiningOrders:
-        """Return N orders, partly reverses of each other where antithetic."""
+        """Return N orders, partly reverses of each other if antithetic."""
         count = (budget - 2) // game.players
         if not self.antithetic:
             orders = random_orders(game.players, count, rng)

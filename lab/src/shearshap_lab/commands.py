@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 
+from shearshap.errors import InputError
+
 if TYPE_CHECKING:
     from shearshap_lab.data import Dataset
 
@@ -54,18 +56,10 @@ def resumable(command: Callable[P, None]) -> Callable[P, None]:
 
 @app.command()
 def data(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="A data set; without one, all are listed.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A data set; default: list all.")] = None,
     seed: Seed = 0,
     path: CriteoFile = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the rows here too, as CSV for people to read.", show_default=False
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A CSV file to write the rows to.")] = None,
 ) -> None:
     """List the data sets, or show what is in one.
 
@@ -84,8 +78,8 @@ def data(
         typer.echo(_catalogue())
         return
     dataset = load(name, seed=seed, path=path)
-    if out is not None:
-        dataset.check_replaced(out)
+    if out is not None and out.exists():
+        raise InputError(f"out: {out} already exists; choose another name")
     typer.echo(_facts(dataset))
     if out is not None:
         typer.echo(f"written to {dataset.write(out)}")
@@ -95,28 +89,22 @@ def _catalogue() -> str:
     """Return a table of the data sets."""
     from shearshap_lab.data import criteo, uci
 
-    table = [("name", "rows", "features", "what it is")]
-    for name, source in uci.SOURCES.items():
-        table.append((name, str(source.rows), str(source.features), source.title))
+    line = "{:<18}{:>8}{:>10}  {}".format
     own_file = f"{criteo.TITLE} of your own file: needs --path FILE"
-    table.append(("criteo", f"<={criteo.ROWS}", str(criteo.FEATURES), own_file))
-    lines = [f"{name:<18}{rows:>8}{features:>10}  {what}" for name, rows, features, what in table]
+    lines = [
+        line("name", "rows", "features", "what it is"),
+        *(line(name, each.rows, each.features, each.title) for name, each in uci.SOURCES.items()),
+        line("criteo", f"<={criteo.ROWS}", criteo.FEATURES, own_file),
+    ]
     return "\n".join(lines)
 
 
 def _facts(dataset: "Dataset") -> str:
     """Return what is in a data set, a line for each fact and each feature."""
-    import numpy as np
-
-    fractions = np.bincount(dataset.labels) / len(dataset.labels)
-    classes = [
-        f"{name} ({fraction:.1%})"
-        for name, fraction in zip(dataset.classes, fractions, strict=True)
-    ]
-    splits = (
-        f"{len(dataset.train)} train, {len(dataset.validation)} validation, "
-        f"{len(dataset.test)} test"
-    )
+    shares = [float((dataset.labels == label).mean()) for label in range(len(dataset.classes))]
+    classes = [f"{name} ({part:.1%})" for name, part in zip(dataset.classes, shares, strict=True)]
+    names = ("train", "validation", "test")
+    splits = ", ".join(f"{len(getattr(dataset, name))} {name}" for name in names)
     rows, inputs = dataset.inputs.shape
     lines = [
         f"{dataset.name}: {dataset.title}",
@@ -144,17 +132,10 @@ def _feature(dataset: "Dataset", name: str) -> str:
 @app.command()
 def train(
     name: Annotated[str, typer.Argument(help="A data set, as 'shear paper data' lists them.")],
-    activation: Annotated[
-        str, typer.Option(help="One of softplus, relu, gelu, tanh.")
-    ] = "softplus",
-    recipe: Annotated[
-        str,
-        typer.Option(help="ours; authors: as the paper's authors trained."),
-    ] = "ours",
+    activation: Annotated[str, typer.Option(help="softplus, relu, gelu or tanh.")] = "softplus",
+    recipe: Annotated[str, typer.Option(help="ours, or authors: as they trained.")] = "ours",
     seed: Seed = 0,
-    steps: Annotated[
-        int, typer.Option(min=1, help="Batches at most, rounded up to whole passes.")
-    ] = 30_000,
+    steps: Annotated[int, typer.Option(min=1, help="Batches at most, in whole passes.")] = 30_000,
     path: CriteoFile = None,
     out: Annotated[
         Path | None,
@@ -176,12 +157,16 @@ def train(
         shear paper train bank --activation relu --seed 1 --out bank-relu
     """  # noqa: D301
     from shearshap_lab import networks
-    from shearshap_lab.networks.saved import check_replaced
+    from shearshap_lab.networks.training import is_saved
 
     chosen = replace(networks.recipe_of(recipe), activation=activation)
     words = (name, activation) if recipe == "ours" else (name, recipe, activation)
     folder = out or Path("out") / "-".join((*words, f"seed{seed}"))
-    check_replaced(folder)
+    if is_saved(folder):
+        try:
+            networks.load(folder)
+        except InputError as error:  # files of somebody else are not replaced
+            raise InputError(f"out: {error}; choose another folder") from error
     dataset = chosen.load(name, seed=seed, path=path)
     trained = chosen.train(dataset, seed=seed, steps=steps)
     networks.save(trained, folder)
@@ -201,19 +186,14 @@ def train(
 @resumable
 def truth(
     model_dir: Annotated[Path, typer.Argument(help="A folder made by 'shear paper train'.")],
-    rows: Annotated[
-        int, typer.Option(min=1, help="Test rows to explain, from the first on.")
-    ] = 500,
+    rows: Annotated[int, typer.Option(min=1, help="Test rows, from the first on.")] = 500,
     output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
     path: CriteoFile = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The folder to keep the values in.", show_default="MODEL_DIR"),
+        Path | None, typer.Option(help="The folder for the values.", show_default="MODEL_DIR")
     ] = None,
 ) -> None:
-    """Compute the Shapley values of a trained network.
-
-    They are what estimators are measured against.
+    """Compute the Shapley values of a trained network, to measure estimators against.
 
     Up to 20 features the values are exact; beyond, they are those of many permutations.
     Stop it whenever you like: the same command goes on where it was.
@@ -261,22 +241,15 @@ def reproduce(
         int | None, typer.Option(min=1, help="Draws of every estimate.", show_default="5")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One network, fewer rows and rounds: minutes.")
+        bool, typer.Option("--quick", help="One network, fewer rows, rounds.")
     ] = False,
-    processes: Annotated[
-        int, typer.Option(min=1, help="Networks that are measured at once, each on one core.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1, help="Networks measured at once.")] = 1,
     path: CriteoFile = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The folder for records and report.", show_default="out/reproduce-WHAT"),
+        Path | None, typer.Option(help="For the results.", show_default="out/reproduce-WHAT")
     ] = None,
     docs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write reproduction.md and reproduction/report.html to this folder too.",
-            show_default=False,
-        ),
+        Path | None, typer.Option(help="A folder to write reproduction.md and the report to, too.")
     ] = None,
 ) -> None:
     """Run every experiment of the paper, and write a report.

@@ -25,4 +25,9 @@ def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: i
     """
     alignment = ["---:" if 0 < left <= place else "---" for place in range(len(header))]
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, alignment, *escaped))
+    return "\n".join(map(table_row, (header, alignment, *escaped)))
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Return one line of a table."""
+    return f"| {' | '.join(cells)} |"

@@ -53,11 +53,11 @@ def ranking_accuracy(values: Numbers, truth: Numbers) -> Floats:
     ACC = sum_m [rhat_m = r_m] / m / sum_m 1 / m, with r_m the player at rank m = 1..p.
 
     Signed values are ranked, the largest first. Players whose true values are equal, up to
-    rounding, may stand in any order. Where all are equal there is nothing to rank, and ACC is 1.
+    rounding, may stand in any order. If all are equal there is nothing to rank, and ACC is 1.
     Equal estimates go by the player's number.
     """
     estimated, true = _pair(values, truth, "truth")
-    # the true values in the estimated and in the true order: equal where the rank is right
+    # the true values in the estimated and in the true order: equal if the rank is right
     at_rank = np.take_along_axis(true, descending(estimated), axis=1)
     wanted = np.take_along_axis(true, descending(true), axis=1)
 
@@ -87,7 +87,7 @@ def faithfulness(values: Numbers, effects: Numbers) -> Floats:
 
     Faithful = cov(X, Y) / (sigma_X sigma_Y),  X_i = v(U) - v(U - i),  Y_i = phihat_i
 
-    Where either is constant, the correlation is 0 / 0, and 0 here: equal values tell no player from
+    If either is constant, the correlation is 0 / 0, and 0 here: equal values tell no player from
     another, and equal effects leave none to tell. Such a row says nothing for or against the
     explanation. A single player is such a row.
     """
@@ -114,7 +114,11 @@ def monotonicity(values: Numbers, game: Game) -> Floats:
     """
     estimated = _table(values, "values")
     rows, players = estimated.shape
-    _check_game(game, rows, players)
+    if (game.rows, game.players) != (rows, players):
+        raise InputError(
+            f"game: expected the {rows} rows and {players} players of values, got {game.rows} rows "
+            f"and {game.players} players"
+        )
     if players == 1:
         return np.ones(rows)
 
@@ -146,7 +150,7 @@ def _coalition_values(game: Game, coalitions: Bools) -> Floats:
     values = game(torch.from_numpy(coalitions).to(game.device))
     if values.shape[2] != 1:
         raise InputError(
-            f"game: wanted one output, got {values.shape[2]}; choose one, as explain does with "
+            f"game: expected one output, got {values.shape[2]}; choose one, as explain does with "
             "output=1"
         )
     return np.asarray(values[:, :, 0].double().cpu().numpy())
@@ -155,26 +159,13 @@ def _coalition_values(game: Game, coalitions: Bools) -> Floats:
 # Inputs
 
 
-def _check_game(game: Game, rows: int, players: int) -> None:
-    """Raise unless the game is of the rows and players whose values came with it."""
-    if (game.rows, game.players) != (rows, players):
-        raise InputError(
-            f"game: wanted the {rows} rows and {players} players of values, got {game.rows} rows "
-            f"and {game.players} players; take the rows that were explained: "
-            "game.take(slice(...))"
-        )
-
-
 def _pair(values: Numbers, other: Numbers, name: str) -> tuple[Floats, Floats]:
-    """Return values and what they are compared with as two tables (r, p).
-
-    Raise where their shapes differ.
-    """
+    """Return values and what they are compared with as two tables (r, p) of one shape."""
     left = _table(values, "values")
     right = _table(other, name)
     if left.shape != right.shape:
         raise InputError(
-            f"{name}: wanted the shape of values, {left.shape}, got {right.shape}; "
+            f"{name}: expected the shape of values, {left.shape}, got {right.shape}; "
             "compare the same rows and players, in the same order"
         )
     return left, right
@@ -184,18 +175,14 @@ def _table(numbers: Numbers, name: str) -> Floats:
     """Return one finite number for each row and player, (r, p), or raise."""
     table = np.asarray(numeric(numbers, name).cpu().double().numpy())
     if table.ndim != 2 or table.size == 0:
-        hints = {
-            1: "for a single row pass values[None]",
-            3: "choose one output: explanation.values[..., k]",
-        }
-        hint = hints.get(table.ndim, "pass explanation.values")
-        raise InputError(f"{name}: wanted shape (r, p), got {table.shape}; {hint}")
-
-    wrong = np.argwhere(~np.isfinite(table))
-    if len(wrong):
-        row, player = wrong[0].tolist()
         raise InputError(
-            f"{name}: wanted finite numbers, got {table[row, player]} at row {row}, player "
+            f"{name}: expected shape (r, p), got {table.shape}; for a single row pass "
+            "values[None], of several outputs choose one: values[..., k]"
+        )
+    if not np.isfinite(table).all():
+        row, player = np.argwhere(~np.isfinite(table))[0].tolist()
+        raise InputError(
+            f"{name}: expected finite numbers, got {table[row, player]} at row {row}, player "
             f"{player}; leave such rows out and say so"
         )
     return table

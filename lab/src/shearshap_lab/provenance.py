@@ -21,26 +21,8 @@ PACKAGE = Path(__file__).parent
 PACKAGES = {"shearshap": Path(shearshap.__file__).parent, "shearshap_lab": PACKAGE}
 LIBRARIES = ("shearshap", "torch", "numpy", "scipy", "scikit-learn")
 
-UNRELATED = (
-    "shearshap/cli.py",
-    "shearshap/interop",
-    "shearshap/jobs",
-    "shearshap/plots",
-    "shearshap/report",
-    "shearshap/serve",
-    "shearshap_lab/commands.py",
-    "shearshap_lab/statistics.py",
-    "shearshap_lab/svg.py",
-    "shearshap_lab/contest/page.py",
-    "shearshap_lab/contest/ranking.py",
-    "shearshap_lab/experiments/claims.py",
-    "shearshap_lab/experiments/evidence.py",
-    "shearshap_lab/experiments/figures.py",
-    "shearshap_lab/experiments/page.py",
-    "shearshap_lab/experiments/results.py",
-    "shearshap_lab/experiments/tables.py",
-)
-"""What no measured number depends on: it shows numbers, or takes them elsewhere."""
+UNRELATED = {"interop", "jobs", "plots", "report", "serve"}
+"""Folders that no measured number depends on: they show numbers, or take them elsewhere."""
 
 
 def provenance(command: str, seconds: float) -> dict[str, Any]:
@@ -61,10 +43,8 @@ def code_hash() -> str:
     digest = hashlib.sha256()
     for name, package in PACKAGES.items():
         for path in sorted(package.rglob("*.py")):
-            place = f"{name}/{path.relative_to(package).as_posix()}"
-            if not any(place == other or place.startswith(f"{other}/") for other in UNRELATED):
-                digest.update(f"{place} ".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+            if not UNRELATED & set(path.relative_to(package).parts):
+                digest.update(f"{name} {path.name} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -91,17 +71,8 @@ def machine(device: str = "cpu") -> str:
     """Return the processor and the cores that are used, or the GPU."""
     if device == "cuda":
         return torch.cuda.get_device_name()
-    used = torch.get_num_threads()
-    return f"{_processor()}, {os.cpu_count()} cores, {platform.system()}; threads: {used}"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    processor = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
+    return f"{processor}; threads: {torch.get_num_threads()}"
 
 
 def commit() -> str:

@@ -8,23 +8,31 @@ that was stopped reads what is finished, and goes on with the task that it was a
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 
-from shearshap.engine.progress import progress_bar
+from shearshap.engine.loop import progress_bar
 from shearshap.errors import InputError
 from shearshap.store import Store, written_whole
 
 PROVENANCE = "provenance.json"  #: the file beside records that says where they come from
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,26 @@ def _read(path: Path, *, schema: pa.Schema) -> pa.Table:
     if records.schema != schema:
         raise InputError(f"{path} has other columns than the records that are expected")
     return records
+
+
+def in_processes(
+    function: Callable[[Item], Result],
+    work: Sequence[Item],
+    processes: int,
+    *,
+    chunk: int = 1,
+    progress: bool | None = None,
+) -> list[Result]:
+    """Return a function's results for all items, from so many processes of one thread each.
+
+    One is a process too, so that the number of threads, and with it the last digits, are the same
+    for all numbers of processes. `chunk` items that follow one another go to the same process.
+    """
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # read when a library is loaded
+    start = partial(torch.set_num_threads, 1)
+    with ProcessPoolExecutor(processes, get_context("spawn"), start) as pool:
+        results = pool.map(function, work, chunksize=chunk)
+        return list(progress_bar(progress, iterable=results, total=len(work), smoothing=0))
 
 
 # Records of a whole run

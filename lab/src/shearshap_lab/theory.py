@@ -62,7 +62,7 @@ def cross_derivatives(surface: Surface, players: int, *, chunk: int = 1024) -> T
     corners = _corners(players)
     # backward twice, as the forward mode of torch.func.hessian warns that torch.jit.script is
     # deprecated
-    hessian = torch.func.jacrev(torch.func.jacrev(lambda z: _evaluate(surface, z[None])[0]))
+    hessian = torch.func.jacrev(torch.func.jacrev(lambda z: surface(z[None])[0]))
     hessians: Tensor = torch.func.vmap(hessian, chunk_size=chunk)(corners.double()).detach()
     return torch.where(_together(corners), (hessians + hessians.mT) / 2, 0.0)
 
@@ -73,7 +73,9 @@ def cross_differences(surface: Surface, players: int, *, chunk: int = 4096) -> T
     Needs 2^p values and no derivative.
     """
     corners = _corners(players)
-    values = _values(surface, corners.double(), chunk=chunk)
+    points = torch.split(corners.double(), chunk)
+    with torch.no_grad():
+        values = torch.cat([surface(part).to(part) for part in points])
     index = torch.arange(2**players)
     bit = 2 ** torch.arange(players)
     without_one = values[index[:, None] & ~bit]
@@ -132,8 +134,6 @@ def selection_bounds(removal: Tensor, cooperators: Tensor) -> Tensor:
 
 def coalitions_needed(cooperators: int) -> int:
     """Return Remark 1's N = 2^(|S_i| + 1): evaluations for one player's value among cooperators."""
-    if cooperators < 0:
-        raise InputError(f"wanted 0 or more cooperators, got {cooperators}")
     return 1 << (cooperators + 1)
 
 
@@ -141,7 +141,7 @@ def _corners(players: int) -> Tensor:
     """Return every coalition in binary counting order, (2^p, p) of bool."""
     if players > MAX_PLAYERS:
         raise InputError(
-            f"all coalitions are listed: wanted at most {MAX_PLAYERS} players, got {players}"
+            f"all coalitions are listed: expected at most {MAX_PLAYERS} players, got {players}"
         )
     return torch.from_numpy(subsets(players))
 
@@ -150,21 +150,3 @@ def _together(corners: Tensor) -> Tensor:
     """Return whether a corner (c, p) holds both i and j, i != j: (c, p, p) of bool."""
     apart = ~torch.eye(corners.shape[1], dtype=torch.bool)
     return corners[:, :, None] & corners[:, None, :] & apart
-
-
-def _values(surface: Surface, points: Tensor, *, chunk: int) -> Tensor:
-    """Return g at points (n, p), `chunk` of them at a time: (n,), float64 on the CPU."""
-    with torch.no_grad():
-        parts = [_evaluate(surface, part).to(part) for part in torch.split(points, chunk)]
-    return torch.cat(parts)
-
-
-def _evaluate(surface: Surface, points: Tensor) -> Tensor:
-    """Return g at points (n, p), or raise where the surface has another shape than (n,)."""
-    values = surface(points)
-    if values.shape != points.shape[:1]:
-        raise InputError(
-            f"surface: wanted one value a point, ({len(points)},), got {tuple(values.shape)} "
-            f"for points {tuple(points.shape)}"
-        )
-    return values

@@ -5,16 +5,15 @@ of many antithetic permutations, with standard errors.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.engine.progress import progress_bar
+from shearshap.engine.loop import progress_bar
 from shearshap.errors import InputError
 from shearshap.explainer import explain
 from shearshap.result.explanation import Explanation
@@ -55,14 +54,6 @@ class Truth(Explanation):
         # E|error| = sqrt(2/pi) s, for normal errors of standard deviation s
         return float(np.sqrt(2 / np.pi) * self.standard_errors.sum(axis=1).mean())
 
-    def __repr__(self) -> str:
-        """Return the shape, and how far the values can be trusted, in one line."""
-        rows, players = self.values.shape
-        kind = "exact" if self.exact else f"estimated to {self.error:.2%} of mean |value|"
-        return (
-            f"Truth({rows} rows, {players} players, {kind}, {self.evaluations} evaluations a row)"
-        )
-
 
 def ground_truth(
     trained: Trained,
@@ -84,10 +75,8 @@ def ground_truth(
         raise InputError(f"rows: expected a positive number of test rows, got {rows}")
     if trained.config != config_for(dataset, trained.config.activation):
         raise InputError(
-            f"the network does not fit the data set: it was trained on {trained.dataset!r} (seed "
-            f"{trained.seed}), with {trained.config.inputs} inputs; {dataset.name!r} here has "
-            f"{dataset.inputs.shape[1]}, or other categories; load the data set with the network's "
-            "seed, and from the same file"
+            f"expected the data that the network was trained on, {trained.dataset!r} with seed "
+            f"{trained.seed}; got {dataset!r}"
         )
     players = len(dataset.groups)
     exact = players <= MAX_EXACT
@@ -146,19 +135,10 @@ def _key(
     budget: int,
 ) -> str:
     """Return 16 hexadecimal digits of the SHA-256 of everything that the values depend on."""
-    facts = [
-        trained.config.to_dict(),
-        list(dataset.groups.items()),
-        output,
-        f"{method}, {budget} evaluations",
-    ]
-    weights = trained.network.state_dict()
-    arrays = {name: weight.cpu().numpy() for name, weight in weights.items()}
-    arrays["rows"] = dataset.inputs[rows]
-    arrays["background"] = dataset.background
-
-    digest = hashlib.sha256(json.dumps(facts).encode())
-    for name, array in arrays.items():
-        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
-        digest.update(array.tobytes())
+    facts = (asdict(trained.config), list(dataset.groups.items()), output, method, budget)
+    digest = hashlib.sha256(repr(facts).encode())
+    for weight in trained.network.state_dict().values():
+        digest.update(weight.cpu().numpy().tobytes())
+    digest.update(dataset.inputs[rows].tobytes())
+    digest.update(dataset.background.tobytes())
     return digest.hexdigest()[:16]

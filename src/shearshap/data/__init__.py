@@ -1,14 +1,12 @@
 """Rows, background and groups of every kind, as tensors to mix.
 
-tensors.py         tensors to mix, and the way back to what the model takes
-arrays.py          an array or tensor, mixed as it is
+tensors.py         tensors to mix, and the way back to the model's inputs
+arrays.py          an array, a tensor, or a tuple of them, mixed as they are
 tables.py          a table of any library, mixed by its cells
-multi_input.py     a tuple of inputs, side by side in one tensor
-players.py         the players, their names, and who owns which input
-background.py      what the user may pass for absent players, and the statistics
-frames.py          frames of every library, their columns by name
-column_types.py    rows and background of a frame in one type for each column
-display.py         what people read: labels of rows, numbers and words of players
+players.py         the players, their names, and which player owns which input
+background.py      what replaces absent players: rows, and statistics of rows
+frames.py          frames of every library: columns by name, one type for rows and background
+display.py         labels of rows, numbers and words of players, for people to read
 """
 
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from shearshap.data.arrays import encode_array
+from shearshap.data.arrays import encode_array, encode_several
 from shearshap.data.background import Background, ParsedBackground, parse_background
 from shearshap.data.display import Index, check_column, row_labels, without_column
 from shearshap.data.frames import (
@@ -28,7 +26,6 @@ from shearshap.data.frames import (
     matrix,
     trained_order,
 )
-from shearshap.data.multi_input import encode_several
 from shearshap.data.players import Grouping, Groups
 from shearshap.data.tables import encode_frame
 from shearshap.data.tensors import Inputs, in_type_of_numpy, numeric
@@ -58,7 +55,7 @@ def encode(
     feature_names
         The user's names of the players, or of the inputs.
     argument
-        What the user calls the background: "background" or "reference", for errors.
+        Name of the argument in errors: "background" or "reference".
     """
     grouping = Grouping(_made_columns(groups), feature_names)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
@@ -80,7 +77,7 @@ def encode(
 
 
 def _made_columns(groups: Any) -> Groups:
-    """Return groups; where they are a fitted transformer, the columns it makes of each input."""
+    """Return groups: of a fitted transformer, the columns it makes of each input."""
     if hasattr(groups, "steps") and not hasattr(groups, "transform"):
         raise InputError(
             "groups: this Pipeline ends in a model; pass its transformers alone, pipeline[:-1]"
@@ -97,6 +94,11 @@ def _encode_one(
 ) -> Inputs:
     """Encode rows of a single input: a frame or an array."""
     frame = as_frame(rows, "rows")
+    if frame is None and hasattr(rows, "to_frame"):
+        raise InputError(
+            f"rows: expected a table, got a {type(rows).__name__}; for a single row of a frame "
+            "pass frame.iloc[[0]]"
+        )
     if frame is None:
         frame = _as_trained(rows, model)
     if frame is None:
@@ -113,7 +115,7 @@ def _encode_one(
 
 
 def _as_trained(rows: Any, model: AdaptedModel) -> Frame | None:
-    """Return an array as a pandas frame, where the model was trained with named columns."""
+    """Return an array as a pandas frame if the model was trained with named columns."""
     if not model.feature_names or not model.takes_frames:
         return None
     table = numeric(rows, "rows")

@@ -1,4 +1,4 @@
-"""Rows that are an array or a tensor: they are mixed as they are, in one type.
+"""Rows that are an array, a tensor, or a tuple of them: mixed as they are, in one type.
 
     rows           31  1.8     row 0
                    58  1.6     row 1
@@ -20,9 +20,21 @@ promoted to a common type if that would change the background:
 
 Indices, such as those of an embedding's rows, are what a tensor of integers holds. When the rows'
 type changes, all predictions are compared with the model's own (games/agreement.py).
+
+A tuple of inputs, for a model of several, lies side by side in one tensor of floating numbers:
+
+    numbers (r, 2)   ids (r, 1)          mixed (r, 3)
+    0.5  1.5         9                   0.5  1.5  9.0     row 0
+    2.5  3.5         7                   2.5  3.5  7.0     row 1
+    0.0  0.0         0                   0.0  0.0  0.0     background
+
+Row 1 without its second number is (2.5, 0.0, 7.0), which the model gets as ([2.5, 0.0], [7]).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,10 +47,12 @@ from shearshap.data.background import (
     ParsedBackground,
     is_single_number,
     named_cells,
+    parse_background,
+    starts_with_name,
 )
 from shearshap.data.display import NumberDisplay
 from shearshap.data.frames import aligned, as_frame, matrix
-from shearshap.data.players import Grouping
+from shearshap.data.players import Grouping, as_mask
 from shearshap.data.tensors import (
     Inputs,
     as_numpy,
@@ -52,14 +66,17 @@ from shearshap.data.tensors import (
     numpy_type,
 )
 from shearshap.errors import InputError
-from shearshap.games.devices import to_device
+from shearshap.games.batches import to_device
 from shearshap.models import AdaptedModel
+
+MAX_EXACT_IN_SINGLE = 1 << 24
+"""Beyond this number, two integers may be one number in single precision."""
 
 
 def encode_array(
     rows: Any, given: ParsedBackground, grouping: Grouping, model: AdaptedModel
 ) -> Inputs:
-    """Encode an array (r, *shape) whose columns have names or none."""
+    """Encode an array (r, *shape), whose columns may have names."""
     missing = model.takes_missing
     columns = grouping.columns
     table = checked_rows(rows, "rows", missing=missing, columns=columns)
@@ -80,7 +97,7 @@ def encode_array(
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
-        untouched=lambda which: _untouched(unmixed, which, decode),
+        original_rows=lambda which: _original_rows(unmixed, which, decode),
         type_changes=_type_changes(rows, table.dtype, dtype, model),
     )
 
@@ -94,14 +111,14 @@ def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str
     return placed
 
 
-def _untouched(rows: Any, which: slice, decode: Callable[[Tensor], Any]) -> Any:
+def _original_rows(rows: Any, which: slice, decode: Callable[[Tensor], Any]) -> Any:
     """Return a copy of some rows as the model takes them: an array just as it was passed."""
     if isinstance(rows, Tensor):
         return decode(rows[which].detach().clone())
     return np.array(np.asarray(rows)[which])
 
 
-# One type
+# Types
 
 
 def _common_type(
@@ -135,16 +152,10 @@ def check_whole(background: Tensor, dtype: torch.dtype, argument: str) -> None:
 def fits_integer_type(numbers: Tensor, dtype: torch.dtype) -> bool:
     """Return whether numbers are the same in an integer type, or that of truth values."""
     given = in_type_of_numpy(numbers)
-    wanted = numpy_type(dtype)
-    if given.dtype == wanted:
-        return True
-    if given.dtype.kind == "f" and not (given == np.trunc(given)).all():
-        return False
-
-    limits = None if wanted.kind == "b" else np.iinfo(wanted)
-    lowest, highest = (0, 1) if limits is None else (limits.min, limits.max)
-    # as Python's numbers, which compare exactly: the largest integers are no doubles
-    return bool(lowest <= given.min().item() and given.max().item() <= highest)
+    with np.errstate(invalid="ignore"):  # of numbers that are too large
+        cast = given.astype(numpy_type(dtype))
+        is_same = (cast.astype(given.dtype) == given) & ((cast < 0) == (given < 0))
+    return bool(is_same.all())
 
 
 def _type_changes(
@@ -164,15 +175,19 @@ def _type_changes(
 def array_decoder(rows: Any, dtype: torch.dtype, model: AdaptedModel) -> Callable[[Tensor], Any]:
     """Return the function that makes of a tensor (n, *shape) what the model takes.
 
-    That is a tensor, or an array. What has the rows' own type, `dtype` in torch, keeps it to the
-    order of its bytes.
+    That is a tensor, or an array. What has the rows' own type, `dtype` in torch, keeps it, byte
+    order included.
     """
     if model.takes_tensors:
-        return _unchanged
+        return lambda inputs: inputs
     if isinstance(rows, Tensor):
         if model.takes_either:
             return lambda inputs: inputs.to(rows.device)
-        _check_numpy_knows(dtype)
+        if dtype == torch.bfloat16:
+            raise InputError(
+                "rows: this kind of model takes numpy arrays, which cannot be torch.bfloat16; pass "
+                "rows.float()"
+            )
         return as_numpy
     if is_of_objects(rows):
         return as_numpy
@@ -184,21 +199,6 @@ def array_decoder(rows: Any, dtype: torch.dtype, model: AdaptedModel) -> Callabl
         return array.astype(given, copy=False) if inputs.dtype == dtype else array
 
     return as_given
-
-
-def _unchanged(inputs: Tensor) -> Tensor:
-    return inputs
-
-
-def _check_numpy_knows(dtype: torch.dtype) -> None:
-    """Raise if numpy has no such type."""
-    try:
-        numpy_type(dtype)
-    except TypeError as error:
-        raise InputError(
-            f"rows: this kind of model takes numpy arrays, which cannot be {dtype}; pass "
-            "rows.float()"
-        ) from error
 
 
 # The background
@@ -265,7 +265,7 @@ def _as_number(cell: Any, name: str, argument: str) -> float:
         return float(cell)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{argument}: {name!r} is {cell!r}, and this kind of model takes numbers only"
+            f"{argument}: {name!r} is {cell!r}, but this kind of model takes numbers only"
         ) from error
 
 
@@ -279,7 +279,7 @@ def _checked_background(
     if rows.ndim == 0 or rows.shape[1:] != shape or len(rows) == 0:
         sizes = ", ".join(str(size) for size in shape)
         raise InputError(
-            f"{argument}: wanted one row of shape {shape} or background rows of shape "
+            f"{argument}: expected one row of shape {shape} or background rows of shape "
             f"(b, {sizes}), got shape {tuple(rows.shape)}"
         )
     if not missing:
@@ -298,3 +298,201 @@ def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64], argument: str)
     if row.dtype.kind == "f":
         check_exact(table, argument)
     return torch.as_tensor(row)[None]
+
+
+# Several inputs
+
+
+def encode_several(
+    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel, argument: str
+) -> Inputs:
+    """Encode a tuple of arrays (r, *shape), one for each of the model's inputs.
+
+    Points between a row and its background have a meaning if all inputs are floating numbers.
+    """
+    tables = _tables(rows, model)
+    layout = Layout(tuple(tuple(table.shape[1:]) for table in tables))
+    joined = replace(grouping, groups=_joined_masks(grouping.groups, layout))
+    players = joined.players((layout.width,))
+    owners = np.split(players.owner, np.cumsum(layout.sizes)[:-1])
+    backgrounds = _backgrounds(background, tables, owners, argument)
+
+    flat_type = _flat_type([*tables, *backgrounds], model, argument)
+    mixed = layout.join([part.to(model.device) for part in tables], flat_type)
+    absent = layout.join([part.to(model.device) for part in backgrounds], flat_type)
+    check_range(mixed, argument)
+    check_range(absent, argument)
+
+    decoders = [_input_decoder(*part, model) for part in zip(rows, tables, strict=True)]
+
+    def decode(flat: Tensor) -> tuple[Any, ...]:
+        return tuple(make(part) for make, part in zip(decoders, layout.split(flat), strict=True))
+
+    def original_rows(which: slice) -> tuple[Any, ...]:
+        parts = [table[which].clone().to(model.device) for table in tables]
+        return tuple(make(part) for make, part in zip(decoders, parts, strict=True))
+
+    numbers = layout.join([part.cpu() for part in tables], torch.float64)
+    return Inputs(
+        rows=mixed,
+        background=absent,
+        shape=(layout.width,),
+        owner=players.owner,
+        names=players.names,
+        decode=decode,
+        display=NumberDisplay(numbers, numbers, players.owner, players.columns),
+        index=np.arange(len(mixed)),
+        original_rows=original_rows,
+        smooth=all(table.is_floating_point() for table in tables),
+    )
+
+
+def _input_decoder(rows: Any, table: Tensor, model: AdaptedModel) -> Callable[[Tensor], Any]:
+    """Return the function that makes of a mixed input (n, *shape) what the model takes."""
+    dtype = table.dtype
+    if table.is_floating_point() and model.dtype is not None:
+        dtype = model.dtype
+    taken = array_decoder(rows, table.dtype, model)
+    return lambda inputs: taken(inputs.to(dtype))
+
+
+def _flat_type(inputs: Sequence[Tensor], model: AdaptedModel, argument: str) -> torch.dtype:
+    """Return a floating type that holds the numbers of all inputs, or raise if none does."""
+    floating = [part.dtype for part in inputs if part.is_floating_point()]
+    if floating and model.dtype is not None:
+        floating = [model.dtype]
+    widest = reduce(torch.promote_types, floating, torch.float32)
+    for part in inputs:
+        if part.is_floating_point():
+            continue
+        integers = as_numpy(part)
+        check_exact(integers, argument)
+        if max(-int(integers.min()), int(integers.max())) > MAX_EXACT_IN_SINGLE:
+            widest = torch.float64
+    return widest
+
+
+def _tables(rows: tuple[Any, ...], model: AdaptedModel) -> list[Tensor]:
+    """Return each input of the rows as a tensor (r, *shape)."""
+    if not rows:
+        raise InputError("rows: expected a tuple of one or more inputs, got an empty one")
+    tables = []
+    for place, part in enumerate(rows):
+        table = checked_rows(part, f"rows[{place}]")
+        if table.dtype == torch.bool and model.takes_tensors and not isinstance(part, Tensor):
+            table = table.double()  # a module takes an array's truth values as numbers
+        tables.append(table)
+    counts = {len(table) for table in tables}
+    if len(counts) > 1:
+        raise InputError(
+            f"rows: the inputs of a tuple need the same number of rows, got {sorted(counts)}"
+        )
+    return tables
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each of several inputs lies in a flat row."""
+
+    shapes: tuple[tuple[int, ...], ...]  #: of one row of each input
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The numbers in one row of each input."""
+        return [prod(shape) for shape in self.shapes]
+
+    @property
+    def width(self) -> int:
+        """The numbers d in a flat row."""
+        return sum(self.sizes)
+
+    def join(self, inputs: Sequence[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+        """Return inputs (..., *shape) side by side, (..., d), in one type."""
+        leading = inputs[0].ndim - len(self.shapes[0])
+        flat = [
+            part.reshape(*part.shape[:leading], size).to(dtype or part.dtype)
+            for part, size in zip(inputs, self.sizes, strict=True)
+        ]
+        return torch.cat(flat, dim=-1)
+
+    def split(self, flat: Tensor) -> tuple[Tensor, ...]:
+        """Return flat rows (..., d) as inputs (..., *shape): the way back from `join`."""
+        parts = flat.split(self.sizes, dim=-1)
+        return tuple(
+            part.reshape(*part.shape[:-1], *shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        )
+
+
+def _backgrounds(
+    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]], argument: str
+) -> list[Tensor]:
+    """Return the background of every input, (b, *shape) each, whose numbers have owners (d,)."""
+    parts = _background_parts(background, len(tables), argument)
+    backgrounds = [
+        _background_of_input(part, table, owner, argument)
+        for part, table, owner in zip(parts, tables, owners, strict=True)
+    ]
+    counts = [len(rows) for rows in backgrounds]
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"{argument}: the parts need the same number of background rows, got {counts}"
+        )
+    return backgrounds
+
+
+def _background_of_input(
+    part: Any, table: Tensor, owner: NDArray[np.int64], argument: str
+) -> Tensor:
+    """Return the background (b, *shape) of one input (r, *shape) of such owners (d,)."""
+    parsed = parse_background(part, argument)
+    if parsed.weights is not None:
+        raise InputError(
+            f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
+            "have; pass a sample of rows"
+        )
+    # players without a number in this input are left out, and the others numbered anew
+    _, own = np.unique(owner, return_inverse=True)
+    rows = array_background(parsed, table, own)
+    if not table.is_floating_point():
+        check_whole(rows, table.dtype, argument)
+    return rows.reshape(-1, *table.shape[1:])
+
+
+def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any, ...]:
+    """Return the background of each input, as the user passed it."""
+    if isinstance(background, str) or is_single_number(background):
+        return (background,) * inputs
+
+    if not isinstance(background, tuple) or not background:
+        raise InputError(
+            f"{argument}: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
+            "backgrounds"
+        )
+    if starts_with_name(background) and len(background) == 2 and isinstance(background[1], tuple):
+        name, rows = background
+        parts = tuple((name, part) for part in rows)
+    else:
+        parts = background
+    if len(parts) != inputs:
+        raise InputError(
+            f"{argument}: expected {inputs} parts, one for each input, got {len(parts)}"
+        )
+    return parts
+
+
+def _joined_masks(groups: Any, layout: Layout) -> Any:
+    """Return one mask for all inputs side by side, made of one for each; anything else as it is."""
+    if not isinstance(groups, tuple) or len(groups) != len(layout.shapes):
+        return groups
+
+    masks = []
+    for mask, shape in zip(groups, layout.shapes, strict=True):
+        try:
+            masks.append(as_mask(mask, shape))
+        except InputError as error:
+            raise InputError(
+                f"groups: expected integer masks of the inputs' shapes {list(layout.shapes)}, got "
+                f"one of shape {np.shape(mask)}"
+            ) from error
+    return np.concatenate([mask.reshape(-1) for mask in masks])

@@ -1,12 +1,12 @@
-"""What an absent player is replaced with: one background row, or each of several.
+"""The background: what a feature is replaced with when it is left out.
 
-With one row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1. Backgrounds that
-shap makes are known by the names of their classes, so that shap is not imported:
+With one background row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
+Backgrounds that shap makes are known by the names of their classes, so that shap is not imported:
 
     shap.kmeans(X, 10)               rows, each with the size of its cluster as its weight
     shap.maskers.Independent(X)      rows
-    shap.maskers.Partition(X)        rows, and a clustering of columns, which is not used here
-    other maskers                    refused: they do not replace absent players by rows
+    shap.maskers.Partition(X)        rows; the clustering of columns is ignored, with a warning
+    other maskers                    refused: they do not replace absent features by rows
 """
 
 import warnings
@@ -67,7 +67,9 @@ STATISTICS: dict[str, Statistic] = {
 """The statistics of background rows, by name.
 
 A line here is all that a statistic needs to work for arrays, several inputs and frames. In a frame,
-columns that hold no numbers take their most frequent value instead.
+columns without numbers take their most frequent value instead. A kind of background that keeps
+several rows, such as a sample, belongs here too: `ParsedBackground.rows` are what it chooses from,
+and `weights` their weights.
 """
 
 
@@ -77,7 +79,7 @@ class ParsedBackground:
 
     statistic: str | None  #: a name in STATISTICS; None: the rows themselves are the background
     rows: Any  #: as the user passed them; None beside a statistic: the rows to explain
-    argument: str  #: what the user calls the argument: "background" or "reference"
+    argument: str  #: the name of the argument: "background" or "reference"
     weights: NDArray[np.float64] | None = None  #: (b,) of the rows; None: they count equally
 
     @property
@@ -86,7 +88,7 @@ class ParsedBackground:
         return self.statistic is not None and self.rows is None
 
     def check_count(self, explained: int) -> None:
-        """Raise where the statistic is taken of the rows to explain and there is only one."""
+        """Raise if the statistic is that of the rows to explain, and there is only one."""
         if not self.of_explained or explained > 1:
             return
         raise InputError(
@@ -107,7 +109,7 @@ def parse_background(background: Any, argument: str) -> ParsedBackground:
 
     if len(background) != 2:
         raise InputError(
-            f"{argument}: wanted a pair such as ('mean', rows), got a tuple of {len(background)}"
+            f"{argument}: expected a pair such as ('mean', rows), got a tuple of {len(background)}"
         )
     name, given = background
     rows, weights = _weighted_rows(given, argument)
@@ -136,34 +138,20 @@ def named_cells(row: Any, names: Sequence[Any], argument: str) -> list[Any]:
     for name in names:
         if name not in row:
             wanted = ", ".join(str(name) for name in names[:8])
-            raise InputError(f"{argument}: {name!r} is missing; wanted {wanted}")
+            raise InputError(f"{argument}: {name!r} is missing; expected {wanted}")
     return [row[name] for name in names]
 
 
 def _checked_name(name: str, argument: str) -> str:
     if name not in STATISTICS:
         raise InputError(
-            f"{argument}: wanted one of {', '.join(STATISTICS)}, a row or background rows; got "
+            f"{argument}: expected one of {', '.join(STATISTICS)}, a row or background rows; got "
             f"{name!r}"
         )
     return name
 
 
 # Backgrounds that shap makes
-
-SHAP_HINTS = {
-    "Composite": "pass one background for each input, as a tuple",
-    "Fixed": "it masks nothing; leave that input out of the rows",
-    "FixedComposite": "pass what it wraps",
-    "Image": "pass an image for the absent pixels, and patches as groups",
-    "Impute": "pass the rows that it was made of",
-    "Masker": "pass background rows",
-    "OutputComposite": "pass what it wraps",
-    "SparseData": "pass the rows as a dense array",
-    "Text": "explain a transformers pipeline, and leave the background out",
-}
-"""What to try instead, for the classes of shap that cannot be a background here."""
-
 
 WeightedRows = tuple[Any, NDArray[np.float64] | None]
 """Background rows and, if they do not count equally, their weights (b,) with the sum 1."""
@@ -174,17 +162,17 @@ def _weighted_rows(background: Any, argument: str) -> WeightedRows:
     names = _names_in_shap(background)
     if not names and callable(background):
         raise InputError(
-            f"{argument}: wanted rows, got a function; shap takes one as a masker, and here an "
-            "absent player is replaced with background rows"
+            f"{argument}: expected rows, got a function; shap takes one as a masker, but here an "
+            "absent feature is replaced with background rows"
         )
     if "DenseData" in names:
         return _summary(background, argument)
     if "Tabular" in names:
         return _masker_rows(background), None
-    refused = [name for name in names if name in SHAP_HINTS]
-    if refused:
+    if names:
         raise InputError(
-            f"{argument}: shap's {refused[0]} cannot be used here; {SHAP_HINTS[refused[0]]}"
+            f"{argument}: shap's {names[0]} cannot be used here; pass background rows, for a tuple "
+            "of inputs a tuple of them, and groups= for patches of an image"
         )
     return background, None
 
@@ -226,7 +214,7 @@ def _masker_rows(masker: Any) -> Any:
 
 
 def _named(rows: Any, columns: Any) -> Any:
-    """Return rows as a pandas frame where their columns have names."""
+    """Return rows as a pandas frame if their columns have names."""
     if columns is None:
         return rows
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What people read: the rows' labels, and the players' inputs as numbers and words.
+"""Labels of rows, and the players' inputs as numbers and words, for people to read.
 
 Nothing is computed before it is read: making words of a large frame takes longer than all the rest.
 """
@@ -6,7 +6,7 @@ Nothing is computed before it is read: making words of a large frame takes longe
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -21,10 +21,11 @@ from shearshap.data.frames import (
     column_labels,
     hashable_values,
     number_table,
+    numpy_places,
     values_of,
 )
 from shearshap.errors import InputError
-from shearshap.games.devices import to_numpy
+from shearshap.games.batches import to_numpy
 from shearshap.result.cells import label_array
 
 Words = NDArray[np.object_]
@@ -36,18 +37,6 @@ IndexName = str | tuple[str | None, ...] | None
 """The labels' name; of several levels, the names of all."""
 
 
-class Display(Protocol):
-    """What the players' inputs are, for people."""
-
-    @property
-    def data(self) -> NDArray[np.float64]:
-        """A number for each player of each row, (r, p)."""
-
-    @property
-    def words(self) -> Words | None:
-        """Words for each player of each row, (r, p); None where they say no more than `data`."""
-
-
 @dataclass(frozen=True, eq=False)
 class NumberDisplay:
     """The display of rows of numbers."""
@@ -55,7 +44,7 @@ class NumberDisplay:
     rows: Tensor  #: (r, d) in the user's type
     placed: Tensor  #: (r, d) in the model's type and on its device, where blocks may be faster
     owner: NDArray[np.int64]  #: (d,)
-    columns: Sequence[str] = ()  #: the inputs' names, where they are known
+    columns: Sequence[str] = ()  #: the inputs' names, if they are known
 
     @cached_property
     def data(self) -> NDArray[np.float64]:
@@ -69,7 +58,7 @@ class NumberDisplay:
             is_users_own = self.rows.device.type == "cpu" and self.rows.dtype == torch.float64
             return numbers.copy() if is_users_own else numbers
 
-        data = self._blocks[0]  # which nobody else reads
+        data = self._blocks[0]  # which has no other reader
         if self.placed.dtype != self.rows.dtype:  # the model's type may have fewer digits
             single = np.flatnonzero(np.bincount(self.owner)[self.owner] == 1)
             place = torch.as_tensor(single, device=self.rows.device)
@@ -113,66 +102,49 @@ class CellDisplay:
     @cached_property
     def words(self) -> Words | None:
         """Each player's cells as people read them, (r, p)."""
-        if holds_numbers_only(self.frame):
+        if all(dtype.is_numeric() for dtype in self.frame.schema.values()):
             return self._numbers.words
-
-        words = cell_words(self.frame)
         if every_input_plays(self.owner):
-            return words
-        return joined_by_player(words, self.owner)
+            return self._cells
+        return joined_by_player(self._cells, self.owner)
+
+    @cached_property
+    def _cells(self) -> Words:
+        """Every cell as people read it, (r, d); a missing one is None."""
+        frame = self.frame
+        cells = np.empty(frame.shape, dtype=object)
+        types = list(frame.schema.values())
+        doubles = [place for place, dtype in enumerate(types) if dtype == nw.Float64()]
+        if doubles:
+            numbers = number_table(frame[:, doubles])
+            plain = numbers.astype(object)
+            plain[np.isnan(numbers)] = None
+            cells[:, doubles] = plain
+        integers = [place for place in numpy_places(frame) if types[place] == nw.Int64()]
+        if integers:
+            cells[:, integers] = frame.to_native().iloc[:, integers].to_numpy().astype(object)
+
+        for place in set(range(len(types))).difference(doubles, integers):
+            column = frame[frame.columns[place]]
+            values = values_of(column) if types[place].is_numeric() else hashable_values(column)
+            # not by assigning the list, which numpy would take for a table if cells are tuples
+            cells[:, place] = np.fromiter(values, dtype=object, count=len(values))
+        return cells
 
     @cached_property
     def _numbers(self) -> NumberDisplay:
-        numbers = torch.from_numpy(cell_numbers(self.frame))
-        return NumberDisplay(numbers, numbers, self.owner, self.frame.columns)
+        """A number for every cell, (r, d).
 
-
-# Cells
-
-
-def holds_numbers_only(frame: Frame) -> bool:
-    """Return whether every column of a frame holds numbers."""
-    return all(dtype.is_numeric() for dtype in frame.schema.values())
-
-
-def cell_numbers(frame: Frame) -> NDArray[np.float64]:
-    """Return a number for every cell, (r, d).
-
-    A number is itself. The number of any other cell is its place among the column's sorted values.
-    """
-    numbers = np.empty(frame.shape)
-    is_number = np.array([dtype.is_numeric() for dtype in frame.schema.values()])
-    of_numbers = np.flatnonzero(is_number).tolist()
-    if of_numbers:
-        numbers[:, of_numbers] = number_table(frame[:, of_numbers])
-    for place, name in enumerate(frame.columns):
-        if not is_number[place]:
-            numbers[:, place] = codes_of(frame[name])
-    return numbers
-
-
-def cell_words(frame: Frame) -> Words:
-    """Return every cell as people read it, (r, d); a missing one is None."""
-    words = np.empty(frame.shape, dtype=object)
-    doubles = _places_of_doubles(frame)
-    if doubles:
-        numbers = number_table(frame[:, doubles])
-        plain = numbers.astype(object)
-        plain[np.isnan(numbers)] = None
-        words[:, doubles] = plain
-    names = frame.columns
-    for place in set(range(len(names))).difference(doubles):
-        column = frame[names[place]]
-        numeric = column.dtype.is_numeric()
-        values = values_of(column) if numeric else hashable_values(column)
-        # not by assigning the list, which numpy would take for a table where cells are tuples
-        words[:, place] = np.fromiter(values, dtype=object, count=len(values))
-    return words
-
-
-def _places_of_doubles(frame: Frame) -> list[int]:
-    """Return the places of columns that are words as soon as they are numbers."""
-    return [place for place, dtype in enumerate(frame.schema.values()) if dtype == nw.Float64()]
+        A number is itself. That of any other cell is its place among the column's sorted values.
+        """
+        numbers = np.empty(self.frame.shape)
+        is_number = np.array([dtype.is_numeric() for dtype in self.frame.schema.values()])
+        if is_number.any():
+            numbers[:, is_number] = number_table(self.frame[:, np.flatnonzero(is_number).tolist()])
+        for place in np.flatnonzero(~is_number):
+            numbers[:, place] = codes_of(self._cells[:, place].tolist())
+        table = torch.from_numpy(numbers)
+        return NumberDisplay(table, table, self.owner, self.frame.columns)
 
 
 # Players
@@ -247,8 +219,8 @@ def _doubles(numbers: Tensor) -> NDArray[np.float64]:
 def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[Any], IndexName]:
     """Return a label for each row, (r,), and the labels' name, if there is one.
 
-    `frame` holds the rows, where they are a frame. Without an `index` the labels are those of a
-    pandas frame, else 0, 1, 2, ...
+    `frame` holds the rows, if they are a frame. Without an `index` the labels are those of a pandas
+    frame, else 0, 1, 2, ...
     """
     if isinstance(index, str):
         check_column(frame, index)
@@ -263,7 +235,7 @@ def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[An
 
 
 def without_column(rows: Any, name: str, argument: str) -> Any:
-    """Return rows without a column, where they are a frame that has it; anything else as it is."""
+    """Return a frame without a column; rows that have no such column as they are."""
     frame = as_frame(rows, argument)
     if frame is None or name not in frame.columns:
         return rows
@@ -274,10 +246,10 @@ def without_column(rows: Any, name: str, argument: str) -> Any:
 
 
 def check_column(frame: Frame | None, name: str) -> None:
-    """Raise where the rows are no frame, or have no such column."""
+    """Raise if the rows are not a frame, or have no such column."""
     if frame is None:
         raise InputError(
-            f"index: the rows are no frame with a column {name!r}; pass a label for each row"
+            f"index: the rows are not a frame with a column {name!r}; pass a label for each row"
         )
     if name not in frame.columns:
         known = ", ".join(frame.columns)
@@ -286,13 +258,13 @@ def check_column(frame: Frame | None, name: str) -> None:
 
 def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
     if not isinstance(index, Iterable):
-        raise InputError(f"index: wanted a column's name or a label for each row, got {index!r}")
+        raise InputError(f"index: expected a column's name or a label for each row, got {index!r}")
     labels = label_array(index)
     if labels is index:
         labels = labels.copy()  # the explanation's own: the user may write into the array
     if labels.shape != (rows,):
         shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
-        raise InputError(f"index: wanted {rows} labels, one for each row, got {shown}")
+        raise InputError(f"index: expected {rows} labels, one for each row, got {shown}")
     return labels
 
 

@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and pyarrow: their columns by name, in the order that is wanted.
+"""pandas, polars and pyarrow frames: their columns by name, and their types.
 
 narwhals reads all of them as one kind of frame, which knows columns by names. Labels of pandas may
 be something else, such as the numbers 0 and 1. They become names, and the model gets them back:
@@ -8,6 +8,25 @@ be something else, such as the numbers 0 and 1. They become names, and the model
     frame for the model      columns  0    1
 
 A model that was trained with names gets its columns in the order that it was trained with.
+
+Rows and background are mixed in one type for each column. The background takes on the types of the
+rows. If that would change its cells, both get a common type, and all predictions are compared with
+the model's own (games/agreement.py):
+
+    rows           background          mixed as
+    float32        float64             float32, whose precision is enough
+    int8           int64, 7            int8
+    int8           int64, 300          int64
+    int64          float64, 0.5        float64
+    categories     text                categories
+    text           int64               refused
+
+A model may read a category by its code, its place in the list of categories. So the rows'
+categories come first, and those that the background alone has come after them:
+
+    rows         categories  y z          codes  y 0   z 1
+    background   categories  x y z        codes  x 0   y 1   z 2
+    both         categories  y z x        codes  y 0   z 1   x 2
 """
 
 from collections.abc import Sequence
@@ -19,6 +38,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.data.tensors import MAX_EXACT_INTEGER, inexact_error
 from shearshap.errors import InputError
 
 Column = nw.Series[Any]
@@ -35,28 +55,15 @@ def as_frame(rows: Any, argument: str) -> Frame | None:
     """
     if not nw.dependencies.is_into_dataframe(rows):
         return None
-    _check_byte_order(rows, argument)
     labels = column_labels(rows, argument)
     if labels is not None:
         rows = rows.set_axis(list(labels.place), axis=1)
     try:
         frame: Frame = nw.from_native(rows, eager_only=True)
-        frame.columns  # noqa: B018  (a name that stands twice is seen here)
+        frame.columns  # noqa: B018  (a name that appears twice is noticed here)
     except (ValueError, TypeError) as error:
         raise InputError(f"{argument}: the frame cannot be read: {error}") from error
     return frame
-
-
-def _check_byte_order(rows: Any, argument: str) -> None:
-    """Raise where a column of pandas has a foreign order of bytes, which pandas cannot index."""
-    if not nw.dependencies.is_pandas_dataframe(rows):
-        return
-    for label, dtype in zip(rows.columns, rows.dtypes, strict=True):
-        if isinstance(dtype, np.dtype) and not dtype.isnative:
-            raise InputError(
-                f"{argument}: column {label!r} is {dtype.str}, of a foreign order of bytes, which "
-                f"pandas cannot take rows of; pass it as {dtype.newbyteorder('=')}"
-            )
 
 
 # Labels
@@ -64,14 +71,14 @@ def _check_byte_order(rows: Any, argument: str) -> None:
 
 @dataclass(frozen=True)
 class Labels:
-    """The columns' labels of a pandas frame, where they are not strings."""
+    """The columns' labels of a pandas frame whose labels are not strings."""
 
     index: Any  #: the frame's `columns`
     place: dict[str, int]  #: of each label, by its name
 
 
 def column_labels(rows: Any, argument: str) -> Labels | None:
-    """Return the labels of a pandas frame's columns, where they are not strings; else None."""
+    """Return the labels of a pandas frame's columns if they are not strings, else None."""
     if not nw.dependencies.is_pandas_dataframe(rows):
         return None
     labels = list(rows.columns)
@@ -94,7 +101,7 @@ class FrameLayout:
     """How the model takes a frame: the order of its columns, and their labels."""
 
     order: Sequence[str]
-    labels: Labels | None  #: where they are not the columns' names
+    labels: Labels | None  #: if they are not the columns' names
 
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
@@ -121,7 +128,7 @@ class FrameLayout:
 
     @cached_property
     def own_labels(self) -> Any:
-        """The columns' labels in the model's order: the names, or what they stand for."""
+        """The columns' labels in the model's order."""
         if self.labels is None:
             return list(self.order)
         return self.labels.index[[self.labels.place[name] for name in self.order]]
@@ -160,7 +167,7 @@ def aligned(frame: Frame, columns: Sequence[str], argument: str) -> Frame:
 
 
 def _check_columns(frame: Frame, wanted: Sequence[str], argument: str) -> None:
-    """Raise where a column is missing or of no use."""
+    """Raise if a column is missing, or is not wanted."""
     present = set(frame.columns)
     missing = [name for name in wanted if name not in present]
     if missing:
@@ -172,8 +179,8 @@ def _check_columns(frame: Frame, wanted: Sequence[str], argument: str) -> None:
     unused = [name for name in frame.columns if name not in useful]
     if unused:
         raise InputError(
-            f"{argument}: there is no use for column {unused[0]!r}; drop what the model does not "
-            f"take: {unused[:8]}"
+            f"{argument}: unexpected column {unused[0]!r}; drop what the model does not take, or "
+            f"pass index= for the rows' labels: {unused[:8]}"
         )
 
 
@@ -185,7 +192,7 @@ def matrix(frame: Frame, argument: str) -> NDArray[Any]:
     for name, dtype in frame.schema.items():
         if not is_numeric_or_boolean(dtype):
             raise InputError(
-                f"{argument}: column {name!r} is {dtype}, and this kind of model takes numbers "
+                f"{argument}: column {name!r} is {dtype}, but this kind of model takes numbers "
                 "only; encode it, or explain the whole Pipeline or function that does"
             )
     decimals = [name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Decimal)]
@@ -223,12 +230,11 @@ def hashable_values(column: Column) -> list[Any]:
     return values
 
 
-def codes_of(column: Column) -> NDArray[np.int64]:
-    """Return the place of each value among the column's distinct values, sorted: (n,).
+def codes_of(values: list[Any]) -> NDArray[np.int64]:
+    """Return the place of each of a column's values among its distinct values, sorted: (n,).
 
-    A missing value comes last.
+    A missing value, None, comes last.
     """
-    values = hashable_values(column)
     present = set(values) - {None}
     try:
         distinct = sorted(present)
@@ -297,3 +303,136 @@ def native_types(frame: Frame) -> dict[str, Any]:
     native = frame.to_native()
     types = native.schema.types if frame.implementation.is_pyarrow() else native.dtypes
     return dict(zip(frame.columns, types, strict=True))
+
+
+def in_common_types(rows: Frame, background: Frame, argument: str) -> tuple[Frame, Frame]:
+    """Return rows and background in columns of the same types: the rows', if possible.
+
+    `argument` is the name of the background's argument.
+    """
+    pairs = []
+    for name in _differing(rows, background):
+        pair = _in_one_type(rows[name], background[name], argument)
+        if pair is None:
+            raise InputError(
+                f"{argument}: column {name!r} is {background[name].dtype}, and {rows[name].dtype} "
+                "in the rows; give both the same type"
+            )
+        pairs.append(pair)
+    ours = with_columns(rows, [first for first, _ in pairs])
+    return ours, with_columns(background, [second for _, second in pairs])
+
+
+def type_changes(rows: Frame, mixed: Frame) -> tuple[str, ...]:
+    """Return which columns change their type on the way to the model, in words."""
+    changes = []
+    for name in _differing(rows, mixed):
+        given = str(rows[name].dtype)
+        taken = str(mixed[name].dtype)
+        changed = "gets more categories" if given == taken else f"{given} becomes {taken}"
+        changes.append(f"column {name!r}: {changed}")
+    return tuple(changes)
+
+
+def _differing(rows: Frame, others: Frame) -> list[str]:
+    """Return the names of columns whose types differ in two frames."""
+    theirs = native_types(others)
+    return [name for name, own in native_types(rows).items() if not _are_one(own, theirs[name])]
+
+
+def _are_one(dtype: Any, other: Any) -> bool:
+    """Return whether two types of a library are one, to a model too."""
+    if dtype != other:
+        return False
+    ours: Any = getattr(dtype, "categories", None)
+    if not hasattr(ours, "equals"):
+        return True
+    # pandas does not mind the order of categories, on which codes depend
+    return ours.dtype == other.categories.dtype and bool(ours.equals(other.categories))
+
+
+ColumnPair = tuple[Column, Column]
+"""A column of the rows, and that of the background."""
+
+
+def _in_one_type(rows: Column, background: Column, argument: str) -> ColumnPair | None:
+    """Return a column of the rows and of the background in one type; None if they have none."""
+    if isinstance(rows.dtype, nw.Categorical | nw.Enum):
+        pair = _with_categories(rows, background)
+        if pair is not None:
+            return pair
+
+    are_floats = rows.dtype.is_float() and background.dtype.is_float()
+    # the rows' precision is enough for the background
+    fitted = _converted(background, rows, exactly=not are_floats)
+    if fitted is not None:
+        return rows, fitted
+    if _are_numbers_beside_others(rows, background):
+        return _as_float(rows, argument), _as_float(background, argument)
+    widened = _converted(rows, background)
+    return None if widened is None else (widened, background)
+
+
+def _are_numbers_beside_others(rows: Column, background: Column) -> bool:
+    """Return whether both columns hold numbers, and not integers alone."""
+    types = (rows.dtype, background.dtype)
+    if not all(is_numeric_or_boolean(dtype) for dtype in types):
+        return False
+    return not all(dtype.is_integer() for dtype in types)
+
+
+def _as_float(column: Column, argument: str) -> Column:
+    check_exact_column(column, argument)
+    return column.cast(nw.Float64())
+
+
+def check_exact_column(column: Column, argument: str) -> None:
+    """Raise if a column holds integers too large for the floating numbers that they become."""
+    if not column.dtype.is_integer():
+        return
+    lowest, highest = column.min(), column.max()  # None if all are missing
+    if lowest is not None and max(-int(lowest), int(highest)) > MAX_EXACT_INTEGER:
+        raise inexact_error(argument, f"column {column.name!r} holds")
+
+
+def _converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:
+    """Return a column in the type of another.
+
+    None if there is no such conversion or, unless `exactly` is False, a value would change.
+    """
+    dtype = native_type(like)
+    native = column.to_native()
+    try:
+        cast = native.cast(dtype) if hasattr(native, "cast") else native.astype(dtype)
+    except Exception:  # noqa: BLE001  (every library refuses in its own way)
+        return None
+    new: Column = nw.from_native(cast, series_only=True).alias(column.name)
+    return None if exactly and values_of(column) != values_of(new) else new
+
+
+def _with_categories(rows: Column, background: Column) -> ColumnPair | None:
+    """Return a column of the rows and of the background with the same categories.
+
+    None if the library keeps no list of them with the type, or the background holds something else.
+    pyarrow's lists are in its columns, and become one when those are joined.
+    """
+    native = rows.to_native()
+    absent = background.to_native()
+    is_enum = rows.implementation.is_polars() and isinstance(rows.dtype, nw.Enum)
+    if not is_enum and not rows.implementation.is_pandas_like():
+        return None
+
+    known = {None, *native.dtype.categories}
+    values = dict.fromkeys(hashable_values(background))
+    added = [value for value in values if value not in known]
+    try:
+        if is_enum:
+            dtype = type(native.dtype)([*native.dtype.categories, *added])
+            pair = (native.cast(dtype), absent.cast(dtype))
+        else:
+            dtype = native.cat.add_categories(added).dtype
+            pair = (native.astype(dtype), absent.astype(dtype))
+    except Exception:  # noqa: BLE001  (every library refuses in its own way)
+        return None
+    first, second = (nw.from_native(part, series_only=True).alias(rows.name) for part in pair)
+    return first, second

@@ -1,4 +1,4 @@
-"""The players and their names, from what the user says of groups, columns and names.
+"""The players and their names, from the user's groups, columns and names.
 
 A player may be a column, a one-hot block or a patch of an image. For d = 5 inputs whose columns are
 called age, rome, oslo, bern and sex:
@@ -26,16 +26,16 @@ Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | N
 
 @dataclass(frozen=True)
 class Players:
-    """Who owns which input, and what the players and the inputs are called."""
+    """The owner of every input, and the names of players and inputs."""
 
     owner: NDArray[np.int64]  #: (d,) the player that owns each input
-    names: list[str]  #: of the players; empty where they are not known
-    columns: Sequence[str]  #: the names of the inputs; empty where they are not known
+    names: list[str]  #: of the players; empty if they are not known
+    columns: Sequence[str]  #: the names of the inputs; empty if they are not known
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """What the user says of the players: which inputs are theirs, and what all are called."""
+    """The user's options on players: which inputs are theirs, and what all are called."""
 
     groups: Groups
     feature_names: Sequence[str] | None = None  #: one for each player, or one for each input
@@ -44,20 +44,17 @@ class Grouping:
     def players(self, shape: tuple[int, ...]) -> Players:
         """Return the players of rows of a shape, under the names that the user gave."""
         if self.feature_names is None:
-            owner, names = _owners_and_names(self.groups, shape, self.columns)
+            owner, names = _owners_and_names(self.groups, shape, self.columns, self.columns)
             return Players(owner, names, self.columns)
-        given = [str(name) for name in self.feature_names]
-        return self._renamed_players(shape, given)
 
-    def _renamed_players(self, shape: tuple[int, ...], given: list[str]) -> Players:
-        """Return the players, where names were given to them or to the inputs."""
         inputs = int(np.prod(shape))
+        given = [str(name) for name in self.feature_names]
         of_inputs = given if len(given) == inputs else []
         known = self.columns or of_inputs
-        owner, names = _owners_and_names(self.groups, shape, known, of_inputs)
+        owner, names = _owners_and_names(self.groups, shape, known, of_inputs or known)
         count = int(owner.max()) + 1
 
-        # one for each player and for each input: of the inputs only where the groups use them
+        # one for each player and for each input: of the inputs only if the groups use them
         uses_them = not self.columns and _holds_names(self.groups)
         if len(given) == count and not uses_them:
             return Players(owner, given, self.columns)
@@ -67,57 +64,54 @@ class Grouping:
         wanted = f"{count}, one for each player"
         if count != inputs:
             wanted += f", or {inputs}, one for each input column"
-        raise InputError(f"feature_names: wanted {wanted}, got {len(given)}")
+        raise InputError(f"feature_names: expected {wanted}, got {len(given)}")
 
 
 def _owners_and_names(
-    groups: Groups, shape: tuple[int, ...], columns: Sequence[str], shown: Sequence[str] = ()
+    groups: Any, shape: tuple[int, ...], columns: Sequence[str], shown: Sequence[str]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the player that owns each input, (d,), and the players' names, empty where unknown.
+    """Return the player that owns each input, (d,), and the players' names, empty if unknown.
 
-    `columns` are the inputs' names, or empty. Lists may hold names. Each input that a mapping
-    leaves out is a player of its own. `shown` are the inputs' names that the players' names are
-    made of, where they are not `columns`.
+    `groups` is None (every input is a player), lists of input columns per player, a mapping of such
+    lists by name, or an integer mask of the inputs' shape with the number of each input's player.
+    `columns` are the inputs' names, or empty, by which lists may name them; `shown` are those that
+    the players' names are made of.
     """
-    shown = shown or columns
+    inputs = int(np.prod(shape))
+    if groups is None:
+        return np.arange(inputs), list(shown)
     if isinstance(groups, Mapping):
-        inputs = int(np.prod(shape))
         numbered = {name: _numbered(group, columns, inputs) for name, group in groups.items()}
         complete = _completed(numbered, inputs, shown)
-        return _owners(complete, shape), [str(name) for name in complete]
+        return _from_lists(list(complete.values()), inputs), [str(name) for name in complete]
 
-    owner = _owners(_numbered_lists(groups, shape, columns), shape)
+    if not isinstance(groups, Iterable):
+        raise InputError(
+            f"groups: expected lists of columns or an integer mask of shape {shape}, got {groups!r}"
+        )
+    if not hasattr(groups, "shape"):
+        groups = list(groups)
+    if _is_mask(groups, shape):
+        owner = _from_mask(as_mask(groups, shape))
+    else:
+        owner = _from_lists([_numbered(group, columns, inputs) for group in groups], inputs)
     return owner, _names(owner, shown)
 
 
 # Names
 
 
-def _numbered_lists(groups: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
-    """Return lists of columns as numbers, where they hold names; anything else as it is."""
-    if not isinstance(groups, Sequence) or not _holds_names(groups):
-        return groups
-    inputs = int(np.prod(shape))
-    return [_numbered(group, columns, inputs) for group in groups]
-
-
 def _holds_names(groups: Any) -> bool:
     """Return whether groups, a mapping or lists, name any of the inputs."""
-    if isinstance(groups, Mapping):
-        return _holds_names(list(groups.values()))
-    if not isinstance(groups, Sequence):
+    lists = groups.values() if isinstance(groups, Mapping) else groups
+    if not isinstance(groups, Mapping | Sequence):
         return False
-    return any(isinstance(column, str) for group in groups for column in _listed(group))
-
-
-def _listed(group: Any) -> Any:
-    if isinstance(group, str):
-        return [group]
-    return group if isinstance(group, Iterable) else ()
+    members = [[group] if isinstance(group, str | int | slice) else group for group in lists]
+    return any(isinstance(column, str) for group in members for column in group)
 
 
 def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
-    """Return a player's columns as numbers, where they are names or a slice."""
+    """Return a player's columns, which may be names or a slice, as numbers."""
     if isinstance(group, slice):
         return list(range(*group.indices(inputs)))
 
@@ -159,7 +153,7 @@ def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> d
 
 
 def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
-    """Return a name for each player, made of its columns' names; none where those are unknown."""
+    """Return a name for each player, made of its columns' names; none if those are unknown."""
     if not columns:
         return []
     names = []
@@ -167,34 +161,6 @@ def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
         own = [columns[int(column)] for column in np.flatnonzero(owner == player)]
         names.append(" + ".join(own) if len(own) <= 2 else f"{own[0]} + {len(own) - 1} more")
     return names
-
-
-# Who owns which input
-
-
-def _owners(groups: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the player that owns each input, (d,), in the flattened order of the input's `shape`.
-
-    `groups` is None (every input is a player), lists of flat input columns per player (or a mapping
-    of such lists), or an integer mask of the input's shape with the number of each input's player.
-    Players are in the order of those numbers, which may start anywhere from 0 and have gaps.
-    """
-    inputs = int(np.prod(shape))
-    if groups is None:
-        return np.arange(inputs)
-
-    if not isinstance(groups, Iterable):
-        raise InputError(
-            f"groups: wanted lists of columns or an integer mask of shape {shape}, got {groups!r}"
-        )
-    if isinstance(groups, Mapping):
-        groups = groups.values()
-    if not hasattr(groups, "shape"):
-        groups = list(groups)
-
-    if _is_mask(groups, shape):
-        return _from_mask(as_mask(groups, shape))
-    return _from_lists([_columns(player, group) for player, group in enumerate(groups)], inputs)
 
 
 # Masks: the number of a player for every input
@@ -208,7 +174,7 @@ def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
     """
     if hasattr(groups, "shape"):
         return True
-    if all(np.ndim(group) == 0 for group in groups):
+    if all(np.ndim(group) == 0 and not isinstance(group, str | slice) for group in groups):
         return True
     try:
         given = np.shape(groups)
@@ -233,14 +199,14 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     fitting = None if whole is None else _over_channels(whole, shape)
     if whole is None or fitting is None or not np.array_equal(whole, given):
         raise InputError(
-            f"groups: wanted lists of columns or an integer mask of shape {shape}, "
+            f"groups: expected lists of columns or an integer mask of shape {shape}, "
             f"got an array of {given.dtype} of shape {given.shape}"
         )
     return fitting
 
 
 def _over_channels(mask: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64] | None:
-    """Return a mask in an input's shape; None where it is of another.
+    """Return a mask in an input's shape; None if it is of another.
 
     For an image (c, h, w), a mask may be
 
@@ -260,7 +226,7 @@ def _over_channels(mask: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[n
     is_last = mask.shape in (shape[:-1], (*shape[:-1], 1))
     if is_first and is_last:
         raise InputError(
-            f"groups: a mask of shape {mask.shape} does not tell which axis of {shape} is that of "
+            f"groups: a mask of shape {mask.shape} does not say which axis of {shape} is that of "
             f"the channels; pass one of shape {shape}"
         )
     if is_first:
@@ -285,17 +251,14 @@ def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
 # Lists of columns, one for each player
 
 
-def _columns(player: int, group: Sequence[int]) -> NDArray[np.int64]:
-    columns = np.asarray(group)
-    if columns.ndim != 1 or columns.size == 0 or not np.issubdtype(columns.dtype, np.integer):
-        raise InputError(
-            f"groups: player {player} needs a list of input columns (integers), got {group!r}"
-        )
-    return columns.astype(np.int64)
-
-
-def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64]:
-    columns = np.concatenate(lists)
+def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
+    """Return the player that owns each input, (d,)."""
+    for player, own in enumerate(lists):
+        if not own or np.ndim(own) != 1 or np.asarray(own).dtype.kind not in "iu":
+            raise InputError(
+                f"groups: player {player} needs a list of input columns (integers), got {own!r}"
+            )
+    columns = np.concatenate(lists).astype(np.int64)
     outside = columns[(columns < 0) | (columns >= inputs)]
     if outside.size:
         raise InputError(
@@ -319,14 +282,13 @@ def _from_lists(lists: list[NDArray[np.int64]], inputs: int) -> NDArray[np.int64
     return owner
 
 
-def _overlap(lists: list[NDArray[np.int64]], column: int) -> InputError:
+def _overlap(lists: list[list[Any]], column: int) -> InputError:
     """Return the error for a column that is listed twice."""
     players = [player for player, own in enumerate(lists) if column in own]
-    if len(players) > 1:
-        where = f"in the groups of players {players}"
-    else:
-        where = f"twice in the group of player {players[0]}"
-    return InputError(f"groups overlap: input column {column} is {where}")
+    shared = f"in the groups of players {players}"
+    if len(players) == 1:
+        shared = f"twice in the group of player {players[0]}"
+    return InputError(f"groups overlap: input column {column} is {shared}")
 
 
 def _shortened(numbers: list[int]) -> str:

@@ -34,12 +34,6 @@ from shearshap.data.background import (
     mode,
     named_cells,
 )
-from shearshap.data.column_types import (
-    check_exact_column,
-    in_common_types,
-    none_notes,
-    type_changes,
-)
 from shearshap.data.display import CellDisplay
 from shearshap.data.frames import (
     OBJECTS,
@@ -49,22 +43,23 @@ from shearshap.data.frames import (
     Labels,
     aligned,
     as_frame,
+    check_exact_column,
     codes_of,
-    is_numeric_or_boolean,
+    hashable_values,
+    in_common_types,
     native_type,
     native_types,
     number_table,
     numbers_of,
+    type_changes,
     with_columns,
 )
 from shearshap.data.players import Grouping
 from shearshap.data.tensors import (
     MAX_EXACT_INTEGER,
     Inputs,
-    background_numbers,
     check_tensor,
     refuse_masked,
-    row_numbers,
 )
 from shearshap.errors import InputError
 
@@ -90,13 +85,11 @@ def encode_frame(
     count, width = frame.shape
     players = grouping.players((width,))
     background = _background(given, frame, players.owner, layout.labels)
-    has_types = as_frame(given.rows, given.argument) is not None
-    ours, theirs = in_common_types(frame, background, given.argument, has_types=has_types)
-
-    pooled = nw.concat([ours, theirs], how="vertical")
+    pooled = _pooled(*in_common_types(frame, background, given.argument))
     pool = FramePool(pooled, layout)
-    same = torch.from_numpy(pool.like(count))
-    cells = background_numbers(row_numbers(len(pooled), (width,)), same, count)
+    own = torch.arange(len(pooled))[:, None].expand(-1, width)
+    # a cell like the first background row's is known by that row: so null players are noticed
+    cells = torch.where(torch.from_numpy(pool.like(count)), count, own)
     return Inputs(
         rows=cells[:count],
         background=cells[count:],
@@ -106,12 +99,21 @@ def encode_frame(
         decode=lambda mixes: pool.mix(mixes.cpu().numpy()),
         display=CellDisplay(frame, players.owner),
         index=np.arange(count),
-        untouched=lambda which: layout.native(frame[which]),
+        original_rows=lambda which: layout.native(frame[which]),
         type_changes=type_changes(frame, pooled),
-        notes=none_notes(background, theirs, given.argument) if has_types else (),
         least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
         order=np.array([frame.columns.index(name) for name in layout.order]),
     )
+
+
+def _pooled(rows: Frame, background: Frame) -> Frame:
+    """Return the rows and, after them, the background, in one frame."""
+    pooled = nw.concat([rows, background], how="vertical")
+    if not pooled.implementation.is_pyarrow():
+        return pooled
+    # each part has its own list of categories, and those that only the background has come last
+    native = pooled.to_native().unify_dictionaries().combine_chunks()
+    return nw.from_native(native, eager_only=True)
 
 
 # Mixes of rows
@@ -120,9 +122,9 @@ def encode_frame(
 class FramePool:
     """The rows of a frame whose cells are mixed; a mix has the layout that the model takes.
 
-    The cells of one column after the other are taken. A frame of pandas may have thousands of
-    columns: those of one type of numpy are a block, and text is laid end to end, so that the cells
-    of several columns are taken at once.
+    The cells of one column after the other are taken. A pandas frame may have thousands of columns:
+    those of one numpy type are a block, and text is laid end to end, so that the cells of several
+    columns are taken at once.
     """
 
     def __init__(self, frame: Frame, layout: FrameLayout) -> None:
@@ -133,13 +135,15 @@ class FramePool:
         self._is_pandas = frame.implementation.is_pandas()
         self._blocks = _numpy_blocks(frame.to_native()) if self._is_pandas else []
         in_blocks = {place for block in self._blocks for place in block.places}
-        self._others = [place for place in range(frame.shape[1]) if place not in in_blocks]
+        names = frame.columns
+        #: the columns that are in no block, by their places
+        self._others = {at: frame[names[at]] for at in range(len(names)) if at not in in_blocks}
 
     def mix(self, cells: Cells) -> Any:
         """Return the frame, of the user's library, with cells (m, d) of the pool's rows."""
         if not self._is_pandas:
             named = zip(self._order, self._layout.order, strict=True)
-            columns = {name: self._columns[place][cells[:, place]] for place, name in named}
+            columns = {name: self._others[place][cells[:, place]] for place, name in named}
             return self._layout.joined(columns)
         mixed = self._of_columns(cells) if self._others else self._of_blocks(cells)
         mixed.columns = self._labels.copy()  # the model may give them another name
@@ -148,30 +152,21 @@ class FramePool:
     def like(self, row: int) -> NDArray[np.bool_]:
         """Return which cells (n, d) are to a model like those of a row."""
         same = np.zeros(self._frame.shape, dtype=np.bool_)
-        unknown = set(range(self._frame.shape[1]))
-        parts: list[_NumpyBlock | _Strip] = [*self._blocks]
-        if self._is_pandas:
-            parts += self._strips
-        for part in parts:
-            like = part.like(row)
-            if like is not None:
-                same[:, part.places] = like
-                unknown.difference_update(part.places)
-        names = self._frame.columns
-        for place in unknown:
-            same[:, place] = _like_cell(self._frame[names[place]], row)
+        for block in self._blocks:
+            if block.cells.dtype != OBJECTS:
+                same[:, block.places] = block.like(row)
+                continue
+            names = self._frame.columns
+            for place in block.places:
+                same[:, place] = _like_cell(self._frame[names[place]], row)
+        for place, column in self._others.items():
+            same[:, place] = _like_cell(column, row)
         return same
-
-    @cached_property
-    def _columns(self) -> dict[int, Column]:
-        """The columns that are in no block, by their places."""
-        names = self._frame.columns
-        return {place: self._frame[names[place]] for place in self._others}
 
     # pandas
 
     def _of_blocks(self, cells: Cells) -> Any:
-        """Return a mix of a pool that has types of numpy alone."""
+        """Return a mix of a pool that has numpy types alone."""
         import pandas as pd
 
         # the type is named, since pandas looks for text and times among objects
@@ -192,32 +187,36 @@ class FramePool:
                 taken[place] = column
                 if column.dtype == object:  # or else pandas looks for text among objects
                     taken[place] = pd.Series(column, dtype=object, copy=False)
-        for strip in self._strips:
-            for place, column in zip(strip.places, strip.taken(cells), strict=True):
-                taken[place] = column
+        for places, strip in self._strips:
+            start = len(self._frame) * np.arange(len(places))
+            mixed = strip.take((cells.T[places] + start[:, None]).reshape(-1))
+            for at, place in enumerate(places):
+                taken[place] = mixed[at * len(cells) : (at + 1) * len(cells)]
         return pd.DataFrame({number: taken[place] for number, place in enumerate(self._order)})
 
     @cached_property
-    def _strips(self) -> list["_Strip"]:
-        """The columns of pandas' own types; text of one type as one strip, unless it is long."""
+    def _strips(self) -> list[tuple[list[int], Any]]:
+        """Columns of pandas' own types, by their w places, as its arrays laid end to end, (w n,).
+
+        Those of text are one strip, unless it is long: its cells are taken much faster at once.
+        """
         import pandas as pd
 
-        native = {place: column.to_native() for place, column in self._columns.items()}
-        texts: dict[Any, list[int]] = {}
-        strips = []
+        native = {place: column.to_native() for place, column in self._others.items()}
+        strips: dict[Any, list[int]] = {}
         for place, column in native.items():
-            if isinstance(column.dtype, pd.StringDtype) and len(column) * len(native) <= MAX_CELLS:
-                texts.setdefault(column.dtype, []).append(place)
-            else:
-                strips.append(_Strip([place], column.array))
-        for places in texts.values():
-            long = pd.concat([native[place] for place in places], ignore_index=True).array
-            strips.append(_Strip(places, long.take(np.arange(len(long)))))  # without its chunks
-        return strips
+            is_text = isinstance(column.dtype, pd.StringDtype)
+            is_short = len(column) * len(native) <= MAX_CELLS
+            strips.setdefault(column.dtype if is_text and is_short else place, []).append(place)
+        joined = [
+            (own, pd.concat([native[place] for place in own], ignore_index=True).array)
+            for own in strips.values()
+        ]
+        return [(own, strip.take(np.arange(len(strip)))) for own, strip in joined]  # in one chunk
 
     @cached_property
     def _moves(self) -> NDArray[np.int64] | None:
-        """Which column of the joined blocks stands where in the model's frame; None: as it is."""
+        """The places in the joined blocks of the model's columns; None: in that order."""
         joined = [place for block in self._blocks for place in block.places]
         return None if joined == self._order else np.argsort(joined)[self._order]
 
@@ -232,7 +231,7 @@ class FramePool:
 
 @dataclass(frozen=True, eq=False)
 class _NumpyBlock:
-    """Columns of one type of numpy."""
+    """Columns of one numpy type."""
 
     places: list[int]  #: of the columns in the pool, w of them
     cells: NDArray[Any]  #: (w, n)
@@ -242,56 +241,15 @@ class _NumpyBlock:
         own = cells.T if len(self.places) == cells.shape[1] else cells.T[self.places]
         return np.take_along_axis(self.cells, own, axis=1)
 
-    def like(self, row: int) -> Any:
-        """Return which of its cells (n, w) are like those of a row; None if it cannot say."""
-        kind = self.cells.dtype.kind
-        if kind not in "biufmM":
-            return None
-        same = self.cells == self.cells[:, row, None]
-        if kind == "f":
-            same &= _with_same_sign(self.cells, self.cells[:, row, None])
-        if kind in "fmM":
-            missing = np.isnan(self.cells) if kind == "f" else np.isnat(self.cells)
-            same |= missing & missing[:, row, None]
-        return same.T
-
-
-@dataclass(frozen=True, eq=False)
-class _Strip:
-    """Columns of one type of pandas' own, laid end to end."""
-
-    places: list[int]  #: of the columns in the pool, w of them
-    cells: Any  #: (w n,) an array of pandas
-
-    def taken(self, cells: Cells) -> list[Any]:
-        """Return its part of the cells (m, d): w arrays (m,)."""
-        if len(self.places) == 1:
-            return [self.cells.take(np.ascontiguousarray(cells[:, self.places[0]]))]
-        start = self._rows * np.arange(len(self.places))
-        numbers = (cells.T[self.places] + start[:, None]).reshape(-1)
-        long = self.cells.take(numbers)
-        size = len(cells)
-        return [long[size * at : size * (at + 1)] for at in range(len(self.places))]
-
-    def like(self, row: int) -> Any:
-        """Return which cells (n, w) of categories or text are like a row's; None of others."""
-        import pandas as pd
-
-        if isinstance(self.cells.dtype, pd.CategoricalDtype):
-            return (self.cells.codes == self.cells.codes[row])[:, None]
-        if not isinstance(self.cells.dtype, pd.StringDtype):
-            return None
-        first = self._rows * np.arange(len(self.places)) + row
-        others = self.cells.take(np.repeat(first, self._rows))
-        equal = pd.array(self.cells == others, dtype="boolean")
-        like = equal.to_numpy(dtype=bool, na_value=False)
-        like |= self.cells.isna() & others.isna()
-        return like.reshape(-1, self._rows).T
-
-    @property
-    def _rows(self) -> int:
-        """The rows n of the pool."""
-        return len(self.cells) // len(self.places)
+    def like(self, row: int) -> NDArray[np.bool_]:
+        """Return which of its cells (n, w), none of them objects, are like those of a row."""
+        others = self.cells[:, row, None]
+        same = self.cells == others
+        if self.cells.dtype.kind == "f":
+            same &= _with_same_sign(self.cells, others)
+        if self.cells.dtype.kind in "fmM":
+            same |= (self.cells != self.cells) & (others != others)  # both are missing
+        return np.asarray(same.T)
 
 
 def _numpy_blocks(native: Any) -> list[_NumpyBlock]:
@@ -319,6 +277,9 @@ def _like_cell(column: Column, place: int) -> Any:
     is_compared = dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, COMPARED_TYPES)
     if not is_compared:
         return False
+    native = column.to_native()
+    if hasattr(native, "array") and not dtype.is_numeric() and native.dtype != OBJECTS:
+        return _like_cell_of_pandas(native.array, place)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         column = column.cast(nw.String)
     if isinstance(dtype, nw.Float16):  # which some libraries cannot compare
@@ -334,6 +295,17 @@ def _like_cell(column: Column, place: int) -> Any:
     # text, and perhaps both None and NaN
     kinds = np.array([type(each) for each in column.to_native()], dtype=object)
     return like.to_numpy() & (kinds == kinds[place])
+
+
+def _like_cell_of_pandas(cells: Any, place: int) -> Any:
+    """Return which cells (n,) of an array of pandas, of no numbers, are like the one at a place."""
+    if hasattr(cells, "codes"):  # of categories
+        return cells.codes == cells.codes[place]
+    missing = np.asarray(cells.isna())
+    if missing[place]:
+        return missing
+    equal = cells == cells[place]
+    return equal if isinstance(equal, np.ndarray) else equal.to_numpy(bool, na_value=False)
 
 
 def _with_same_sign(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
@@ -375,8 +347,8 @@ def _source(given: ParsedBackground, explained: Frame, labels: Labels | None) ->
         return _frame_of_cells(given, explained, labels)
     if frame.implementation != explained.implementation:
         raise InputError(
-            f"{given.argument}: it is a {frame.implementation} frame and the rows are "
-            f"{explained.implementation}; give both as one"
+            f"{given.argument}: expected a {explained.implementation} frame, as the rows are, got "
+            f"a {frame.implementation} frame"
         )
     if len(frame) == 0:
         raise InputError(f"{given.argument}: there are no rows in the frame")
@@ -390,7 +362,7 @@ def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | 
         check_tensor(given.rows, given.argument)
     names = explained.columns
     if is_single_number(given.rows):
-        columns = _constant_columns(given.rows, explained, given.argument)
+        columns = [[float(given.rows)] for _ in names]
     elif hasattr(given.rows, "keys"):
         by_label = names if labels is None else list(labels.index)
         columns = [[cell] for cell in named_cells(given.rows, by_label, given.argument)]
@@ -406,39 +378,18 @@ def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | 
     return nw.from_dict(series)
 
 
-def _constant_columns(number: Any, explained: Frame, argument: str) -> list[list[Any]]:
-    """Return a number for each column, as columns of one cell."""
-    plain = number.item() if hasattr(number, "item") else number
-    for name, dtype in explained.schema.items():
-        if not is_numeric_or_boolean(dtype):
-            raise InputError(
-                f"{argument}: wanted a frame or a row by name, as column {name!r} is {dtype}; "
-                f"got the number {plain!r}"
-            )
-    return [[plain] for _ in explained.columns]
-
-
 def _columns_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
     """Return the cells of one row or several, in the order of the columns, as columns."""
-    listed = _listed(rows)
-    several = len(listed) > 0 and isinstance(listed[0], list | tuple)
-    table = listed if several else [listed]
-    for row in table:
-        if not isinstance(row, list | tuple) or len(row) != width:
-            raise InputError(
-                f"{argument}: wanted a frame with the rows' columns, a row by name, or an array of "
-                f"shape (b, {width}), got {type(rows).__name__} of another shape"
-            )
+    listed = rows.tolist() if hasattr(rows, "tolist") else rows
+    table = [*listed] if isinstance(listed, Iterable) else [listed]
+    if not table or not isinstance(table[0], list | tuple):
+        table = [table]
+    if any(not isinstance(row, list | tuple) or len(row) != width for row in table):
+        raise InputError(
+            f"{argument}: expected a frame with the rows' columns, a row by name, or an array of "
+            f"shape (b, {width}), got {type(rows).__name__} of another shape"
+        )
     return [list(column) for column in zip(*table, strict=True)]
-
-
-def _listed(rows: Any) -> Any:
-    """Return an array, or any other iterable, as lists; a single cell as a list of one."""
-    if hasattr(rows, "tolist"):
-        return rows.tolist()
-    if isinstance(rows, Iterable):
-        return list(rows)
-    return [rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,7 +409,7 @@ class _Statistic:
     name: str  #: in STATISTICS
     source: Frame  #: (b, d)
     owner: NDArray[np.int64]  #: (d,) the player that owns each column
-    argument: str  #: what the user calls the background, for errors
+    argument: str  #: the name of the background's argument, for errors
 
     def row(self) -> Frame:
         """Return the statistic as a frame of one row; the numbers that it computes are floats."""
@@ -473,7 +424,7 @@ class _Statistic:
         return with_columns(row, [computed[name] for name in numbers])
 
     def _mode_cells(self) -> Frame:
-        """Return a row of the most frequent cells; where a number is computed, of any cells."""
+        """Return a row of the most frequent cells; of any cells if a number is computed."""
         rows, place = np.unique(self._mode_rows(), return_inverse=True)
         pool = FramePool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
         return nw.from_native(pool.mix(place[None]), eager_only=True)
@@ -497,7 +448,7 @@ class _Statistic:
         names = self.source.columns
         codes = np.zeros(self.source.shape, np.int64)
         for place in np.flatnonzero(~self._computed):
-            codes[:, place] = codes_of(self.source[names[place]])
+            codes[:, place] = codes_of(hashable_values(self.source[names[place]]))
         return np.asarray((codes == mode(codes, self.owner)).argmax(axis=0))
 
     def _numbers(self) -> dict[str, Any]:
@@ -517,7 +468,7 @@ class _Statistic:
         return dict(zip(source.columns, row.tolist(), strict=True))
 
     def _check_present(self, source: Frame, table: NDArray[np.float64]) -> None:
-        """Raise where all numbers (b, d) of a column are missing."""
+        """Raise if all numbers (b, d) of a column are missing."""
         missing = np.flatnonzero(np.isnan(table).all(axis=0))
         if missing.size:
             raise InputError(

@@ -1,33 +1,42 @@
 """The one loop: rows in blocks, one explanation a block, until all rows are done or time is up.
 
     for each block of rows     as many as the solver takes at once, and the deadline allows
-        solver.explain(block)  sampling (block.py), trees (trees/forests.py), texts (text.py)
+        solver.explain(block)  sampling (sampling.py), trees (trees/), texts (text.py)
         yield an Explanation   of the block; the caller concatenates, saves or sends it
 
 A solver knows how to explain a block. Deadlines, memory for the results of all blocks, progress,
 and the rows that are finished when a model fails are the loop's.
 """
 
+import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from tqdm import tqdm
 
-from shearshap.engine.progress import RowProgress
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
-from shearshap.games.devices import HostCopies, empty_array, to_numpy
+from shearshap.games.batches import HostCopies, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 
 FIRST_BLOCK = 16
-"""Rows of the first block, which is begun before the number of outputs is known.
+"""Rows of the first block if there is a deadline: it is finished whatever the time."""
 
-It is finished whatever the deadline.
-"""
+DELAY = 2.0
+"""Seconds after which a progress bar appears by itself."""
+
+BAR_FORMAT = (
+    "{percentage:3.0f}%|{bar}| {n:,.0f}/{total:,.0f}{unit} [{elapsed}<{remaining}{postfix}]"
+)
+"""The line of a bar over rows; tqdm would write all digits of 3.5 rows."""
 
 
 class Solver(Protocol):
@@ -41,8 +50,8 @@ class Solver(Protocol):
     def rows_at_once(self) -> int:
         """How many rows the next block may have."""
 
-    def explain(self, rows: slice, room: "Room") -> Explanation:
-        """Return the explanation of a block, or of its first rows, with its arrays in a room.
+    def explain(self, rows: slice, buffer: "ResultBuffer") -> Explanation:
+        """Return the explanation of a block, or of its first rows, with its arrays in a buffer.
 
         Its index is the rows' numbers, or their labels. If the model fails, the error's `finished`
         is the explanation of those rows of the block that are finished.
@@ -54,7 +63,7 @@ def blocks_of(
     clock: "Clock",
     *,
     at_once: bool = False,
-    progress: RowProgress | None = None,
+    progress: "RowProgress | None" = None,
 ) -> Iterator[Explanation]:
     """Yield the explanations of a solver's rows, block by block, in their order.
 
@@ -63,15 +72,15 @@ def blocks_of(
     all blocks will be joined, so that their arrays can be parts of one.
     """
     is_whole = at_once and clock.deadline is None
-    room = Room(solver.rows if is_whole else None)
+    buffer = ResultBuffer(solver.rows if is_whole else None)
     try:
-        yield from _blocks_in(room, solver, clock, progress or RowProgress())
+        yield from _blocks_in(buffer, solver, clock, progress or RowProgress())
     finally:
-        room.wait()  # for the blocks of a caller that has stopped before the last one
+        buffer.wait()  # for the blocks of a caller that has stopped before the last one
 
 
 def _blocks_in(
-    room: "Room", solver: Solver, clock: "Clock", progress: RowProgress
+    buffer: "ResultBuffer", solver: Solver, clock: "Clock", progress: "RowProgress"
 ) -> Iterator[Explanation]:
     count = solver.rows
     done = 0
@@ -80,18 +89,18 @@ def _blocks_in(
         size = min(size, FIRST_BLOCK)
     while done < count and size:
         try:
-            block = solver.explain(slice(done, min(done + size, count)), room)
+            block = solver.explain(slice(done, min(done + size, count)), buffer)
         except ModelError as error:
             finished: Explanation | None = error.finished
             error.finished = None
             if finished is not None:
-                room.wait()
+                buffer.wait()
                 yield finished
             raise
         done += len(block)
         progress.finished(len(block))
         if done >= count:
-            room.wait()  # the numbers of all blocks are there when the last one is
+            buffer.wait()  # the numbers of all blocks are there when the last one is
 
         late = done < count and not clock.allowed(solver.rows_at_once, done)
         if late:
@@ -139,8 +148,8 @@ class Clock:
         return sentence
 
 
-class Room:
-    """Memory of the host for the results of all rows, if all of them are wanted at once.
+class ResultBuffer:
+    """Host arrays for the results of all rows, allocated once if all are returned together.
 
     A block's arrays are then parts of it, one after the other, and nothing is copied to join them:
 
@@ -149,7 +158,7 @@ class Room:
         values     [         one array            ]
 
     A block is copied from a GPU while the next one is computed. So its numbers are there only after
-    `wait`. Without a number of rows, each block has arrays of its own.
+    `wait`. Without a number of rows, each block has its own arrays.
     """
 
     def __init__(self, rows: int | None = None) -> None:
@@ -160,7 +169,7 @@ class Room:
     def array(self, name: str, part: Tensor, first_row: int) -> NDArray[Any]:
         """Return a block's part (n, ...) of a field as an array, in its place among all rows.
 
-        The part must not change any more. If there is room for all rows, its numbers are in the
+        The part must not change any more. If all rows are kept together, its numbers are in the
         array after `wait`.
         """
         if self.rows is None:
@@ -174,3 +183,92 @@ class Room:
     def wait(self) -> None:
         """Wait until the numbers of all blocks are in their arrays."""
         self._copies.wait()
+
+
+# Progress: tqdm over rows, by default in a terminal and in a notebook, after two seconds
+
+
+def progress_bar(progress: bool | None, **options: Any) -> Any:
+    """Return a bar of tqdm, with options of tqdm.
+
+    `progress` says when it is shown. True: at once; False: never; None: in a terminal or in a
+    notebook, after two seconds.
+    """
+    delay = 0 if progress else DELAY
+    if progress is not False and in_kernel():
+        return _notebook_bar()(delay=delay, **options)
+    disabled = None if progress is None else not progress
+    return tqdm(disable=disabled, delay=delay, **options)
+
+
+def in_kernel() -> bool:
+    """Return whether this is a notebook's kernel, and no terminal."""
+    # if IPython is not imported yet, it does not run this code
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def _notebook_bar() -> Any:
+    """Return tqdm's bar of widgets if ipywidgets is installed, else its line of text."""
+    if find_spec("ipywidgets") is None:
+        return partial(tqdm, file=sys.stdout)  # on stderr it would look like an error
+    from tqdm.notebook import tqdm as widget
+
+    return widget
+
+
+class RowProgress:
+    """Moves a bar over rows; rows that are begun count in part, by their evaluations.
+
+    Before `over`, and without a bar, it only counts.
+    """
+
+    def __init__(self, progress: bool | None = False) -> None:
+        self.progress = progress
+        self._bar: Any = None
+        self._row_evaluations = 1  #: of a row, at most
+        self._evaluations = 0
+        self._begun = 0.0  #: rows, beyond those finished
+        self._finished = 0  #: rows
+
+    @contextmanager
+    def over(self, rows: int, unit: str = "rows") -> Iterator[None]:
+        """Show a bar over rows."""
+        # by time alone: how far it is between two batches may change at any time
+        bar = progress_bar(
+            self.progress,
+            total=rows,
+            unit=f" {unit}",
+            bar_format=BAR_FORMAT,
+            miniters=0,
+            mininterval=0.2,
+        )
+        with bar:
+            self._bar = bar
+            yield
+
+    def expect(self, evaluations: int) -> None:
+        """Take rows to need this many evaluations each, at most."""
+        self._row_evaluations = max(1, evaluations)
+
+    def asked(self, evaluations: int) -> None:
+        """Count evaluations."""
+        self._evaluations += evaluations
+        self._begun += evaluations / self._row_evaluations
+        self._move()
+
+    def finished(self, rows: int) -> None:
+        """Count rows of which nothing is left to do."""
+        self._finished += rows
+        self._begun = 0.0
+        self._move()
+
+    def _move(self) -> None:
+        """Move the bar, which never goes back, and not beyond its end."""
+        if self._bar is None:
+            return
+        self._bar.set_postfix_str(f"{self._evaluations:,} evaluations", refresh=False)
+        step = min(self._finished + self._begun, self._bar.total) - self._bar.n
+        if step > 0:
+            self._bar.update(step)

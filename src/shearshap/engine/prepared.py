@@ -1,4 +1,7 @@
-"""A model that is adapted, checked and calibrated once, and then explains block after block.
+"""From a task to explanations: at once, block by block, or by a model that was prepared before.
+
+Solvers are asked in turn which of them takes a model: those of models that know their own answer
+come first, sampling takes any. Each text has its own players, so they come before that.
 
 What an `Explainer` finds out anew in each call is found out here once, on a sample of rows: the
 background in the types that it has in common with the rows, kriging's calibration, a forest's
@@ -7,25 +10,26 @@ who came before, and jobs, workers on other machines and a service can share wha
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from shearshap.engine.block import Sampling
-from shearshap.engine.loop import Clock, Solver, blocks_of
+from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
+from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
-from shearshap.engine.run import Options, Run, Task, default_budget, whole
-from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
-from shearshap.engine.text import takes_texts
+from shearshap.engine.run import Options, Run, Task, default_budget, positive_int
+from shearshap.engine.sampling import Sampling
+from shearshap.engine.text import takes_texts, text_blocks
 from shearshap.errors import BudgetError, InputError
-from shearshap.games.game import ModelGame
+from shearshap.games.marginal import ModelGame
 from shearshap.methods import name_of
-from shearshap.methods.kriging.method import fewest_in_pairs
+from shearshap.methods.kriging.method import min_in_pairs
+from shearshap.models import AdaptedModel
+from shearshap.models.huggingface import check_text_model
 from shearshap.result.explanation import Explanation
-from shearshap.trees.exact_forest import ExactForest
-from shearshap.trees.forests import TreeSolver, tree_solver, wants_trees
+from shearshap.trees.solver import ExactForest, TreeSolver, tree_solver, wants_trees
 
 Advance = Callable[[int], object]
 
@@ -36,8 +40,71 @@ MAX_PLANS = 16
 """Budgets whose designs are kept."""
 
 
-def _unseen(_evaluations: int) -> None:
+def _no_progress(_evaluations: int) -> None:
     """Show no progress."""
+
+
+# Solvers
+
+
+def _trees(
+    options: Options, named: NamedGame, run: Run, rows: int | None, progress: RowProgress
+) -> Solver | None:
+    if not wants_trees(options.model, run):
+        return None
+    return tree_solver(options, named, run, rows=rows, progress=progress)
+
+
+def _sampling(
+    _options: Options, named: NamedGame, run: Run, _rows: int | None, progress: RowProgress
+) -> Solver:
+    return Sampling(named.game, run, progress=progress)
+
+
+MakeSolver = Callable[[Options, NamedGame, Run, int | None, RowProgress], Solver | None]
+
+SOLVERS: dict[str, MakeSolver] = {"trees": _trees, "sampling": _sampling}
+"""The solvers by name, in the order in which they are asked.
+
+Each returns a solver for the rows of a game, or None if the model is not of its kind. A number of
+rows is what it should prepare for, if more will come than those of the game.
+"""
+
+
+def _solver(
+    options: Options,
+    named: NamedGame,
+    run: Run,
+    *,
+    rows: int | None = None,
+    progress: RowProgress | None = None,
+) -> Solver:
+    """Return the solver for a game: the first that takes its model."""
+    shown = progress or RowProgress()
+    made = (make(options, named, run, rows, shown) for make in SOLVERS.values())
+    return next(solver for solver in made if solver is not None)
+
+
+def solve(task: Task, run: Run, progress: bool | None = None) -> Iterator[Explanation]:
+    """Return the explanations of a task's rows, block by block."""
+    options = task.options
+    check_text_model(options.model, task.rows, options.background)
+    shown = RowProgress(progress)
+    return (
+        text_blocks(task, run, shown) if takes_texts(options.model) else _blocks(task, run, shown)
+    )
+
+
+def _blocks(task: Task, run: Run, progress: RowProgress) -> Iterator[Explanation]:
+    clock = Clock(run.deadline)
+    with open_game(task, progress.asked) as named:
+        solver = _solver(task.options, named, run, progress=progress)
+        with progress.over(solver.rows):
+            blocks = blocks_of(solver, clock, at_once=run.at_once, progress=progress)
+            yield from labelled_blocks(named, blocks)
+
+
+# Prepared explainers
 
 
 @dataclass(eq=False)
@@ -53,6 +120,7 @@ class PreparedExplainer:
     overview: Explanation  #: of the sample
     minimum_budget: int  #: the fewest evaluations a row
     types: Mapping[str, Any] | None  #: of the columns, if the model is given frames of pandas
+    adapted: AdaptedModel
     forest: ExactForest | None = None  #: of a model of trees whose values are exact
     _plans: "OrderedDict[int, Plans]" = field(default_factory=OrderedDict)  #: by budget
 
@@ -68,16 +136,18 @@ class PreparedExplainer:
         *,
         budget: int | None = None,
         index: Any = None,
-        advance: Advance = _unseen,
+        advance: Advance = _no_progress,
     ) -> Explanation:
         """Return the explanation of rows of the same kind as those of the sample.
 
         `budget` is the number of model evaluations for one row, `index` are labels of the rows, and
         `advance` is called with the number of evaluations of each batch.
         """
-        run = self.run if budget is None else replace(self.run, budget=whole("budget", budget))
+        run = self.run
+        if budget is not None:
+            run = replace(run, budget=positive_int("budget", budget))
         task = Task(self.options, rows, index)
-        with torch.inference_mode(False), open_game(task, advance) as named:
+        with torch.inference_mode(False), open_game(task, advance, self.adapted) as named:
             solver = self._solver(named, run)
             explanation = _explained(named, solver, notes=False)
         method = _method_of_all(solver)
@@ -110,33 +180,32 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     """Explain a sample of rows, and return what explains any others."""
     if takes_texts(options.model):
         raise InputError(
-            "prepare: every text has players of its own, so that nothing can be prepared; call "
+            "prepare: every text has its own players, so nothing can be prepared in advance; call "
             "the explainer with the texts"
         )
     with torch.inference_mode(False):
         fixed, types = with_fixed_background(options, rows)
-        with open_game(Task(fixed, rows), _unseen) as named:
-            solver: Solver
-            if wants_trees(fixed.model, run):
-                solver = tree_solver(fixed, named, run, rows=EXPECTED_ROWS)
-            else:
-                solver = Sampling(named.game, run)
+        with open_game(Task(fixed, rows), _no_progress) as named:
+            adapted = named.game.predict.adapted
+            solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
             overview = _explained(named, solver)
             if isinstance(solver, TreeSolver) and solver.forest is not None:
                 minimum = solver.forest.evaluations
-                settled = replace(run, budget=run.budget or minimum)
-                return PreparedExplainer(fixed, settled, overview, minimum, types, solver.forest)
+                exact = replace(run, budget=run.budget or minimum)
+                return PreparedExplainer(
+                    fixed, exact, overview, minimum, types, adapted, solver.forest
+                )
 
             plans = _plans_of(solver)
-            settled = replace(run, budget=plans.settled.budget)
+            usual = replace(run, budget=plans.resolved.budget)
             if hasattr(run.method, "calibration"):
                 calibration = overview.calibration or _calibration_below(named, run)
                 method = replace(run.method, calibration=calibration)  # type: ignore[type-var]
-                settled = replace(settled, method=method)
+                usual = replace(usual, method=method)
                 fixed = replace(fixed, method=method)
             minimum = named.game.cost * run.method.minimum(named.game)
-    overview = replace(overview, method=name_of(plans.settled.method))
-    return PreparedExplainer(fixed, settled, overview, minimum, types)
+    overview = replace(overview, method=name_of(plans.resolved.method))
+    return PreparedExplainer(fixed, usual, overview, minimum, types, adapted)
 
 
 def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping[str, Any] | None]:
@@ -144,12 +213,12 @@ def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping
 
     The types of columns come with them, if the model is given frames of pandas; else None.
     """
-    with open_game(Task(options, rows), _unseen) as named:
+    with open_game(Task(options, rows), _no_progress) as named:
         game = named.game
         first = _decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
         if named.inputs.weights is not None:
-            return options, types  # rows with weights are no statistic of the rows explained
+            return options, types  # rows with weights are not a statistic of the rows explained
         return replace(options, background=_decoded(game, game.background)), types
 
 
@@ -177,7 +246,7 @@ def _method_of_all(solver: Solver) -> str | None:
     """
     if isinstance(solver, TreeSolver) and solver.sampling is None:
         return None
-    return name_of(_plans_of(solver).settled.method)
+    return name_of(_plans_of(solver).resolved.method)
 
 
 def _calibration_below(named: NamedGame, run: Run) -> Any:
@@ -191,7 +260,7 @@ def _calibration_below(named: NamedGame, run: Run) -> Any:
     except BudgetError:  # of very many background rows
         return None
     coalitions = min(usual, (1 << game.players) - 2)
-    if coalitions < fewest_in_pairs(game.players):
+    if coalitions < min_in_pairs(game.players):
         return None
     below = replace(run, budget=coalitions * game.cost)
     return _explained(named, Sampling(game, below), notes=False).calibration

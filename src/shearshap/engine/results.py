@@ -18,18 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.engine.loop import Room
+from shearshap.engine.loop import ResultBuffer
 from shearshap.errors import ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
 from shearshap.games.game import Game, all_finite
-from shearshap.interactions.fields import (
-    CrossContribution,
-    derivative_cross,
-    interaction_fields,
-)
+from shearshap.interactions.cross import CrossContribution, derivative_cross
+from shearshap.interactions.indices import interaction_fields
 from shearshap.methods.base import Design, Estimate
-from shearshap.methods.levels import all_alike
+from shearshap.methods.standard_errors import all_alike
 from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation
 
@@ -40,21 +37,21 @@ ALL_ALIKE = (
     "Shapley values may be, so their standard errors are infinite; try a larger budget"
 )
 
-LEAST_FREEDOM = 7
-"""Degrees of freedom from which on a row may stop.
+MIN_DEGREES_OF_FREEDOM = 7
+"""Minimum degrees of freedom before a row may stop.
 
-With fewer, a standard error is small by luck too often, and the luckiest rows would stop.
+With fewer, standard errors are too often small by chance, and those rows would stop.
 """
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a design makes of the coalition values of some rows."""
+class StageEstimate:
+    """The estimate that a design makes from the coalition values of some rows."""
 
     rows: Tensor  #: (r,) their numbers in the block
     design: Design
     values: Tensor  #: (r, c, k) of the design's coalitions
-    evaluations: Tensor  #: (r,) spent on each row so far
+    evaluations: int  #: spent on each row so far
     estimate: Estimate
     alike: Tensor  #: (r, k), whether one value was all that was seen of many
     before: Tensor | None  #: (r, p, k), the Shapley values at the stage before, if there was one
@@ -65,12 +62,12 @@ class Answer:
         rows: Tensor,
         design: Design,
         values: Tensor,
-        evaluations: Tensor,
+        evaluations: int,
         before: Tensor | None = None,
-    ) -> "Answer":
-        """Return the answer with the design's estimate.
+    ) -> "StageEstimate":
+        """Return the design's estimate for rows, on each of which so much was spent.
 
-        Where all values seen are alike, a standard error of 0 would say that the others are too.
+        If all values seen are alike, a standard error of 0 would say that the others are too.
         """
         estimate = design.estimate(values)
         alike = _alike_so_far(design, values)
@@ -84,11 +81,11 @@ class Answer:
     def converged(self, tol: float | None) -> Tensor:
         """Return which rows have all their standard errors at most at the tolerance, (r,).
 
-        Where standard errors rest on what the method assumes of the game, no value may have moved
+        If standard errors rest on what the method assumes of the game, no value may have moved
         by more than twice the tolerance since the stage before either.
         """
         errors = self.estimate.standard_errors
-        too_few_draws = self.estimate.degrees_of_freedom < LEAST_FREEDOM
+        too_few_draws = self.estimate.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM
         if tol is None or errors is None or too_few_draws:
             return torch.zeros_like(self.rows, dtype=torch.bool)
         small = errors.flatten(1).amax(dim=1) <= tol
@@ -104,7 +101,7 @@ class Answer:
         freedom = self.values.new_full(self.rows.shape, self.estimate.degrees_of_freedom)
         return {
             **estimate_fields(self.estimate, self.values),
-            "row_evaluations": self.evaluations,
+            "row_evaluations": torch.full_like(self.rows, self.evaluations),
             "degrees_of_freedom": freedom,
             "alike": self.alike.any(dim=1),
         }
@@ -143,35 +140,35 @@ class FinishedRows:
         """The numbers of the rows that are finished, in order."""
         return np.flatnonzero(self.done.cpu().numpy())
 
-    def add(self, answer: Answer, converged: Tensor, done: Tensor | slice) -> None:
+    def add(self, made: StageEstimate, converged: Tensor, done: Tensor | slice) -> None:
         """Set the fields of those rows of an answer that are done, (r,) of bool, or of all."""
-        fields = answer.fields() | {"converged": converged}
-        rows = answer.rows[done]
+        fields = made.fields() | {"converged": converged}
+        rows = made.rows[done]
         if not len(rows):
             return
 
         finished = {name: part[done] for name, part in fields.items()}
         if self.interactions:
-            finished |= self._interactions(answer, rows, done)
+            finished |= self._interactions(made, rows, done)
         for name, part in finished.items():
             self._set(name, rows, part)
         self.done[rows] = True
 
     def _interactions(
-        self, answer: Answer, rows: Tensor, done: Tensor | slice
+        self, made: StageEstimate, rows: Tensor, done: Tensor | slice
     ) -> dict[str, Tensor]:
-        design = answer.design
+        design = made.design
         shared = len(design.coalitions) == 1
         return interaction_fields(
             design.coalitions if shared else design.coalitions[done],
-            answer.values[done],
-            answer.estimate.values[done],
+            made.values[done],
+            made.estimate.values[done],
             None if self.cross is None else self.cross.take(rows),
             design.calibration,
         )
 
-    def take_in(self, part: "FinishedRows", rows: Tensor, game: ActiveGame) -> None:
-        """Take in the finished rows of a game among some players, as rows of a game of all.
+    def merge(self, part: "FinishedRows", rows: Tensor, game: ActiveGame) -> None:
+        """Add the finished rows of a game among some players, as rows of a game of all.
 
         `rows` (n,) are the numbers of the part's rows here.
         """
@@ -196,7 +193,9 @@ class FinishedRows:
             self.fields[name] = part.new_empty((self.count, *part.shape[1:]))
         self.fields[name][rows] = part
 
-    def arrays(self, room: Room, first_row: int, *, single: bool, stops: bool) -> dict[str, Any]:
+    def arrays(
+        self, buffer: ResultBuffer, first_row: int, *, single: bool, stops: bool
+    ) -> dict[str, Any]:
         """Return the fields of the finished rows as an explanation has them.
 
         Fields that say nothing are left out.
@@ -215,13 +214,13 @@ class FinishedRows:
             if fewest == most:
                 del fields["row_evaluations"]
 
-        # what says nothing is found out before it is copied
+        # drop empty fields before copying
         has_errors = alike or bool(fields["standard_errors"].isfinite().any())
         if not has_errors:
             del fields["standard_errors"]
 
         arrays: dict[str, Any] = {
-            name: room.array(name, part, first_row) for name, part in fields.items()
+            name: buffer.array(name, part, first_row) for name, part in fields.items()
         }
         if single:
             arrays |= _without_outputs(arrays)

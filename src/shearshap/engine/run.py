@@ -18,22 +18,22 @@ from shearshap.errors import BudgetError, InputError, MethodError
 from shearshap.games.game import Game
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
-from shearshap.methods.exact import MOST_PLAYERS
+from shearshap.methods.exact import MAX_PLAYERS
 from shearshap.models import Form, Output, Scale
 
-EVALUATIONS_A_PLAYER = 16
-"""Evaluations for one row where the user sets no budget, but never more than all coalitions."""
+DEFAULT_A_PLAYER = 16
+"""Evaluations a player, for one row, if the user sets no budget; at most all coalitions."""
 
-MOST_BACKGROUND = 1_000
+MAX_BACKGROUND_ROWS = 1_000
 """Background rows beyond which the user must set a budget."""
 
-MOST_UNASKED = 1 << 16
+MAX_DEFAULT_EXACT = 1 << 16
 """Evaluations a row that exact spends without a budget: those of 16 players."""
 
-LONGEST_DEADLINE = 1e9
+MAX_DEADLINE = 1e9
 """Seconds, some thirty years, beyond which a deadline is none."""
 
-MOST_DRAWN = 1 << 29
+MAX_DRAWN = 1 << 29
 """Coalitions times players of the largest design that is drawn.
 
 Its equations take some 50 bytes for each coalition and player.
@@ -44,7 +44,7 @@ Its equations take some 50 bytes for each coalition and player.
 class Options:
     """A model and how to explain it; see `shearshap.Explainer` for what each option may be.
 
-    They are declared here alone: `Explainer` inherits them, and whoever explains passes it on.
+    They are declared here alone: `Explainer` inherits them, and every entry point passes them on.
     """
 
     model: Any
@@ -100,7 +100,7 @@ class Run:
     budget: int | None = None  #: model evaluations for one row; None: `default_budget`
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
-    interactions: bool = False  #: whether to report pairwise interactions too
+    order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
     deadline: float | None = None  #: seconds after which no further block of rows is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
@@ -122,41 +122,46 @@ class Run:
             _check_positive("tol", tol, "the standard error at which to stop")
         deadline = _checked_deadline(deadline)
         if budget is not None:
-            budget = whole("budget", budget)
+            budget = positive_int("budget", budget)
         return cls(
             resolve(method),
             budget,
             tol,
-            whole("seed", seed),
-            bool(interactions),
+            positive_int("seed", seed),
+            2 if interactions else 1,
             deadline,
             drop_null=bool(drop_null),
         )
+
+    @property
+    def interactions(self) -> bool:
+        """Whether interactions are asked for too."""
+        return self.order > 1
 
     @property
     def stops(self) -> bool:
         """Whether rows may stop before their budget is spent."""
         return self.tol is not None
 
-    def on(self, game: Game) -> "Run":
-        """Return the run with its budget and method settled for a game, or raise."""
+    def resolve(self, game: Game) -> "Run":
+        """Return the run with the budget and the method for a game, or raise."""
         budget = self._default_budget(game) if self.budget is None else self.budget
-        method = self.method.chosen(game.players, budget // game.cost, stops=self.stops)
+        method = self.method.select_method(game.players, budget // game.cost, stops=self.stops)
         if game.players == 1:
             method = Exact()  # one player's value is prediction - base value
-        settled = replace(self, method=method, budget=budget)
-        settled._check(game)
-        return settled
+        resolved = replace(self, method=method, budget=budget)
+        resolved._check(game)
+        return resolved
 
     def _default_budget(self, game: Game) -> int:
-        """Return the evaluations to spend on a row where the user sets no budget."""
+        """Return the evaluations to spend on a row if the user sets no budget."""
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
         smallest = game.cost * self.method.minimum(game)
         return max(default_budget(game), smallest)
 
-    def most_evaluations(self, game: Game) -> int:
-        """Return the most evaluations that may be spent on a row."""
+    def max_evaluations(self, game: Game) -> int:
+        """Return the largest number of evaluations that may be spent on a row."""
         coalitions = self.coalitions(game)
         if self.method.enumerates:
             coalitions = min(coalitions, 1 << game.players)
@@ -164,11 +169,11 @@ class Run:
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""
-        assert self.budget is not None, "on(game) settles the budget"
+        assert self.budget is not None, "resolve(game) sets the budget"
         return self.budget // game.cost
 
     def _check(self, game: Game) -> None:
-        """Raise where the budget does not suffice, is too large, or the method cannot stop."""
+        """Raise if the budget does not suffice, is too large, or the method cannot stop."""
         if self.stops and not self.method.stops:
             able = [name for name, method in METHODS.items() if method.stops]
             raise MethodError(
@@ -195,15 +200,15 @@ class Run:
         raise error
 
     def _check_largest(self, game: Game) -> None:
-        """Raise where the coalitions to draw are too many to hold in memory."""
+        """Raise if the coalitions to draw are too many to hold in memory."""
         every = 1 << game.players
-        most = MOST_DRAWN // game.players
+        most = MAX_DRAWN // game.players
         coalitions = min(self.coalitions(game), every)
         if coalitions <= most:
             return
 
         # to list all coalitions takes no equations
-        can_be_listed = coalitions == every and game.players <= MOST_PLAYERS
+        can_be_listed = coalitions == every and game.players <= MAX_PLAYERS
         if not (can_be_listed and self.method.enumerates):
             error = BudgetError(
                 f"a budget of {self.budget} evaluations a row: {coalitions} coalitions of "
@@ -215,51 +220,51 @@ class Run:
 
 
 def default_budget(game: Game) -> int:
-    """Return the evaluations to spend on a row where the user sets no budget."""
-    if game.cost > MOST_BACKGROUND:
+    """Return the evaluations to spend on a row if the user sets no budget."""
+    if game.cost > MAX_BACKGROUND_ROWS:
         raise BudgetError(
             f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
             "('mean', background), fewer rows, or a budget that allows for them"
         )
-    coalitions = 2 + EVALUATIONS_A_PLAYER * game.players
+    coalitions = 2 + DEFAULT_A_PLAYER * game.players
     if game.players < 16:
         coalitions = min(coalitions, 1 << game.players)
     return game.cost * coalitions
 
 
 def all_coalitions_budget(game: Game) -> int:
-    """Return the evaluations of all coalitions, or raise where the user must say that they may."""
+    """Return the evaluations of all coalitions, or raise if the user must allow them."""
     needed = game.cost << game.players
-    if needed > MOST_UNASKED:
+    if needed > MAX_DEFAULT_EXACT:
         raise BudgetError(
             f"exact takes all 2^{game.players} coalitions of {game.players} players: "
-            f"{needed:,} evaluations a row; without a budget it spends at most {MOST_UNASKED:,}. "
-            f"Pass budget={needed} to spend them, or method='auto'"
+            f"{needed:,} evaluations a row; without a budget it spends at most "
+            f"{MAX_DEFAULT_EXACT:,}. Pass budget={needed} to spend them, or method='auto'"
         )
     return needed
 
 
-def whole(name: str, number: Any) -> int:
+def positive_int(name: str, number: Any) -> int:
     """Return an option that must be a positive integer; a seed may be 0."""
     is_seed = name == "seed"
     smallest = 0 if is_seed else 1
     is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_integer or number < smallest:
         error = BudgetError if name == "budget" else InputError
-        wanted = "an integer from 0" if is_seed else "a positive integer"
-        raise error(f"{name}: wanted {wanted}, got {number!r}")
+        expected = "an integer from 0" if is_seed else "a positive integer"
+        raise error(f"{name}: expected {expected}, got {number!r}")
     return int(number)
 
 
 def _checked_deadline(deadline: Any) -> Any:
-    """Return a deadline in seconds; None where it is so far away that it is none."""
+    """Return a deadline in seconds; None if it is so far away that it is none."""
     if deadline is None or deadline == inf:
         return None
     _check_positive("deadline", deadline, "seconds after which to stop")
-    return None if deadline > LONGEST_DEADLINE else deadline
+    return None if deadline > MAX_DEADLINE else deadline
 
 
 def _check_positive(name: str, number: Any, meaning: str) -> None:
     is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
     if not is_number or not 0 < number < inf:
-        raise InputError(f"{name}: wanted a positive number, {meaning}, got {number!r}")
+        raise InputError(f"{name}: expected a positive number, {meaning}, got {number!r}")

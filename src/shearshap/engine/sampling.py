@@ -1,243 +1,333 @@
-"""Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
+"""Blocks of rows by sampling: any model is a game, whose coalition values are asked for.
+
+A block is explained in these steps:
+
+    group the rows         by about how many players are not null             games/active.py
+    plan each group        the coalitions that its rows share, stage by stage         plan.py
+    evaluate the ends      v(none), v(all): base value, prediction, number of outputs
+    finish each group      its rows go through the stages of the plan
+        stage 0            evaluate the coalitions that are not known, and estimate;
+                           rows that are precise enough are finished               results.py
+        stage 1            evaluate more for the other rows
+        ...
+
+Most rows have no null players: then a block is one group. A method that screens rows first, such
+as SHEAR, has no stages: each row has its own design.
+
+Without a tolerance there is one stage. With a tolerance, rows that are at the same stage wait on a
+stack. Let there be six rows, and memory for two at a time from stage 1 on; "0-5:0" stands for the
+rows 0 to 5, which wait for stage 0:
+
+    waiting, the top at the right    what happens
+    0-5:0                            stage 0 finishes the rows 1 and 4
+    0,2,3,5:1                        too many for memory: cut in two
+    3,5:1   0,2:1                    stage 1 finishes row 0
+    3,5:1   2:2                      stage 2 is the last: it finishes row 2
+    3,5:1                            ...
+
+So the first rows go all the way before the next ones begin, and memory holds the values of a few
+rows only.
+"""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from inspect import isroutine
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
-from shearshap.data import Inputs, encode
-from shearshap.data.display import every_input_plays
-from shearshap.data.tensors import can_be_subtracted
-from shearshap.engine.block import Sampling
-from shearshap.engine.loop import Clock, Solver, blocks_of
-from shearshap.engine.progress import RowProgress
-from shearshap.engine.run import Options, Run, Task, whole
-from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
-from shearshap.games.batches import FIRST, USUAL, Batch, Pace, automatic_batch
-from shearshap.games.game import ModelGame, has_negative_zeros
-from shearshap.models import (
-    EvalMode,
-    Outputs,
-    Predictor,
-    adapted_model,
-    checked_multilabel,
-    checked_output,
-    checked_returns,
-    checked_scale,
-)
+from shearshap.engine.loop import FIRST_BLOCK, Clock, ResultBuffer, RowProgress, blocks_of
+from shearshap.engine.plan import Plan, PlannedStage, Plans, max_rows, pilot_rows
+from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
+from shearshap.engine.run import Run
+from shearshap.errors import ModelError, ShearWarning, level_of_caller
+from shearshap.games.active import ActiveGame
+from shearshap.games.game import Game
+from shearshap.games.marginal import ModelGame
+from shearshap.interactions.indices import check_pairs
+from shearshap.methods import Exact, name_of
+from shearshap.methods.base import Screening
+from shearshap.methods.kriging.pairs import evenly_spaced
 from shearshap.result.explanation import Explanation
 
-MOST_NAMES = 16  #: of players in an error
+
+def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
+    """Yield the explanations of a game's rows, block by block; their index is rows' numbers."""
+    return blocks_of(Sampling(game, run), Clock(run.deadline), at_once=run.at_once)
 
 
-def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation]:
-    """Yield the explanations of a task's rows, block by block."""
-    clock = Clock(run.deadline)
-    shown = RowProgress(progress)
-    with open_game(task, shown.asked) as named:
-        solver = Sampling(named.game, run, progress=shown)
-        yield from named_blocks(named, solver, run, clock, shown)
+class Sampling:
+    """The solver for any game.
+
+    `plans` are those of an earlier solver of such a game and run, whose model has been checked.
+    `note` says why the values are estimates: it is added to blocks that are not exact. `checks` is
+    the number of evaluations that have checked the model before.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        run: Run,
+        *,
+        plans: Plans | None = None,
+        progress: RowProgress | None = None,
+        note: str | None = None,
+        checks: int = 0,
+    ) -> None:
+        self.game = game
+        self.plans = plans or Plans(game, run)
+        self.note = note
+        self.checks = checks
+        # the pilot rows are all in the first block, since a calibration is fitted to them together
+        self.rows_at_once = max(FIRST_BLOCK, pilot_rows(self.plans.resolved))
+        if progress is not None:
+            progress.expect(self.plans.resolved.max_evaluations(game))
+
+    @property
+    def rows(self) -> int:
+        """The number of all rows."""
+        return self.game.rows
+
+    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+        """Return the explanation of a block; its index is the rows' numbers."""
+        block = _Block(self.game.take(rows), self.plans, rows.start)
+        self.checks += block.game.usage.checks
+        try:
+            for group in block.groups:
+                group.finish()
+        except ModelError as error:
+            if any(group.finished.any for group in block.groups):
+                error.finished = self._explanation(block, buffer)
+            raise
+        self.rows_at_once = min(group.rows_at_once(0, pilot=False) for group in block.groups)
+        return self._explanation(block, buffer)
+
+    def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
+        explanation = block.explanation(buffer)
+        notes = explanation.notes
+        # all coalitions make exact values too
+        if self.note is not None and explanation.method != name_of(Exact()):
+            notes = (*notes, self.note)
+        return replace(explanation, check_evaluations=self.checks, notes=notes)
 
 
-def named_blocks(
-    named: "NamedGame", solver: Solver, run: Run, clock: Clock, progress: RowProgress
-) -> Iterator[Explanation]:
-    """Yield the blocks that a solver makes of a game's rows, with names and data, under a bar."""
-    with progress.over(solver.rows):
-        blocks = blocks_of(solver, clock, at_once=run.at_once, progress=progress)
-        yield from labelled_blocks(named, blocks)
+class _Block:
+    """A block of rows: its groups, and the two ends of all rows, compared with the model."""
+
+    def __init__(self, game: Game, plans: Plans, first_row: int) -> None:
+        # plans are made first: if that fails, nothing has been spent yet
+        planned = [(own, plans.of(own), members) for own, members in _parted(game, plans)]
+        self.game = game
+        self.plans = plans
+        self.first_row = first_row  #: its number in the whole
+        self.ends = game.ends()
+        self.groups = [
+            RowGroup.begun(own, plan, self.ends.values, members) for own, plan, members in planned
+        ]
+        self.notes: tuple[str, ...] = ()
+        warning = game.consistency_warning(self.ends, first=not plans.checked)
+        plans.checked = True
+        if warning is not None:
+            warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
+            self.notes = (warning,)
+
+    def explanation(self, buffer: ResultBuffer) -> Explanation:
+        """Return the explanation of the rows that are finished, with its arrays in a buffer."""
+        finished = self._finished()
+        run = self.plans.resolved
+        arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, stops=run.stops)
+        methods = dict.fromkeys(name_of(group.plan.run.method) for group in self.groups)
+        notes = (*self.notes, *arrays.pop("notes"))
+        return Explanation(
+            **arrays,
+            index=self.first_row + finished.rows,
+            derivative_passes=max(group.derivative_passes for group in self.groups),
+            method=", ".join(methods),
+            seed=run.seed,
+            calibration=self.plans.calibration,
+            notes=notes,
+        )
+
+    def _finished(self) -> FinishedRows:
+        """Return the rows of all groups that are finished."""
+        first = self.groups[0]
+        if first.members is None:
+            return first.finished
+        every = FinishedRows(self.game.rows, self.game.device)
+        for group in self.groups:
+            assert isinstance(group.game, ActiveGame)
+            assert group.members is not None
+            if group.finished.any:
+                every.merge(group.finished, group.members, group.game)
+        return every
 
 
-def labelled_blocks(
-    named: "NamedGame", blocks: Iterator[Explanation], *, notes: bool = True
-) -> Iterator[Explanation]:
-    """Yield blocks with names and data, the first with notes; errors name the row and players."""
-    first = notes
-    try:
-        for block in blocks:
-            labelled = named.labelled(block)
-            yield _with_notes(labelled, named) if first else labelled
-            first = False
-    except ModelError as error:
-        named.point_out(error)
-        raise
+def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:
+    """Return the game and the members of each group of a block: rows of equally many players.
 
+    The members (n,) are numbers of rows in the block; None: all of them, with all players.
+    """
+    active = game.active_players() if plans.asked.drop_null else None
+    if active is None:
+        return [(game, None)]
+    assert isinstance(game, ModelGame)
 
-def _with_notes(block: Explanation, named: "NamedGame") -> Explanation:
-    """Return the first block; warn if inputs or outputs may not be what they pass for."""
-    doubt = named.outputs.doubt()
-    notes = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
-    for note in notes:
-        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
-    return replace(block, notes=(*block.notes, *notes))
+    # a row without active players gets one: its value is prediction - base value, which is 0
+    active[:, 0] |= ~active.any(dim=1)
+    playing = plans.padded_player_counts(game).to(active.device)[active.sum(dim=1)]
+    groups: list[tuple[Game, Tensor | None]] = []
+    for count in playing.unique().tolist():
+        members = (playing == count).nonzero()[:, 0]
+        groups.append((ActiveGame.of(game.take(members), active[members], count), members))
+    return groups
 
 
 @dataclass(frozen=True)
-class NamedGame:
-    """The game of a model's predictions, with names and data of rows, players and outputs."""
+class _Waiting:
+    """Rows of a group that wait for the same stage."""
 
-    game: ModelGame
-    inputs: Inputs
-    outputs: Outputs
-    feature_names: Sequence[str]
+    rows: Tensor  #: (r,) their numbers in the group
+    stage: int  #: the number of the stage that they wait for
+    values: Tensor  #: (r, c, k) of the stage before; at first of the two ends
+    evaluations: int  #: spent on each of them so far
+    before: Tensor | None = None  #: (r, p, k), their Shapley values at the stage before
 
-    def labelled(self, block: Explanation) -> Explanation:
-        """Return an explanation, whose index is the rows' numbers, with names and data."""
-        rows = _as_slice(block.index)
-        count = block.values.shape[2] if block.values.ndim == 3 else 1
-        words = self.inputs.display_data
-        return replace(
-            block,
-            feature_names=list(self.feature_names),
-            output_names=self.outputs.chosen_names(count),
-            index=self.inputs.index[rows],
-            index_name=self.inputs.index_name,
-            data=self.inputs.data[rows],
-            display_data=None if words is None else words[rows],
-        )
+    def take(self, which: slice | Tensor) -> "_Waiting":
+        """Return some of the rows."""
+        before = None if self.before is None else self.before[which]
+        return replace(self, rows=self.rows[which], values=self.values[which], before=before)
 
-    def point_out(self, error: ModelError) -> None:
-        """Add to a model's error, for its traceback, the row's label and the players present."""
-        if error.row is None:
+
+@dataclass
+class RowGroup:
+    """Rows of a block with equally many players, on their way through the stages of their plan."""
+
+    game: Game
+    plan: Plan
+    pilot: int  #: how many of the rows a calibration is fitted to
+    ends: Tensor  #: (r, 2, k) the values of the empty and the full coalition
+    finished: FinishedRows
+    members: Tensor | None = None  #: (r,) its rows' numbers in the block; None: all rows
+    screening_passes: int = 0  #: passes for derivatives that screening spent on each row
+
+    @classmethod
+    def begun(cls, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> "RowGroup":
+        """Return the group of a block's members, by the two ends of all rows of the block."""
+        finished = FinishedRows.of(game, interactions=plan.run.interactions)
+        own = ends if members is None else ends[members]
+        return cls(game, plan, plan.next_pilot(), own, finished, members)
+
+    @property
+    def derivative_passes(self) -> int:
+        """Passes for derivatives spent on each row."""
+        return self.game.usage.derivative_passes + self.screening_passes
+
+    def finish(self) -> None:
+        """Finish all rows; if the model fails, those before."""
+        rows = torch.arange(self.game.rows, device=self.game.device)
+        everyone = _Waiting(rows, 0, self.ends, 2 * self.game.cost)
+        screening = self.plan.run.method.screening(self.game)
+        if screening is None:
+            self._go_through_stages(everyone)
             return
-        label = self.inputs.index[self.game.position(error.row)]
-        names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
-        present = [name for name, there in zip(names, error.coalition, strict=True) if there]
-        absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
-        error.add_note(
-            f"Row {error.row} has the label {_shown(label)}.\n"
-            f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
-            "error.inputs is what the model was called with, error.coalition which players are "
-            "present."
+        size = self.rows_at_once(0, pilot=False)
+        for start in range(0, len(rows), size):
+            self._screen_and_finish(everyone.take(slice(start, start + size)), screening)
+
+    def rows_at_once(self, stage: int, *, pilot: bool) -> int:
+        """Return how many rows memory holds at a stage."""
+        planned = self.plan.stage(stage)
+        if planned is not None:
+            coalitions = len(planned.keys)
+        else:
+            # a design of a row's own: SHEAR has up to 2^p coalitions for each of p players
+            every = self.game.players << self.game.players
+            coalitions = min(self.plan.run.coalitions(self.game), every)
+        return max_rows(self.game, coalitions, self.ends.shape[2], pilot=pilot)
+
+    # Stages that all rows share
+
+    def _go_through_stages(self, everyone: _Waiting) -> None:
+        """Bring all rows through the stages, the first all the way before the next begin."""
+        stack = [everyone]
+        while stack:
+            waiting = stack.pop()
+            size = self.rows_at_once(waiting.stage, pilot=self.pilot > 0)
+            if len(waiting.rows) > size:
+                stack.append(waiting.take(slice(size, None)))
+                waiting = waiting.take(slice(0, size))
+
+            unfinished = self._one_stage(waiting)
+            if unfinished is not None:
+                stack.append(unfinished)
+
+    def _one_stage(self, waiting: _Waiting) -> _Waiting | None:
+        """Bring rows through their stage, and return those that go on to the next, if any."""
+        stage = self.plan.stage(waiting.stage)
+        assert stage is not None, "rows wait only for a stage that there is"
+        try:
+            fresh = self._fresh_values(stage, waiting)
+        except ModelError as error:
+            if error.known is not None and len(error.known):
+                answered = waiting.take(slice(0, len(error.known)))
+                self._finish(self._estimate(stage, answered, error.known))
+            raise
+
+        made = self._estimate(stage, waiting, fresh)
+        converged = made.converged(self.plan.run.tol)
+        # a later stage is made only if a row needs it
+        if converged.all() or self.plan.stage(waiting.stage + 1) is None:
+            self._finish(made)
+            return None
+        self.finished.add(made, converged, done=converged)
+        return _Waiting(
+            waiting.rows[~converged],
+            waiting.stage + 1,
+            made.values[~converged],
+            self._spent(stage, waiting),
+            before=made.estimate.values[~converged],
         )
 
+    def _fresh_values(self, stage: PlannedStage, waiting: _Waiting) -> Tensor:
+        """Return the values (r, f, k) of a stage's coalitions that are not known yet."""
+        if not len(stage.fresh):
+            return waiting.values[:, :0]
+        everyone = len(waiting.rows) == self.game.rows
+        game = self.game.take(slice(None) if everyone else waiting.rows)
+        return game(stage.design.coalitions[:, stage.fresh])
 
-@contextmanager
-def open_game(task: Task, advance: Callable[[int], object]) -> Iterator[NamedGame]:
-    """Check a task, and open its game; afterwards the model is as it was before.
+    def _estimate(self, stage: PlannedStage, waiting: _Waiting, fresh: Tensor) -> StageEstimate:
+        """Return a stage's estimate, by the values known before and the fresh ones (r, f, k)."""
+        values = torch.cat((waiting.values, fresh), dim=1)[:, stage.source]
+        # spread over all rows here: if rows are sorted, the first say little about the others
+        pilot = evenly_spaced(len(values), self.pilot).to(values.device)
+        design = self.plan.calibrated_design(waiting.stage, values[pilot])
+        spent = self._spent(stage, waiting)
+        return StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
 
-    `advance` is called with the number of evaluations of each batch.
-    """
-    _check(task.options)
-    with EvalMode(task.options.model, task.options.device) as used:
-        yield _named_game(task, used, advance)
+    def _spent(self, stage: PlannedStage, waiting: _Waiting) -> int:
+        """Return the evaluations spent on each row after a stage."""
+        return waiting.evaluations + len(stage.fresh) * self.game.cost
 
+    def _finish(self, made: StageEstimate) -> None:
+        """Finish all rows of an estimate, whether they have converged or not."""
+        self.finished.add(made, made.converged(self.plan.run.tol), done=EVERYONE)
 
-def _check(options: Options) -> None:
-    """Raise if options are wrong whatever the model is."""
-    checked_scale(options.scale, checked_output(options.output))
-    checked_returns(options.returns)
-    checked_multilabel(options.multilabel)
-    if options.background is None:
-        raise InputError(
-            "background: say what an absent player is replaced with, for example ('mean', train)"
-        )
+    # Designs of each row's own
 
+    def _screen_and_finish(self, waiting: _Waiting, screening: Screening) -> None:
+        """Screen some rows, make the design of each, and finish them."""
+        run = self.plan.run
+        game = self.game.take(waiting.rows)
+        eta = screening.at(game, waiting.values)
+        rng = np.random.default_rng(run.seed)  # the same draws for all rows
+        design = run.method.design_for(game, run.coalitions(game), rng, eta)
+        if run.interactions:
+            check_pairs(design.coalitions)
 
-def _named_game(task: Task, used: EvalMode, advance: Callable[[int], object]) -> NamedGame:
-    """Return the game of a task whose model is in use."""
-    options = task.options
-    assert options.background is not None, "checked before"
-    output = checked_output(options.output)
-    scale = checked_scale(options.scale, output)
-    adapted = adapted_model(used, scale, returns=options.returns, multilabel=options.multilabel)
-    outputs = Outputs(
-        output,
-        scale,
-        adapted.form,
-        tuple(options.output_names or adapted.output_names),
-        bool(adapted.independent),
-        checked=options.output_names is not None,
-        certainty=adapted.certainty,
-    )
-    outputs.check()
-    assert options.background is not None, "checked with the options"
-    inputs = encode(
-        task.rows,
-        options.background,
-        options.groups,
-        adapted,
-        index=task.index,
-        feature_names=options.feature_names,
-    )
-    smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
-    predict = Predictor(smooth, outputs, inputs.decode)
-    game = _game(options, predict, inputs, advance)
-    return NamedGame(game, inputs, outputs, inputs.names)
-
-
-def _game(
-    options: Options, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
-) -> ModelGame:
-    return ModelGame(
-        predict,
-        inputs.rows,
-        inputs.background,
-        torch.as_tensor(inputs.owner, device=predict.device),
-        inputs.shape,
-        inputs.players,
-        _batch(options, predict, inputs),
-        advance,
-        finite=_finite(predict, inputs),
-        negative_zeros=any(map(has_negative_zeros, (inputs.rows, inputs.background))),
-        untouched=inputs.untouched,
-        type_changes=inputs.type_changes,
-        weights=_weights(inputs),
-        one_each=every_input_plays(inputs.owner),
-    )
-
-
-def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
-    """Return the size of batches; what the user has set is not bounded by time."""
-    if options.batch_size != "auto":
-        return Batch(whole("batch_size", options.batch_size))
-    size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
-    # an accelerator answers later than it is asked: there the time of a call says nothing
-    if predict.device.type != "cpu":
-        return Batch(size)
-    return Batch(size, Pace(FIRST if _is_function(options.model) else USUAL))
-
-
-def _is_function(model: object) -> bool:
-    """Return whether a model is a function of the user's own, and not one of a known library."""
-    return isroutine(model) or not (
-        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
-    )
-
-
-def _weights(inputs: Inputs) -> torch.Tensor | None:
-    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
-
-
-def _finite(predict: Predictor, inputs: Inputs) -> bool:
-    """Return whether all inputs are numbers that can be mixed."""
-    if not predict.adapted.takes_missing:
-        return True  # checked when the rows were read
-    return all(can_be_subtracted(part) for part in (inputs.rows, inputs.background))
-
-
-def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    """Return numbers of rows, in order, as a slice where none is left out: it copies nothing."""
-    first = int(rows[0])
-    after = int(rows[-1]) + 1
-    return slice(first, after) if after - first == len(rows) else rows
-
-
-def _shown(label: Any) -> str:
-    """Return a row's label as people write it: texts in quotes, numbers and dates without."""
-    return repr(str(label)) if isinstance(label, str) else str(label)
-
-
-def _listed(names: list[str]) -> str:
-    """Return some names as text: the first of them, and how many there are more."""
-    if not names:
-        return "none"
-    shown = ", ".join(names[:MOST_NAMES])
-    left_out = len(names) - MOST_NAMES
-    return f"{shown} and {left_out} more" if left_out > 0 else shown
+        values = torch.cat((waiting.values, game(design.coalitions[:, 2:])), dim=1)
+        # all groups spend the same on each of their rows
+        self.screening_passes = max(self.screening_passes, game.usage.derivative_passes)
+        spent = 2 * game.cost + game.usage.evaluations
+        self._finish(StageEstimate.of(waiting.rows, design, values, spent))

@@ -1,4 +1,4 @@
-"""The solver for text classifiers: every text is a game, since its words are its players."""
+"""Text classifiers: every text is a game, since its words are its players."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,59 +9,43 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap.data.display import row_labels
-from shearshap.engine.block import Sampling
-from shearshap.engine.loop import Clock, Room, blocks_of
-from shearshap.engine.progress import RowProgress
+from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
+from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.run import Run, Task
-from shearshap.engine.sampling import NamedGame, labelled_blocks, open_game
+from shearshap.engine.sampling import Sampling
 from shearshap.models import EvalMode
 from shearshap.models.huggingface import (
     FramedClassifier,
     Kind,
     Text,
     TextClassifier,
-    check_text_model,
     player_kind,
     text_classifier,
 )
 from shearshap.result.explanation import Explanation
 
 
-def solve(task: Task, run: Run, progress: bool | None) -> Iterator[Explanation] | None:
-    """Return the explanations of texts, one after the other; None if the model takes no texts."""
-    model = task.options.model
-    check_text_model(model, task.rows, task.options.background)
-    classifier = _classifier(model)
-    return None if classifier is None else _explained(classifier, task, run, progress)
-
-
 def takes_texts(model: object) -> bool:
-    """Return whether a model is a text classifier."""
-    return _classifier(model) is not None
-
-
-def _classifier(model: object) -> TextClassifier | None:
-    """Return a `transformers` pipeline or a pair as a text classifier; None for other models."""
+    """Return whether a model is a text classifier: a `transformers` pipeline, or a pair."""
     library = type(model).__module__.partition(".")[0]
     if not isinstance(model, tuple) and library != "transformers":
-        return None
-    return text_classifier(model)
+        return False
+    return text_classifier(model) is not None
 
 
-def _explained(
-    classifier: TextClassifier, task: Task, run: Run, progress: bool | None
-) -> Iterator[Explanation]:
+def text_blocks(task: Task, run: Run, progress: RowProgress) -> Iterator[Explanation]:
     """Yield the explanation of each text, which has one row."""
-    shown = RowProgress(progress)
-    solver = _Texts(classifier, task, run, shown)
+    classifier = text_classifier(task.options.model)
+    assert classifier is not None, "takes_texts says so"
+    solver = _Texts(classifier, task, run, progress)
     clock = Clock(run.deadline, "texts")
     used = EvalMode(classifier.model, task.options.device)
-    with shown.over(solver.rows, "texts"), used:
-        yield from blocks_of(solver, clock, progress=shown)
+    with progress.over(solver.rows, "texts"), used:
+        yield from blocks_of(solver, clock, progress=progress)
 
 
 class _Texts:
-    """The solver for texts: each is a block, with a game and players of its own."""
+    """The solver for texts: each is a block, with its own game and players."""
 
     rows_at_once = 1
 
@@ -84,7 +68,7 @@ class _Texts:
         """The number of texts."""
         return len(self.texts)
 
-    def explain(self, rows: slice, room: Room) -> Explanation:  # noqa: ARG002
+    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:  # noqa: ARG002
         """Return the explanation of one text, with its label."""
         number = rows.start
         text = self.texts[number]
@@ -130,8 +114,8 @@ def _text_task(task: Task, classifier: TextClassifier, text: Text, absent: int) 
 def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) -> NamedGame:
     """Return the game of one text with its number among the texts, its label and its words."""
     game = replace(named.game, places=torch.tensor([number]))
-    if number > 0:  # the first text tells whether the model answers as it should
-        game = replace(game, untouched=None)
+    if number > 0:  # the first text shows whether the model answers as it should
+        game = replace(game, original_rows=None)
     inputs = replace(named.inputs, index=label)
     return replace(named, game=game, inputs=inputs, feature_names=text.names)
 

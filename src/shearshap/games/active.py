@@ -19,7 +19,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from shearshap.games.game import Ends, ModelGame, Usage
+from shearshap.games.game import CoalitionValues, Usage
+from shearshap.games.marginal import ModelGame
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,16 @@ class ActiveGame:
 
     @property
     def usage(self) -> Usage:
-        """What has been spent on each row so far."""
+        """The cost of each row so far."""
         return self.game.usage
 
     def take(self, rows: slice | Tensor) -> "ActiveGame":
         """Return the game of some of the rows, with nothing spent yet."""
         return ActiveGame(self.game.take(rows), self.own[rows], self.active[rows])
 
-    def place(self, row: int) -> int:
+    def global_row(self, row: int) -> int:
         """Return a row's number in the whole."""
-        return self.game.place(row)
+        return self.game.global_row(row)
 
     def active_players(self) -> Tensor | None:
         """Return which of its players are not known to be null, (r, q)."""
@@ -90,23 +91,18 @@ class ActiveGame:
         """Return how far each player's inputs are from the background's, (r, q)."""
         return self.game.distances().gather(1, self.own)
 
-    def ends(self) -> Ends:
-        """Ask for the empty and the full coalition: null players make no difference."""
+    def ends(self) -> CoalitionValues:
+        """Evaluate the empty and the full coalition: null players do not matter."""
         return self.game.ends()
 
-    def doubt(self, ends: Ends, *, first: bool) -> str | None:
+    def consistency_warning(self, ends: CoalitionValues, *, first: bool) -> str | None:
         """Say why predictions are not the model's own; None if they are."""
-        return self.game.doubt(ends, first=first)
+        return self.game.consistency_warning(ends, first=first)
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, q) of bool to values (r, c, k)."""
         own = self.own[:1] if self._alike else self.own
         return self.game(self._among_all(coalitions, own))
-
-    def each(self, rows: Tensor, coalitions: Tensor) -> Tensor:
-        """Map one coalition for each of the rows named: (n,) and (n, q) to values (n, k)."""
-        wide = self._among_all(coalitions[:, None], self.own[rows])
-        return self.game.each(rows, wide[:, 0])
 
     def surface(self, z: Tensor) -> Tensor:
         """Map points z (r, n, q) to g(z), (r, n, k), differentiably; null players are at 0."""

@@ -11,21 +11,26 @@ for one forward pass is cut in half along its first axis that can be cut, again 
         row  1   x coalitions 0-5    6: a batch
         ...
 
-A batch is too large where its inputs would not fit memory, or where a slow function would be silent
-for much longer than a second: until it returns, no progress can be shown, and nothing stopped.
+A batch is too large if its inputs would not fit memory, or if a slow function would be silent for
+much longer than a second: until it returns, no progress can be shown, and nothing stopped.
+
+Results of a GPU are copied to the host while it computes the next ones; see `HostCopies`.
 """
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import ModelError, ShearError
-from shearshap.games.devices import free_memory
 
 BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
 """Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
@@ -36,34 +41,40 @@ BATCH_SECONDS = 1.0
 MAX_GROWTH = 64
 """How many times larger than a batch the next one may be."""
 
-FIRST = 32
+FIRST_BATCH = 32
 """Evaluations of a function's first batch, which may take any time: the two ends of 16 rows."""
 
-USUAL = 256
-"""Evaluations that no model of a known library is asked for too slowly.
+DEFAULT_BATCH = 256
+"""Initial batch size for known model types.
 
 Networks round otherwise in very small batches, so that theirs are not made smaller without need.
 """
+
+PIECE_BYTES = 1 << 24
+"""Bytes of a piece of pinned memory."""
+
+SMALL_BYTES = 1 << 20
+"""Bytes of a tensor up to which the driver is as fast."""
 
 
 @dataclass
 class Pace:
     """How many evaluations take about a second, learnt from the batches so far.
 
-    What a batch takes beyond its evaluations, such as the way to a server, is told from them by two
-    batches of different sizes: smaller batches would not make that any shorter.
+    Two batch sizes separate the fixed cost of a call, such as the way to a server, from the cost of
+    an evaluation: smaller batches would not make that any shorter.
     """
 
-    most: float = USUAL  #: evaluations in the next batch
+    most: float = DEFAULT_BATCH  #: evaluations in the next batch
     _last: tuple[int, float] | None = None  #: size and seconds of the last batch
     _other: tuple[int, float] | None = None  #: of the last that was of a clearly different size
 
     def learn(self, size: int, seconds: float) -> None:
-        """Take in what a batch took."""
+        """Learn from the time of a batch."""
         largest = max(self.most, MAX_GROWTH * size)
         wanted = BATCH_SECONDS / self._seconds_each(size, seconds)
         if seconds <= BATCH_SECONDS / MAX_GROWTH:
-            # so short a batch says little of larger ones, and is no reason to make them smaller
+            # so short a batch says little about larger ones, which need not be smaller
             wanted = largest
         self.most = max(1.0, min(wanted, largest))
         if self._last is not None and _differ(size, self._last[0]):
@@ -71,7 +82,7 @@ class Pace:
         self._last = (size, seconds)
 
     def _seconds_each(self, size: int, seconds: float) -> float:
-        """Return what one evaluation more takes, by two batches where they differ in size."""
+        """Return what one evaluation more takes, by two batches if they differ in size."""
         for other in (self._last, self._other):
             if other is not None and _differ(size, other[0]):
                 each = (seconds - other[1]) / (size - other[0])
@@ -80,7 +91,7 @@ class Pace:
 
 
 def _differ(size: int, other: int) -> bool:
-    """Return whether sizes differ enough to tell evaluations from what comes on top."""
+    """Return whether sizes differ enough to separate evaluations from fixed costs."""
     return 2 * max(size, other) >= 3 * min(size, other)
 
 
@@ -120,7 +131,7 @@ class Box:
     background: slice
 
     @classmethod
-    def whole(cls, rows: int, coalitions: int, background: int) -> "Box":
+    def full(cls, rows: int, coalitions: int, background: int) -> "Box":
         """Return the box of all evaluations."""
         return cls(slice(0, rows), slice(0, coalitions), slice(0, background))
 
@@ -153,7 +164,7 @@ class FailedBatch(Exception):  # noqa: N818  (it is caught at once, and never se
         super().__init__(box)
         self.box = box
 
-        #: of the rows before the box, which are complete; None where there are no outputs yet
+        #: of the rows before the box, which are complete; None if there are no outputs yet
         self.outputs: Tensor | None = None
 
 
@@ -163,8 +174,8 @@ Forward = Callable[[Box], Tensor]  #: the model's outputs in a box, (r, c, b) or
 def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device) -> Tensor:
     """Return all outputs in double precision, (r, c, b) or (r, c, b, k), on a device.
 
-    Out of memory is no error: the batch is halved for good, and the box is tried again in pieces.
-    Any other error of the model is the cause of a `FailedBatch`.
+    Out of memory is not an error: the batch is halved for good, and the box is tried again in
+    pieces. Any other error of the model is the cause of a `FailedBatch`.
     """
     outputs: Tensor | None = None
     waiting = [whole]
@@ -195,7 +206,7 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
 
 
 def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
-    """Return the outputs in a box; None where memory ran out, after the batch is halved."""
+    """Return the outputs in a box; None if memory ran out, after the batch is halved."""
     started = time.perf_counter()
     try:
         outputs = forward(box)
@@ -226,7 +237,7 @@ MEMORY_RAN_OUT = re.compile(
     r"|Failed to allocate memory for requested buffer"  # ONNX Runtime
     r"|OOM when allocating|RESOURCE_EXHAUSTED: Out of memory"  # TensorFlow and JAX
 )
-"""What libraries say when memory ran out, where they have no exception of their own for it.
+"""What libraries say when memory ran out, if they have no exception for it.
 
 A model's own message may mention memory for any reason, so only what they say literally counts.
 """
@@ -242,7 +253,7 @@ def out_of_memory(error: BaseException) -> bool:
 def first_failure(box: Box, forward: Forward) -> Box | None:
     """Return the first single row and coalition on which the model fails, sought by halving.
 
-    None where neither half of a failing box fails by itself.
+    None if neither half of a failing box fails by itself.
     """
     while box.rows.stop - box.rows.start > 1 or box.coalitions.stop - box.coalitions.start > 1:
         halves = box.halves()
@@ -259,3 +270,137 @@ def _fails(box: Box, forward: Forward) -> bool:
     except Exception:  # noqa: BLE001  (whatever the model raises)
         return True
     return False
+
+
+# Devices: what a GPU has free, and copies of its results to the host. The driver copies ordinary
+# memory slowly, so large copies go through two pieces of pinned memory, which the GPU writes by
+# itself. While it fills one, the host empties the other with all its cores:
+#
+#     the GPU fills      A0   B1   A2   B3
+#     the host empties        A0   B1   A2   B3        pieces A and B, parts 0 to 3 of a tensor
+#
+# The two pieces are all the pinned memory there is: they are let go after each copy, and torch
+# gives the same memory to the next. Copies go on in their own thread, on their own stream, while
+# the GPU computes the next results:
+#
+#     the GPU computes   block 0   block 1   block 2
+#     and copies                   block 0   block 1   block 2
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that a GPU has free; None of other devices: it is not known.
+
+    What torch keeps for later tensors is free too, though the driver counts it as used.
+    """
+    if device.type != "cuda":
+        return None
+    free, _total = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + kept
+
+
+def to_numpy(numbers: Tensor) -> NDArray[Any]:
+    """Return a tensor as a numpy array: of the CPU's its own memory, else a complete copy."""
+    if numbers.device.type != "cuda" or numbers.nbytes <= SMALL_BYTES:
+        return numbers.cpu().numpy()
+
+    array = empty_array(numbers.shape, numbers.dtype)
+    copy_to_host(numbers, torch.from_numpy(array))
+    return array
+
+
+def to_device(numbers: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return a tensor on a device and in a type: itself if it is so already."""
+    return numbers.to(device, dtype)
+
+
+def empty_array(shape: Sequence[int], dtype: torch.dtype) -> NDArray[Any]:
+    """Return an array of torch's type whose numbers are not set."""
+    return np.empty(shape, torch.empty(0, dtype=dtype, device="cpu").numpy().dtype)
+
+
+def copy_to_host(source: Tensor, destination: Tensor) -> None:
+    """Copy a tensor into one of the host, of the same type, and wait until it is there."""
+    if source.device.type != "cuda" or source.nbytes <= SMALL_BYTES:
+        destination.copy_(source)
+        return
+    with torch.cuda.device(source.device):
+        _copy_to_host_by_pieces(_flat(source), destination.view(-1))
+
+
+class HostCopies:
+    """Copies to the host that are not waited for; until `wait`, the numbers are not there."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._started: list[Future[None]] = []
+
+    def start(self, source: Tensor, destination: Tensor) -> None:
+        """Copy a tensor, which must not change before it is there, into one of the host."""
+        if source.device.type != "cuda" or source.nbytes <= SMALL_BYTES:
+            copy_to_host(source, destination)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="copies to the host")
+        computed = torch.cuda.Event()
+        computed.record(torch.cuda.current_stream(source.device))
+        self._started.append(self._thread.submit(_copy_aside, source, destination, computed))
+
+    def wait(self) -> None:
+        """Wait until all numbers are there; raise what went wrong."""
+        started = self._started
+        self._started = []
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        for copy in started:
+            copy.result()
+
+
+def _copy_aside(source: Tensor, destination: Tensor, computed: torch.cuda.Event) -> None:
+    """Copy a tensor to the host on a stream of its own, once the GPU has computed it."""
+    stream = torch.cuda.Stream(source.device)
+    with torch.cuda.stream(stream):
+        stream.wait_event(computed)
+        copy_to_host(source, destination)
+
+
+def _flat(numbers: Tensor) -> Tensor:
+    return numbers.detach().contiguous().view(-1)
+
+
+def _copy_to_host_by_pieces(source: Tensor, destination: Tensor) -> None:
+    """Copy numbers (n,) from a GPU to the host."""
+    pinned = _Pinned(source.dtype)
+    parts = source.split(pinned.size)
+
+    def fill(number: int) -> None:
+        part = parts[number]
+        pinned.piece(number, len(part)).copy_(part, non_blocking=True)
+        pinned.event(number).record()
+
+    fill(0)
+    for number, part in enumerate(destination.split(pinned.size)):
+        if number + 1 < len(parts):
+            fill(number + 1)
+        pinned.event(number).synchronize()
+        part.copy_(pinned.piece(number, len(part)))
+
+
+class _Pinned:
+    """Two pieces of pinned memory that take turns, each with an event of the GPU's last use."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.size = PIECE_BYTES // dtype.itemsize  #: numbers in a piece
+        self._pieces = [
+            torch.empty(self.size, dtype=dtype, device="cpu", pin_memory=True) for _ in range(2)
+        ]
+        self._events = [torch.cuda.Event() for _ in range(2)]
+
+    def piece(self, number: int, count: int) -> Tensor:
+        """Return the first numbers of the piece whose turn it is."""
+        return self._pieces[number % 2][:count]
+
+    def event(self, number: int) -> torch.cuda.Event:
+        """Return the event of the piece whose turn it is."""
+        return self._events[number % 2]

@@ -21,28 +21,33 @@ with one-hot blocks, for the reproduction:
 Backward passes count for each output, and all passes for each background row.
 """
 
+import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.errors import MethodError, ShearWarning, level_of_caller
+from shearshap.errors import MethodError, ModelError, ShearWarning, level_of_caller
 from shearshap.games.active import ActiveGame
-from shearshap.games.game import Game, GameInfo, ModelGame
-from shearshap.interactions.derivatives import (
-    WITHOUT_DERIVATIVES,
-    floating_type,
-    gradients,
-    hessians,
-)
+from shearshap.games.batches import out_of_memory
+from shearshap.games.game import Game, GameInfo
+from shearshap.games.marginal import ModelGame, model_errors
 
 CrossKind = Literal[
     "auto", "hessian", "gradient-differences", "second-differences", "block-maximum"
 ]
 """The way in which cross-contribution is computed."""
+
+WITHOUT_DERIVATIVES = "Shear(interaction='second-differences')"
+"""What to try if derivatives fail, for messages."""
+
+Derivative = Callable[[ModelGame, Tensor], Tensor]
+"""A function of a game and of points z (r, q, p) that need gradients, to (r, k, ...)."""
 
 RANK_ONE_TOLERANCE = 1e-4  #: relative to a matrix' largest entry
 
@@ -103,7 +108,33 @@ def second_differences(values: Tensor, players: int) -> Tensor:
     return eta
 
 
-# Derivatives
+# By derivatives
+
+
+@dataclass(frozen=True)
+class CrossContribution:
+    """Cross-contribution by derivatives, and the rows about which derivatives say nothing."""
+
+    eta: Tensor  #: (r, p, p)
+    flat: Tensor  #: (r,) of bool: whether all of a row's derivatives are zero
+
+    def take(self, rows: Tensor) -> "CrossContribution":
+        """Return that of some of the rows."""
+        return CrossContribution(self.eta[rows], self.flat[rows])
+
+
+def derivative_cross(game: Game) -> CrossContribution | None:
+    """Return cross-contribution by derivatives, and count their passes; None: there are none."""
+    if isinstance(game, ActiveGame):
+        every = derivative_cross(game.game)
+        return None if every is None else replace(every, eta=game.pairs_of(every.eta))
+    if not isinstance(game, ModelGame) or not game.differentiable:
+        return None
+    try:
+        return by_derivatives(game)
+    except ModelError:
+        # a model that fails on plain values too raises when those are asked for
+        return None
 
 
 def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
@@ -115,7 +146,7 @@ def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
         "block-maximum": block_maximum,
     }
     if kind not in ways:
-        raise MethodError(f"interaction: wanted one of {', '.join(ways)}, got {kind!r}")
+        raise MethodError(f"interaction: expected one of {', '.join(ways)}, got {kind!r}")
     if isinstance(game, ActiveGame):
         return game.pairs_of(derivative_contribution(game.game, kind))
     if not isinstance(game, ModelGame) or not game.differentiable:
@@ -127,27 +158,22 @@ def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
 
 
 def hessian_or_differences(game: ModelGame) -> Tensor:
-    """Return eta (r, p, p) by `by_derivatives`, with a warning where all gradients are zero."""
-    eta, flat = by_derivatives(game)
-    _warn_if_flat(game, flat)
-    return eta
+    """Return eta (r, p, p) by `by_derivatives`, with a warning if all gradients are zero."""
+    return _unless_flat(game, by_derivatives(game))
 
 
-def by_derivatives(game: ModelGame) -> tuple[Tensor, Tensor]:
-    """Return eta (r, p, p), and the rows whose derivatives are all zero, (r,) of bool.
-
-    It is the Hessian's, and gradient differences for the rows whose Hessian cannot rank
-    cooperators.
-    """
+def by_derivatives(game: ModelGame) -> CrossContribution:
+    """Return the Hessian's, and gradient differences for rows whose Hessian cannot rank."""
     curvature = hessians(game)
     eta = _contribution(curvature)
     flat = degenerate(curvature).all(dim=1)
     if flat.any():
-        # The usage is that of the whole game, so that these passes count too.
+        # the usage is that of the whole game, so that these passes count too
         smaller_game = replace(game.take(flat.nonzero()[:, 0]), usage=game.usage)
-        eta[flat], still_flat = _gradient_differences(smaller_game)
-        flat[flat.clone()] = still_flat
-    return eta, flat
+        differences = _gradient_differences(smaller_game)
+        eta[flat] = differences.eta
+        flat[flat.clone()] = differences.flat
+    return CrossContribution(eta, flat)
 
 
 def degenerate(curvature: Tensor) -> Tensor:
@@ -177,32 +203,30 @@ def hessian(game: ModelGame) -> Tensor:
 
 def gradient_differences(game: ModelGame) -> Tensor:
     """Return |d_i g(1) - d_i g(1 - e_j)|, summed over outputs, (r, p, p)."""
-    eta, flat = _gradient_differences(game)
-    _warn_if_flat(game, flat)
-    return eta
+    return _unless_flat(game, _gradient_differences(game))
 
 
-def _gradient_differences(game: ModelGame) -> tuple[Tensor, Tensor]:
-    """Return gradient differences, and the rows whose gradients are all zero, (r,) of bool."""
+def _gradient_differences(game: ModelGame) -> CrossContribution:
+    """Return gradient differences, and the rows whose gradients are all zero."""
     players = game.players
     device = game.inputs.device
     dtype = floating_type(game)
 
-    # The row itself, then the row with each player left out.
+    # the row itself, then the row with each player left out
     points = torch.ones((players + 1, players), device=device, dtype=dtype)
     points[1:] -= torch.eye(players, device=device, dtype=dtype)
 
     slopes = gradients(game, points)
     change = slopes[:, :, :1] - slopes[:, :, 1:]  # (r, k, j, i)
     eta = _off_diagonal(change.abs().sum(dim=1).mT)
-    return eta, ~slopes.flatten(1).any(dim=1)
+    return CrossContribution(eta, ~slopes.flatten(1).any(dim=1))
 
 
 def block_maximum(game: ModelGame) -> Tensor:
     """Return the authors' eta of one-hot blocks, (r, p, p): the largest of any two inputs'."""
     inputs = game.inputs.shape[1]
     every_input = torch.arange(inputs, device=game.inputs.device)
-    # The same game with every input a player of its own.
+    # the same game with every input a player of its own
     by_input = replace(game, owner=every_input, players=inputs, usage=game.usage)
     eta = hessian(by_input)
 
@@ -212,8 +236,9 @@ def block_maximum(game: ModelGame) -> Tensor:
     return _off_diagonal(maxima)
 
 
-def _warn_if_flat(game: ModelGame, flat: Tensor) -> None:
-    """Warn where derivatives are zero in every row, apart from rows equal to their background."""
+def _unless_flat(game: ModelGame, cross: CrossContribution) -> Tensor:
+    """Return eta (r, p, p); warn if derivatives are zero in all rows that have a background."""
+    flat = cross.flat
     differs = (game.inputs[:, None] != game.background).flatten(1).any(dim=1).to(flat.device)
     if differs.any() and flat[differs].all():
         warnings.warn(
@@ -222,6 +247,7 @@ def _warn_if_flat(game: ModelGame, flat: Tensor) -> None:
             ShearWarning,
             stacklevel=level_of_caller(),
         )
+    return cross.eta
 
 
 def _contribution(curvature: Tensor) -> Tensor:
@@ -231,3 +257,169 @@ def _contribution(curvature: Tensor) -> Tensor:
 
 def _off_diagonal(eta: Tensor) -> Tensor:
     return eta - torch.diag_embed(eta.diagonal(dim1=1, dim2=2))
+
+
+# Gradients and Hessians in player space. Rows are differentiated together, as many as fit a batch.
+# A piece that is too large, or that runs out of memory, is halved: first its rows, then its
+# background rows. Over background rows, a derivative is a mean, just as a value is.
+
+
+def hessians(game: ModelGame) -> Tensor:
+    """Return the Hessians of every output at z = 1, (r, k, p, p), and count their passes."""
+    full = torch.ones((1, game.players), device=game.inputs.device, dtype=floating_type(game))
+    curvature = _in_pieces(game, _hessians, full)
+    outputs = curvature.shape[1]
+    game.usage.derivative_passes += (1 + outputs * (1 + game.players)) * game.cost
+    return curvature
+
+
+def gradients(game: ModelGame, points: Tensor) -> Tensor:
+    """Return the gradients of every output at points (q, p), (r, k, q, p); count their passes."""
+    slopes = _in_pieces(game, _gradients, points)
+    outputs = slopes.shape[1]
+    game.usage.derivative_passes += (1 + outputs) * len(points) * game.cost
+    return slopes
+
+
+def floating_type(game: ModelGame) -> torch.dtype:
+    """Return the type in which to differentiate: the inputs', or the embeddings' of indices."""
+    if game.inputs.is_floating_point():
+        return game.inputs.dtype
+    return game.predict.dtype or torch.float32
+
+
+def _in_pieces(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
+    """Return a derivative at points (q, p) for every row, in pieces that fit the memory."""
+    count = game.rows * max(len(points), game.players) * game.cost
+    smallest = game.rows == game.cost == 1
+    if count <= game.batch.size or smallest:
+        try:
+            return _differentiate(game, derivative, points)
+        except ModelError as error:
+            raise _failure(game, error) from error
+        except Exception as error:
+            if not out_of_memory(error):
+                raise  # the model's own errors are ModelErrors
+            if smallest:
+                raise ModelError(
+                    f"out of memory on the derivatives of a single row; try {WITHOUT_DERIVATIVES}"
+                ) from error
+        # after the except clause the error is gone, whose traceback held the memory
+        game.batch.halve(count)
+
+    if game.rows > 1:
+        return _by_halves_of_rows(game, derivative, points)
+    return _by_halves_of_background(game, derivative, points)
+
+
+def _by_halves_of_rows(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
+    """Return the derivatives of the first half of the rows, then of the second."""
+    half = game.rows // 2
+    first = _in_pieces(game.take(slice(0, half)), derivative, points)
+    second = _in_pieces(game.take(slice(half, None)), derivative, points)
+    return torch.cat([first, second])
+
+
+def _by_halves_of_background(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
+    """Return the mean, by their weights, of the derivatives with each half of the background."""
+    half = game.cost // 2
+    weight = game.share(slice(0, half))
+    first = _in_pieces(game.take(background=slice(0, half)), derivative, points)
+    second = _in_pieces(game.take(background=slice(half, None)), derivative, points)
+    return weight * first + (1 - weight) * second
+
+
+def _failure(game: ModelGame, error: ModelError) -> ModelError:
+    """Return what to raise if the model fails: if it fails on plain values too, that error."""
+    everyone = torch.ones((1, 1, game.players), dtype=torch.bool, device=game.device)
+    game.take(slice(0, 1))(everyone)
+    return ModelError(f"the model cannot be differentiated: {error}; try {WITHOUT_DERIVATIVES}")
+
+
+def _differentiate(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
+    """Return a derivative at points (q, p) for every row, in one piece and in double precision."""
+    z = points.expand(game.rows, -1, -1).clone().requires_grad_()
+    with _differentiating():
+        return derivative(game, z).detach().to(game.device).double()
+
+
+def _hessians(game: ModelGame, z: Tensor) -> Tensor:
+    """Return the Hessian of every output at z (r, 1, p), (r, k, p, p).
+
+    One batched backward pass takes all players.
+    """
+    eye = torch.eye(game.players, device=z.device, dtype=z.dtype)
+    directions = eye[:, None, None].expand(-1, *z.shape)
+    by_output = []
+    # output by output, since one backward pass differentiates one sum
+    for value in game.surface(z).unbind(dim=2):
+        slope = _gradient(value, z, create_graph=True)
+        by_output.append(_gradient(slope, z, directions=directions)[:, :, 0])  # (p, r, p)
+    return torch.stack(by_output).permute(2, 0, 1, 3)
+
+
+def _gradients(game: ModelGame, z: Tensor) -> Tensor:
+    """Return the gradient of every output at z (r, q, p), (r, k, q, p)."""
+    by_output = [_gradient(value, z) for value in game.surface(z).unbind(dim=2)]
+    return torch.stack(by_output, dim=1)
+
+
+def _gradient(
+    value: Tensor, z: Tensor, *, directions: Tensor | None = None, create_graph: bool = False
+) -> Tensor:
+    """Return the gradient of the sum of `value` by z, or one for each of the vectors `directions`.
+
+    If `value` does not depend on z it is zero.
+    """
+    batched = directions is not None
+    zeros = torch.zeros_like(z if directions is None else directions)
+    if not value.requires_grad:
+        return zeros
+    with model_errors():
+        (slope,) = torch.autograd.grad(
+            value,
+            z,
+            torch.ones_like(value) if directions is None else directions,
+            is_grads_batched=batched,
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return zeros if slope is None else slope
+
+
+@contextmanager
+def _differentiating() -> Iterator[None]:
+    """Record gradients, with kernels that can be differentiated twice."""
+    with torch.enable_grad(), _twice_differentiable:
+        yield
+
+
+class TwiceDifferentiableKernels:
+    """A context in which torch uses kernels that can be differentiated twice.
+
+    Fused attention and cuDNN cannot. Torch's switches hold for all threads, so they are set when
+    the first thread enters, and set back when the last one leaves.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.threads = 0  #: now inside
+        self.switches = ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.threads:
+                self.switches.enter_context(sdpa_kernel(SDPBackend.MATH))
+                self.switches.enter_context(torch.backends.cudnn.flags(enabled=False))
+            self.threads += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self.lock:
+            self.threads -= 1
+            if not self.threads:
+                self.switches.close()
+
+
+#: One for the whole process, as torch's switches are.
+_twice_differentiable = TwiceDifferentiableKernels()

@@ -24,27 +24,30 @@ makes products of it, in which the other players' factors do not depend on i and
 
 So one matrix product a' a, weighted by pair, gives all i and j at once (`weighted_pairs`).
 
-Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.methods.kriging.kernels`.
+Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.methods.kriging.kernel`.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from shearshap.methods.kriging import Calibration
-from shearshap.methods.kriging.kernels import (
+from shearshap.methods.kriging.calibration import (
+    relevance_features,
+    relevances,
+    rule_logits,
+)
+from shearshap.methods.kriging.kernel import (
+    NUGGET_FLOOR,
     VARIANCE_NODES,
-    cholesky_with_nugget,
     chunk_entries,
     gauss_legendre,
     odd_even_kernels,
 )
-from shearshap.methods.kriging.likelihood import SMALLEST_SQUARE, log_diagonal
-from shearshap.methods.kriging.odd_even import OddEven, thinned_pairs
-from shearshap.methods.kriging.relevances import relevances, shifted
+from shearshap.methods.kriging.pairs import OddEven, thinned_pairs
+from shearshap.methods.kriging.posterior import Factors
 
 #: Shifts of the logits of a row's relevances. The lowest leaves only pairwise interactions.
 LEVELS = range(-6, 3)
@@ -53,7 +56,7 @@ LEVELS = range(-6, 3)
 LEVEL_PAIRS = 200
 
 #: Pairs that are used at most, since each is an unknown in a system of equations.
-MOST_PAIRS = 2048
+MAX_PAIRS = 2048
 
 
 def kriged_interactions(parts: OddEven, calibration: Calibration) -> Tensor:
@@ -70,34 +73,35 @@ def kriged_second_differences(parts: OddEven, calibration: Calibration) -> Tenso
 def _in_chunks(
     parts: OddEven, calibration: Calibration, mean: Callable[[OddEven, Tensor], Tensor]
 ) -> Tensor:
-    """Return mean(parts, relevances), (r, p, p), computed in chunks of rows at unit size."""
-    if len(parts.signs) > MOST_PAIRS:
-        parts = parts.take(pairs=thinned_pairs(parts.signs, MOST_PAIRS))
+    """Return mean(parts, logits of relevances), (r, p, p), in chunks of rows at unit size."""
+    if len(parts.signs) > MAX_PAIRS:
+        parts = parts.take(pairs=thinned_pairs(parts.signs, MAX_PAIRS))
     unit, size = parts.normalised()
-    relevance = relevances(unit, calibration)
+    logit = rule_logits(calibration, relevance_features(unit))
 
     m, p = parts.signs.shape
     chunk_rows = max(1, chunk_entries(parts.signs) // (m * max(m, p)))
-    by_row = (unit.odd, unit.even, relevance)
+    by_row = (unit.odd, unit.even, logit)
     chunks = zip(*(tensor.split(chunk_rows) for tensor in by_row), strict=True)
-    means = [mean(OddEven(unit.signs, odd, even), r) for odd, even, r in chunks]
+    means = [mean(OddEven(unit.signs, odd, even), own) for odd, even, own in chunks]
     return size[..., None] * torch.cat(means)
 
 
-def _mean_interactions(parts: OddEven, r: Tensor) -> Tensor:
+def _mean_interactions(parts: OddEven, logit: Tensor) -> Tensor:
     """Return ordinary kriging's answer: SII = b K^-1 (e - mean), with b_ij = SII_ij[k(., u')]."""
-    r, dual = _even_dual(parts, r)
+    r, dual = _even_dual(parts, logit)
     return interactions_of_kernel(parts.signs, r, dual)
 
 
-def _mean_differences(parts: OddEven, r: Tensor, nugget: float) -> Tensor:
+def _mean_differences(parts: OddEven, logit: Tensor, nugget: float) -> Tensor:
     """Return the second differences of the even part, plus those of the odd part."""
     u = parts.signs
-    even_r, even_dual = _even_dual(parts, r)
+    even_r, even_dual = _even_dual(parts, logit)
     even = differences_of_kernel(u, even_r, even_dual, odd=False)
 
+    r = relevances(logit)
     kernels = odd_even_kernels(u, r)
-    odd_dual = _solve(kernels.odd, u, parts.odd, nugget).dual
+    odd_dual, _ = _solve(kernels.odd, u, parts.odd, nugget)
     odd = differences_of_kernel(u, r, odd_dual / kernels.odd_scale[:, 0], odd=True)
     return even + odd
 
@@ -105,59 +109,41 @@ def _mean_differences(parts: OddEven, r: Tensor, nugget: float) -> Tensor:
 # The posterior of the even part
 
 
-def _even_dual(parts: OddEven, r: Tensor) -> tuple[Tensor, Tensor]:
+def _even_dual(parts: OddEven, logit: Tensor) -> tuple[Tensor, Tensor]:
     """Return each row's likeliest relevances, (r, p), and K^-1 (e - mean) / scale, (r, m)."""
     u = parts.signs
-    r = at_likeliest_level(u, parts.even, r)
+    r = relevances(at_likeliest_level(u, parts.even, logit))
     kernels = odd_even_kernels(u, r)
     constant = torch.ones_like(u[:, :1])
-    dual = _solve(kernels.even, constant, parts.even).dual
+    dual, _ = _solve(kernels.even, constant, parts.even)
     return r, dual / kernels.even_scale[:, 0]
 
 
-def at_likeliest_level(u: Tensor, even: Tensor, r: Tensor) -> Tensor:
-    """Return the relevances (r, p) shifted to the level at which each row is likeliest."""
+def at_likeliest_level(u: Tensor, even: Tensor, logit: Tensor) -> Tensor:
+    """Return logits (r, p) shifted to the level at which each row is likeliest."""
     if len(u) > LEVEL_PAIRS:
         pairs = thinned_pairs(u, LEVEL_PAIRS)
         u = u[pairs]
         even = even[:, pairs]
 
     constant = torch.ones_like(u[:, :1])
-    levels = r.new_tensor(LEVELS)
-    losses = []
+    levels = logit.new_tensor(LEVELS)
+    likelihoods = []
     for level in levels:
-        kernel = odd_even_kernels(u, shifted(r, level)).even
-        losses.append(_solve(kernel, constant, even).minus_log_likelihood)
-
-    best = levels[torch.stack(losses).argmin(0)]
-    return shifted(r, best[:, None])
-
-
-class _Solution(NamedTuple):
-    """P y and the likelihood of y, in the notation of `shearshap.methods.kriging.likelihood`."""
-
-    dual: Tensor  #: (r, m)
-    minus_log_likelihood: Tensor  #: (r,)
+        kernel = odd_even_kernels(u, relevances(logit + level)).even
+        _, log_likelihood = _solve(kernel, constant, even)
+        likelihoods.append(log_likelihood)
+    return logit + levels[torch.stack(likelihoods).argmax(0)][:, None]
 
 
-def _solve(kernel: Tensor, trend: Tensor, y: Tensor, nugget: float = 0.0) -> _Solution:
-    """Return the solution for kernels K (r, m, m), a trend H (m, h) and values y (r, m)."""
-    rank = trend.shape[1]
-    lower, _ = cholesky_with_nugget(kernel, nugget)
-
-    # L^-1 of the trend and of the values, for K = L L'.
-    columns = torch.cat([trend.expand(len(y), -1, -1), y[..., None]], 2)
-    white = torch.linalg.solve_triangular(lower, columns, upper=False)
-    white_trend, white_y = white.split([rank, 1], 2)
-
-    gram = torch.linalg.cholesky_ex(white_trend.mT @ white_trend)[0]
-    beta = torch.cholesky_solve(white_trend.mT @ white_y, gram)
-    residual = white_y - white_trend @ beta
-    dual = torch.linalg.solve_triangular(lower.mT, residual, upper=True)[..., 0]
-
-    square = residual.square().sum((1, 2)).clamp_min(SMALLEST_SQUARE)
-    log_determinants = log_diagonal(lower) + log_diagonal(gram)
-    return _Solution(dual, log_determinants + (y.shape[1] - rank) / 2 * square.log())
+def _solve(
+    kernel: Tensor, trend: Tensor, y: Tensor, nugget: float = NUGGET_FLOOR
+) -> tuple[Tensor, Tensor]:
+    """Return P y, (r, m), and the log likelihoods (r,), as of `posterior`, for values y (r, m)."""
+    kernel.diagonal(dim1=1, dim2=2).add_(nugget)
+    factors = Factors.from_kernel(kernel, trend)
+    _, residual, squares = factors.regress(y[:, None])
+    return factors.dual(residual)[:, 0], factors.log_likelihood(squares)[:, 0]
 
 
 # Functionals of the kernels

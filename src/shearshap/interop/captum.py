@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shearshap.data.multi_input import Layout
-from shearshap.engine.run import whole
+from shearshap.data.arrays import Layout
+from shearshap.engine.run import positive_int
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explainer import explain
 from shearshap.methods.base import Method
@@ -105,7 +105,7 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         rows = _Rows.from_captum(inputs, baselines, target, additional_forward_args, feature_mask)
         batch_size: Any = "auto"
         if perturbations_per_eval is not None:
-            batch_size = whole("perturbations_per_eval", perturbations_per_eval) * rows.count
+            batch_size = positive_int("perturbations_per_eval", perturbations_per_eval) * rows.count
 
         blocks = rows.alike()
         values = [
@@ -199,7 +199,7 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
 class _Forward(nn.Module):
     """A forward function as a module of flat tensors, one for each input: what `explain` takes.
 
-    The forward function is no submodule, since captum leaves its mode and device to its owner.
+    The forward function is not a submodule, since captum leaves its mode and device to its owner.
     """
 
     def __init__(self, forward: Callable[..., Any], rows: "_Rows") -> None:
@@ -212,14 +212,10 @@ class _Forward(nn.Module):
         self.register_buffer("place", place)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Map inputs (n, size) each, without the empty ones, to outputs (n,) or (n, k)."""
+        """Map inputs (n, size) each to outputs (n,) or (n, k)."""
         count = len(inputs[0])
-        layout = self._rows.layout
-        parts = iter(inputs)
-        shaped = [
-            (next(parts) if size else inputs[0].new_empty(count, 0)).reshape(count, *shape)
-            for size, shape in zip(layout.sizes, layout.shapes, strict=True)
-        ]
+        shapes = self._rows.layout.shapes
+        shaped = [part.reshape(count, *shape) for part, shape in zip(inputs, shapes, strict=True)]
         answer = self._call[0](*shaped, *self._rows.arguments_of_first(count))
         outputs = _chosen(answer, self._rows.targets[0])
         if len(outputs) != count:
@@ -232,8 +228,8 @@ class _Forward(nn.Module):
 
 
 def _flat(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return tensors (r, *shape) as (r, size), without the empty ones."""
-    return tuple(part.reshape(len(part), -1) for part in tensors if part.numel())
+    """Return tensors (r, *shape) as (r, size)."""
+    return tuple(part.reshape(len(part), -1) for part in tensors)
 
 
 def _chosen(answer: Any, index: Index) -> Tensor:
@@ -379,10 +375,10 @@ def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
         raise InputError(f"{argument}: expected a tensor (r, ...) or a tuple of them, got {kinds}")
 
     shapes = ", ".join(str(tuple(part.shape)) for part in several)
-    if len({len(part) for part in several}) > 1 or not any(part.numel() for part in several):
+    if len({len(part) for part in several}) > 1 or not all(part.numel() for part in several):
         raise InputError(
-            f"{argument}: expected tensors of the same number of rows, not all empty, got shapes "
-            f"{shapes}"
+            f"{argument}: expected tensors of the same number of rows, none of them empty, got "
+            f"shapes {shapes}"
         )
     return several
 

@@ -62,7 +62,7 @@ class Shapley(Approximator):  # type: ignore[misc]
     ) -> None:
         if max_order != 1:
             raise InputError(
-                f"max_order: wanted 1, Shapley values, got {max_order}; for pairs take "
+                f"max_order: expected 1, Shapley values, got {max_order}; for pairs take "
                 "shearshap.explain_game(..., interactions=True).to_shapiq()"
             )
         super().__init__(n, max_order=1, index=index, random_state=random_state)

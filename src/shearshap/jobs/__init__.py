@@ -8,10 +8,11 @@ A large job has a folder of Parquet files, or one large file, and writes a folde
     Job(model="model.onnx", data="rows", out="values/").run(executor=LocalProcesses(workers=2))
 """
 
-from shearshap.jobs.executors import Executor, InProcess, LocalProcesses, ShardResult
+from shearshap.jobs.executors import Executor, InProcess, LocalProcesses
 from shearshap.jobs.job import Job
-from shearshap.jobs.result import Outcome, Result
-from shearshap.jobs.shards import Shard
+from shearshap.jobs.result import Outcome
+from shearshap.jobs.shards import Shard, ShardResult
+from shearshap.report.result import Result
 
 __all__ = [
     "Executor",

@@ -1,4 +1,4 @@
-"""Executors: who explains the shards of a large job.
+"""Executors: the processes that explain the shards of a large job.
 
 An executor is given the work, a callable that can be pickled, and the shards. It yields one report
 for each shard, in the order in which they are finished:
@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, resource_tracker
@@ -27,39 +27,20 @@ import torch
 from tqdm import tqdm
 
 from shearshap.errors import InputError
-from shearshap.jobs.shards import Shard
+from shearshap.jobs.shards import Shard, ShardResult
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""How libraries are told how many threads to use."""
+"""Environment variables that set how many threads a library uses."""
 
-PATIENCE = 5.0  #: seconds that a worker has to end
-
-ATTEMPTS = 3  #: at a shard, before it is given up
-
-
-@dataclass(frozen=True)
-class ShardResult:
-    """How a shard went, at its last attempt."""
-
-    shard: Shard
-    rows: int = 0  #: that are written
-    hashes: tuple[tuple[str, str], ...] = ()  #: of the files written, by name
-    seconds: float = 0.0
-    evaluations: int = 0  #: of the model
-    attempt: int = 1
-    worker: str = ""  #: in words: host and process
-    peak_bytes: int = 0  #: the most memory that the worker's process has held so far
-    notes: tuple[str, ...] = ()  #: for people
-    error: str | None = None  #: why its part is not written
-    again: bool = True  #: of an error: whether another attempt may succeed
-    halts: bool = False  #: of an error: whether no other shard can be written either
+SECONDS_TO_END = 5.0  #: that a worker has
+DEFAULT_ATTEMPTS = 3  #: at a shard, before it is given up
 
 
 class Work(Protocol):
-    """What is done to a shard: it is explained, and its part is written.
+    """The work on a shard: it is explained, and its part is written.
 
-    It can be pickled. Errors are in the report; what it raises is a mistake of ours. `attempt` is
-    for the report; `worker` counts the workers from 0, and chooses the device.
+    It can be pickled. Errors are in the report; what it raises is a mistake of ours. `attempt`
+    counts from 1; `worker` counts the workers from 0, and chooses the device.
     """
 
     def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
@@ -79,40 +60,89 @@ class Executor(Protocol):
         ...
 
 
-def is_last(report: ShardResult, attempts: int) -> bool:
-    """Return whether a shard is not to be tried again after this report."""
-    return report.error is None or not report.again or report.halts or report.attempt >= attempts
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt at a shard."""
+
+    shard: Shard
+    number: int = 1
+    seconds: float = 0.0  #: that the attempts before have taken
 
 
-def worker_crashed(shard: Shard, *, attempt: int, worker: str, how: str) -> ShardResult:
-    """Return the report of a shard whose worker died."""
-    return ShardResult(shard, attempt=attempt, worker=worker, error=f"the worker died: {how}")
+class Pool(Protocol):
+    """Where attempts are made, several at once."""
+
+    def has_room(self) -> bool:
+        """Return whether another attempt can begin."""
+        ...
+
+    def begin(self, attempt: Attempt) -> None:
+        """Begin an attempt."""
+        ...
+
+    def finished(self) -> Iterable[tuple[Attempt, ShardResult]]:
+        """Wait until an attempt is finished, and return all that are, with their reports."""
+        ...
+
+
+def run_in_pool(pool: Pool, shards: Sequence[Shard], attempts: int) -> Iterator[ShardResult]:
+    """Try each shard up to so many times, and yield the last report of each."""
+    waiting = deque(Attempt(shard) for shard in shards)
+    in_flight = 0
+    halted = False
+    while (waiting and not halted) or in_flight:
+        while waiting and not halted and pool.has_room():
+            pool.begin(waiting.popleft())
+            in_flight += 1
+        for attempt, last in pool.finished():
+            in_flight -= 1
+            report = replace(last, seconds=attempt.seconds + last.seconds)
+            halted = halted or report.halts
+            may_succeed = report.error is not None and report.again and not report.halts
+            if may_succeed and attempt.number < attempts:
+                waiting.append(Attempt(attempt.shard, attempt.number + 1, report.seconds))
+            else:
+                yield report
+
+
+def worker_crashed(attempt: Attempt, *, worker: str, how: str) -> ShardResult:
+    """Return the report of an attempt whose worker died."""
+    error = f"the worker died: {how}"
+    return ShardResult(attempt.shard, attempt=attempt.number, worker=worker, error=error)
+
+
+# This process
 
 
 @dataclass(frozen=True)
 class InProcess:
     """Explains one shard after the other, in this process."""
 
-    attempts: int = ATTEMPTS
+    attempts: int = DEFAULT_ATTEMPTS
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
-        """Yield the last report of each shard, in their order."""
-        for shard in shards:
-            report = _tried(work, shard, self.attempts)
-            yield report
-            if report.halts:
-                return
+        """Yield the last report of each shard."""
+        return run_in_pool(_ThisProcess(work), shards, self.attempts)
 
 
-def _tried(work: Work, shard: Shard, attempts: int) -> ShardResult:
-    """Return the last report of a shard."""
-    seconds = 0.0
-    for attempt in range(1, attempts + 1):
-        report = work(shard, attempt=attempt)
-        seconds += report.seconds
-        if is_last(report, attempts):
-            break
-    return replace(report, seconds=seconds)
+@dataclass
+class _ThisProcess:
+    """A pool of one worker, this process."""
+
+    work: Work
+    task: Attempt | None = None
+
+    def has_room(self) -> bool:
+        return self.task is None
+
+    def begin(self, attempt: Attempt) -> None:
+        self.task = attempt
+
+    def finished(self) -> Iterator[tuple[Attempt, ShardResult]]:
+        assert self.task is not None
+        attempt = self.task
+        self.task = None
+        yield attempt, self.work(attempt.shard, attempt=attempt.number)
 
 
 # Processes on this machine
@@ -126,7 +156,7 @@ class LocalProcesses:
     """
 
     workers: int
-    attempts: int = ATTEMPTS
+    attempts: int = DEFAULT_ATTEMPTS
 
     def __post_init__(self) -> None:
         """Check the number of workers."""
@@ -135,67 +165,64 @@ class LocalProcesses:
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
-        waiting = deque(_Attempt(shard) for shard in shards)
-        workers = [_Worker(work, number) for number in range(min(self.workers, len(shards)))]
-        halted = False
+        pool = _Processes(
+            [_Worker(work, number) for number in range(min(self.workers, len(shards)))]
+        )
         try:
-            while (waiting and not halted) or any(worker.task for worker in workers):
-                for worker in workers:
-                    if waiting and not halted and worker.task is None:
-                        worker.begin(waiting.popleft())
-
-                for worker in _ready(workers):
-                    task, report = worker.finish()
-                    halted = halted or report.halts
-                    if is_last(report, self.attempts):
-                        yield replace(report, seconds=task.seconds + report.seconds)
-                    else:
-                        seconds = task.seconds + report.seconds
-                        waiting.append(_Attempt(task.shard, task.attempt + 1, seconds))
+            yield from run_in_pool(pool, shards, self.attempts)
         finally:
-            for worker in workers:
+            for worker in pool.workers:
                 worker.stop()
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """A shard, and the number of the attempt at it."""
+@dataclass
+class _Processes:
+    """A pool of processes."""
 
-    shard: Shard
-    attempt: int = 1
-    seconds: float = 0.0  #: that the attempts before have taken
+    workers: "list[_Worker]"
+
+    def has_room(self) -> bool:
+        return any(worker.task is None for worker in self.workers)
+
+    def begin(self, attempt: Attempt) -> None:
+        idle = next(worker for worker in self.workers if worker.task is None)
+        idle.begin(attempt)
+
+    def finished(self) -> list[tuple[Attempt, ShardResult]]:
+        busy = [worker for worker in self.workers if worker.task is not None]
+        ready = connection.wait([worker.pipe for worker in busy if worker.pipe is not None])
+        return [worker.finish() for worker in busy if worker.pipe in ready]
 
 
 @dataclass
 class _Worker:
-    """A process that is given one shard after the other, and is replaced where it dies."""
+    """A process that is given one shard after the other, and is replaced if it dies."""
 
     work: Work
     number: int
-    task: _Attempt | None = None
+    task: Attempt | None = None
     process: SpawnProcess | None = None
     pipe: Connection | None = field(default=None, repr=False)
 
-    def begin(self, task: _Attempt) -> None:
-        """Send a shard to the process, which is started where there is none."""
+    def begin(self, task: Attempt) -> None:
+        """Send a shard to the process, which is started if there is none."""
         if self.process is None:
             self._start()
         assert self.pipe is not None
         self.task = task
         with suppress(OSError):  # it has died already, and `finish` finds that out
-            self.pipe.send((task.shard, task.attempt))
+            self.pipe.send((task.shard, task.number))
 
-    def finish(self) -> tuple[_Attempt, ShardResult]:
-        """Return the task and its report; where the process has died, the report says so."""
+    def finish(self) -> tuple[Attempt, ShardResult]:
+        """Return the task and its report; if the process has died, the report says so."""
         task = self.task
         assert task is not None
         assert self.pipe is not None
         self.task = None
         try:
-            report: ShardResult = self.pipe.recv()
+            return task, self.pipe.recv()
         except (EOFError, OSError):
-            report = self._reap(task)
-        return task, report
+            return task, self._reap(task)
 
     def _start(self) -> None:
         spawning = multiprocessing.get_context("spawn")
@@ -203,21 +230,21 @@ class _Worker:
         self.process = spawning.Process(target=_serve, args=(self.work, self.number, theirs))
         with _one_thread(), _uninterrupted():
             self.process.start()
-        theirs.close()  # so that the pipe ends where the process does
+        theirs.close()  # so that the pipe ends when the process does
 
-    def _reap(self, task: _Attempt) -> ShardResult:
+    def _reap(self, task: Attempt) -> ShardResult:
         """Return the report of a process that has died; the next task starts another one."""
         process = self.process
         assert process is not None
-        process.join(PATIENCE)
+        process.join(SECONDS_TO_END)
         code = process.exitcode
         how = f"exit code {code}"
         if code is not None and code < 0:
-            known = -code in set(signal.Signals)  # signals of one's own have no name
+            known = -code in set(signal.Signals)  # real-time signals have no name
             how = f"signal {signal.Signals(-code).name if known else -code}"
         name = f"process {process.pid}"
         self.stop()
-        return worker_crashed(task.shard, attempt=task.attempt, worker=name, how=how)
+        return worker_crashed(task, worker=name, how=how)
 
     def stop(self) -> None:
         """End the process: an idle one ends by itself once its pipe is closed."""
@@ -229,19 +256,12 @@ class _Worker:
             return
         if self.task is not None:
             process.terminate()
-        process.join(PATIENCE)
+        process.join(SECONDS_TO_END)
         if process.is_alive():
             process.kill()
             process.join()
         process.close()
         self.process = None
-
-
-def _ready(workers: Sequence[_Worker]) -> list[_Worker]:
-    """Wait until one of the workers at least has a report, or has died."""
-    busy = [worker for worker in workers if worker.task is not None]
-    ready = connection.wait([worker.pipe for worker in busy if worker.pipe is not None])
-    return [worker for worker in busy if worker.pipe in ready]
 
 
 @contextmanager
@@ -288,11 +308,14 @@ def _serve(work: Work, number: int, pipe: Connection) -> None:
 
 
 def _end_with_driver() -> None:
-    """End this process as soon as the driver does: nobody would read its reports."""
+    """End this process as soon as the driver ends: its reports would not be read."""
     driver = multiprocessing.parent_process()
     assert driver is not None
     connection.wait([driver.sentinel])
     os._exit(1)
+
+
+# By name
 
 
 def executor_for(
@@ -302,18 +325,9 @@ def executor_for(
     address: str | None = None,
     gpus: float | None = None,
 ) -> Executor:
-    """Return an executor by its name in the command line.
+    """Return an executor by its name in the command line; see `RayExecutor` for the address.
 
-    Parameters
-    ----------
-    engine
-        "local": processes of this machine, or with one worker this process; "ray": tasks of Ray.
-    workers
-        How many. Default: one, and of Ray as many as the cluster has room for.
-    address
-        Of the Ray cluster; see `RayExecutor`.
-    gpus
-        That Ray sets aside for a task.
+    By default there is one worker, this process; of Ray as many as the cluster has room for.
     """
     if engine == "ray":
         from shearshap.jobs.ray import RayExecutor  # it stands on this module
@@ -323,6 +337,4 @@ def executor_for(
         raise InputError(f"engine: expected local or ray, got {engine!r}")
     if address is not None or gpus is not None:
         raise InputError("address and gpus are for --engine ray; leave them out")
-    if workers is None or workers == 1:
-        return InProcess()
-    return LocalProcesses(workers)
+    return InProcess() if workers in (None, 1) else LocalProcesses(workers)

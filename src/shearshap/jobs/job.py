@@ -1,64 +1,73 @@
 """A job of `shear explain`: from the files of a model and of rows to files of Shapley values.
 
-model ──┐
-data  ──┼── Job.run ──┬── a file:   values.parquet, its report and interactions beside it
-background            └── a folder: values/part-000000.parquet, ... (see `shearshap.jobs.parts`)
+model ──────┐         ┌── one shard:  values.parquet, its report and interactions beside it
+data ───────┼── plan ─┤
+background ─┘         └── shards ── executor ──┬── values/part-000000.parquet
+                                               └── values/part-000001.parquet, ...
+
+A file is explained in memory, in this process. The memory that a folder of parts needs is bounded
+by what is read and explained at once. A part is there whole or not at all, so a job that was
+stopped goes on from there.
 """
 
+import json
+import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
-from shearshap.errors import InputError, ModelError, ShearError
-from shearshap.explainer import Explainer
-from shearshap.jobs import parts, places, tables
-from shearshap.jobs.columns import frames
-from shearshap.jobs.executors import Executor
-from shearshap.jobs.models import (
-    LoadedModel,
-    exits_as_errors,
-    folder_kept,
-    importing,
-    model_columns,
-    model_files,
-    open_model,
-)
+import numpy as np
+from tqdm import tqdm
+
+from shearshap.errors import InputError, JobError, ModelError, ShearError
+from shearshap.jobs.executors import Executor, InProcess
+from shearshap.jobs.manifest import HOLDER, LOCK, MANIFEST, PARTS, locked
+from shearshap.jobs.models import close_model, exits_as_errors, model_files
 from shearshap.jobs.options import (
-    Background,
+    REPORT,
     Options,
-    background_from_file,
-    background_without_file,
-    check_groups,
-    device_of,
+    collect_warnings,
     errors_with_files,
-    explainer_options,
-    our_warnings_as,
     parse_devices,
     reworded,
 )
-from shearshap.jobs.result import Outcome, Result, counted, facts, summary
+from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, make_plan
+from shearshap.jobs.result import (
+    Outcome,
+    duration,
+    facts,
+    file_summary,
+    folder_summary,
+)
+from shearshap.jobs.shards import Shard, ShardResult, sample
+from shearshap.jobs.tables import (
+    WRITTEN,
+    FilesRead,
+    check_apart,
+    check_in,
+    check_place,
+    check_suffix,
+    write,
+)
+from shearshap.jobs.work import INTERACTIONS, Block
+from shearshap.report import write as write_page
+from shearshap.report.explained import page
+from shearshap.report.result import Result
 from shearshap.result.cells import label_array
-from shearshap.result.explanation import Explanation
-from shearshap.result.text import no_such
+from shearshap.result.text import counted
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+LOG = "_log.jsonl"  #: a line of JSON for each shard
+OURS = (LOCK, HOLDER, LOG, MANIFEST, PARTS, CONVERTED, BACKGROUND, REPORT)
+"""Files beside the parts."""
 
-__all__ = [
-    "Job",
-    "Outcome",
-    "Result",
-    "counted",
-    "errors_with_files",
-    "exits_as_errors",
-    "explainer_of",
-    "folder_kept",
-    "open_files",
-    "our_warnings_as",
-]
+REPORTED_ROWS = 1024  #: rows of the sample that a report on a folder is about
+MAX_NAMED = 5  #: shards or files that a message names
+SECONDS_PER_LINE = 10.0  #: between two lines of progress, at least
+STDERR = "-"  #: the name of a log that goes there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,26 +106,25 @@ class Job(Options):
             If some parts of a folder could not be written, after all others were: it names them.
         """
         _check_libraries(self)
+        parse_devices(self.device)
         read = _files_read(self)
-        if self.large:
-            job = replace(self, data=self.data.absolute(), out=self.out.absolute())
-            return parts.run(job, read, executor=executor, progress=progress, log=log)
-        if executor is not None or log is not None:
-            raise InputError(
-                "executor and log are for a folder of parts; write to a folder, with / at the end "
-                "of its name, or leave them out"
-            )
-        return _run_file(self, read, progress=progress)
-
-
-# Before any work
+        try:
+            if self.large:
+                job = replace(self, data=self.data.absolute(), out=self.out.absolute())
+                return _run_folder(job, read, executor or InProcess(), progress, log)
+            if executor is not None or log is not None:
+                raise InputError(
+                    "executor and log are for a folder of parts; write to a folder, with / at the "
+                    "end of its name, or leave them out"
+                )
+            return _run_file(self, read, progress)
+        finally:
+            close_model()
 
 
 def _check_libraries(job: Job) -> None:
     """Raise if a library is missing that the job needs."""
-    needed = {"pyarrow": "shear explain", "pandas": "shear explain"}
-    if job.large:
-        needed["filelock"] = "shear explain"
+    needed = {"pyarrow": "shear explain", "pandas": "shear explain", "filelock": "shear explain"}
     if job.report:
         needed["jinja2"] = "--report"
     for library, what in needed.items():
@@ -126,17 +134,16 @@ def _check_libraries(job: Job) -> None:
 
 def _files_read(job: Job) -> list[tuple[str, Path]]:
     """Return the files that a job reads, each with what it is in words, after a look at them."""
-    if job.data.is_dir() or (job.large and not job.data.exists()):
-        if not job.data.exists():
+    if not job.data.is_dir():
+        if job.large and not job.data.exists():
             raise InputError(f"data: there is no file or folder {job.data}")
-    else:
-        tables.check_in(job.data, "data")
+        check_in(job.data, "data")
     read = [("the data explained", job.data)]
     if isinstance(job.model, str):
         read += [("the model", file) for file in model_files(job.model)]
     file = job.background_option.file
     if file is not None:
-        tables.check_in(file, "background")
+        check_in(file, "background")
         read.append(("the background", file))
     return read
 
@@ -144,164 +151,378 @@ def _files_read(job: Job) -> list[tuple[str, Path]]:
 # A file
 
 
-def _run_file(job: Job, read: places.FilesRead, *, progress: bool | None) -> Outcome:
-    """Explain the rows of a file, and write a file."""
-    places.check_out(job.out, read, overwrite=job.overwrite)
+def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
+    """Explain the rows of a file, which are one shard, and write a file."""
+    check_suffix(job.out)
+    written = [("out", job.out), ("out", job.partial)]
     if job.interactions:
-        places.check_place(job.interactions_file, "interactions", read, overwrite=job.overwrite)
+        written.append(("interactions", job.interactions_file))
     if job.report:
-        places.check_place(job.page, "report", read, overwrite=job.overwrite)
-    if not isinstance(job.model, str):
-        raise InputError(
-            f"model: expected the place of a model, got {job.model_name}; to explain a model in "
-            "memory, call an Explainer, or write a folder of parts"
-        )
-    with importing(job.model):
-        result = _explained(job, progress=progress)
+        written.append(("report", job.page))
+    for what, path in written:
+        check_place(path, what, read, overwrite=job.overwrite)
 
+    plan = make_plan(job)
+    (shard,) = plan.shards
+    blocks: list[Block] = []
+    opened = plan.opened
+    with (
+        _save_partial_on_error(plan, blocks),
+        exits_as_errors(job.model_name),
+        collect_warnings(opened.notes),
+        errors_with_files(job.data, opened.background),
+    ):
+        # one by one, so that those that are done outlive whatever stops the next
+        for block in plan.work.blocks(shard, progress=progress):
+            blocks.append(block)  # noqa: PERF402
+    block = Block.concat(blocks)
+    result = _result(plan, block, opened.data)
     known = facts(job, result)
-    tables.write(result.explanation, result.beside_values, known, job.out)
+    write(plan.work.values(block), known, job.out)
     if job.interactions:
-        tables.write_pairs(result.explanation, known, job.interactions_file)
-    page = parts.write_report(job, result, known) if job.report else None
+        write(plan.work.pairs(block), known, job.interactions_file)
+    report = _write_report(job, result) if job.report else None
     return Outcome(
         out=job.out,
         rows=len(result.explanation),
-        summary=summary(job, result),
-        report=page,
+        summary=file_summary(job, result, report),
+        report=report,
         result=result,
         notes=result.notes,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """A job's files, read: the model, the table, and what of the table the model is given."""
-
-    model: LoadedModel
-    data: "pa.Table"
-    columns: Sequence[str]  #: that the model is given
-    rows: Any  #: those columns, as a frame of pandas
-    background: Background
-    notes: list[str]
-    id_column: str | None = None
-    keep: tuple[str, ...] | None = None
-
-    def result(self, explanation: Explanation) -> Result:
-        """Return the result for all rows, or for those that are explained, under their ids."""
-        is_whole = len(explanation) == len(self.data)
-        data = self.data if is_whole else self.data.take(explanation.index)
-        if self.id_column is not None:
-            labels = label_array(data[self.id_column].to_pandas())
-            explanation = replace(explanation, index=labels, index_name=self.id_column)
-        return Result(
-            explanation=explanation,
-            data=data,
-            model=self.model.name,
-            background=self.background.description,
-            columns=tuple(self.columns),
-            id_column=self.id_column,
-            notes=tuple(self.notes),
-            keep=self.keep,
-        )
-
-
-def open_files(job: Job) -> Opened:
-    """Read the job's files."""
-    with folder_kept():
-        model = open_model(job.model, trust=job.trust)
-    ids = job.unused_columns(model.columns)
-    table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
-    data, notes = tables.named_columns(table, job.data)
-    tables.check_columns(data, job.out)
-    named = {"id": [job.id_column] if job.id_column is not None else [], "keep": job.keep or ()}
-    for option, names in named.items():
-        for name in names:
-            if name not in data.column_names:
-                message = no_such("column", name, data.column_names, where=job.data)
-                raise InputError(f"{option}: {message}")
-    drop = dict.fromkeys([*job.drop, *sorted(ids)])
-    columns = model_columns(model, data, job.data, drop=list(drop))
-    check_groups(job.groups, columns)
-    rows, background, more_notes = _rows_and_background(job, model, data, columns)
-    every_note = [*notes, *more_notes, *model.notes(rows)]
-    return Opened(model, data, columns, rows, background, every_note, job.id_column, job.keep)
-
-
-def _rows_and_background(
-    job: Job, model: LoadedModel, data: "pa.Table", columns: Sequence[str]
-) -> tuple[Any, Background, list[str]]:
-    """Return the rows as a frame of pandas, the background, and notes on the files of both."""
-    chosen = tables.select(data, columns, job.data)
-    # what the model calls text is text
-    doubtful = [name for name in columns if name not in model.text_columns]
-    notes = tables.notes(job.data, data, doubtful)
-    option = job.background_option
-    if option.file is None:
-        (rows,) = frames(chosen, categories=model.categories)
-        return rows, background_without_file(job, model.background), notes
-
-    background = tables.read_background(option.file, columns, text=model.text_columns)
-    # both at once, so that every column has one type
-    rows, background_rows = frames(chosen, background, categories=model.categories)
-    if option.file != job.data:
-        notes += tables.notes(option.file, background, doubtful)
-    return rows, background_from_file(option, background_rows), notes
-
-
-def explainer_of(job: Job, model: LoadedModel, background: Background) -> Explainer:
-    """Return the explainer with a job's options."""
-    options = explainer_options(job, background.value, model.outputs)
-    device = device_of(parse_devices(job.device), worker=0)
-    return Explainer(model.model, **options, device=device)
-
-
-def _explained(job: Job, *, progress: bool | None) -> Result:
-    """Explain the rows of the job's file; if not all can be, those that were done are written."""
-    with exits_as_errors(job.model):
-        opened = open_files(job)
-
-    blocks: list[Explanation] = []
-    with (
-        _save_partial_on_error(job, blocks, opened),
-        exits_as_errors(job.model),
-        folder_kept(),
-        our_warnings_as(opened.notes),
-        errors_with_files(job.data, opened.background),
-    ):
-        explainer = explainer_of(job, opened.model, opened.background)
-        # one by one, so that those that are done outlive whatever stops the next
-        stream = explainer.stream(
-            opened.rows,
-            budget=job.budget,
-            tol=job.tol,
-            interactions=job.interactions,
-            progress=progress,
-        )
-        for block in stream:
-            blocks.append(block)  # noqa: PERF402
-    return opened.result(Explanation.concat(blocks))
-
-
 @contextmanager
-def _save_partial_on_error(
-    job: Job, blocks: Sequence[Explanation], opened: Opened
-) -> Iterator[None]:
+def _save_partial_on_error(plan: Plan, blocks: Sequence[Block]) -> Iterator[None]:
     """Write the rows that are done if the others cannot be, and say so in the error."""
     try:
         yield
     except (ShearError, KeyboardInterrupt) as error:
-        message = str(error)
         if not blocks:
             raise
-
-        kept = opened.result(Explanation.concat(blocks))
-        finished = kept.explanation
-        known = facts(job, kept)
-        known["unfinished"] = message or "interrupted"
-        tables.write(finished, kept.beside_values, known, job.partial)
-        place = f"what was done before, {counted(len(finished), 'row')}, is in {job.partial}"
+        job = plan.job
+        message = str(error)
+        block = Block.concat(blocks)
+        result = _result(plan, block, plan.opened.data.take(block.numbers))
+        known = facts(job, result) | {"unfinished": message or "interrupted"}
+        write(plan.work.values(block), known, job.partial)
+        rows = counted(len(block.numbers), "row")
+        place = f"what was done before, {rows}, is in {job.partial}"
         again = reworded(error, f"{message}; {place}" if message else place)
         if isinstance(again, ModelError):
-            again.finished = finished
+            again.finished = result.explanation
         raise again from error
+
+
+def _result(plan: Plan, block: Block, data: Any) -> Result:
+    """Return the result for a block's rows, of which `data` has all columns, under their ids."""
+    name = plan.job.id_column
+    labels = block.numbers if name is None else label_array(block.data[name].to_pandas())
+    opened = plan.opened
+    return Result(
+        explanation=replace(block.explanation, index=labels, index_name=name),
+        data=data,
+        model=opened.model.name,
+        background=opened.background.description,
+        columns=tuple(opened.columns.schema.names),
+        notes=tuple(opened.notes),
+        id_column=name,
+    )
+
+
+def _write_report(job: Options, result: Result) -> Path:
+    """Write the report of a job, and return its file."""
+    try:
+        return write_page(page(result, facts(job, result)), job.page)
+    except OSError as error:
+        raise InputError(
+            f"report: {job.page} cannot be written: {error.strerror or error}; the values are in "
+            f"{job.out}"
+        ) from error
+
+
+# A folder of parts
+
+
+def _run_folder(
+    job: Job,
+    read: FilesRead,
+    executor: Executor,
+    progress: bool | None,
+    log: Path | str | None,
+) -> Outcome:
+    """Explain the rows of a job, or those that are left, and write a part for each shard."""
+    started = time.perf_counter()
+    log = job.out / LOG if log is None else log
+    _check_folder_job(job, read, log)
+    with _folder(job), locked(job.out):
+        _remove_partials(job.out)
+        plan = make_plan(job)
+        todo = [shard for shard in plan.shards if not plan.is_done(shard)]
+        before = plan.rows - sum(shard.rows for shard in todo)
+        reports = []
+        report = None
+        try:
+            with (
+                _shown_progress(plan.rows, before, progress=progress, log=log) as shown,
+                ExitStack() as stack,
+            ):
+                coming = executor.run(plan.work, todo) if todo else iter(())
+                stack.callback(getattr(coming, "close", lambda: None))  # if this is interrupted
+                for each in coming:
+                    reports.append(_recorded(each, plan))
+                    shown.add(reports[-1])
+            if job.report and not any(each.error for each in reports):
+                report = _sample_report(plan)
+        finally:
+            _remove_partials(job.out)
+        seconds = time.perf_counter() - started
+        outcome = _outcome(plan, reports, before=before, report=report, seconds=seconds)
+        if outcome.rows + before == plan.rows:
+            (job.out / CONVERTED).unlink(missing_ok=True)
+    if outcome.failures:
+        raise _failure(outcome, plan)
+    return outcome
+
+
+def _recorded(report: ShardResult, plan: Plan) -> ShardResult:
+    """Keep the hash of a part that is finished: without it, the part would be made again."""
+    assert plan.finished is not None
+    if report.error is not None:
+        return report
+    try:
+        plan.finished.add(report.hashes)
+    except OSError as error:  # the disk is full
+        (plan.job.out / report.shard.name).unlink(missing_ok=True)
+        message = f"{plan.finished.path} cannot be written: {error.strerror or error}"
+        return replace(report, rows=0, error=message)
+    return report
+
+
+def _check_folder_job(job: Job, read: FilesRead, log: Path | str) -> None:
+    """Raise, before any work is done, if the job cannot be done."""
+    if job.shard_rows < 1:
+        raise InputError(f"shard_rows: expected at least 1, got {job.shard_rows}")
+    if job.overwrite:
+        raise InputError("overwrite is for a file; choose an empty folder, or that of the same job")
+    read = list(read)
+    if isinstance(job.model, str) and Path(job.model).is_dir():
+        read.append(("the model", Path(job.model)))
+    check_apart(job.out, "out", read)
+    is_device = Path(log).exists() and not Path(log).is_file() and not Path(log).is_dir()
+    # /dev/null, for one, has nothing to lose
+    if log not in (STDERR, job.out / LOG) and not is_device:
+        check_place(Path(log), "log", [*read, ("the parts", job.out)])
+
+
+@contextmanager
+def _folder(job: Job) -> Iterator[None]:
+    """Make the folder of the parts; if the job cannot begin, leave no trace of it."""
+    out = job.out
+    if not out.is_dir() and (out.exists() or out.suffix.lower() in WRITTEN):
+        raise InputError(f"out: {out} is a file; a large job writes a folder of parts")
+    is_new = not out.exists()
+    try:
+        out.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out: {out} cannot be created: {error.strerror or error}") from error
+    for path in out.iterdir():
+        if path.is_dir() and (path.name in OURS or path.match("part-*.parquet")):
+            raise InputError(f"out: {path} is a folder, but a file of the job belongs there")
+        known = path.name in (*OURS, INTERACTIONS) or _is_partial(path)
+        if not known and not (out / MANIFEST).exists():
+            raise InputError(
+                f"out: {out} is not the folder of a large job, and not empty: it holds "
+                f"{path.name}; choose another folder"
+            )
+    try:
+        yield
+    finally:
+        if is_new and not (out / MANIFEST).exists():
+            for name in OURS:
+                (out / name).unlink(missing_ok=True)
+            with suppress(OSError):  # of another run that has begun meanwhile
+                out.rmdir()
+
+
+def _is_partial(path: Path) -> bool:
+    """Return whether a file was left half written by a process that was killed."""
+    return path.name.startswith((".part-", "._")) and path.name.endswith(".partial")
+
+
+def _remove_partials(out: Path) -> None:
+    for path in [*out.iterdir(), *(out / INTERACTIONS).glob(".*")]:
+        if _is_partial(path):
+            path.unlink(missing_ok=True)
+
+
+def _sample_report(plan: Plan) -> Path:
+    """Explain a sample of the rows again, and write the report on it."""
+    work = plan.work
+    names = list(dict.fromkeys([*work.columns.schema.names, *work.carried.names]))
+    data, numbers = sample(plan.shards, names, REPORTED_ROWS)
+    notes = plan.opened.notes
+    if len(data) < plan.rows:
+        notes.append(f"the report is about a sample of {len(data):,} of the {plan.rows:,} rows")
+    place = plan.job.data
+    shard = Shard(0, place, 0, 0, len(data), 0, 0, place, table=data)
+    with collect_warnings(notes):
+        block = Block.concat(list(work.blocks(shard)))
+    block = replace(block, numbers=np.array(numbers)[block.numbers])
+    return _write_report(plan.job, _result(plan, block, data))
+
+
+# Afterwards
+
+
+def _outcome(
+    plan: Plan,
+    reports: Sequence[ShardResult],
+    *,
+    before: int,
+    report: Path | None,
+    seconds: float,
+) -> Outcome:
+    done = [each for each in reports if each.error is None]
+    opened = plan.opened
+    notes = [*opened.notes, *(note for each in reports for note in each.notes)]
+    rows = sum(each.rows for each in done)
+    outcome = Outcome(
+        out=plan.job.out,
+        rows=rows,
+        summary="",
+        report=report,
+        notes=tuple(dict.fromkeys([*notes, *_notes_on_others(plan)])),
+        rows_before=before,
+        rows_failed=plan.rows - before - rows,
+        parts=sum(1 for _ in plan.job.out.glob("part-*.parquet")),
+        seconds=seconds,
+        evaluations=sum(each.evaluations for each in done),
+        retries=sum(each.attempt - 1 for each in reports),
+        peak_bytes=max((each.peak_bytes for each in reports), default=0),
+        failures=tuple(each for each in reports if each.error is not None),
+    )
+    known = [
+        ("input", f"{counted(len(opened.files), 'file')} at {plan.job.data}"),
+        ("model", opened.model.name),
+        ("background", opened.background.description),
+    ]
+    return replace(outcome, summary=folder_summary(outcome, known))
+
+
+def _notes_on_others(plan: Plan) -> list[str]:
+    """Return a note if readers of the folder would take a file that is not of the job for one."""
+    parts = {shard.name for shard in plan.shards}
+    every = {path.name for path in plan.job.out.iterdir()}
+    others = sorted(name for name in every - parts if not name.startswith(("_", ".")))
+    if not others:
+        return []
+    names = ", ".join(others[:MAX_NAMED])
+    return [
+        f"{plan.job.out} also holds {names}, not of this job: whoever reads the folder as one "
+        "table reads that too, or fails; move it away"
+    ]
+
+
+def _failure(outcome: Outcome, plan: Plan) -> JobError:
+    """Return the error that names the shards that could not be explained."""
+    first = [
+        f"{report.shard.name} ({report.shard.place}) after "
+        f"{counted(report.attempt, 'attempt')}: {report.error}"
+        for report in outcome.failures[:MAX_NAMED]
+    ]
+    more = len(outcome.failures) - len(first)
+    if more:
+        first.append(f"and {more} more, in the log")
+    words = f"{len(outcome.failures)} of {counted(len(plan.shards), 'shard')} failed"
+    if any(report.halts for report in outcome.failures):
+        words += "; stopped"
+    error = JobError(
+        f"{words}: {'; '.join(first)}; {outcome.out} holds {counted(outcome.parts, 'part')}, and "
+        "the same command goes on from there"
+    )
+    error.summary = outcome
+    return error
+
+
+# Progress
+
+
+@dataclass
+class _Progress:
+    """Rows done, rows a second and the time left."""
+
+    total: int  #: rows of the job
+    before: int  #: rows that earlier runs have done
+    bar: Any  #: tqdm's, in a terminal; None: lines, or nothing
+    lines: bool  #: whether to write lines
+    log: IO[str]
+
+    def __post_init__(self) -> None:
+        """Begin to count."""
+        self.done = self.before
+        self.began = time.monotonic()
+        self._shown = self.began
+
+    def add(self, report: ShardResult) -> None:
+        """Take in the report of a shard."""
+        self.done += report.rows
+        with suppress(OSError):  # of a full disk the parts' own error says more
+            self.log.write(json.dumps(_entry(report)) + "\n")
+            self.log.flush()
+        if self.bar is not None:
+            self.bar.update(report.rows)
+        now = time.monotonic()
+        if self.lines and (now - self._shown >= SECONDS_PER_LINE or self.done == self.total):
+            self._shown = now
+            print(self._line(now - self.began), file=sys.stderr, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        """Return how far it is, after so many seconds."""
+        new = self.done - self.before
+        speed = new / max(seconds, 1e-9)
+        words = f"{self.done:,} of {self.total:,} rows, {speed:,.0f} rows/s"
+        if new and self.done < self.total:
+            words += f", {duration((self.total - self.done) / speed)} left"
+        return words
+
+
+def _entry(report: ShardResult) -> dict[str, Any]:
+    """Return what the log has of a shard."""
+    shard = report.shard
+    return {
+        "time": round(time.time(), 3),
+        "shard": shard.name,
+        "source": str(shard.source),
+        "group": shard.group,
+        "first_row": shard.first_row,
+        "rows": report.rows,
+        "seconds": round(report.seconds, 3),
+        "evaluations": report.evaluations,
+        "attempt": report.attempt,
+        "worker": report.worker,
+        "peak_bytes": report.peak_bytes,
+        "error": report.error,
+    }
+
+
+@contextmanager
+def _shown_progress(
+    total: int, before: int, *, progress: bool | None, log: Path | str
+) -> Iterator[_Progress]:
+    """Show how a job gets on: by default a bar in a terminal, and lines elsewhere."""
+    in_terminal = sys.stderr.isatty()
+    wanted = progress is not False
+    with ExitStack() as stack:
+        bar = None
+        if wanted and in_terminal:
+            options = {"total": total, "initial": before, "unit": " rows", "unit_scale": True}
+            bar = stack.enter_context(tqdm(**options))
+        file: IO[str] = sys.stderr
+        if log != STDERR:
+            try:
+                file = stack.enter_context(Path(log).open("a", encoding="utf-8"))
+            except OSError as error:
+                reason = error.strerror or error
+                raise InputError(f"log: {log} cannot be written: {reason}") from error
+        yield _Progress(total, before, bar, wanted and not in_terminal, file)

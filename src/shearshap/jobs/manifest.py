@@ -4,7 +4,7 @@ It is a file of JSON in the folder of the parts. Its identity holds hashes of th
 the background, the options and the input's files. Whoever goes on with a job must have the same
 identity. Its preparation is what all shards share, however they are spread: the calibration, the
 types and categories of columns, and the columns of the parts. It also holds what the model has
-predicted for a few rows, which tells a model that is no file from another.
+predicted for a few rows, which identifies a model that is not a file.
 
 The hashes of finished parts are in a file beside it, which gets a line for each: see `PartHashes`.
 The folder is locked during a run: see `locked`.
@@ -23,15 +23,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from shearshap import __version__
-from shearshap.errors import InputError, ShearError
-from shearshap.jobs.columns import Survey
+from shearshap.errors import InputError
 from shearshap.jobs.models import model_files
 from shearshap.jobs.options import Options
-from shearshap.jobs.shards import InputFile
-from shearshap.methods.kriging import AnyCalibration, calibration_from_dict
+from shearshap.jobs.shards import InputFile, Survey
+from shearshap.result.calibration import Calibration
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names wi
 PARTS = "_parts.jsonl"
 LOCK = "_lock"
 HOLDER = "_holder"  #: names the run that holds the lock
-FORMAT = 3
+FORMAT = 4
 
 IDENTIFYING = (
     "method", "budget", "tol", "seed", "outputs", "output_names", "groups", "scale", "returns",
@@ -65,8 +62,7 @@ class Preparation:
 
     columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, each with its type
     survey: Survey  #: of the cells of all rows
-    calibration: AnyCalibration | None  #: None: the method needs none
-    background: str | None  #: the hash of the file of background rows that the job keeps
+    calibration: Calibration | None  #: None: the method needs none
     predictions: dict[str, list[float]]  #: of the model, by the number of a row among all rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +73,6 @@ class Preparation:
             "gaps": list(self.survey.gaps),
             "categories": self.survey.categories,
             "calibration": None if calibration is None else calibration.to_dict(),
-            "background": self.background,
             "predictions": self.predictions,
         }
 
@@ -88,8 +83,7 @@ class Preparation:
         return cls(
             columns=tuple((name, kind) for name, kind in data["columns"]),
             survey=Survey(tuple(data["gaps"]), data["categories"]),
-            calibration=None if calibration is None else calibration_from_dict(calibration),
-            background=data["background"],
+            calibration=None if calibration is None else Calibration.from_dict(calibration),
             predictions=data["predictions"],
         )
 
@@ -125,16 +119,7 @@ class Manifest:
             if data["format"] != FORMAT or data["hash"] != _hash(body):
                 raise ValueError("not a manifest of this version")
             loaded = cls(data["identity"], Preparation.from_dict(data["preparation"]))
-        except OSError as error:
-            raise InputError(f"out: {path} cannot be read: {error.strerror or error}") from error
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            ShearError,
-        ) as error:
+        except (OSError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"out: {path} is damaged, or the manifest of another version; choose another "
                 "folder, or delete this one"
@@ -142,21 +127,20 @@ class Manifest:
         return loaded
 
     def check_same(self, identity: Mapping[str, Any], folder: Path) -> None:
-        """Raise where a job is another one than that of this manifest, and say what differs."""
+        """Raise if a job is another one than that of this manifest, and say what differs."""
         names = [*self.identity, *(name for name in identity if name not in self.identity)]
         different = [name for name in names if self.identity.get(name) != identity.get(name)]
         if not different:
             return
-        words = ", ".join(self._difference(name, identity.get(name)) for name in different)
+        words = [
+            WORDS.get(name)
+            or f"{name} {_shown(self.identity.get(name))}, and not {_shown(identity.get(name))}"
+            for name in different
+        ]
         raise InputError(
-            f"out: {folder} holds a job with {words}; choose another folder, or the same options "
-            "as before"
+            f"out: {folder} holds a job with {', '.join(words)}; choose another folder, or the "
+            "same options as before"
         )
-
-    def _difference(self, name: str, now: Any) -> str:
-        if name in WORDS:
-            return WORDS[name]
-        return f"{name} {_shown(self.identity.get(name))}, and not {_shown(now)}"
 
 
 class PartHashes:
@@ -241,26 +225,19 @@ def _model_hash(model: Any) -> str:
     """Return a hash of the content of a model's files; of a model in memory, of what it is.
 
     Its pickle would not do: of a torch module or a set it differs from process to process. What
-    such a model is told by are its predictions, which the manifest keeps too.
+    tells such a model from another are its predictions, which the manifest keeps too.
     """
     if not isinstance(model, str):
-        _pickled(model, "model")  # to raise here, and not in a worker
-        return hash_of(f"{_name(model)} {_source(model)}".encode())
-    path = Path(model)
-    files = model_files(model)
-    if path.is_dir():
-        text = [f"{file.relative_to(path).as_posix()} {file_hash(file)}" for file in files]
-        return hash_of("\n".join(text).encode())
+        _check_pickle(model)
+        name = getattr(model, "__qualname__", type(model).__qualname__)
+        return hash_of(f"{name} {_source(model)}".encode())
     module, _, name = model.rpartition(":")
+    files = model_files(model)
     if not files:
         origin = Path(getattr(find_spec(module), "origin", None) or "")
         files = [origin] if origin.is_file() else []
     content = " ".join(file_hash(file) for file in files) or module
-    return hash_of(f"{content} {'' if path.is_file() else name}".encode())
-
-
-def _name(model: Any) -> str:
-    return str(getattr(model, "__qualname__", type(model).__qualname__))
+    return hash_of(f"{content} {'' if Path(model).exists() else name}".encode())
 
 
 def _source(model: Any) -> str:
@@ -271,31 +248,24 @@ def _source(model: Any) -> str:
         return ""
 
 
+def _check_pickle(model: Any) -> None:
+    """Raise here, and not in a worker, if a model cannot be sent there."""
+    try:
+        pickle.dumps(model)
+    except Exception as error:  # every class has its own errors
+        raise InputError(
+            f"model: a {type(model).__name__} cannot be pickled ({error}); give the place of a "
+            "file instead"
+        ) from error
+
+
 def _background_hash(job: Options) -> str:
+    """Return a hash of what is named as background; what an object is, the predictions show."""
     if not isinstance(job.background, str | None):
-        return hash_of(_pickled(_plain(job.background), "background"))
+        return hash_of(type(job.background).__qualname__.encode())
     option = job.background_option
     content = "" if option.file is None else file_hash(option.file)
     return hash_of(f"{option.statistic} {content}".encode())
-
-
-def _plain(background: Any) -> Any:
-    """Return a background without tensors, whose pickles differ from process to process."""
-    if isinstance(background, torch.Tensor):
-        return background.detach().cpu().numpy()
-    if isinstance(background, tuple | list):
-        return [_plain(each) for each in background]
-    return background
-
-
-def _pickled(value: Any, what: str) -> bytes:
-    try:
-        return pickle.dumps(value)
-    except Exception as error:  # every class has errors of its own
-        raise InputError(
-            f"{what}: a {type(value).__name__} cannot be pickled ({error}); give the place of a "
-            "file instead"
-        ) from error
 
 
 # The lock
@@ -305,7 +275,7 @@ def _pickled(value: Any, what: str) -> bytes:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, or raise if another run holds it.
 
-    The system's own lock ends with the process, however it ends: a killed run locks nobody out.
+    The lock of the operating system ends with the process: a killed run leaves none behind.
     """
     from filelock import FileLock, Timeout
 
@@ -315,7 +285,9 @@ def locked(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         name = holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process"
-        raise InputError(f"out: another run is at work in {folder} ({name})") from error
+        raise InputError(
+            f"out: another run is using {folder} ({name}); wait for it to end, or stop it"
+        ) from error
     try:
         holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield

@@ -4,10 +4,11 @@ import importlib
 import importlib.util
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import reduce
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -39,10 +40,10 @@ Each takes the folder's path, and returns None if the folder is of another kind.
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model, and what is known of the rows that it takes.
+    """A model, and the known facts about its rows.
 
     A model object may bring along, by scikit-learn's habit of a trailing underscore:
-    `background_`, one raw row as a mapping, which is the background where the user names none;
+    `background_`, one raw row as a mapping, which is the background if the user names none;
     `text_columns_`, the columns to read as text whatever they look like; `unseen(frame)`, which
     returns notes on cells that the model was not trained for; and `encoded_`, a torch module that
     returns margins of the classes, the function that encodes frames column by column for it, and
@@ -52,7 +53,6 @@ class LoadedModel:
     model: Any
     name: str  #: for people
     columns: tuple[str, ...] = ()  #: that it takes, by name; none: they are not known
-    width: int | None = None  #: how many columns it takes, where no more is known
     outputs: tuple[str, ...] = ()  #: names of all its outputs
     categories: bool = False  #: whether it takes text only as categories of the frame's library
 
@@ -92,7 +92,7 @@ def open_model(place: str, *, trust: bool = False) -> LoadedModel:
         return described(_loaded(file, suffix, trust=trust), place, suffix)
     if ":" in place:
         return described(imported(place), place, "")
-    raise InputError(f"model: cannot tell what {place!r} is; wanted {ACCEPTED}")
+    raise InputError(f"model: cannot tell what {place!r} is; expected {ACCEPTED}")
 
 
 def described(model: Any, place: str, suffix: str) -> LoadedModel:
@@ -102,7 +102,6 @@ def described(model: Any, place: str, suffix: str) -> LoadedModel:
             model,
             place,
             columns=tuple(adapted.feature_names),
-            width=_width(model) if suffix == ".onnx" else None,
             outputs=tuple(adapted.output_names),
             categories=suffix in BOOSTERS,
         )
@@ -114,17 +113,31 @@ class ModelSource:
 
     model: Any  #: text: a place, see `ACCEPTED`; anything else: the model itself
     trust: bool = False
+    key: str = field(default_factory=lambda: secrets.token_hex(8))  #: the same in other processes
 
-    @contextmanager
-    def opened(self) -> Iterator[LoadedModel]:
-        """Open the model; if it is code, it can import the modules beside it."""
+    def open(self) -> LoadedModel:
+        """Return the model, which a process opens once, until it is closed."""
+        if self.key not in _OPENED:
+            close_model()
+            _OPENED[self.key] = self._opened()
+        return _OPENED[self.key]
+
+    def _opened(self) -> LoadedModel:
         if not isinstance(self.model, str):
-            yield described(self.model, f"a {type(self.model).__name__}", "")
-            return
-        with importing(self.model):
-            with folder_kept():
-                loaded = open_model(self.model, trust=self.trust)
-            yield loaded
+            return described(self.model, f"a {type(self.model).__name__}", "")
+        _STACK.enter_context(importing(self.model))  # it may import modules when it is called, too
+        with restore_cwd():
+            return open_model(self.model, trust=self.trust)
+
+
+_OPENED: dict[str, LoadedModel] = {}  #: the model that this process works with, by its key
+_STACK = ExitStack()  #: what closes it
+
+
+def close_model() -> None:
+    """Forget the model that this process has opened."""
+    _OPENED.clear()
+    _STACK.close()
 
 
 def model_columns(
@@ -149,11 +162,6 @@ def model_columns(
             f"data: column {names.index('') + 1} of {path} has no name; give it one, or leave "
             "it out with --drop ''"
         )
-    if model.width not in (None, len(columns)):
-        raise InputError(
-            f"the model takes {model.width} columns, and {path} has {len(columns)}: "
-            f"{', '.join(columns)}; leave out what it does not use with --drop COLUMN"
-        )
     return columns
 
 
@@ -170,7 +178,7 @@ def exits_as_errors(model: str) -> Iterator[None]:
 
 
 @contextmanager
-def folder_kept() -> Iterator[None]:
+def restore_cwd() -> Iterator[None]:
     """Go back to the current folder if the model's code has left it.
 
     Otherwise a relative path would name another file from then on.
@@ -214,7 +222,7 @@ def _opened_folder(folder: Path) -> Any:
         model = entry.load()(folder)
         if model is not None:
             return model
-    raise InputError(f"model: {folder} is a folder without a model; wanted {ACCEPTED}")
+    raise InputError(f"model: {folder} is a folder without a model; expected {ACCEPTED}")
 
 
 def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
@@ -236,7 +244,7 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
         raise InputError(
             f"model: {file} needs {missing}: pip install {_PACKAGES.get(missing, missing)}"
         ) from error
-    except Exception as error:  # every library has errors of its own
+    except Exception as error:  # every library has its own errors
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[0] if lines else ''}"
         raise InputError(f"model: {file} cannot be read: {reason[:MAX_MESSAGE]}") from error
@@ -258,7 +266,7 @@ def _lightgbm(file: Path) -> Any:
     import lightgbm
 
     if not _is_whole_lightgbm(file):
-        raise InputError(f"model: {file} is cut short, or no model of LightGBM: its end is missing")
+        raise InputError(f"model: {file} is truncated, or not a LightGBM model: its end is missing")
     return lightgbm.Booster(model_file=str(file))
 
 
@@ -269,7 +277,7 @@ def _is_whole_lightgbm(file: Path) -> bool:
     """
     text = file.read_bytes()
     if not re.search(rb"^version=v[3-9]", text, re.MULTILINE):
-        return True  # older ones do not mark the end, and LightGBM refuses what is none of its own
+        return True  # older ones do not mark the end, and LightGBM refuses foreign files
     has_parameters = re.search(rb"^parameters:", text, re.MULTILINE)
     mark = rb"^end of parameters" if has_parameters else rb"^end of trees"
     end = re.search(mark, text, re.MULTILINE)
@@ -299,16 +307,7 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     ".txt": _lightgbm,
     ".cbm": _catboost,
 }
-_PACKAGES = {"sklearn": "scikit-learn"}  #: module -> package, where the names differ
-
-
-def _width(session: Any) -> int | None:
-    """Return how many columns an ONNX session of one input takes, where that is fixed."""
-    first, *others = session.get_inputs()
-    if others or len(first.shape) != 2:
-        return None
-    columns = first.shape[1]
-    return columns if isinstance(columns, int) else None
+_PACKAGES = {"sklearn": "scikit-learn"}  #: module -> package, if the names differ
 
 
 # Code of the user's own
@@ -402,7 +401,7 @@ def _forget_modules(names: set[str], folder: Path) -> None:
 
 
 def _code_folder(place: str) -> str | None:
-    """Return the folder whose modules a model may import; None for a model that is no code.
+    """Return the folder whose modules a model may import; None for a model that is not code.
 
     That is the folder of a file of code, and the current one for a module or a pickle.
     """

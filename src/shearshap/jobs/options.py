@@ -17,10 +17,9 @@ import torch
 
 from shearshap.data.background import STATISTICS
 from shearshap.errors import BudgetError, InputError, ShearWarning
-from shearshap.jobs.places import WRITTEN, beside
 from shearshap.jobs.shards import SHARD_ROWS
+from shearshap.jobs.tables import WRITTEN, beside
 from shearshap.methods.base import Method
-from shearshap.result.text import no_such
 
 REPORT = "_report.html"  #: in a folder of parts
 AUTO = "auto"  #: as a device: the GPUs of the worker's machine
@@ -39,8 +38,8 @@ class Options:
     Parameters
     ----------
     model
-        A folder, a file, or a place in code (see `shearshap.jobs.models.ACCEPTED`); or, for a
-        folder of parts, the model itself, if it can be pickled.
+        A folder, a file, or a place in code (see `shearshap.jobs.models.ACCEPTED`); or the model
+        itself, which for a folder of parts must be one that can be pickled.
     data
         The rows to explain: CSV or Parquet, or a folder of Parquet files, which are taken in the
         order of their names.
@@ -165,7 +164,7 @@ def _is_large(data: Path, out: str | Path) -> bool:
 
 @dataclass(frozen=True)
 class BackgroundOption:
-    """What the user named as the background: a statistic, a file, or a statistic of a file."""
+    """The background that the user named: a statistic, a file, or a statistic of a file."""
 
     statistic: str | None = None
     file: Path | None = None
@@ -176,28 +175,13 @@ class BackgroundOption:
         if text is None:
             return cls()
         name, colon, file = text.partition(":")
-        if name not in STATISTICS and text:
-            _check_statistic(name, file)
+        if not text or (name in STATISTICS and colon and not file):
+            raise InputError(
+                f"background: expected mean, median or mode, a file, or mean:FILE; got {text!r}"
+            )
+        if name not in STATISTICS:
             return cls(file=Path(text))  # a colon in it is the file's own
-        if name in STATISTICS and not colon:
-            return cls(statistic=name)
-        if name in STATISTICS and file:
-            return cls(statistic=name, file=Path(file))
-        raise InputError(
-            f"background: expected mean, median or mode, a file, or mean:FILE; got {text!r}"
-        )
-
-
-def _check_statistic(name: str, file: str) -> None:
-    """Raise if "avg:train.csv" names a file that is there, and a statistic that is not."""
-    is_address = file.startswith("//") or len(name) == 1  # s3://train.csv, C:\train.csv
-    if not file or is_address or Path(f"{name}:{file}").exists():
-        return
-    if Path(file).exists() or name.isalpha():
-        raise InputError(
-            f"background: expected the statistic mean, median or mode, got {name!r}; try "
-            f"mean:{file}"
-        )
+        return cls(statistic=name, file=Path(file) if file else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,45 +235,22 @@ def parse_groups(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _groups_in_text(text: str) -> dict[str, list[str]]:
+    content: Any
     if text.lower().endswith(".json") and "=" not in text:
-        return _groups_in_file(Path(text))
-    name, equals, listed = text.partition("=")
-    columns = [column.strip() for column in listed.split(",")]
-    if not name.strip() or not equals or not all(columns):
+        try:
+            content = json.loads(Path(text).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"groups: {text} cannot be read: {error}") from error
+    else:
+        name, _, listed = text.partition("=")
+        content = {name.strip(): [column.strip() for column in listed.split(",")]}
+    if not isinstance(content, dict) or not content or not all(content):
         raise InputError(f"groups: expected {GROUPS}; got {text!r}")
-    return {name.strip(): columns}
-
-
-def _groups_in_file(path: Path) -> dict[str, list[str]]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"groups: {path} cannot be read: {error}") from error
-
-    is_mapping = isinstance(content, dict) and all(map(_is_list_of_names, content.values()))
-    if not is_mapping or not content:
-        raise InputError(f"groups: expected {GROUPS}; {path} holds something else")
-    return {str(name): list(columns) for name, columns in content.items()}
-
-
-def _is_list_of_names(columns: Any) -> bool:
-    is_list = isinstance(columns, list) and bool(columns)
-    return is_list and all(isinstance(column, str) for column in columns)
-
-
-def check_groups(groups: Groups, columns: Sequence[str]) -> None:
-    """Raise if groups name a column that the model is not given, or one twice."""
-    owners: dict[str, str] = {}
-    for name, members in groups.items():
-        for column in members:
-            if column not in columns:
-                raise InputError(f"groups: {no_such('column', column, columns)}")
-            if column in owners:
-                raise InputError(
-                    f"groups: column {column!r} is in {owners[column]!r} and in {name!r}; a column "
-                    "belongs to one group"
-                )
-            owners[column] = name
+    for columns in content.values():
+        is_list = isinstance(columns, list) and bool(columns)
+        if not is_list or not all(isinstance(each, str) and each for each in columns):
+            raise InputError(f"groups: expected {GROUPS}; got {text!r}")
+    return content
 
 
 def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
@@ -333,7 +294,7 @@ def parse_devices(text: str | None) -> tuple[str, ...]:
                 f"device: expected auto, or names such as cpu or cuda:0,cuda:1; got {text!r}"
             ) from error
         if name.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(f"device: there is no GPU here, and {text} was wanted")
+            raise InputError(f"device: got {text}, but this machine has no GPU; try cpu")
     return names
 
 
@@ -374,7 +335,7 @@ def explainer_options(
 
 
 @contextmanager
-def our_warnings_as(notes: list[str]) -> Iterator[None]:
+def collect_warnings(notes: list[str]) -> Iterator[None]:
     """Add our own warnings to the notes, and pass on those of other libraries."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShearWarning)
@@ -397,15 +358,12 @@ def errors_with_files(data: Path, background: Background) -> Iterator[None]:
         yield
     except (InputError, BudgetError) as error:
         message = str(error)
-        about_background = (
-            message.startswith(("background", "reference")) or "background rows" in message
-        )
         if message.startswith("rows:"):
-            reason = message.removeprefix("rows: ")
-            message = f"data: {data}: {reason}"
-        elif about_background and background.source is not None:
-            reason = message.removeprefix("background: ").removeprefix("reference: ")
-            message = f"background: {background.source}: {reason}"
+            message = f"data: {data}: {message.removeprefix('rows: ')}"
+        elif background.source is not None and (
+            message.startswith("background") or "background rows" in message
+        ):
+            message = f"background: {background.source}: {message.removeprefix('background: ')}"
         raise reworded(error, message) from error
 
 

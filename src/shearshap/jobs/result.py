@@ -1,57 +1,28 @@
-"""The result of a job: the explanation of a file's rows, its facts for JSON and its summary."""
+"""The result of a job: what was done, in words and as facts for JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from shearshap import __version__
 from shearshap.errors import InputError
-from shearshap.jobs.executors import ShardResult
 from shearshap.jobs.options import Options
+from shearshap.jobs.shards import ShardResult
+from shearshap.report.result import ROUNDING, Result, file_size
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import counted
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-OUTPUTS = 4  #: shown in the summary; the file has all
-ROUNDING = 1e-6  #: relative to the largest value: a smaller gap is none
-LARGEST = 5  #: features named in the summary
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """An explanation of a file's rows, and what a reader of it needs to know."""
-
-    explanation: Explanation
-    data: "pa.Table"  #: all columns of the file, also those that the model was not given
-    model: str  #: in words
-    background: str  #: in words
-    columns: tuple[str, ...]  #: that the model was given
-    notes: tuple[str, ...] = ()
-    id_column: str | None = None  #: that labels the rows
-    keep: tuple[str, ...] | None = None  #: columns to write beside the values; None: all
-
-    @property
-    def aside(self) -> list[str]:
-        """The columns of the file that the model was not given, and that do not label the rows."""
-        known = {*self.columns, self.id_column}
-        return [name for name in self.data.column_names if name not in known]
-
-    @property
-    def beside_values(self) -> "pa.Table":
-        """The columns to write beside the values: those to keep, but for ids."""
-        names = self.data.column_names if self.keep is None else list(dict.fromkeys(self.keep))
-        is_input = self.id_column in self.columns
-        return self.data.select([name for name in names if name != self.id_column or is_input])
+MAX_OUTPUTS = 4  #: shown in the summary; the file has all
+MAX_FEATURES = 5  #: named in the summary
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run of a job has done."""
+    """The outcome of a run of a job."""
 
     out: Path  #: the file of values, or the folder of parts
     rows: int  #: explained in this run
@@ -109,31 +80,49 @@ def facts(job: Options, result: Result) -> dict[str, Any]:
     }
 
 
-def summary(job: Options, result: Result) -> str:
-    """Return what came out, a line for each fact."""
+def file_summary(job: Options, result: Result, page: Path | None) -> str:
+    """Return what came out of a file, a line for each fact."""
     explanation = result.explanation
     features = counted(len(explanation.feature_names), "feature")
-    outputs = ", ".join(explanation.output_names) if job.outputs else ""
     cost = f"{_spent(explanation)} evaluations a row, seed {explanation.seed}"
     lines = [
         ("rows", f"{len(explanation):,} of {job.data}, {features} each"),
         ("model", result.model),
         ("background", result.background),
         ("row id", job.id_column or ""),
-        ("outputs", outputs),
-        ("not used", ", ".join(result.aside)),
+        ("outputs", ", ".join(explanation.output_names) if job.outputs else ""),
+        ("not used", ", ".join(result.extra_columns)),
         *(("note", note) for note in result.notes),
         ("method", f"{explanation.method}, {cost}"),
         ("gap", _gap(explanation)),
         *(("mean |SHAP|", line) for line in _largest_values(explanation)),
         ("written to", str(job.out)),
         ("", f"{job.interactions_file}, pair by pair" if job.interactions else ""),
-        ("report", _page(job)),
+        ("report", _page(page)),
     ]
-    return aligned(lines)
+    return _aligned(lines)
 
 
-def aligned(lines: Sequence[tuple[str, str]]) -> str:
+def folder_summary(outcome: Outcome, facts: Sequence[tuple[str, str]]) -> str:
+    """Return what came out of a folder, a line for each fact."""
+    speed = outcome.rows / max(outcome.seconds, 1e-9)
+    memory = f"at most {outcome.peak_bytes / 1e6:,.0f} MB in a worker"
+    lines = [
+        ("rows", f"{outcome.rows:,} explained, {outcome.rows_before:,} done before"),
+        ("failed", f"{outcome.rows_failed:,} rows" if outcome.rows_failed else ""),
+        *facts,
+        *(("note", note) for note in outcome.notes),
+        ("time", f"{duration(outcome.seconds)}, {speed:,.0f} rows/s"),
+        ("evaluations", f"{outcome.evaluations:,}"),
+        ("retries", str(outcome.retries)),
+        ("memory", memory if outcome.peak_bytes else ""),
+        ("written to", f"{outcome.out}, {counted(outcome.parts, 'part')}"),
+        ("report", _page(outcome.report)),
+    ]
+    return _aligned(lines)
+
+
+def _aligned(lines: Sequence[tuple[str, str]]) -> str:
     """Return a line for each fact that is known, under one another."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines if text)
 
@@ -155,48 +144,33 @@ def _spent(explanation: Explanation) -> str:
 
 
 def _largest_values(explanation: Explanation) -> list[str]:
-    """Return the players with the largest values, a line for each of the first outputs."""
+    """Return the features with the largest mean |value|, a line for each of the first outputs."""
     names = explanation.output_names
-    several = explanation.values.ndim == 3
     lines = []
-    for number, name in enumerate(names[:OUTPUTS]):
-        players = _largest_players(explanation.output(number))
-        lines.append(f"{name}: {players}" if several else players)
-
-    left_out = len(names) - len(lines)
-    if left_out:
-        lines.append(f"{counted(left_out, 'output')} more in the file")
+    for number, name in enumerate(names[:MAX_OUTPUTS]):
+        sizes = mean_sizes(explanation.output(number))
+        nothing = 1e-9 * sizes.max()  # rounding errors of features that the model does not use
+        largest = [
+            f"{explanation.feature_names[player]} {sizes[player]:.3g}"
+            for player in np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+            if sizes[player] > nothing
+        ]
+        features = ", ".join(largest) or "all 0"
+        lines.append(f"{name}: {features}" if explanation.values.ndim == 3 else features)
+    if len(names) > MAX_OUTPUTS:
+        lines.append(f"{counted(len(names) - MAX_OUTPUTS, 'output')} more in the file")
     return lines
 
 
-def _largest_players(explanation: Explanation) -> str:
-    """Return the players of the largest mean |value|, for one output, as text."""
-    sizes = mean_sizes(explanation)
-    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
-    nothing = 1e-9 * sizes.max()  # rounding errors of players that the model does not use
-    parts = [
-        f"{explanation.feature_names[player]} {sizes[player]:.3g}"
-        for player in largest
-        if sizes[player] > nothing
-    ]
-    return ", ".join(parts) or "all 0"
-
-
-def _page(job: Options) -> str:
+def _page(page: Path | None) -> str:
     """Return the report's place and size, "" if there is none."""
-    if not job.report:
-        return ""
-    return f"{job.page}, {file_size(job.page.stat().st_size)}, for a browser"
+    return "" if page is None else f"{page}, {file_size(page.stat().st_size)}, for a browser"
 
 
-def file_size(count: int) -> str:
-    """Return a number of bytes as people read it."""
-    if count < 1_000_000:
-        return f"{max(1, round(count / 1000))} kB"
-    return f"{count / 1_000_000:.1f} MB"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things in words."""
-    plural = "" if number == 1 else "s"
-    return f"{number:,} {what}{plural}"
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,36 +1,37 @@
-"""Shards: the pieces into which the rows of a large job are cut.
+"""The rows of a job: files, the shards that they are cut into, and the types of their columns.
 
 a.parquet   row group 0   rows 0 to 99,999         shard 0: rows 0 to 49,999
                                                    shard 1: rows 50,000 to 99,999
             row group 1   rows 100,000 to 119,999  shard 2: all of them
 b.parquet   row group 0   ...                      shard 3: ...
 
-Each becomes a part, a file of its own: part-000000.parquet, part-000001.parquet and so on, in
-the order of the rows.
+In a folder of parts each becomes a part: part-000000.parquet, part-000001.parquet and so on, in the
+order of the rows. A job that writes a file has one shard, a table in memory.
+
+Shards are read apart, but a column must not be whole numbers in one shard and floating ones in the
+next because a value is missing there, or have other categories. So types and categories are found
+for all files, and the background, before the first shard is explained.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shearshap.errors import InputError
-from shearshap.jobs.tables import check_names
+from shearshap.jobs.tables import check_names, is_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHARD_ROWS = 1 << 16
-"""Rows of a shard at most: what is done again where a worker dies."""
-
-READ_BYTES = 1 << 25
-"""Bytes of a table's cells that are read at once, at eight a cell."""
-
-MAX_ROWS = 1 << 14
-"""Rows that are read, and then explained, at once: kriging takes about 20 kB for each."""
-
+SHARD_ROWS = 1 << 16  #: rows of a shard at most: what is done again if a worker dies
+READ_BYTES = 1 << 25  #: bytes of a table's cells that are read at once, at eight a cell
+MAX_ROWS = 1 << 14  #: rows that are explained at once: kriging takes about 20 kB for each
+MIN_ROWS = 16
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
+SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most
+MAX_CATEGORIES = 100_000  #: of a column at most: it is more likely a text or an id
 
 
 class UnreadableError(InputError):
@@ -39,7 +40,7 @@ class UnreadableError(InputError):
 
 @dataclass(frozen=True)
 class Shard:
-    """Some rows of a row group of a Parquet file."""
+    """Some rows of a row group of a Parquet file, or all rows of a table in memory."""
 
     number: int  #: its place among all shards, in the order of the rows
     path: Path
@@ -48,7 +49,8 @@ class Shard:
     rows: int
     first_row: int  #: the number of its first row among all rows of the job
     file_row: int  #: the same in its file
-    source: Path  #: what the user knows the file as: of a CSV file that was converted, its own name
+    source: Path  #: the name that the user knows: of a CSV file that was converted, its own
+    table: "pa.Table | None" = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -64,21 +66,85 @@ class Shard:
 
 
 @dataclass(frozen=True)
+class ShardResult:
+    """How a shard went, at its last attempt."""
+
+    shard: Shard
+    rows: int = 0  #: that are written
+    hashes: tuple[tuple[str, str], ...] = ()  #: of the files written, by name
+    seconds: float = 0.0
+    evaluations: int = 0  #: of the model
+    attempt: int = 1
+    worker: str = ""  #: in words: host and process
+    peak_bytes: int = 0  #: the most memory that the worker's process has held so far
+    notes: tuple[str, ...] = ()  #: for people
+    error: str | None = None  #: why its part is not written
+    again: bool = True  #: of an error: whether another attempt may succeed
+    halts: bool = False  #: of an error: whether no other shard can be written either
+
+
+# Files
+
+
+@dataclass(frozen=True)
 class InputFile:
-    """A Parquet file to explain, as its footer describes it."""
+    """A file to explain: Parquet, as its footer describes it, or a table in memory."""
 
     path: Path
-    source: Path  #: what the user knows it as
+    source: Path  #: the name that the user knows
     groups: tuple[int, ...]  #: the rows of each row group
+    schema: "pa.Schema | None" = None
+    nulls: tuple[Mapping[str, int], ...] = ()  #: missing values by column, if known, of each group
     footer: str = ""  #: its hash, which changes with almost any cell
+    table: "pa.Table | None" = None
 
     @classmethod
-    def of(cls, path: Path, source: Path) -> "InputFile":
+    def from_parquet(cls, path: Path, source: Path) -> "InputFile":
         """Read a file's footer."""
-        with _opened(path) as file:
-            metadata = file.metadata
-            groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
-        return cls(path, source, tuple(groups), _footer_hash(path))
+        try:
+            with _opened(path) as file:
+                schema = file.schema_arrow.remove_metadata()
+                metadata = file.metadata
+                groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+                nulls = tuple(_null_counts(group, schema) for group in groups)
+                sizes = tuple(group.num_rows for group in groups)
+        except UnicodeDecodeError as error:
+            message = f"data: {path} cannot be read: a name in it is not valid text"
+            raise InputError(message) from error
+        check_names(schema.names, path, "data")
+        for name in filter(is_index, schema.names):
+            schema = schema.remove(schema.get_field_index(name))
+        return cls(path, source, sizes, schema, nulls, _footer_hash(path))
+
+    @classmethod
+    def from_table(cls, table: "pa.Table", path: Path) -> "InputFile":
+        """Return the file that a table was read from; a column of missing values has no type."""
+        import pyarrow as pa
+
+        counts = {name: table[name].null_count for name in table.column_names}
+        fields = [
+            (each.name, pa.null() if counts[each.name] == len(table) else each.type)
+            for each in table.schema
+        ]
+        return cls(path, path, (len(table),), pa.schema(fields), (counts,), table=table)
+
+
+def _null_counts(group: Any, schema: "pa.Schema") -> dict[str, int]:
+    """Return how many values of each column are missing in a row group, if the footer says it.
+
+    A dictionary's null may be among its values, which are not counted; so categories are left out.
+    """
+    from pyarrow import types
+
+    plain = {each.name for each in schema if not types.is_dictionary(each.type)}
+    columns = [group.column(at) for at in range(group.num_columns)]
+    return {
+        column.path_in_schema: column.statistics.null_count
+        for column in columns
+        if column.path_in_schema in plain
+        and column.statistics is not None
+        and column.statistics.has_null_count
+    }
 
 
 def _footer_hash(path: Path) -> str:
@@ -88,6 +154,17 @@ def _footer_hash(path: Path) -> str:
         size = int.from_bytes(file.read(4), "little")
         file.seek(-8 - size, 2)
         return sha256(file.read(size)).hexdigest()
+
+
+def _opened(path: Path) -> Any:
+    """Open a Parquet file so that a large row group is read bit by bit."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        return ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"data: {path} cannot be read: {error}") from error
 
 
 def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
@@ -107,6 +184,7 @@ def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
                     first_row=before + file_row + start,
                     file_row=file_row + start,
                     source=file.source,
+                    table=file.table,
                 )
                 shards.append(shard)
             file_row += rows
@@ -114,42 +192,7 @@ def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
     return shards
 
 
-def input_schema(path: Path) -> "pa.Schema":
-    """Return the columns of a Parquet file, without the nameless index of pandas."""
-    try:
-        with _opened(path) as file:
-            schema = file.schema_arrow.remove_metadata()
-            names = schema.names
-    except UnicodeDecodeError as error:
-        raise InputError(f"data: {path} cannot be read: a name in it is no text") from error
-    check_names(names, path, "data")
-    for name in names:
-        if name.startswith("__index_level_"):
-            schema = schema.remove(schema.get_field_index(name))
-    return schema
-
-
-def null_counts(path: Path) -> list[dict[str, int]]:
-    """Return how many values are missing in each row group, by column, as far as the footer says.
-
-    A dictionary's null may be among its values, which are not counted; so categories are left out.
-    """
-    from pyarrow import types
-
-    with _opened(path) as file:
-        plain = {field.name for field in file.schema_arrow if not types.is_dictionary(field.type)}
-        metadata = file.metadata
-        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        return [
-            {
-                column.path_in_schema: column.statistics.null_count
-                for column in (group.column(at) for at in range(group.num_columns))
-                if column.path_in_schema in plain
-                and column.statistics is not None
-                and column.statistics.has_null_count
-            }
-            for group in groups
-        ]
+# Rows
 
 
 def read_at_once(columns: int) -> int:
@@ -158,17 +201,20 @@ def read_at_once(columns: int) -> int:
 
 
 def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
-    """Yield the rows of a shard, at most so many at once; errors say where they are."""
+    """Yield the rows of a shard, at most so many at once; a table in memory is one batch."""
     import pyarrow as pa
 
+    if shard.table is not None:
+        yield shard.table.select(list(columns))
+        return
     try:
-        yield from _batches(shard, columns, rows)
+        yield from _file_batches(shard, columns, rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
 
 
-def _batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
+def _file_batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
     import pyarrow as pa
 
     at = 0  # in the row group
@@ -186,38 +232,22 @@ def _batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Ta
             at += len(piece)
             if at >= end:
                 return
-    raise UnreadableError(f"data: {shard.place} are not all there; the file has changed")
+    raise UnreadableError(f"data: {shard.place} are incomplete: the file has changed")
 
 
-def _opened(path: Path) -> Any:
-    """Open a Parquet file so that a large row group is read bit by bit."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        return ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"data: {path} cannot be read: {error}") from error
-
-
-def sample(shards: Sequence[Shard], columns: Sequence[str], count: int) -> "pa.Table":
-    """Return up to `count` rows of evenly spaced shards, in their order: the same every time.
-
-    Where there are no more than that, they are all rows. A shard that cannot be read is left out:
-    who explains it says what is wrong with it.
-    """
-    return numbered_sample(shards, columns, count)[0]
-
-
-def numbered_sample(
+def sample(
     shards: Sequence[Shard], columns: Sequence[str], count: int
 ) -> tuple["pa.Table", list[int]]:
-    """Return the rows of a sample, and their numbers among all rows of the job."""
+    """Return up to `count` rows, the same every time, and their numbers among all rows.
+
+    They are of evenly spaced shards, in their order; all rows if there are no more than that. A
+    shard that cannot be read is left out: an error is reported when it is explained.
+    """
     import pyarrow as pa
 
     pieces = []
     numbers = []
-    for shard, positions in _places(shards, count):
+    for shard, positions in _sampled_rows(shards, count):
         try:
             pieces.append(_rows_at(shard, columns, positions))
             numbers += [shard.first_row + at for at in positions]
@@ -228,10 +258,7 @@ def numbered_sample(
     return pa.concat_tables(pieces, promote_options="permissive"), numbers
 
 
-SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most
-
-
-def _places(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list[int]]]:
+def _sampled_rows(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list[int]]]:
     """Return the shards of a sample, and which of its rows are taken from each."""
     every = sum(shard.rows for shard in shards)
     if every <= count:
@@ -249,25 +276,269 @@ def _places(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list[int]]
 
 
 def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> "pa.Table":
-    """Return some rows of a shard, whose numbers in it increase."""
+    """Return some rows of a shard, whose numbers in it increase, with texts for categories."""
     import pyarrow as pa
 
     pieces = []
     start = 0
     for table in batches(shard, columns, read_at_once(len(columns))):
+        # categories may be texts in another file
+        plain = pa.table({name: _decoded(table[name]) for name in table.column_names})
         inside = [at - start for at in positions if start <= at < start + len(table)]
         # typed, since a list without numbers has no type
-        pieces.append(_decoded(table.take(pa.array(inside, pa.int64()))))
+        pieces.append(plain.take(pa.array(inside, pa.int64())))
         start += len(table)
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def _decoded(table: "pa.Table") -> "pa.Table":
-    """Return a table with texts for categories, which may be texts in another file."""
+# Types of columns
+
+
+def plain_type(kind: "pa.DataType") -> "pa.DataType":
+    """Return the type of the values of categories, and any other type as it is."""
     from pyarrow import types
 
-    for place, field in enumerate(table.schema):
-        if types.is_dictionary(field.type):
-            values = table[field.name].cast(field.type.value_type)
-            table = table.set_column(place, field.name, values)
-    return table
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    return column.cast(plain_type(column.type))
+
+
+def in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    """Return a column, with values for categories, in the type that it has in all shards."""
+    from pyarrow import types
+
+    if column.type == kind:
+        return column
+    # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
+    return _decoded(column).cast(kind, safe=not types.is_floating(kind))
+
+
+def common_schema(files: Sequence[InputFile]) -> "pa.Schema":
+    """Return the columns that all files have, each in a type that holds those of every file."""
+    import pyarrow as pa
+
+    schemas = [file.schema for file in files if file.schema is not None]
+    first = schemas[0]
+    for file, schema in zip(files, schemas, strict=True):
+        if set(schema.names) != set(first.names):
+            different = sorted(set(schema.names) ^ set(first.names))
+            raise InputError(
+                f"data: {files[0].source} and {file.source} have different columns "
+                f"({', '.join(different[:5])}); all files of a job have the same"
+            )
+    if files[0].table is not None:
+        return first
+    plain = [pa.schema([(each.name, plain_type(each.type)) for each in one]) for one in schemas]
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InputError(f"data: the files' columns have different types: {error}") from error
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The facts about all cells on which a column's type depends."""
+
+    gaps: tuple[str, ...]  #: columns of whole numbers or truth values, of which one is missing
+    categories: dict[str, list[Any]]  #: of columns
+
+
+@dataclass(frozen=True, eq=False)
+class InputColumns:
+    """The columns that the model is given, and how to make a frame of them."""
+
+    schema: "pa.Schema"  #: their types, for all shards and the background
+    coded: tuple[str, ...] = ()  #: columns that are categories to the model
+    ordered: tuple[str, ...] = ()  #: columns whose categories are ordered, as in low < high
+    #: columns of truth values in which some are missing, which pandas has no type for
+    objects: tuple[str, ...] = ()
+    categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_schemas(
+        cls,
+        schema: "pa.Schema",
+        schemas: Sequence["pa.Schema"],
+        background: "pa.Table | None",
+        *,
+        text: bool = False,
+    ) -> "InputColumns":
+        """Return the columns of a schema, in types that fit the background too.
+
+        Those that are categories in one of the files' schemas are so in all. With `text`, all text
+        is categories.
+        """
+        import pyarrow as pa
+        from pyarrow import types
+
+        if background is not None:
+            schemas = [*schemas, background.schema]
+        fields = []
+        coded = []
+        ordered = []
+        for column in schema:
+            name = column.name
+            kind = plain_type(column.type)
+            if background is not None:
+                kind = _with_background(name, kind, background[name])
+            fields.append((name, pa.float64() if types.is_null(kind) else kind))
+            kinds = [each.field(name).type for each in schemas]
+            if any(map(_is_category, kinds)) or (text and _is_text(kind)):
+                coded.append(name)
+            if all(getattr(each, "ordered", False) for each in kinds):
+                ordered.append(name)
+        return cls(pa.schema(fields), tuple(coded), tuple(ordered))
+
+    def settled(self, survey: Survey) -> "InputColumns":
+        """Return the columns with what a survey of all rows has found."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        gaps = [each for each in self.schema if each.name in survey.gaps]
+        whole = [each.name for each in gaps if types.is_integer(each.type)]
+        fields = [
+            (each.name, pa.float64() if each.name in whole else each.type)  # as pandas has it
+            for each in self.schema
+        ]
+        return replace(
+            self,
+            schema=pa.schema(fields),
+            objects=tuple(each.name for each in gaps if types.is_boolean(each.type)),
+            categories=survey.categories,
+        )
+
+    def frame(self, table: "pa.Table") -> Any:
+        """Return rows as a frame of pandas; raise if a cell does not fit the column."""
+        import pandas as pd
+        import pyarrow as pa
+
+        names = self.schema.names
+        try:
+            arrays = [in_type(table[name], self.schema.field(name).type) for name in names]
+        except pa.ArrowException as error:
+            raise InputError(f"data: the types of the columns have changed: {error}") from error
+        frame = pa.table(arrays, schema=self.schema).to_pandas()
+        for name in self.objects:
+            frame[name] = frame[name].astype(object)
+        for name, kinds in self.categories.items():
+            cells = pd.Categorical(frame[name], list(kinds), ordered=name in self.ordered)
+            if cells.isna().sum() > frame[name].isna().sum():
+                raise InputError(
+                    f"data: column {name!r} holds categories that were not there when the job began"
+                )
+            frame[name] = cells
+        return frame
+
+
+def _with_background(
+    name: str, kind: "pa.DataType", background: "pa.ChunkedArray"
+) -> "pa.DataType":
+    """Return a type that holds a column of the data and of the background."""
+    import pyarrow as pa
+
+    if background.null_count == len(background):
+        return kind
+    other = plain_type(background.type)
+    schemas = [pa.schema([(name, kind)]), pa.schema([(name, other)])]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException as error:
+        raise InputError(
+            f"column {name!r} holds {kind} in the data, and {other} in the background; give both "
+            "the same type"
+        ) from error
+
+
+def _has_no_gaps(kind: "pa.DataType") -> bool:
+    """Return whether pandas has no missing values in a type."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_category(kind: "pa.DataType") -> bool:
+    """Return whether a type is of categories, of the kinds that a manifest can hold."""
+    from pyarrow import types
+
+    if not types.is_dictionary(kind):
+        return False
+    value = kind.value_type
+    return _is_text(value) or bool(types.is_integer(value) or types.is_floating(value))
+
+
+def survey(
+    files: Sequence[InputFile],
+    shards: Sequence[Shard],
+    background: "pa.Table | None",
+    columns: InputColumns,
+) -> Survey:
+    """Look at the columns in which a value may be missing, and at those of categories.
+
+    A file's footer counts missing values, so cells are read only for categories and if there is no
+    count. A shard that cannot be read is left out: an error is reported when it is explained.
+    """
+    doubtful = [field.name for field in columns.schema if _has_no_gaps(field.type)]
+    gaps: set[str] = set()
+    categories = {name: _Categories(name) for name in columns.coded}
+    nulls = {file.path: file.nulls for file in files}
+
+    def look(table: "pa.Table", uncounted: Sequence[str]) -> None:
+        gaps.update(name for name in uncounted if table[name].null_count)
+        for name, known in categories.items():
+            known.look(table[name])
+
+    for shard in shards:
+        counts = nulls[shard.path][shard.group]
+        gaps.update(name for name in doubtful if counts.get(name))
+        uncounted = [name for name in doubtful if name not in counts]
+        read = list(dict.fromkeys([*uncounted, *columns.coded]))
+        try:
+            for table in batches(shard, read, read_at_once(len(read))) if read else ():
+                look(table, uncounted)
+        except UnreadableError:
+            continue
+    if background is not None:
+        look(background, doubtful)
+    found = {name: kinds.listed() for name, kinds in categories.items()}
+    return Survey(tuple(name for name in doubtful if name in gaps), found)
+
+
+@dataclass
+class _Categories:
+    """The categories of a column, as far as its cells were looked at.
+
+    They have the order that they have in the files, since a model may have been trained on their
+    codes. Those of a column that is text in some file have the order of their names.
+    """
+
+    name: str
+    kinds: dict[Any, None] = field(default_factory=dict)  #: in the order in which they came
+    has_order: bool = True  #: whether they are categories in all files, which have an order
+
+    def look(self, column: "pa.ChunkedArray") -> None:
+        """Take in more cells."""
+        from pyarrow import types
+
+        if types.is_dictionary(column.type):
+            found = [kind for chunk in column.chunks for kind in chunk.dictionary.to_pylist()]
+        else:
+            self.has_order = False
+            found = column.unique().to_pylist()
+        self.kinds.update((kind, None) for kind in found if kind is not None)
+        if len(self.kinds) > MAX_CATEGORIES:
+            raise InputError(
+                f"data: column {self.name!r} has more than {MAX_CATEGORIES:,} different texts, "
+                "which are too many to be categories; leave it out with --drop, or encode it"
+            )
+
+    def listed(self) -> list[Any]:
+        """Return the categories in their order."""
+        return list(self.kinds) if self.has_order else sorted(self.kinds)

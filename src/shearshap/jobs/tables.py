@@ -1,28 +1,47 @@
-"""Tables in files: CSV and Parquet in, the rows as a model takes them, and explanations out."""
+"""Tables in files: CSV and Parquet in, explanations out, and where those may be written.
+
+What is read is never written to. A file that is there already is replaced, or added to, only if an
+earlier job wrote it.
+"""
 
 import json
+import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from shearshap.data.frames import as_frame, trained_order
 from shearshap.errors import InputError
-from shearshap.jobs.places import METADATA
-from shearshap.result.explanation import Explanation
-from shearshap.store import written_whole
+from shearshap.report import GENERATOR
+from shearshap.store import MAX_NAME, shortened, written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 READ = (".csv", ".parquet", ".pq")
+WRITTEN = (".parquet", ".pq", ".csv")
+METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
 FORMULA = r"^[=+\-@\t\r\n]"  #: how a text begins that a spreadsheet runs
 NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"  #: a number that reads the same when written again
 CHUNK_CELLS = 1 << 22  #: cells of a CSV file that are read at once
+SPACE = 65536  #: bytes that a disk must have left
+HEAD = 4096  #: bytes of a file within which a mark is found
+MARKS = {
+    "out": b'"base_value',
+    "interactions": b'"row","output","player","other"',
+    "report": f'content="{GENERATOR}'.encode(),
+    "log": b'{"time": ',
+}
+"""What the head of a file of ours holds, unless it is Parquet, by what it is."""
+
+FilesRead = Sequence[tuple[str, Path]]
+"""Files and folders that are read, each with what it is in words."""
 
 
 # Reading
@@ -44,38 +63,34 @@ def read(
     `what` is the first word of every error. `text` are the columns of a CSV file that hold text,
     even if it looks like numbers; `ids` are those whose digits matter, as in 007.
     """
-    import pyarrow as pa
-
     if path.suffix.lower() == ".csv":
         table = _read_csv(path, what, text, ids)
     else:
-        try:
-            table = _read_parquet(path)
-        except (pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"{what}: {path} cannot be read: {reason}") from error
-    _check_table(table, path, what)
+        table = _read_parquet(path, what)
+    check_names(table.column_names, path, what)
+    if not table.column_names or not len(table):
+        raise InputError(f"{what}: there are no rows in {path}")
     return table
 
 
-def _read_parquet(path: Path) -> "pa.Table":
+def _read_parquet(path: Path, what: str) -> "pa.Table":
     """Read a Parquet file, without the nameless index that pandas may have left in it."""
+    import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
-        table = file.read().replace_schema_metadata(None)
+    try:
+        with ParquetFile(path) as file:
+            table = file.read().replace_schema_metadata(None)
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
     # by number, since a name may be there twice
-    columns = [
-        at for at, name in enumerate(table.column_names) if not name.startswith("__index_level_")
-    ]
-    return table.select(columns)
+    return table.select([at for at, name in enumerate(table.column_names) if not is_index(name)])
 
 
-def _check_table(table: "pa.Table", path: Path, what: str) -> None:
-    names = table.column_names
-    check_names(names, path, what)
-    if not names or not len(table):
-        raise InputError(f"{what}: there are no rows in {path}")
+def is_index(name: str) -> bool:
+    """Return whether a column of a Parquet file is the nameless index of pandas."""
+    return name.startswith("__index_level_")
 
 
 def check_names(names: Sequence[str], path: Path, what: str) -> None:
@@ -86,68 +101,53 @@ def check_names(names: Sequence[str], path: Path, what: str) -> None:
         raise InputError(f"{what}: duplicate column {doubled!r} in {path}")
 
 
+def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> "pa.Table":
+    """Read the background's file: the columns of the data, under the names that they have there."""
+    table = read(path, "background", text=text)
+    names = matching_columns(table, columns, f"background: {path}")
+    return select(table, names, path).rename_columns(list(columns))
+
+
 # CSV, as pandas reads it
 
 
 def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]) -> "pa.Table":
-    import pandas as pd
     import pyarrow as pa
 
-    names = _csv_names(path, what)
     with _csv_errors(path, what):
-        frame = pd.read_csv(path, low_memory=False, **_csv_options(names, text, ids))
-        for name in set(ids) & set(names):
-            if _are_plain_integers(frame[name]):
+        (frame,) = _csv_frames(path, what, {*text, *ids}, rows=None)
+        schema = _frame_schema([frame], ids)
+        for name in {*ids} & {*frame.columns}:
+            if schema.field(name).type == pa.int64():
                 frame[name] = frame[name].astype("int64")
-        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-        return table.cast(pa.schema([(each.name, _small(each.type)) for each in table.schema]))
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    return table.replace_schema_metadata(None)
 
 
-def csv_schema(path: Path, *, text: Collection[str], ids: Collection[str]) -> "pa.Schema":
-    """Return the type that each column of a CSV file has by all its cells, read in chunks."""
-    import pyarrow as pa
+def convert_csv(
+    path: Path, to: Path, *, text: Collection[str], ids: Collection[str], group_rows: int
+) -> None:
+    """Write the rows of a CSV file to a Parquet file, whole or not at all.
 
-    kinds: dict[str, set[Any]] = {}
-    rows = 0
-    for frame in _csv_chunks(path, text, ids):
-        rows += len(frame)
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        for column in table.schema:
-            name = column.name
-            kind = _small(column.type)
-            if table[name].null_count == len(table):
-                kind = pa.null()
-            elif name in ids and _are_plain_integers(frame[name]):
-                kind = pa.int64()
-            kinds.setdefault(name, set()).add(kind)
-    if not rows:
-        raise InputError(f"data: there are no rows in {path}")
-    return pa.schema([(name, _type_of_chunks(found)) for name, found in kinds.items()])
-
-
-def _type_of_chunks(kinds: set[Any]) -> "pa.DataType":
-    """Return the type of a column whose chunks have these types."""
-    import pyarrow as pa
-
-    known = kinds - {pa.null()}
-    if known == {pa.bool_()} or kinds == {pa.int64()}:
-        return known.pop()
-    # whole numbers with gaps are floating ones, as pandas has it
-    return pa.float64() if known <= {pa.int64(), pa.float64()} else pa.string()
-
-
-def convert_csv(path: Path, schema: "pa.Schema", to: Path, *, group_rows: int) -> None:
-    """Write the rows of a CSV file to a Parquet file, whole or not at all."""
+    The file is read twice, a chunk at a time: a column has the type that fits all its cells.
+    """
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    text = [each.name for each in schema if each.type == pa.string()]
+    with _csv_errors(path, "data"):
+        frames = _csv_frames(path, "data", {*text, *ids}, rows=CHUNK_CELLS)
+        schema = _frame_schema(frames, ids)
+    if not schema.names:
+        raise InputError(f"data: there are no rows in {path}")
+
+    as_text = [each.name for each in schema if each.type == pa.string()]
     with (
+        _csv_errors(path, "data"),
         written_whole(to) as partial,
         pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer,
     ):
         waiting = schema.empty_table()
-        for frame in _csv_chunks(path, text, ()):
+        for frame in _csv_frames(path, "data", as_text, rows=CHUNK_CELLS):
             table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
             table = pa.concat_tables([waiting, table.replace_schema_metadata(None)])
             whole = len(table) - len(table) % group_rows
@@ -158,41 +158,61 @@ def convert_csv(path: Path, schema: "pa.Schema", to: Path, *, group_rows: int) -
             writer.write_table(waiting, row_group_size=group_rows)
 
 
-def _csv_chunks(path: Path, text: Collection[str], ids: Collection[str]) -> Iterator[Any]:
-    """Yield the rows of a CSV file as frames of pandas, whose types may differ."""
+def _csv_frames(path: Path, what: str, text: Collection[str], *, rows: int | None) -> Iterator[Any]:
+    """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time."""
     import pandas as pd
 
-    names = _csv_names(path, "data")
-    check_names(names, path, "data")
-    rows = max(256, CHUNK_CELLS // len(names))
-    options = _csv_options(names, text, ids)
-    with (
-        _csv_errors(path, "data"),
-        pd.read_csv(path, low_memory=False, chunksize=rows, **options) as chunks,
-    ):
-        yield from chunks
-
-
-def _csv_names(path: Path, what: str) -> list[str]:
-    """Return the names in the header as they are in the file: pandas would change some."""
-    import pandas as pd
-
-    with _csv_errors(path, what):
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-        names = [str(name) for name in header.iloc[0]]
+    # the names as they are in the file: pandas would change some
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    names = [str(name) for name in header.iloc[0]]
     if len(names) == 1 and re.search("[;\t|]", names[0]):
         raise InputError(
             f"{what}: expected commas between the columns of {path}, got the header {names[0]!r}"
         )
     check_names(names, path, what)
-    return names
+    options: dict[str, Any] = {
+        "header": 0,
+        "names": names,
+        "index_col": False,
+        "dtype": dict.fromkeys((name for name in names if name in text), str),
+        "low_memory": False,
+    }
+    if rows is None:
+        yield pd.read_csv(path, **options)
+        return
+    with pd.read_csv(path, chunksize=max(256, rows // len(names)), **options) as chunks:
+        yield from (chunk for chunk in chunks if len(chunk))
 
 
-def _csv_options(
-    names: Sequence[str], text: Collection[str], ids: Collection[str]
-) -> dict[str, Any]:
-    as_text = dict.fromkeys((name for name in names if name in {*text, *ids}), str)
-    return {"header": 0, "names": list(names), "index_col": False, "dtype": as_text}
+def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> "pa.Schema":
+    """Return the type that each column has by all its cells, which frames of pandas hold."""
+    import pyarrow as pa
+
+    kinds: dict[str, set[Any]] = {}
+    for frame in frames:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for column in table.schema:
+            name = column.name
+            kind = column.type
+            if table[name].null_count == len(table):
+                kind = pa.null()
+            elif name in ids and frame[name].str.fullmatch(PLAIN_INTEGER).eq(True).all():
+                kind = pa.int64()  # no digit is lost
+            elif pa.types.is_large_string(kind):
+                kind = pa.string()
+            kinds.setdefault(name, set()).add(kind)
+    return pa.schema([(name, _common_type(found)) for name, found in kinds.items()])
+
+
+def _common_type(kinds: set[Any]) -> "pa.DataType":
+    """Return the type of a column whose pieces have these types."""
+    import pyarrow as pa
+
+    known = kinds - {pa.null()}
+    if len(kinds) == len(known) == 1 or known == {pa.bool_()}:
+        return known.pop()
+    # whole numbers with gaps are floating ones, as pandas has it
+    return pa.float64() if known <= {pa.int64(), pa.float64()} else pa.string()
 
 
 @contextmanager
@@ -205,31 +225,19 @@ def _csv_errors(path: Path, what: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             yield
+    except InputError:
+        raise
     except UnicodeDecodeError as error:
         raise InputError(f"{what}: {path} is not UTF-8 text; save it as UTF-8") from error
     except (
         ValueError,
         OSError,
         OverflowError,
-        pd.errors.ParserWarning,
         pa.ArrowException,
+        pd.errors.ParserWarning,
     ) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{what}: {path} cannot be read: {reason}") from error
-
-
-def _small(kind: "pa.DataType") -> "pa.DataType":
-    """Return pyarrow's usual type of text for the large one that pandas makes."""
-    import pyarrow as pa
-
-    if pa.types.is_null(kind):
-        return pa.float64()
-    return pa.string() if pa.types.is_large_string(kind) else kind
-
-
-def _are_plain_integers(cells: Any) -> bool:
-    """Return whether texts are whole numbers that lose no digit as such."""
-    return bool(cells.notna().all() and cells.str.fullmatch(PLAIN_INTEGER).all())
 
 
 def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
@@ -238,7 +246,7 @@ def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
         return []
     found = []
     with path.open("rb") as file:
-        file.seek(-1, 2)
+        file.seek(-1, os.SEEK_END)
         if file.read() not in (b"\n", b"\r"):
             found.append(f"the last line of {path} has no end; the file may have been cut")
     if all(re.fullmatch(NUMBER, name) and not name.isdecimal() for name in table.column_names):
@@ -267,18 +275,11 @@ def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> lis
     return found
 
 
-def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> "pa.Table":
-    """Read the background's file: the columns of the data, under the names that they have there."""
-    table = read(path, "background", text=text)
-    names = matching_columns(table, columns, f"background: {path}")
-    return select(table, names, path).rename_columns(list(columns))
-
-
 # Columns
 
 
-def named_columns(table: "pa.Table", path: Path) -> tuple["pa.Table", list[str]]:
-    """Return a table without columns that have no name and no meaning, and notes on them.
+def nameless_columns(table: "pa.Table", path: Path) -> tuple[list[str], list[str]]:
+    """Return the columns that have no name and no meaning, and notes on them.
 
     Those are a first one, as an index written by pandas, and one that is all empty, as a comma at
     the end of every line makes it.
@@ -286,17 +287,16 @@ def named_columns(table: "pa.Table", path: Path) -> tuple["pa.Table", list[str]]
     first, *others = table.column_names
     if others and not first:
         note = f"the first column of {path} has no name, as pandas' index has none, and is left out"
-        return table.select(others), [note]
-    if others and "" in others and table[""].null_count == len(table):
-        note = f"a column of {path} has neither a name nor values, and is left out"
-        return table.drop_columns([""]), [note]
-    return table, []
+        return [""], [note]
+    if len(table) and "" in others and table[""].null_count == len(table):
+        return [""], [f"a column of {path} has neither a name nor values, and is left out"]
+    return [], []
 
 
 def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
     """Return the columns of a table that a model's names stand for, in the model's order.
 
-    Other columns are left out. `what` begins the error where a column is missing.
+    Other columns are left out. `what` begins the error if a column is missing.
     """
     # LightGBM keeps an underscore for a space; a column of the model's very name comes first
     spaced = {name.replace(" ", "_"): name for name in table.column_names}
@@ -311,80 +311,51 @@ def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list
 def select(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
     """Return the columns named, in that order, with decimals as floating numbers."""
     import pyarrow as pa
+    from pyarrow import types
 
-    return pa.table({name: _plain(table[name], name, path) for name in columns})
-
-
-def _plain(column: "pa.ChunkedArray", name: str, path: Path) -> "pa.ChunkedArray":
-    """Return a column that holds one number, text, truth value or time in each row, or raise."""
-    from pyarrow import float64, types
-
-    kind = column.type
-    if types.is_decimal(kind):
-        return column.cast(float64())
-    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise InputError(
-            f"column {name!r} of {path} holds {kind}, and a feature is one number or one text in "
-            f"each row; make columns of it, or leave it out with --drop {name}"
-        )
-    return column
+    chosen = {}
+    for name in columns:
+        column = table[name]
+        kind = column.type
+        if not _is_plain(kind):
+            raise InputError(
+                f"column {name!r} of {path} holds {kind}, and a feature is one number or one text "
+                f"in each row; make columns of it, or leave it out with --drop {name}"
+            )
+        chosen[name] = column.cast(pa.float64()) if types.is_decimal(kind) else column
+    return pa.table(chosen)
 
 
-# Explanations
+def _is_plain(kind: "pa.DataType") -> bool:
+    """Return whether a column holds one number, text, truth value or time in each row."""
+    from pyarrow import types
+
+    return not (types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def check_columns(data: "pa.Table", path: Path) -> None:
-    """Raise where a file's kind cannot hold the columns of the data, before any work is done."""
-    import pyarrow as pa
-
-    # all rows, since bytes that are no text may stand in any of them
-    _store(data, pa.MockOutputStream(), path)
+# Writing
 
 
-def write(explanation: Explanation, data: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
-    """Write an explanation, one line for each row, whole or not at all.
+def write(table: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
+    """Write a table whole or not at all, in the kind that the file's name asks for.
 
-    The columns are those of `Explanation.to_frame(wide=True)`, the row's label first, and
-    data.<column> for all columns that were explained. The facts are in the metadata of a Parquet
-    file; CSV has no place for them.
+    The facts are in the metadata of a Parquet file; CSV has no place for them.
     """
-    values = explanation.to_frame("pyarrow", wide=True)
-    names = [*values.column_names, *(f"data.{name}" for name in data.column_names)]
-    # all at once: each column that is appended copies the list of all
-    table = type(values).from_arrays([*values.columns, *data.columns], names=names)
-    _write_whole(table, facts, path)
+    from pyarrow import csv
+    from pyarrow import parquet as pq
 
-
-def write_pairs(explanation: Explanation, facts: Mapping[str, Any], path: Path) -> None:
-    """Write the interactions: a line for each row, output and pair of players."""
-    _write_whole(explanation.to_frame("pyarrow", interactions=True), facts, path)
-
-
-def _write_whole(table: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
     table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
     try:
         with written_whole(path) as partial:
-            _store(table, partial, path)
+            if path.suffix.lower() == ".csv":
+                csv.write_csv(_without_formulas(table), partial)
+            else:
+                pq.write_table(table, partial)
     except OSError as error:
         raise InputError(
             f"out: {path} cannot be written: {error.strerror or error}; no file is left half "
             "written"
         ) from error
-
-
-def _store(table: "pa.Table", place: "Path | pa.NativeFile", path: Path) -> None:
-    """Write a table to a file or a stream, in the kind that a path's name asks for."""
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
-    try:
-        if path.suffix.lower() == ".csv":
-            csv.write_csv(_without_formulas(table), place)
-        else:
-            pq.write_table(table, place)
-    except pa.ArrowException as error:
-        raise InputError(f"out: {path} cannot hold all columns: {error}; try .parquet") from error
 
 
 def _without_formulas(table: "pa.Table") -> "pa.Table":
@@ -406,3 +377,97 @@ def _without_formula(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     )
     quoted = pc.replace_substring_regex(column, "^", "'")
     return pc.if_else(runs, quoted, column)
+
+
+# Where files may be written
+
+
+def check_suffix(path: Path) -> None:
+    """Raise if a name is not that of a file of values."""
+    if path.suffix.lower() not in WRITTEN:
+        raise InputError(
+            f"out: expected a file that ends in {', '.join(WRITTEN)}, or for a large job a folder, "
+            f"with / at its end; got {path}"
+        )
+
+
+def check_columns(schema: "pa.Schema", path: Path) -> None:
+    """Raise if a file's kind cannot hold the columns of the data, before any work is done."""
+    for column in schema:
+        if path.suffix.lower() == ".csv" and not _is_plain(column.type):
+            raise InputError(
+                f"out: {path} cannot hold column {column.name!r}, which holds {column.type}; try "
+                ".parquet, or choose other columns with --keep"
+            )
+
+
+def beside(out: Path, what: str) -> Path:
+    """Return a file beside `out`: values.partial.parquet, with the rows that were done."""
+    ending = f".{what}{out.suffix}"
+    return out.with_name(shortened(out.stem, MAX_NAME - len(ending)) + ending)
+
+
+def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = False) -> None:
+    """Raise if a file cannot be written, or would replace one that must stay.
+
+    Parameters
+    ----------
+    path
+        The file to be written.
+    what
+        What it is, a key of `MARKS`: the first word of every error.
+    inputs
+        What is read. It is never replaced, and nothing is written into its folders.
+    overwrite
+        Whether to replace a file that no job has written.
+    """
+    check_apart(path, what, inputs)
+    if not path.parent.is_dir():
+        raise InputError(f"{what}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise InputError(f"{what}: {path} is a folder; expected the name of a file")
+    if path.exists():
+        if not path.is_file() or not os.access(path, os.W_OK):
+            raise InputError(f"{what}: {path} cannot be written to; choose another name")
+        if not overwrite and not _is_ours(path, what):
+            raise InputError(
+                f"{what}: {path} already exists, and was not written by shear explain; choose "
+                "another name, or replace it with --overwrite"
+            )
+    try:
+        with TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(SPACE))
+    except OSError as error:
+        raise InputError(
+            f"{what}: nothing can be written to the folder {path.parent}: {error.strerror}"
+        ) from error
+
+
+def check_apart(path: Path, what: str, inputs: FilesRead) -> None:
+    """Raise if what is written is read too, is in a folder that is read, or holds what is read."""
+    place = path.resolve()
+    for name, file in inputs:
+        read = file.resolve()
+        if place == read or (path.exists() and file.exists() and path.samefile(file)):
+            raise InputError(
+                f"{what}: {path} is {name}, and would be overwritten; choose another name"
+            )
+        if file.is_dir() and place.is_relative_to(read):
+            raise InputError(f"{what}: {path} is in the folder of {name}; choose another place")
+        if path.is_dir() and read.is_relative_to(place):
+            raise InputError(f"{what}: {path} holds {name}, {file}; choose another folder")
+
+
+def _is_ours(path: Path, what: str) -> bool:
+    """Return whether a file was written by a job, or is empty."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head or MARKS[what] in head:
+        return True
+    try:
+        return path.suffix in WRITTEN and METADATA in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False

@@ -1,7 +1,6 @@
 """The work on a shard: its rows are read, explained block by block, and written as a part.
 
-It is the same in every executor. If the same process works on several shards, the model is
-opened once.
+It is the same in every executor, and for a file, whose rows are one shard.
 """
 
 import errno
@@ -16,18 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.explainer import Explainer
-from shearshap.games.batches import out_of_memory
-from shearshap.jobs.columns import InputColumns, in_type
-from shearshap.jobs.executors import ShardResult
 from shearshap.jobs.manifest import file_hash
-from shearshap.jobs.models import ModelSource, folder_kept
-from shearshap.jobs.options import device_of, our_warnings_as
-from shearshap.jobs.places import METADATA
-from shearshap.jobs.shards import Shard, batches, read_at_once
+from shearshap.jobs.models import ModelSource, restore_cwd
+from shearshap.jobs.options import collect_warnings, device_of
+from shearshap.jobs.shards import (
+    MIN_ROWS,
+    InputColumns,
+    Shard,
+    ShardResult,
+    batches,
+    in_type,
+    read_at_once,
+)
+from shearshap.jobs.tables import METADATA
 from shearshap.result.explanation import Explanation
 from shearshap.store import written_whole
 
@@ -37,8 +41,27 @@ if TYPE_CHECKING:
 Hashes = tuple[tuple[str, str], ...]  #: of files, by name
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
-MIN_ROWS = 16  #: that are explained at once if memory runs out
 INTERACTIONS = "_interactions"  #: the folder of interactions, among the parts
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows that were explained together."""
+
+    explanation: Explanation
+    data: "pa.Table"  #: the rows' columns, as they were read
+    numbers: NDArray[np.int64]  #: of the rows among all rows of the job
+
+    @classmethod
+    def concat(cls, blocks: Sequence["Block"]) -> "Block":
+        """Return several blocks as one."""
+        import pyarrow as pa
+
+        return cls(
+            Explanation.concat(block.explanation for block in blocks),
+            pa.concat_tables([block.data for block in blocks]),
+            np.concatenate([block.numbers for block in blocks]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,62 +69,95 @@ class ShardWork:
     """What every worker of a job needs to know; it can be pickled.
 
     A model that is a file is opened by each process. A model that is an object goes along with the
-    work: who runs on several machines sends the work there once, and not with every shard.
+    work: an executor on several machines sends the work there once, not with every shard.
     """
 
-    out: Path  #: the folder of the parts
-    key: str  #: the hash of the manifest, which every part names
     source: ModelSource
     options: dict[str, Any]  #: of the `Explainer`, but for its model
     call: dict[str, Any]  #: of its call
     columns: InputColumns  #: that the model is given
-    part_columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, with their types
-    carried: "pa.Schema"  #: columns of the data that go into the part
+    carried: "pa.Schema"  #: columns of the data that are written, and that of the ids
     id_column: str | None = None
     devices: tuple[str, ...] = ()  #: that workers take turns with; none: where the model is
+    out: Path = Path()  #: the folder of the parts
+    key: str = ""  #: the hash of the manifest, which every part names
+    part_columns: tuple[tuple[str, str], ...] = ()  #: of the explanation, with their types
 
     def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Explain a shard, write its part, and report."""
         started = time.perf_counter()
-        report = ShardResult(shard, attempt=attempt, worker=_this_process())
+        report = ShardResult(shard, attempt=attempt, worker=f"{socket.gethostname()}:{os.getpid()}")
         notes: list[str] = []
         try:
-            with our_warnings_as(notes):
-                evaluations, hashes = self._write_part(shard, worker)
+            with collect_warnings(notes):
+                evaluations, hashes = self._write_part(shard, attempt, worker)
             report = replace(report, rows=shard.rows, hashes=hashes, evaluations=evaluations)
         except OSError as error:
-            full = error.errno in FULL
             message = f"{self.out / shard.name} cannot be written: {error.strerror or error}"
-            report = replace(report, error=message, halts=full)
-        except InputError as error:
-            report = replace(report, error=_one_line(error), again=False)
-        except (ShearError, SystemExit) as error:
-            report = replace(report, error=_in_words(error, shard))
-        except Exception as error:  # noqa: BLE001  (one shard must not stop the others)
-            report = replace(report, error=f"{type(error).__name__}: {_one_line(error)}")
+            report = replace(report, error=message, halts=error.errno in FULL)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (one must not stop the others)
+            again = not isinstance(error, InputError)
+            report = replace(report, error=_in_words(error, shard), again=again)
         seconds = time.perf_counter() - started
-        return replace(report, seconds=seconds, peak_bytes=peak_bytes(), notes=tuple(notes))
+        return replace(report, seconds=seconds, peak_bytes=_peak_bytes(), notes=tuple(notes))
 
-    def _write_part(self, shard: Shard, worker: int) -> tuple[int, Hashes]:
-        """Write the part of a shard; return the evaluations that it took, and the files' hashes.
+    def blocks(
+        self, shard: Shard, *, rows: int = 0, worker: int = 0, progress: bool | None = False
+    ) -> Iterator[Block]:
+        """Yield the blocks of a shard, of which at most so many rows are read at once."""
+        model = self.source.open().model
+        explainer = Explainer(model, **self.options, device=device_of(self.devices, worker))
+        names = dict.fromkeys((*self.columns.schema.names, *self.carried.names))
+        first_row = shard.first_row
+        for table in batches(shard, list(names), rows):
+            frame = self.columns.frame(table)
+            with _row_of_all(first_row), restore_cwd():
+                for explanation in explainer.stream(frame, progress=progress, **self.call):
+                    at = explanation.index
+                    yield Block(explanation, _rows_at(table, at), first_row + at)
+            first_row += len(table)
 
-        If memory runs out, it is tried again with half as many rows at once.
-        """
-        device = device_of(self.devices, worker)
-        explainer = Explainer(_opened_model(self), **self.options, device=device)
-        rows = read_at_once(len(self.columns.schema))
-        while True:
-            try:
-                return self._write_blocks(shard, explainer, rows)
-            except Exception as error:
-                cause = error.__cause__ if isinstance(error, ModelError) else error
-                if cause is None or not out_of_memory(cause) or rows <= MIN_ROWS:
-                    raise
-            rows = max(MIN_ROWS, min(rows, shard.rows) // 2)
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+    def values(self, block: Block) -> "pa.Table":
+        """Return a line for each row: its label, base value, prediction, values, and data."""
+        import pyarrow as pa
 
-    def _write_blocks(self, shard: Shard, explainer: Explainer, rows: int) -> tuple[int, Hashes]:
+        wide = block.explanation.to_frame("pyarrow", wide=True)
+        values = dict(zip(wide.column_names[1:], wide.columns[1:], strict=True))
+        data = {
+            f"data.{each.name}": in_type(block.data[each.name], each.type)
+            for each in self._carried_data()
+        }
+        name = self._label_name([*values, *data])
+        return pa.table({name: self.labels(block)} | values | data)
+
+    def pairs(self, block: Block) -> "pa.Table":
+        """Return the interactions: a line for each row, output and pair of features."""
+        numbered = replace(block.explanation, index=np.arange(len(block.explanation)))
+        table = numbered.to_frame("pyarrow", interactions=True)
+        return table.set_column(0, "row", self.labels(block).take(table["row"]))
+
+    def labels(self, block: Block) -> "pa.Array | pa.ChunkedArray":
+        """Return the ids of a block's rows, or their numbers among all rows."""
+        import pyarrow as pa
+
+        if self.id_column is None:
+            return pa.array(block.numbers)
+        return in_type(block.data[self.id_column], self.carried.field(self.id_column).type)
+
+    def _carried_data(self) -> "list[pa.Field]":
+        return [each for each in self.carried if each.name != self.id_column]
+
+    def _label_name(self, others: Sequence[str]) -> str:
+        """Return the name of the column of labels beside others."""
+        name = self.id_column
+        return "row" if name is None or name in {*others, *dict(self.part_columns)} else name
+
+    # Parts
+
+    def _write_part(self, shard: Shard, attempt: int, worker: int) -> tuple[int, Hashes]:
+        """Write the part of a shard; return the evaluations that it took, and the files' hashes."""
+        # memory may have run out at the attempt before
+        rows = max(MIN_ROWS, min(shard.rows, read_at_once(len(self.columns.schema))) >> attempt - 1)
         evaluations = 0
         with ExitStack() as files:
             # the part last, since it stands for both
@@ -110,88 +166,36 @@ class ShardWork:
             if self.call.get("interactions"):
                 name = f"{INTERACTIONS}/{shard.name}"
                 pairs = files.enter_context(_PartWriter.open(self.out, name, self._pair_schema()))
-            for explanation, data, first_row in self._blocks(shard, explainer, rows):
-                evaluations += spent(explanation)
-                label = self._label(explanation, data, first_row)
-                part.write(self._columns(explanation, data, label))
+            for block in self.blocks(shard, rows=rows, worker=worker):
+                evaluations += _spent(block.explanation)
+                part.write(self.values(block))
                 if pairs is not None:
-                    pairs.write(_pair_columns(explanation, label))
+                    pairs.write(self.pairs(block))
         hashes = [(each.name, each.hash) for each in (pairs, part) if each is not None]
         return evaluations, tuple(hashes)
-
-    def _blocks(
-        self, shard: Shard, explainer: Explainer, rows: int
-    ) -> Iterator[tuple[Explanation, "pa.Table", int]]:
-        """Yield explanations of blocks, their rows of the data, and the number of the first."""
-        names = dict.fromkeys((*self.columns.schema.names, *self.carried.names))
-        if self.id_column is not None:
-            names[self.id_column] = None
-        first_row = shard.first_row
-        for table in batches(shard, list(names), rows):
-            at = 0
-            frame = self.columns.frame(table)
-            with _row_of_all(first_row), folder_kept():
-                for block in explainer.stream(frame, progress=False, **self.call):
-                    yield block, table.slice(at, len(block)), first_row + at
-                    at += len(block)
-            first_row += len(table)
 
     def part_schema(self) -> "pa.Schema":
         """Return the columns of a part."""
         import pyarrow as pa
 
-        data = [field for field in self.carried if field.name != self.id_column]
-        label = pa.field("row", pa.int64())
+        data = [pa.field(f"data.{each.name}", each.type) for each in self._carried_data()]
+        label = pa.int64()
         if self.id_column is not None:
-            taken = {*dict(self.part_columns), *(f"data.{field.name}" for field in data)}
-            name = self.id_column if self.id_column not in taken else "row"
-            label = pa.field(name, self.carried.field(self.id_column).type)
+            label = self.carried.field(self.id_column).type
         types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
-        fields = [label]
+        fields = [pa.field(self._label_name([each.name for each in data]), label)]
         fields += [pa.field(name, types[kind]) for name, kind in self.part_columns]
-        fields += [pa.field(f"data.{field.name}", field.type) for field in data]
-        return pa.schema(fields, metadata={METADATA: json.dumps({"job": self.key}).encode()})
-
-    def _label(
-        self, explanation: Explanation, data: "pa.Table", first_row: int
-    ) -> "pa.Array | pa.ChunkedArray":
-        """Return the ids of a block's rows, or their numbers among all rows."""
-        import pyarrow as pa
-
-        if self.id_column is None:
-            return pa.array(np.arange(first_row, first_row + len(explanation)))
-        return in_type(data[self.id_column], self.carried.field(self.id_column).type)
-
-    def _columns(self, explanation: Explanation, data: "pa.Table", label: Any) -> list[Any]:
-        """Return the columns of a block's lines."""
-        import pyarrow as pa
-
-        wide = explanation.to_frame("pyarrow", wide=True)
-        schema = self.part_schema()
-        columns = [label]
-        for name, _ in self.part_columns:
-            # a block may have no standard errors when others have some
-            known = name in wide.column_names
-            columns.append(wide[name] if known else pa.nulls(len(wide), schema.field(name).type))
-        others = [field for field in self.carried if field.name != self.id_column]
-        columns += [in_type(data[field.name], field.type) for field in others]
-        return columns
+        metadata = {METADATA: json.dumps({"job": self.key}).encode()}
+        return pa.schema([*fields, *data], metadata=metadata)
 
     def _pair_schema(self) -> "pa.Schema":
         """Return the columns of a part's interactions."""
         import pyarrow as pa
 
-        label = self.part_schema().field(0).type
+        schema = self.part_schema()
         texts = [(name, pa.string()) for name in ("output", "player", "other")]
-        fields = [("row", label), *texts, ("value", pa.float64())]
-        return pa.schema(fields, metadata=self.part_schema().metadata)
-
-
-def _pair_columns(explanation: Explanation, label: Any) -> list[Any]:
-    """Return the columns of the interactions in a block: a line for each row, output and pair."""
-    numbered = replace(explanation, index=np.arange(len(explanation)))
-    table = numbered.to_frame("pyarrow", interactions=True)
-    return [label.take(table["row"]), *table.columns[1:]]
+        fields = [("row", schema.field(0).type), *texts, ("value", pa.float64())]
+        return pa.schema(fields, metadata=schema.metadata)
 
 
 @dataclass
@@ -214,87 +218,62 @@ class _PartWriter:
                 yield part
             part.hash = file_hash(partial)
 
-    def write(self, columns: Sequence[Any]) -> None:
-        """Write the lines of a block."""
+    def write(self, table: "pa.Table") -> None:
+        """Write the lines of a block, which may have no standard errors when others have some."""
         import pyarrow as pa
 
         schema = self.writer.schema
-        columns = [each.cast(kind) for each, kind in zip(columns, schema.types, strict=True)]
+        known = {*table.column_names}
+        columns = [
+            table[each.name].cast(each.type)
+            if each.name in known
+            else pa.nulls(len(table), each.type)
+            for each in schema
+        ]
         self.writer.write_table(pa.table(columns, schema=schema))
 
 
-def spent(explanation: Explanation) -> int:
+def _rows_at(table: "pa.Table", at: NDArray[np.int64]) -> "pa.Table":
+    """Return rows by their numbers, without a copy if they are consecutive.
+
+    Before an error, a stream yields all rows that are done, which need not be.
+    """
+    is_slice = at[-1] - at[0] + 1 == len(at)
+    return table.slice(at[0], len(at)) if is_slice else table.take(at)
+
+
+def _spent(explanation: Explanation) -> int:
     """Return the evaluations of all rows together."""
     if explanation.row_evaluations is None:
         return explanation.evaluations * len(explanation)
     return int(explanation.row_evaluations.sum())
 
 
-# The model, once in each process
-
-_OPENED: dict[str, Any] = {}  #: the model of the job that this process works on, by the job's key
-_OPEN = ExitStack()  #: what closes it
-
-
-def _opened_model(work: ShardWork) -> Any:
-    """Return the model of a job, which this process opens the first time."""
-    if work.key not in _OPENED:
-        close_model()
-        _OPENED[work.key] = _OPEN.enter_context(work.source.opened()).model
-    return _OPENED[work.key]
-
-
-def close_model() -> None:
-    """Forget the model that this process has opened."""
-    _OPENED.clear()
-    _OPEN.close()
-
-
-# Errors in words
-
-
 @contextmanager
 def _row_of_all(first_row: int) -> Iterator[None]:
-    """Add to a model's error the row among all rows of the job."""
+    """Add to a model's error the row among all rows of the job, if that is another number."""
     try:
         yield
     except ModelError as error:
-        if error.row is not None:
+        if error.row is not None and first_row:
             error.args = (f"{error}; among all rows it is row {first_row + error.row:,}",)
         raise
 
 
 def _in_words(error: BaseException, shard: Shard) -> str:
+    """Return an error as one line."""
     if isinstance(error, SystemExit):
         return f"the code of the model called exit (with {error.code!r}) at {shard.place}"
-    return _one_line(error)
+    line = " ".join(str(error).split())
+    return line if isinstance(error, ShearError) else f"{type(error).__name__}: {line}"
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
-
-
-# The process
-
-
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def peak_bytes() -> int:
-    """Return the most memory that this process has held; 0 where that is not known."""
+def _peak_bytes() -> int:
+    """Return the most memory that this process has held; 0 if that is not known."""
     try:
         # not getrusage: a process begins with the peak of the one that started it
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) << 10
-    except (OSError, StopIteration):
-        return _peak_by_usage()
-
-
-def _peak_by_usage() -> int:
-    try:
-        import resource
-    except ImportError:  # not on Windows
+    except OSError:
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    lines = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(lines[0].split()[1]) << 10 if lines else 0

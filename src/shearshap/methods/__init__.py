@@ -32,7 +32,7 @@ def resolve(method: str | Method) -> Method:
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "design"):
             raise MethodError(
-                f"method: wanted a name or an instance such as Shear(), got {method!r}"
+                f"method: expected a name or an instance such as Shear(), got {method!r}"
             )
         return method
     if method not in METHODS:

@@ -1,34 +1,26 @@
-"""The method that chooses a method: exact where the budget allows it, else the smallest error."""
+"""The method that chooses a method: exact if the budget allows it, else the smallest error."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from shearshap.games.game import GameInfo
-from shearshap.methods.base import Design, Method, Promise, Stage, keyed_by_members, nested
+from shearshap.methods.base import Design, Method, Promise
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
-from shearshap.methods.kriging.method import Kriging, calibration_for, fewest_in_pairs
+from shearshap.methods.kriging.method import Kriging, check_calibration, min_in_pairs
 
-MOST_KRIGED = 1 << 14
-"""Coalitions up to which kriging is taken: its equations have an unknown for every two of them."""
+MAX_KRIGED = 1 << 14
+"""Coalitions up to which kriging is used: its equations have an unknown for every two of them."""
 
-MOST_PLAYERS = 150
-"""Players up to which kriging is taken. With more, its error is about that of leverage."""
+MAX_PLAYERS = 150
+"""Players up to which kriging is used. With more, its error is about that of leverage."""
 
-FEW_A_PLAYER = 8
-"""Coalitions a player below which kriging is taken for more players too, where it gains much."""
+FEW_PER_PLAYER = 8
+"""Below this many coalitions per player kriging is used up to `MAX_PLAYERS_OF_FEW` players."""
 
-MOST_PLAYERS_OF_FEW = 500
-"""Players up to which that is so."""
-
-WORTHWHILE = 16
-"""How many times kriging's coalitions leverage may need for an error as small.
-
-Where the budget leaves fewer, rows do not go on from kriging to leverage.
-"""
+MAX_PLAYERS_OF_FEW = 500
 
 
 @dataclass(frozen=True)
@@ -36,12 +28,12 @@ class Auto(Method):
     """The best method for the number of players and the budget.
 
     Exact if the budget allows all coalitions; otherwise the method with the smallest measured error
-    (`benchmarks/accuracy.py`): kriging, but leverage beyond MOST_PLAYERS, where kriging gains
-    little, and beyond MOST_KRIGED coalitions, where its equations become large. The choice depends
+    (`benchmarks/accuracy.py`): kriging, but leverage beyond MAX_PLAYERS, where kriging gains
+    little, and beyond MAX_KRIGED coalitions, where its equations become large. The choice depends
     on sizes alone, so the same call has the same answer on every machine.
 
     If rows may stop early (`tol`), kriging is used at larger budgets too, since most rows need only
-    a part of them. Rows that need more go on to all coalitions, or to leverage.
+    a part of them. Rows that need more go on to all coalitions, if the budget holds these.
 
     Parameters
     ----------
@@ -63,90 +55,52 @@ class Auto(Method):
         """What kriging, leverage and exact values have in common."""
         return frozenset({"efficiency", "pairwise"})
 
-    def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:
+    def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:
         """Return the method that does the work."""
-        smallest = fewest_in_pairs(players)
+        smallest = min_in_pairs(players)
         every = 1 << players
-        few = coalitions < FEW_A_PLAYER * players
-        most_players = MOST_PLAYERS_OF_FEW if few else MOST_PLAYERS
+        few = coalitions < FEW_PER_PLAYER * players
+        max_players = MAX_PLAYERS_OF_FEW if few else MAX_PLAYERS
         kriging = Kriging(calibration=self.calibration)
         if coalitions >= every:
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact()
-        if players > most_players:
+        if players > max_players:
             return Leverage()
-        if coalitions <= MOST_KRIGED:
-            return kriging.chosen(players, coalitions, stops=stops)
-        return KrigingThenLeverage(calibration=self.calibration) if stops else Leverage()
+        if coalitions <= MAX_KRIGED:
+            return kriging.select_method(players, coalitions, stops=stops)
+        return _BoundedKriging(calibration=self.calibration) if stops else Leverage()
 
-    def for_players(self, players: int, every: int) -> Method:
-        """Return the method with kriging's calibration for this number of active players."""
-        return replace(self, calibration=calibration_for(self.calibration, players, every))
+    def for_players(self, _players: int, every: int) -> Method:
+        """Return this method: its calibration knows every number of active players."""
+        check_calibration(self.calibration, every)
+        return self
 
     def minimum(self, game: GameInfo) -> int:
         """Return kriging's minimum or, with very many players, leverage's."""
-        if game.players > MOST_PLAYERS_OF_FEW:
+        if game.players > MAX_PLAYERS_OF_FEW:
             return Leverage().minimum(game)
         return Kriging().minimum(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of the method chosen."""
-        return self.chosen(game.players, budget, stops=False).design(game, budget, rng)
+        return self.select_method(game.players, budget, stops=False).design(game, budget, rng)
 
 
 @dataclass(frozen=True, repr=False)
-class KrigingThenLeverage(Method):
-    """Kriging as far as it goes well, then leverage for the rows that need more."""
+class _BoundedKriging(Kriging):
+    """Kriging from as many coalitions as its equations can hold, whatever the budget."""
 
-    calibration: Any = None
-    pilot_rows = Kriging.pilot_rows
-    enumerates = False
+    enumerates: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        """Return the name that explanations report: it is chosen by "auto", never by hand."""
-        return "kriging then leverage"
+        """Return the name that explanations report: "auto" chooses it, never a user."""
+        return repr(Kriging())
 
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop early."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """What both methods promise."""
-        return frozenset({"efficiency", "pairwise"})
-
-    @property
-    def kriging(self) -> Kriging:
-        """The first of the two methods."""
-        return Kriging(calibration=self.calibration)
-
-    def minimum(self, game: GameInfo) -> int:
-        """Return the fewest coalitions that kriging takes in pairs."""
-        return fewest_in_pairs(game.players)
+    def select_method(self, _players: int, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+        """Return this method: it is chosen for large budgets alone."""
+        return self
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
-        """Return leverage's design of the whole budget."""
-        return Leverage().design(game, budget, rng)
-
-    def stages(
-        self,
-        game: GameInfo,
-        budget: int,
-        rng: np.random.Generator,
-        *,
-        stops: bool,  # noqa: ARG002  (rows always may: that is what it is for)
-    ) -> Iterator[Stage]:
-        """Yield kriging's stages and, where enough of the budget is left, leverage's."""
-        kriged = self.kriging.design(game, min(budget, MOST_KRIGED), rng)
-        yield from keyed_by_members(nested(kriged, self.kriging.smallest_stage(game)))
-
-        left = budget - MOST_KRIGED + 2  # the two ends are known
-        least = WORTHWHILE * MOST_KRIGED
-        if left >= least:
-            design = Leverage().design(game, left, rng)
-            yield from keyed_by_members(nested(design, least // 2))
-
-    def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what kriging's stages learnt."""
-        return self.kriging.calibration_of(designs)
+        """Return kriging's design of at most MAX_KRIGED coalitions."""
+        return super().design(game, min(budget, MAX_KRIGED), rng)

@@ -1,4 +1,4 @@
-"""What every method is: options, a design of coalitions, and stages in which they are asked for.
+"""Methods: options, a design of coalitions, and stages in which coalitions are evaluated.
 
 A *design* says which coalitions to ask for and how their values add up to Shapley values. Every
 design starts with the empty and the full coalition, so base value and prediction come with the
@@ -7,10 +7,10 @@ rest:
     column      0      1     2    3   ...
     coalition   none   all   S2   S3  ...
 
-A *method* never calls the model. It makes designs; the engine asks for their coalitions. Where rows
+A *method* never calls the model. It makes designs; the engine asks for their coalitions. If rows
 may stop early, a method yields several *stages*, each a design of more coalitions than the stage
-before. A method that chooses a row's coalitions by something of the row itself returns a *look*,
-which says what: the engine finds it out, and the method then makes the row's design.
+before. A method that chooses a row's coalitions by something of the row itself returns a
+*screening*, which finds it out, and then makes the row's design.
 """
 
 from abc import ABC, abstractmethod
@@ -25,19 +25,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import MethodError
-from shearshap.games.coalitions import codes
-from shearshap.games.game import GameInfo
-from shearshap.interactions.cross import CrossKind
+from shearshap.games.coalitions import FULL, codes
+from shearshap.games.game import Game, GameInfo
+from shearshap.interactions.cross import CrossKind, derivative_contribution, second_differences
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
 
-LARGEST_PART = 2048
+MAX_PART = 2048
 """Coalitions, at most, of the last stage before all of them: kriging can still choose them well."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Shapley values (r, p, k) and, where the method knows them, standard errors (r, p, k)."""
+    """Shapley values (r, p, k) and, if the method knows them, standard errors (r, p, k)."""
 
     values: Tensor
     standard_errors: Tensor | None = None
@@ -51,9 +51,9 @@ class Design(ABC):
     #: (r or 1, c, p) of bool; the first two are the empty and the full coalition
     coalitions: Tensor
     calibration: object = None  #: what `fit` learnt, for the explanation to hold
-    tentative: bool = False  #: whether pilot rows told nothing, so that `fit` wants others
+    tentative: bool = False  #: whether pilot rows showed nothing, so that `fit` needs others
     complete: bool = False  #: whether it asks for all coalitions there are
-    #: whether a row stops only where its values agree with those of the stage before
+    #: whether a row stops only if its values agree with those of the stage before
     wants_agreement: ClassVar[bool] = False
 
     def fit(self, _values: Tensor) -> "Design":
@@ -61,7 +61,7 @@ class Design(ABC):
         return self
 
     def calibrated(self, _calibration: object) -> "Design":
-        """Return the design with the calibration of another, where no pilot rows came to it."""
+        """Return the design with the calibration of another, if no pilot rows came to it."""
         return self
 
     @abstractmethod
@@ -85,23 +85,33 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the engine finds out about each row before the row's coalitions are chosen.
+class Screening:
+    """A first look at each row, before the row's coalitions are chosen.
 
-    It is the row's cross-contribution eta (p, p), by derivatives or from the values of coalitions;
-    or, at no cost, the players' distances (p,) from the background.
+    It finds the row's cross-contribution eta (p, p), by derivatives or from the values of
+    coalitions; or, at no cost, the players' distances (p,) from the background.
     """
 
     kind: CrossKind | Literal["distance"]
     #: (1, c, p) those of `second_difference_coalitions`, to ask for; None: by derivatives
     coalitions: Tensor | None
 
+    def at(self, game: Game, ends: Tensor) -> Tensor:
+        """Return what it shows of every row, (r, ...); `ends` (r, 2, k) are known."""
+        if self.kind == "distance":
+            return game.distances()
+        if self.coalitions is None:
+            return derivative_contribution(game, self.kind)
+        # the full coalition comes first there, and is known
+        values = game(self.coalitions[:, 1:])
+        return second_differences(torch.cat((ends[:, FULL, None], values), dim=1), game.players)
+
 
 class Method(ABC):
     """A way to estimate Shapley values; an instance only stores options."""
 
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
-    #: whether it lists all coalitions where the budget holds them
+    #: whether it lists all coalitions if the budget holds them
     enumerates: ClassVar[bool] = True
 
     @property
@@ -125,15 +135,7 @@ class Method(ABC):
     def minimum(self, game: GameInfo) -> int:
         """Return the smallest number of coalitions it can work with."""
 
-    def full(self, game: GameInfo) -> int | None:
-        """Return the number of coalitions at which its answer is exact; None where it never is."""
-        return 1 << game.players
-
-    def ample(self, game: GameInfo) -> int:
-        """Return a budget for tests of its promises: ample, but not for all coalitions."""
-        return min(2 + 16 * game.players, (1 << game.players) - 4)
-
-    def chosen(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
+    def select_method(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
         """Return the method that does the work: this one, unless it chooses among others.
 
         `stops` says whether rows may stop before the budget is spent.
@@ -143,11 +145,11 @@ class Method(ABC):
     def for_players(self, _players: int, _every: int) -> "Method":
         """Return the method for rows of which some of every player are active; options may differ.
 
-        It raises where an option is not for a game of every player.
+        It raises if an option is not for a game of every player.
         """
         return self
 
-    def look(self, _game: GameInfo) -> Look | None:
+    def screening(self, _game: GameInfo) -> Screening | None:
         """Return what to find out about each row first; None: nothing, all rows share a design."""
         return None
 
@@ -158,37 +160,37 @@ class Method(ABC):
         Draws must not depend on rows, so that a row's answer does not depend on its neighbours.
         """
 
-    def design_after(
+    def design_for(
         self, game: GameInfo, budget: int, rng: np.random.Generator, _eta: Tensor
     ) -> Design:
-        """Return the design of rows of which the look has shown eta (r, ...)."""
+        """Return the design for rows whose screening has found eta (r, ...)."""
         return self.design(game, budget, rng)
 
     def stages(
         self, game: GameInfo, budget: int, rng: np.random.Generator, *, stops: bool
     ) -> Iterator[Stage]:
-        """Yield the stages in which rows ask for coalitions: one, or several where rows may stop.
+        """Yield the stages in which rows ask for coalitions: one, or several if rows may stop.
 
-        Where the budget holds all coalitions, that stage comes last: only rows that need it get
+        If the budget holds all coalitions, that stage comes last: only rows that need it get
         there.
         """
         design = self.design(game, budget, rng)
         if not stops:
-            yield whole(design)
+            yield single_stage(design)
         elif design.complete:
             yield from keyed_by_members(self._before_all(game, rng))
-            yield from keyed_by_members(iter([whole(design)]))
+            yield from keyed_by_members(iter([single_stage(design)]))
         else:
-            yield from nested(design, self.smallest_stage(game))
+            yield from nested(design, self.min_stage(game))
 
-    def smallest_stage(self, game: GameInfo) -> int:
-        """Return the number whose double is the first stage's coalitions, where rows may stop."""
+    def min_stage(self, game: GameInfo) -> int:
+        """Return the number whose double is the first stage's coalitions, if rows may stop."""
         return self.minimum(game)
 
     def _before_all(self, game: GameInfo, rng: np.random.Generator) -> Iterator[Stage]:
         """Yield the stages that come before the stage of all coalitions."""
-        smallest = self.smallest_stage(game)
-        most = min(1 << (game.players - 1), LARGEST_PART)
+        smallest = self.min_stage(game)
+        most = min(1 << (game.players - 1), MAX_PART)
         if 2 * smallest <= most:
             yield from nested(self.design(game, most, rng), smallest)
 
@@ -201,8 +203,8 @@ class Method(ABC):
 # Stages
 
 
-def whole(design: Design) -> Stage:
-    """Return a whole design as a stage."""
+def single_stage(design: Design) -> Stage:
+    """Return a whole design as the only stage."""
     count = design.coalitions.shape[1]
     return Stage(torch.arange(count, device=design.coalitions.device), design)
 
@@ -219,7 +221,7 @@ def nested(design: Design, smallest: int) -> Iterator[Stage]:
     while 3 * count <= design.coalitions.shape[1]:
         count *= 2
         yield design.first(count)
-    yield whole(design)
+    yield single_stage(design)
 
 
 def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
@@ -234,7 +236,7 @@ def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
 def check_option(name: str, value: object, known: Sequence[str]) -> None:
     """Raise unless an option of a method has one of the values known."""
     if value not in known:
-        raise MethodError(f"{name}: wanted one of {', '.join(known)}, got {value!r}")
+        raise MethodError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
 def as_tensor(array: NDArray[Any], game: GameInfo) -> Tensor:

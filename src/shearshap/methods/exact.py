@@ -13,7 +13,7 @@ from shearshap.games.coalitions import subsets
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise
 
-MOST_PLAYERS = 30  #: whose coalitions are still listed
+MAX_PLAYERS = 30  #: whose coalitions are still listed
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,6 @@ class Exact(Method):
 
     def minimum(self, game: GameInfo) -> int:
         """Return 2^p."""
-        return 1 << game.players
-
-    def ample(self, game: GameInfo) -> int:
-        """Return 2^p: it has no other budget."""
         return 1 << game.players
 
     def design(self, game: GameInfo, _budget: int, _rng: np.random.Generator) -> "Enumeration":
@@ -71,7 +67,7 @@ class Enumeration(Design):
 
 def enumeration(game: GameInfo) -> Enumeration:
     """Return the design of all coalitions of a game."""
-    if game.players > MOST_PLAYERS:
+    if game.players > MAX_PLAYERS:
         raise BudgetError(f"all coalitions of {game.players} players are too many to list")
     return Enumeration(game.players, game.device)
 

@@ -51,14 +51,13 @@ from shearshap.games.coalitions import (
 )
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage
-from shearshap.methods.levels import possible_jumps, unseen_variance
-from shearshap.methods.spread import normalised
+from shearshap.methods.standard_errors import normalised, possible_jumps, unseen_variance
 
-_LEAST_FREE = 1e-6
+_MIN_FREE = 1e-6
 """1 - h_u below which the fit must go through a draw: its residual is zero, whatever the error."""
 
 MANY_PLAYERS = 64
-"""Players from which on a regression is solved by its normal equations, where those are precise."""
+"""Players from which on a regression is solved by its normal equations, if those are precise."""
 
 _WELL_CONDITIONED = 1e-4
 """The reciprocal condition number of normal equations from which on they cost no digits."""
@@ -86,7 +85,7 @@ class Kernel(Method):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """Efficient and, where paired, exact on pairwise games."""
+        """Efficient and, if paired, exact on pairwise games."""
         if self.paired:
             return frozenset({"efficiency", "pairwise"})
         return frozenset({"efficiency"})
@@ -98,7 +97,7 @@ class Kernel(Method):
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions without which the regression cannot have full rank."""
-        return smallest_regression(game.players, paired=self.paired)
+        return min_regression(game.players, paired=self.paired)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on coalitions drawn by kernel mass."""
@@ -131,11 +130,7 @@ class Welford(Method):
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions without which the regression cannot have full rank."""
-        return smallest_regression(game.players, paired=False)
-
-    def full(self, _game: GameInfo) -> None:
-        """Return None: independent draws never list all coalitions."""
-        return
+        return min_regression(game.players, paired=False)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on independent draws from the kernel, all weighed alike."""
@@ -167,7 +162,7 @@ class Leverage(Method):
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions without which the regression cannot have full rank."""
-        return smallest_regression(game.players, paired=True)
+        return min_regression(game.players, paired=True)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on pairs of all sizes alike."""
@@ -175,7 +170,7 @@ class Leverage(Method):
         return pairs_by_size(game.players, budget - 2, alike, rng).design(game.device)
 
 
-def smallest_regression(players: int, *, paired: bool) -> int:
+def min_regression(players: int, *, paired: bool) -> int:
     """Return the number of coalitions, the ends included, that p - 1 equations take.
 
     Efficiency determines one of the p unknowns.
@@ -191,7 +186,7 @@ def smallest_regression(players: int, *, paired: bool) -> int:
 class DrawnCoalitions:
     """Coalitions drawn for a regression, and the order in which stages take them."""
 
-    sets: Bools  #: (u, p) coalitions or, where paired, one side of each complement pair
+    sets: Bools  #: (u, p) coalitions or, if paired, one side of each complement pair
     #: (u,) whose every beginning is spread over sizes as the whole is
     order: NDArray[np.int64]
     paired: bool = False
@@ -233,7 +228,7 @@ class DrawnCoalitions:
     def _variance_factors(self, fit: "Fit") -> tuple[Floats | None, float]:
         """Return the factors (p, u) of squared residuals in the variance; degrees of freedom.
 
-        The factors are None where residuals say nothing about the error: with a singular fit,
+        The factors are None if residuals say nothing about the error: with a singular fit,
         without more draws than unknowns, or with a draw that the fit must go through.
         """
         count, players = self.sets.shape
@@ -248,10 +243,10 @@ class DrawnCoalitions:
         free = 1 - copies * fit.leverages[:count]
         freedom = count - fit.rank
         singular = fit.rank < players - 1
-        if singular or freedom < 1 or free[sampled].min() < _LEAST_FREE:
+        if singular or freedom < 1 or free[sampled].min() < _MIN_FREE:
             return None, inf
 
-        inflated = left_out / free.clip(min=_LEAST_FREE) ** 2
+        inflated = left_out / free.clip(min=_MIN_FREE) ** 2
         return theta**2 * np.where(sampled, inflated, 0), freedom
 
     def left_out(self) -> Floats:
@@ -287,11 +282,11 @@ class Regression(Design):
     The residuals of the fit give the standard errors.
     """
 
-    #: (1, 2 + c, p): the ends, then coalitions or, where paired, one side of each pair and then
+    #: (1, 2 + c, p): the ends, then coalitions or, if paired, one side of each pair and then
     #: the complements
     coalitions: Tensor
     draws: DrawnCoalitions
-    warn: bool  #: whether to warn where the equations are singular
+    warn: bool  #: whether to warn if the equations are singular
 
     @cached_property
     def solution(self) -> Solution:
@@ -459,7 +454,7 @@ def constrained_regression(inner: Bools, weight: Floats) -> Fit:
 def _least_norm_of_centred(matrix: Floats) -> tuple[Floats, int]:
     """Return the pseudo-inverse (p, c) of a matrix A (c, p) whose rows sum to 0, and its rank.
 
-    Where the rank is p - 1, it is inverse(A'A + t 1 1') A' for any t > 0, since A 1 = 0. For many
+    If the rank is p - 1, it is inverse(A'A + t 1 1') A' for any t > 0, since A 1 = 0. For many
     players that takes a fifth of the time of a singular value decomposition, and for a
     well-conditioned A it has as many digits.
     """
@@ -490,7 +485,7 @@ def least_norm(matrix: Floats) -> tuple[Floats, int]:
 
 
 def warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
-    """Warn where a regression has less than the rank it needs."""
+    """Warn if a regression has less than the rank it needs."""
     if rank < needed:
         warnings.warn(
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm "

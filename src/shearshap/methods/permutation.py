@@ -20,8 +20,7 @@ from shearshap.games.coalitions import EMPTY, FULL, Bools, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
-from shearshap.methods.levels import possible_jumps
-from shearshap.methods.spread import FEWEST, moderated_errors
+from shearshap.methods.standard_errors import MIN_DRAWS, moderated_errors, possible_jumps
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Permutation(Method):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """All of them; exact on pairwise games only where antithetic."""
+        """All of them; exact on pairwise games only if antithetic."""
         always: set[Promise] = {"efficiency", "unbiased", "null-player"}
         pairwise: set[Promise] = {"pairwise"} if self.antithetic else set()
         return frozenset(always | pairwise)
@@ -52,7 +51,7 @@ class Permutation(Method):
         return True
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions of one permutation, with its reverse where antithetic."""
+        """Return the coalitions of one permutation, with its reverse if antithetic."""
         return min(2 + self._coalitions_per_draw(game.players), 1 << game.players)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
@@ -79,7 +78,7 @@ class JoiningOrders(Design):
 
         phi = mean of the draws,   var(phi) = var(draws) / d,
 
-    where the variance is not far below that of other players.
+    if the variance is not far below that of other players.
     """
 
     coalitions: Tensor  #: (1, 2 + n (p - 1), p)
@@ -94,7 +93,7 @@ class JoiningOrders(Design):
         return Estimate(gains.mean(dim=1), errors, freedom)
 
     def first(self, coalitions: int) -> Stage:
-        """Return the design of the first orders, with their reverses where there are any."""
+        """Return the design of the first orders, with their reverses if there are any."""
         inner = self.coalitions.shape[-1] - 1
         copies = 2 if self.with_reverses else 1
         count = (coalitions - 2) // (copies * inner)
@@ -143,7 +142,7 @@ class JoiningOrders(Design):
             half = gains.shape[1] // 2
             draws = (gains[:, :half] + gains[:, half:]) / 2
         count = draws.shape[1]
-        if count < FEWEST:
+        if count < MIN_DRAWS:
             return None, inf
         return moderated_errors(draws, dim=1, players=1, jumps=jumps)
 

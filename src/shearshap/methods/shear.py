@@ -13,13 +13,13 @@ the n-th subset's:
 
 from dataclasses import dataclass
 from math import comb, inf
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.games.coalitions import Bools, Floats, subsets
+from shearshap.games.coalitions import Bools, Floats, subsets, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.interactions.cross import (
     CrossKind,
@@ -27,9 +27,16 @@ from shearshap.interactions.cross import (
     second_difference_evaluations,
     takes_evaluations,
 )
-from shearshap.methods.base import Look, Method, Promise, as_tensor, check_option
-from shearshap.methods.differences import Differences
-from shearshap.methods.spread import moderated, normalised
+from shearshap.methods.base import (
+    Design,
+    Estimate,
+    Method,
+    Promise,
+    Screening,
+    as_tensor,
+    check_option,
+)
+from shearshap.methods.standard_errors import moderated, normalised, possible_jumps
 
 Outsiders = Literal["antithetic", "independent", "empty"]
 
@@ -85,51 +92,43 @@ class Shear(Method):
         return frozenset(promised)
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions of the look, and of N = 4: one cooperator and its complement."""
-        return self._look_evaluations(game) + 2 + 4 * game.players
+        """Return the coalitions of the screening and of N = 4, a cooperator and its complement."""
+        return self._screening_evaluations(game) + 2 + 4 * game.players
 
-    def full(self, game: GameInfo) -> int:
-        """Return the coalitions of the look, and of all other players as cooperators."""
-        return self._look_evaluations(game) + 2 + (game.players << game.players)
-
-    def ample(self, game: GameInfo) -> int:
-        """Return the coalitions of the look, and of N = 16."""
-        return self._look_evaluations(game) + 2 + 16 * game.players
-
-    def look(self, game: GameInfo) -> Look | None:
+    def screening(self, game: GameInfo) -> Screening | None:
         """Return how to find the cross-contributions that cooperators are selected by."""
         if self.selection == "random":
             return None
         if takes_evaluations(game, self.interaction):
             coalitions = second_difference_coalitions(game.players, game.device)
-            return Look(self.interaction, coalitions)
-        return Look(self.interaction, None)
+            return Screening(self.interaction, coalitions)
+        return Screening(self.interaction, None)
 
-    def _look_evaluations(self, game: GameInfo) -> int:
-        """Return how many coalitions the look asks for."""
+    def _screening_evaluations(self, game: GameInfo) -> int:
+        """Return how many coalitions the screening asks for."""
         by_values = takes_evaluations(game, self.interaction)
         if self.selection == "random" or not by_values:
             return 0
         return second_difference_evaluations(game.players)
 
-    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Differences:
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Differences":
         """Return the design with random cooperators, the same for all rows."""
         return self._design(game, budget, rng, None)
 
-    def design_after(
+    def design_for(
         self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor
-    ) -> Differences:
+    ) -> "Differences":
         """Return the design of rows with cross-contributions eta (r, p, p), each of its own."""
         return self._design(game, budget, rng, eta)
 
     def _design(
         self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor | None
-    ) -> Differences:
+    ) -> "Differences":
         players = game.players
-        cooperators = most_cooperators(budget - self._look_evaluations(game), players)
+        cooperators = max_cooperators(budget - self._screening_evaluations(game), players)
         chosen = subsets(cooperators)
 
-        # who joins is drawn before any row is seen: the same for all rows
+        # players that join are drawn before any row is seen: the same for all rows
         density = self._density(chosen, players, rng)
         outsiders = as_tensor(self._outsiders(density, players, rng), game)
         if eta is None:
@@ -138,7 +137,7 @@ class Shear(Method):
         selected = ranked_cooperators(eta)[:, :, :cooperators]
         others = join(outsiders, selected, as_tensor(chosen, game))
         mirrored = self.unbiased and self.outsiders == "antithetic"
-        layout = Mirrored if mirrored else Differences
+        layout = AntitheticDifferences if mirrored else Differences
         return layout.of(others, as_tensor(subset_weights(chosen), game))
 
     def _density(self, chosen: Bools, players: int, rng: np.random.Generator) -> Floats:
@@ -150,7 +149,7 @@ class Shear(Method):
         return rng.beta(size + 1, chosen.shape[1] - size + 1, size=shape)
 
     def _outsiders(self, density: Floats, players: int, rng: np.random.Generator) -> Bools:
-        """Return who joins as V_n, (p, n, p).
+        """Return the players that join as V_n, (p, n, p).
 
         Antithetic, the n-th and the n-th last are complements.
         """
@@ -166,7 +165,49 @@ class Shear(Method):
 
 
 @dataclass(frozen=True)
-class Mirrored(Differences):
+class Differences(Design):
+    """A player's value is a weighted mean of what it adds to coalitions of others.
+
+    phi_i = sum_n w_n [v(S_in + i) - v(S_in)]. The columns for players 0 and 1, with n = 0 and 1:
+
+        0      1     2    3       4    5       6    7       8    9
+        empty  full  S00  S00+0   S01  S01+0   S10  S10+1   S11  S11+1
+    """
+
+    coalitions: Tensor  #: (r or 1, 2 + 2 p n, p)
+    weights: Tensor  #: (n,)
+
+    @classmethod
+    def of(cls, others: Tensor, weights: Tensor) -> Self:
+        """Return the design of the sets S_in, `others` (r or 1, p, n, p).
+
+        They may hold player i itself or not: it is taken out, and put in.
+        """
+        players = others.shape[-1]
+        own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
+        pairs = torch.stack((others & ~own, others | own), dim=3)
+        return cls(with_ends(pairs.flatten(1, 3)), weights)
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the weighted mean difference of every player."""
+        players = self.coalitions.shape[-1]
+        pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
+        differences = pairs[:, :, :, 1] - pairs[:, :, :, 0]
+        phi = torch.einsum("n,rpnk->rpk", self.weights, differences)
+        jumps = possible_jumps(values, self.coalitions.shape[2])
+        errors, freedom = self.errors(differences, jumps)
+        return Estimate(phi, errors, freedom)
+
+    def errors(self, _differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
+        """Return standard errors (r, p, k) of differences (r, p, n, k), and degrees of freedom.
+
+        Here there are none.
+        """
+        return None, inf
+
+
+@dataclass(frozen=True)
+class AntitheticDifferences(Differences):
     """Differences of all subsets of a player's cooperators, the n-th and the n-th last a pair."""
 
     def errors(self, differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
@@ -203,7 +244,7 @@ class Mirrored(Differences):
         return largest * moderated(deviation.square(), quarter, players=1).sqrt(), quarter + 2
 
 
-def most_cooperators(budget: int, players: int) -> int:
+def max_cooperators(budget: int, players: int) -> int:
     """Return K, at most p - 1, for the largest N = 2^(K+1) with N p + 2 <= budget."""
     evaluations = (budget - 2) // players  # for each player
     largest = evaluations.bit_length() - 1  # log2 of the largest power of two within them

@@ -15,16 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.errors import InputError, ShearError
-from shearshap.models.base import MARGINS, AdaptedModel, Embedding, Form, Scale
-from shearshap.models.networks import EvalMode, module
-from shearshap.models.outputs import (
+from shearshap.models.base import (
+    AdaptedModel,
+    Embedding,
+    Form,
     Output,
     Outputs,
+    Scale,
     checked_multilabel,
     checked_output,
     checked_returns,
     checked_scale,
 )
+from shearshap.models.networks import EvalMode, module
 from shearshap.models.sklearn import (
     PREDICTIONS,
     as_function,
@@ -106,7 +109,7 @@ class Predictor:
 def adapt(
     model: Any, scale: Scale | None, device: torch.device | str | None
 ) -> Iterator[AdaptedModel]:
-    """Adapt a model of any kind, and give it back as it was."""
+    """Adapt a model of any kind, and restore it afterwards."""
     with EvalMode(model, device) as used:
         yield adapted_model(used, scale)
 
@@ -120,8 +123,8 @@ def adapted_model(
 ) -> AdaptedModel:
     """Adapt a model of any kind that is in use.
 
-    `returns` and `multilabel` are what the user says of its outputs; raise where the model is known
-    to be otherwise.
+    `returns` and `multilabel` are what the user says of its outputs; raise if the model is known to
+    be otherwise.
     """
     model = used.model
     if isinstance(model, nn.Module):
@@ -131,7 +134,7 @@ def adapted_model(
     else:
         adapted = _adapted_as_stated(model, scale, returns)
     warn_of_labels(model)
-    return _with_labels(adapted, scale, multilabel)
+    return _with_labels(adapted, multilabel)
 
 
 def _adapted_as_stated(model: Any, scale: Scale | None, returns: Form) -> AdaptedModel:
@@ -159,15 +162,11 @@ def _as_stated(adapted: AdaptedModel, returns: Form | None) -> AdaptedModel:
     return replace(adapted, form=returns, certainty="stated")
 
 
-def _with_labels(
-    adapted: AdaptedModel, scale: Scale | None, multilabel: bool | None
-) -> AdaptedModel:
+def _with_labels(adapted: AdaptedModel, multilabel: bool | None) -> AdaptedModel:
     """Return a model with labels or classes as the user states, or raise if they are known."""
     if multilabel is None or multilabel == adapted.independent:
         return adapted
-    is_rescaled = adapted.form == "margin" and scale is not None and scale not in MARGINS
-    is_classifier = adapted.certainty == "known" and bool(adapted.output_names) and is_rescaled
-    if adapted.independent is not None or (multilabel and is_classifier):
+    if adapted.independent is not None:
         kind = "classes of which one is true" if multilabel else "labels of their own"
         raise InputError(
             f"multilabel={multilabel}: the model's outputs are known to be {kind}; leave "
@@ -180,7 +179,7 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt any model but a module."""
     if isinstance(model, type) and _is_class_of_models(model):
         raise InputError(
-            f"model: wanted a model, got the class {model.__name__}; pass an instance of it that "
+            f"model: expected a model, got the class {model.__name__}; pass an instance of it that "
             "is fitted or trained"
         )
     for ancestor in type(model).__mro__:
@@ -194,7 +193,7 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
         return _function(model, scale)
     shown = repr(str(model)) if isinstance(model, str | PathLike) else ""
     raise InputError(
-        f"model: wanted {ACCEPTED}; got {type(model).__name__} {shown}".rstrip()
+        f"model: expected {ACCEPTED}; got {type(model).__name__} {shown}".rstrip()
         + ("; load the file first" if shown else "")
     )
 
@@ -214,7 +213,7 @@ def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
         return adapter(model, scale)
     except ShearError:
         raise
-    except Exception as error:  # every library has errors of its own for models not yet fitted
+    except Exception as error:  # every library has its own errors for models not yet fitted
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"model: this {type(model).__name__} cannot predict; is it fitted? ({first_line})"

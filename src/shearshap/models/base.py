@@ -1,11 +1,21 @@
-"""What the rest of the library knows of a model: how to call it, what it takes, what it returns."""
+"""A model as the rest of the library sees it: how it is called, what it takes, what it returns.
 
+`Outputs` says which of its outputs are explained, and on which scale. A network does not say what
+it returns. Unless its last layer shows it, or the user states it, its outputs are treated as
+margins. Made into probabilities a second time they would be wrong, so the first outputs are refused
+if they are surely probabilities, and doubted if they may be.
+"""
+
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from shearshap.errors import InputError, ModelError
 
 Scale = Literal["probability", "log-odds", "margin", "logit"]
 
@@ -15,7 +25,7 @@ MARGINS = ("margin", "logit")
 #: What a model's outputs are.
 Form = Literal["probability", "margin"]
 
-#: Why a form is believed: the model says it, the user does, or nobody.
+#: How a form is known: from the model, from the user, or only by assumption.
 Certainty = Literal["known", "stated", "assumed"]
 
 #: Inputs (n, d) to embeddings (n, d, e), and embeddings to what the model returns.
@@ -28,44 +38,453 @@ _CPU = torch.device("cpu")
 class AdaptedModel:
     """A model of any kind, as the rest of the library sees it."""
 
-    #: Maps what the model takes to what it returns.
+    #: Maps the model's arguments to its result.
     call: Callable[[Any], Any]
-
     #: Whether it returns probabilities or margins; None: unknown.
     form: Form | None = None
-
     #: Why the form is believed.
     certainty: Certainty = "known"
-
     #: Whether each output is a probability of its own, rather than all of them summing to 1;
-    #: None: unknown, and taken for no.
+    #: None: unknown, and treated as no.
     independent: bool | None = None
-
     #: Names of all its outputs, such as a classifier's classes.
     output_names: Sequence[str] = ()
-
     #: Names of the columns it was trained with.
     feature_names: Sequence[str] = ()
-
     #: Whether it takes tensors on its device; otherwise it takes numpy arrays and frames.
     takes_tensors: bool = False
-
     #: Whether it takes what the rows are: tensors for tensors, arrays for arrays.
     takes_either: bool = False
-
     #: Whether it takes frames as they are; otherwise it takes them as a matrix of numbers.
     takes_frames: bool = True
-
     #: Whether NaN is allowed in a numpy array.
     takes_missing: bool = False
-
     device: torch.device = _CPU
-
     #: The floating-point type it takes; None: the type of the rows.
     dtype: torch.dtype | None = None
-
     #: Whether gradients flow from outputs to inputs.
     differentiable: bool = False
-
     #: How to differentiate a model whose inputs are indices.
     embedding: Embedding | None = None
+
+
+# Outputs
+
+
+Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
+
+#: Probabilities are clipped this far from 0 and 1, whose log-odds would be infinite.
+_MIN_PROBABILITY = 1e-7
+
+#: The numbers that an array of objects may hold.
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+#: How far outside [0, 1] a rounded probability may lie, and how far from 1 the sum of a row's.
+_ROUNDING = 1e-6
+_ROUNDING_OF_SUM = 1e-3
+_ROUNDING_OF_HALF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
+
+#: From so many rows on, a range within [0, 1] is not an accident.
+_MIN_SEEN = 16
+
+_HOW_TO_STATE = "returns='probability' if they are, or returns='margin' if they are not"
+
+
+@dataclass
+class SeenOutputs:
+    """The range of a model's first outputs, before they are put on another scale."""
+
+    rows: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    rounding: float = _ROUNDING
+
+    def add(self, answer: Tensor) -> None:
+        """Take outputs (n,) or (n, k) into account."""
+        self.rows += len(answer)
+        self.low = min(self.low, float(answer.amin()))
+        self.high = max(self.high, float(answer.amax()))
+        self.rounding = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
+
+    def within_unit(self) -> bool:
+        """Return whether all that was seen lies in [0, 1], but for rounding."""
+        return self.low >= -self.rounding and self.high <= 1 + self.rounding
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Turns what a model returned into the outputs to explain, (n,) or (n, k)."""
+
+    #: The outputs to explain, as `checked_output` returns them; None: all.
+    output: Output = None
+    #: The scale to explain them on; None: the model's own.
+    scale: Scale | None = None
+    #: What the model returns; None: unknown.
+    form: Form | None = None
+    #: Names of all the model's outputs; none if they are not known.
+    names: tuple[str, ...] = ()
+    #: Whether each output is a probability of its own, rather than all of them summing to 1.
+    independent: bool = False
+    #: Whether the user gave the names, so that there must be one for each output.
+    checked: bool = False
+    #: Why the form is believed.
+    certainty: Certainty = "known"
+    #: What the model returned first, if its form is not known.
+    seen: SeenOutputs = field(default_factory=SeenOutputs, compare=False, repr=False)
+
+    def check(self) -> None:
+        """Raise if the model is known to lack the wanted outputs or scale, before it is called."""
+        if self.scale is not None and self.form is None:
+            raise InputError(
+                f"scale={self.scale!r}: nothing says whether the model returns probabilities or "
+                "margins; pass returns='probability' or returns='margin', or leave scale out"
+            )
+        if self.scale in MARGINS and self.form != "margin":
+            raise InputError(
+                f"scale={self.scale!r}: the model returns probabilities and has no margins; "
+                "leave scale out, or try scale='log-odds'"
+            )
+        if not self._is_selection():
+            return
+
+        wanted = _as_list(self.output)
+        by_name = any(isinstance(which, str) for which in wanted)
+        if by_name and not self.names:
+            raise InputError(
+                f"output: there is no output {self.output!r}, as the model's outputs have no "
+                "names; pass an index, or name the outputs with output_names="
+            )
+        # Two names may belong to one score, so they do not yet say how many outputs there are.
+        if len(self.names) > 2:
+            for which in wanted:
+                self.index(which, len(self.names))
+
+    def __call__(self, raw: Any, rows: int) -> Tensor:
+        """Return the outputs to explain, from what the model returned for `rows` rows."""
+        if callable(self.output):
+            raw = self.output(raw)
+        answer = _shaped(_tensor(raw, rows), rows)
+        self._check_names(1 if answer.ndim == 1 else answer.shape[1])
+        # outputs for derivatives are not new outputs
+        is_doubtful = self.scale is not None and self.certainty != "known"
+        if is_doubtful and self.seen.rows < _MIN_SEEN and not torch.is_grad_enabled():
+            self._compare(answer)
+
+        scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
+        return self._selected(scaled) if self._is_selection() else scaled
+
+    def consistency_warning(self) -> str | None:
+        """Return a warning if the first outputs may not be the margins that they are treated as."""
+        is_in_doubt = self.certainty == "assumed" and self.form == "margin"
+        is_seen = self.seen.rows >= _MIN_SEEN and self.seen.within_unit()
+        if self.scale is None or not is_in_doubt or not is_seen:
+            return None
+        return (
+            f"scale={self.scale!r}: the model's outputs are treated as logits, but the first of "
+            f"them lie in [0, 1] ({self.seen.low:.4g} to {self.seen.high:.4g}), as probabilities "
+            f"do; pass {_HOW_TO_STATE}"
+        )
+
+    def _compare(self, answer: Tensor) -> None:
+        """Note the range of first outputs (n,) or (n, k), and raise if it belies their form."""
+        is_first = self.seen.rows == 0
+        self.seen.add(answer)
+        is_stated = (self.form, self.certainty) == ("probability", "stated")
+        if is_stated and not self.seen.within_unit():
+            raise ModelError(
+                f"returns='probability': the model returned {self.seen.low:.4g} to "
+                f"{self.seen.high:.4g}, which are not probabilities; pass returns='margin' if they "
+                "are scores before they become probabilities, or leave returns and scale out"
+            )
+        is_assumed = (self.form, self.certainty) == ("margin", "assumed")
+        is_of_classes = answer.ndim == 2 and not self.independent
+        if is_first and is_assumed and is_of_classes and _sum_to_one(answer):
+            raise InputError(
+                f"scale={self.scale!r}: the model's {answer.shape[1]} outputs lie in [0, 1] and "
+                f"sum to 1, as probabilities do, but nothing says what they are; pass "
+                f"{_HOW_TO_STATE} (and multilabel=True if each is a label of its own)"
+            )
+
+    def _is_selection(self) -> bool:
+        """Return whether some outputs are wanted by index or name."""
+        return self.output is not None and not callable(self.output)
+
+    def _check_names(self, outputs: int) -> None:
+        if not self.checked:
+            return
+        names = self.names if callable(self.output) else self.names_of(outputs)
+        if len(names) != outputs:
+            raise InputError(
+                f"output_names: expected {outputs}, one for each output, got {len(self.names)}"
+            )
+
+    def _selected(self, answer: Tensor) -> Tensor:
+        table = answer[:, None] if answer.ndim == 1 else answer
+        outputs = table.shape[1]
+        columns = [self.index(which, outputs) for which in _as_list(self.output)]
+        is_single = isinstance(self.output, int | str)
+        return table[:, columns[0]] if is_single else table[:, columns]
+
+    def index(self, which: Any, outputs: int) -> int:
+        """Return the index of an output, wanted by index or name, among `outputs`."""
+        if outputs == 1 and len(self.names) == 2:
+            return self._index_of_single_score(which)
+
+        names = self.names_of(outputs)
+        if isinstance(which, str) and which in names:
+            return names.index(which)
+        if isinstance(which, int) and -outputs <= which < outputs:
+            return which % outputs
+
+        known = f"0 to {outputs - 1}"
+        if self.names:
+            known = f"{', '.join(names)} ({known})"
+        raise InputError(f"output: there is no output {which!r}; the model has {outputs}: {known}")
+
+    def _index_of_single_score(self, which: Any) -> int:
+        """Return 0 if the second of two classes is wanted: the one score is its score."""
+        second = self.names[1]
+        if which in (1, -1, second):
+            return 0
+        raise InputError(
+            f"output: there is one score for two classes, that of {second!r} (1), got {which!r}; "
+            "try scale='log-odds' for both"
+        )
+
+    def names_of(self, outputs: int) -> list[str]:
+        """Return the names of all outputs; none if the known names do not fit their number."""
+        if len(self.names) == outputs:
+            return list(self.names)
+        if len(self.names) == 2 and outputs == 1:
+            return [self.names[1]]  # the one score of two classes is the second's
+        return []
+
+    def chosen_names(self, outputs: int) -> list[str]:
+        """Return the names of the explained outputs; none if they are not known."""
+        if self.output is None:
+            return self.names_of(outputs)
+        if callable(self.output):
+            return self.names_of(outputs) if self.checked else []
+        return [self._name(which) for which in _as_list(self.output)]
+
+    def _name(self, which: int | str) -> str:
+        if not self.names:
+            return f"output {which}"
+        return which if isinstance(which, str) else self.names[which]
+
+
+def _shaped(answer: Tensor, rows: int) -> Tensor:
+    """Return an answer as (n,) or (n, k), or raise if it has no such shape."""
+    # one number for each row, whatever axes of length 1 are beside them
+    if answer.numel() == rows and rows in (1, *answer.shape):
+        return answer.reshape(rows)
+    if answer.ndim == 0:
+        raise ModelError(
+            f"the model returned shape () for {rows} rows, a single number; expected one for each "
+            "row, as in x.sum(axis=1) in place of x.sum()"
+        )
+    if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
+        raise ModelError(
+            f"the model returned shape {tuple(answer.shape)} for {rows} rows; expected ({rows},) "
+            f"or ({rows}, k). Pass output= a function of the model's output that gives such a shape"
+        )
+    return answer
+
+
+def _tensor(raw: Any, rows: int) -> Tensor:
+    """Return an answer as a floating-point tensor, which may share the model's memory."""
+    if isinstance(raw, list) and _is_row_by_row(raw, rows):
+        raw = [part.detach().cpu().numpy() if isinstance(part, Tensor) else part for part in raw]
+    elif raw is None or (isinstance(raw, tuple | list) and any(np.ndim(part) for part in raw)):
+        raise _no_numbers(raw)
+    try:
+        return real_numbers(raw, "the model")
+    except (TypeError, ValueError) as error:
+        raise _no_numbers(raw) from error
+
+
+def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
+    """Return what a model or a game returned as a tensor of floating-point numbers.
+
+    Truth values, integers and floats are numbers, also in an array of objects; anything else is a
+    ModelError, even if it could be read as a number. Anything but an array is a TypeError or
+    ValueError. The tensor may share the memory of what was returned.
+    """
+    if isinstance(raw, Tensor):
+        if raw.is_complex():
+            raise _not_real(raw.dtype, source)
+        return _floating(raw)
+    if hasattr(raw, "toarray"):  # a sparse matrix
+        raw = raw.toarray()
+    if np.ma.is_masked(raw):
+        raise _not_real("masked values", source)
+
+    table = np.asarray(raw)
+    if table.dtype.kind not in "biuf":
+        if table.dtype.kind == "V" or table.ndim == 0:
+            raise TypeError(f"expected an array of numbers, got a {type(raw).__name__}")
+        others: Any = table.ravel()
+        if table.dtype == object:
+            others = [each for each in others.tolist() if not isinstance(each, _NUMBERS)]
+        if len(others):
+            raise _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
+    # torch wants memory that is aligned, writable and without negative strides
+    array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
+    return torch.from_numpy(array)
+
+
+def _not_real(kind: object, source: str) -> ModelError:
+    make = "pass output= a function that makes" if source == "the model" else "make"
+    return ModelError(
+        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} real "
+        "numbers of them"
+    )
+
+
+def _floating(answer: Tensor) -> Tensor:
+    """Return a tensor of any kind as a dense one of floating-point numbers."""
+    if answer.layout != torch.strided:
+        answer = answer.to_dense()
+    if answer.is_quantized:
+        answer = answer.dequantize()
+    return answer if answer.is_floating_point() else answer.double()
+
+
+def _is_row_by_row(parts: list[Any], rows: int) -> bool:
+    """Return whether a list holds an answer for each row, and not several arrays for all."""
+    if len(parts) != rows or any(np.ndim(part) > 1 for part in parts):
+        return False
+    if all(isinstance(part, list) for part in parts):
+        return True
+    # as many arrays as there are rows, each as long, may be either
+    return rows == 1 or not any(np.ndim(part) and len(part) == rows for part in parts)
+
+
+def _no_numbers(raw: Any) -> ModelError:
+    example = ""
+    if isinstance(raw, tuple | list):
+        example = f", such as lambda result: result[0] for the first of its {len(raw)}"
+    if isinstance(raw, dict) and raw:
+        example = f", such as lambda result: result[{next(iter(raw))!r}]"
+    return ModelError(
+        f"the model returned a {type(raw).__name__}, which is not an array of numbers; "
+        f"pass output= a function that extracts the array{example}"
+    )
+
+
+# Scales
+
+
+def rescaled(
+    answer: Tensor, form: Form | None, scale: Scale | None, *, independent: bool = False
+) -> Tensor:
+    """Return outputs (n,) or (n, k) of a form on the wanted scale."""
+    if scale is None or scale == form or scale in MARGINS:
+        return answer
+    if answer.dtype in (torch.float16, torch.bfloat16):
+        answer = answer.float()
+    is_each_alone = answer.ndim == 1 or independent
+    if scale == "probability":
+        return answer.sigmoid() if is_each_alone else answer.softmax(dim=1)
+    if form != "margin":
+        return _log_odds_of_probabilities(answer)
+    return answer if is_each_alone else _log_odds_of_margins(answer)
+
+
+def _log_odds_of_margins(margins: Tensor) -> Tensor:
+    """Return z_c - log(sum over the other classes of exp z) for margins z (n, k).
+
+    That is log p_c / (1 - p_c) for p = softmax(z), without the digits lost if p_c is almost 1.
+    """
+    classes = range(margins.shape[1])
+    others = [[other for other in classes if other != c] for c in classes]
+    rest = [margins[:, columns].logsumexp(dim=1) for columns in others]
+    return margins - torch.stack(rest, dim=1)
+
+
+def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
+    lowest = float(probabilities.detach().min())
+    highest = float(probabilities.detach().max())
+    if lowest < -_ROUNDING or highest > 1 + _ROUNDING:
+        raise ModelError(
+            f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "
+            f"{highest:.4g}; leave scale out, pass returns='margin' if these are scores before "
+            "they become probabilities, or pass output= a function that makes the numbers you want"
+        )
+    return probabilities.double().clamp(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY).logit()
+
+
+def _sum_to_one(answer: Tensor) -> bool:
+    """Return whether outputs (n, k) are not negative, and sum to 1, but for rounding."""
+    numbers = answer.detach().double()
+    low = -_ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
+    tolerance = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING_OF_SUM)
+    sums_to_one = ((numbers.sum(dim=1) - 1).abs() <= tolerance).all()
+    return bool(sums_to_one) and bool((numbers >= low).all())
+
+
+# The user's options
+
+
+def _as_list(output: Any) -> list[Any]:
+    return [output] if isinstance(output, int | str) else list(output)
+
+
+def checked_output(output: Any) -> Output:
+    """Return `output` as None, a function, an index or name, or a list of those, or raise."""
+    if output is None:
+        return None
+    if callable(output):
+        return output  # type: ignore[no-any-return]
+
+    is_several = isinstance(output, Sequence | np.ndarray) and not isinstance(output, str)
+    wanted = list(output) if is_several else [output]
+    if not wanted or not all(_is_index_or_name(which) for which in wanted):
+        raise InputError(
+            "output: expected a class's index or name, several, or a function of the model's "
+            f"output; got {output!r}"
+        )
+    plain: list[Any] = [which if isinstance(which, str) else int(which) for which in wanted]
+    return plain if is_several else plain[0]
+
+
+def _is_index_or_name(which: Any) -> bool:
+    return isinstance(which, int | str | np.integer) and not isinstance(which, bool)
+
+
+def checked_scale(scale: Any, output: Output) -> Scale | None:
+    """Return the wanted scale, or raise."""
+    if scale is None:
+        return None
+    if scale not in get_args(Scale):
+        known = ", ".join(get_args(Scale))
+        raise InputError(
+            f"scale: expected one of {known}, or none for the model's own; got {scale!r}"
+        )
+    if callable(output):
+        raise InputError(
+            "scale: a function passed as output= makes its own scale; pass only one of the two"
+        )
+    return scale  # type: ignore[no-any-return]
+
+
+def checked_returns(returns: Any) -> Form | None:
+    """Return the user's statement about the model's outputs, or raise."""
+    if returns is None:
+        return None
+    if not isinstance(returns, str) or returns not in get_args(Form):
+        raise InputError(
+            "returns: expected 'probability' or 'margin', what the model's outputs are, or None if "
+            f"that is known; got {returns!r}"
+        )
+    return returns  # type: ignore[return-value]
+
+
+def checked_multilabel(multilabel: Any) -> bool | None:
+    """Return whether the user says that each output is a label of its own, or raise."""
+    if multilabel is None or isinstance(multilabel, bool):
+        return multilabel
+    raise InputError(
+        "multilabel: expected True (each output is a label of its own), False (classes of which "
+        f"one is true) or None; got {multilabel!r}"
+    )

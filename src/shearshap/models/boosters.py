@@ -3,7 +3,7 @@
 A wrapper predicts by its own methods, which take care of early stopping and missing values. What
 its numbers are depends on the objective it was trained for, not on its class: a regressor may be
 trained for probabilities, and a classifier for scores. Each library has a table of its objectives
-here; those not in it are taken for regression.
+here; those not in it are treated as regression.
 
 For log-odds a booster is called for its margins if its probabilities are simply their sigmoid or
 softmax, since that loses no digits; otherwise log-odds are computed from its probabilities.
@@ -34,17 +34,13 @@ class Objective:
 
     #: Whether it has probabilities.
     has_probabilities: bool = False
-
     #: Whether those are the sigmoid or softmax of its margins.
     is_plain: bool = False
-
     #: Whether each output is a probability of its own, rather than all of them summing to 1.
     independent: bool = False
-
     #: Whether margins stand in for its predictions, which are labels, or margins already.
     by_margins: bool = False
-
-    #: Why it has no probabilities, where one might expect them.
+    #: Why it has no probabilities, if one might expect them.
     remark: str = ""
 
 
@@ -218,7 +214,7 @@ def catboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
 
 
 def _catboost_loss(model: Any) -> str:
-    """Return the name of the loss, without its settings; "" where a model does not know it."""
+    """Return the name of the loss, without its settings; "" if a model does not know it."""
     try:
         loss = model.get_all_params().get("loss_function", "")
     except Exception:  # noqa: BLE001  (a sum of models, or a model of another format, knows none)
@@ -228,7 +224,7 @@ def _catboost_loss(model: Any) -> str:
 
 def _catboost_objective(model: Any, loss: str) -> Objective:
     objective = _CATBOOST.get(loss)
-    # read from an ONNX file, two classes have two margins, and their softmax is no sigmoid
+    # read from an ONNX file, two classes have two margins, and their softmax is not a sigmoid
     has_two_margins = loss in _CATBOOST_SINGLE and np.ndim(model.get_scale_and_bias()[1]) == 1
     if objective is not None and not has_two_margins:
         return objective

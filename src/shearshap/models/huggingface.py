@@ -42,9 +42,8 @@ def text_classifier(model: Any) -> "TextClassifier | None":
 def check_text_model(model: Any, rows: Any, background: Any) -> None:
     """Raise if a model is meant for texts, but lacks what it takes to read them."""
     parts = list(model) if isinstance(model, tuple | list) else [model]
-    has_tokenizer = any(_is_tokenizer(part) for part in parts)
     is_pair = isinstance(model, tuple) and len(parts) == 2 and isinstance(parts[0], nn.Module)
-    if (has_tokenizer or is_pair) and not (is_pair and _is_tokenizer(parts[1])):
+    if (is_pair or any(map(_is_tokenizer, parts))) and text_classifier(model) is None:
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise InputError(
             f"model: expected a classifier of texts with its tokenizer, Explainer((model, "
@@ -53,15 +52,14 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
     if not _is_of_transformers(model):
         return
 
+    task = getattr(model, "task", None)
     if isinstance(model, nn.Module):
         if background is None or _are_texts(rows):
             raise InputError(
                 f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
                 "Explainer((model, tokenizer))"
             )
-        return
-    task = getattr(model, "task", None)
-    if task not in (None, "text-classification"):
+    elif task not in (None, "text-classification"):
         raise InputError(
             f"model: expected a pipeline for the task 'text-classification', got one for {task!r}"
         )
@@ -92,7 +90,7 @@ def player_kind(groups: Any) -> Kind:
         return "tokens"
     if isinstance(groups, str) and groups in ("tokens", "words"):
         return groups  # type: ignore[return-value]
-    raise InputError(f"groups: for texts, wanted 'tokens' or 'words', got {groups!r}")
+    raise InputError(f"groups: for texts, expected 'tokens' or 'words', got {groups!r}")
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def _logits(result: Any) -> Tensor:
     logits = getattr(result, "logits", None)
     if logits is None:
         raise ModelError(
-            f"the model returned a {type(result).__name__} without logits; wanted a model for "
+            f"the model returned a {type(result).__name__} without logits; expected a model for "
             "sequence classification, such as AutoModelForSequenceClassification makes"
         )
     return logits  # type: ignore[no-any-return]
@@ -194,7 +192,7 @@ class TextClassifier:
             return self._default_absent_token()
         if not isinstance(background, str):
             raise InputError(
-                f"{argument}: for texts, wanted a token such as '[MASK]', got "
+                f"{argument}: for texts, expected a token such as '[MASK]', got "
                 f"{type(background).__name__}"
             )
 
@@ -225,7 +223,7 @@ class TextClassifier:
         )
 
     def texts(self, rows: Any, kind: Kind) -> list[Text]:
-        """Return texts in tokens, or raise if the rows are no texts."""
+        """Return texts in tokens, or raise if the rows are not texts."""
         return [self._text(text, kind, number) for number, text in enumerate(_checked_texts(rows))]
 
     def _text(self, text: str, kind: Kind, number: int) -> Text:

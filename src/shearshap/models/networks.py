@@ -1,15 +1,13 @@
 """torch modules: tensors in, tensors out, differentiable.
 
-A module is explained in eval mode, on the device that the user wants, and is afterwards as it was.
+A module is switched to eval mode, on the device that the user wants, and restored afterwards.
 Threads may explain the same module at once, on one device. A module that another thread trains, or
 whose submodules other modules share while those are explained, must be in eval mode already.
 """
 
 import threading
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from types import TracebackType
 from typing import Any, Literal
 
@@ -21,23 +19,18 @@ from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form
 
 Activation = Literal["sigmoid", "softmax", "log_softmax", "log_sigmoid"]
 
-#: By the name of a layer or operation, in small letters without underscores.
+#: By the name of a layer.
 _ACTIVATIONS: dict[str, Activation] = {
-    "sigmoid": "sigmoid",
-    "hardsigmoid": "sigmoid",
-    "softmax": "softmax",
-    "softmin": "softmax",
-    "logsoftmax": "log_softmax",
-    "logsigmoid": "log_sigmoid",
+    "Sigmoid": "sigmoid",
+    "Hardsigmoid": "sigmoid",
+    "Softmax": "softmax",
+    "Softmin": "softmax",
+    "LogSoftmax": "log_softmax",
+    "LogSigmoid": "log_sigmoid",
 }
 
 #: Layers that return the numbers they are given, in eval mode.
 _NEUTRAL_LAYERS = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout, nn.AlphaDropout)
-
-#: Operations that return the numbers they are given, in another shape or type.
-_RESHAPING = ("flatten", "reshape", "squeeze", "unsqueeze", "view")
-_COPYING = ("clone", "contiguous", "detach", "dropout", "to")
-_NEUTRAL_OPERATIONS = (*_RESHAPING, *_COPYING)
 
 
 def module(network: nn.Module, device: torch.device) -> AdaptedModel:
@@ -66,7 +59,7 @@ def module(network: nn.Module, device: torch.device) -> AdaptedModel:
 
 
 def _check_weights(network: nn.Module) -> None:
-    """Raise where a module has parameters without numbers."""
+    """Raise if a module has parameters without numbers."""
     if any(nn.parameter.is_lazy(parameter) for parameter in network.parameters()):
         raise InputError(
             "model: the module has lazy layers whose parameters do not exist yet; call it once "
@@ -74,12 +67,12 @@ def _check_weights(network: nn.Module) -> None:
         )
     if any(tensor.is_meta for tensor in _tensors(network)):
         raise InputError(
-            "model: the module has parameters on the device 'meta', where they have no numbers; "
-            "load its weights, or move it by to_empty first"
+            "model: the module has parameters on the device 'meta', which have no numbers; load "
+            "its weights, or move it by to_empty first"
         )
 
 
-#: What a module with a known ending returns; nobody knows what a log-sigmoid's logits were.
+#: What a module with a known ending returns; the logits of a log-sigmoid cannot be known.
 _FORMS: dict[Activation, Form | None] = {
     "sigmoid": "probability",
     "softmax": "probability",
@@ -105,7 +98,7 @@ def _returns_logits(network: nn.Module) -> bool:
 
 
 def _independent(network: nn.Module) -> bool | None:
-    """Return whether each output is a label of its own; None where the module does not say."""
+    """Return whether each output is a label of its own; None if the module does not say."""
     if _activation(network) in ("softmax", "log_softmax"):
         return False
     problem = _problem_type(network)
@@ -115,7 +108,7 @@ def _independent(network: nn.Module) -> bool | None:
 
 
 def _problem_type(network: nn.Module) -> str | None:
-    """Return what a Hugging Face model says that it was trained for; None where it does not."""
+    """Return what a Hugging Face model says that it was trained for; None if it does not."""
     config = getattr(network, "config", None)
     problem = getattr(config, "problem_type", None)
     return problem if isinstance(problem, str) else None
@@ -133,22 +126,12 @@ def _is_quantized(network: nn.Module) -> bool:
 
 
 def _dtype(network: nn.Module) -> torch.dtype | None:
-    """Return the type of the module's first floating-point parameter, buffer or constant."""
-    for tensor in chain(_tensors(network), _constants(network)):
+    """Return the type of the module's first floating-point parameter or buffer."""
+    for tensor in _tensors(network):
         if tensor.is_floating_point():
             return tensor.dtype
     # quantized layers take numbers of single precision, and hide their weights
     return torch.float32 if _is_quantized(network) else None
-
-
-def _constants(network: nn.Module) -> list[Tensor]:
-    """Return the tensors in the graph of frozen TorchScript, which has no parameters left."""
-    if not isinstance(network, torch.jit.ScriptModule):
-        return []
-    graph: Any = network.inlined_graph  # its nodes live as long as it does
-    nodes = graph.findAllNodes("prim::Constant")
-    constants = [node.output().toIValue() for node in nodes]
-    return [constant for constant in constants if isinstance(constant, Tensor)]
 
 
 def _embedding(network: nn.Module) -> Embedding | None:
@@ -202,7 +185,6 @@ class _Use:
 
     modes: dict[nn.Module, bool]  #: of every submodule, parents first
     home: torch.device
-    is_moved: bool = False
     users: int = 0
 
 
@@ -213,28 +195,27 @@ _IN_USE: dict[nn.Module, _Use] = {}
 def _begin(network: nn.Module, wanted: torch.device | None) -> torch.device:
     """Put a module into eval mode on a device, unless another thread has; return the device."""
     with _LOCK:
-        use = _IN_USE.get(network)
-        if use is None:
+        here = _current_device(network)
+        if network not in _IN_USE:
             modes = {part: _is_training(part) for part in network.modules()}
-            use = _Use(modes, _current_device(network))
-        elif wanted not in (None, _current_device(network)):
+            _IN_USE[network] = _Use(modes, here)
+        elif wanted not in (None, here):
             raise InputError(
-                f"device: the model is in use on {_current_device(network)}; wait until that call "
-                "or stream has ended, or leave device out"
+                f"device: the model is in use on {here}; wait until that call or stream has ended, "
+                "or leave device out"
             )
-        _IN_USE[network] = use
-        use.users += 1
+        _IN_USE[network].users += 1
         try:
             _eval(network)
-            _move(network, wanted, use)
+            _move(network, wanted)
         except BaseException:
             _end(network)
             raise
-        return _current_device(network) if wanted is None else wanted
+        return here if wanted is None else wanted
 
 
 def _end(network: nn.Module) -> None:
-    """Give a module back as it was, once its last user leaves."""
+    """Restore a module when its last user leaves."""
     with _LOCK:
         use = _IN_USE[network]
         use.users -= 1
@@ -245,18 +226,17 @@ def _end(network: nn.Module) -> None:
             for part, mode in use.modes.items():
                 _set_mode(part, mode)
         finally:
-            if use.is_moved:
+            if _current_device(network) != use.home:
                 network.to(use.home)
 
 
-def _move(network: nn.Module, wanted: torch.device | None, use: _Use) -> None:
+def _move(network: nn.Module, wanted: torch.device | None) -> None:
     places = {tensor.device for tensor in _tensors(network)}
-    if wanted is None or use.is_moved or (wanted == use.home and places <= {wanted}):
+    if wanted is None or places <= {wanted}:
         return
     if len(places) > 1:
         spread = sorted(str(place) for place in places)
         raise InputError(f"device: the model is spread over {spread}; leave device out")
-    use.is_moved = True
     try:
         network.to(wanted)
     except (RuntimeError, AssertionError) as error:
@@ -293,7 +273,7 @@ def _set_mode(part: nn.Module, mode: bool) -> None:
 
 
 def _current_device(network: nn.Module) -> torch.device:
-    for tensor in _tensors(network) or _constants(network):
+    for tensor in _tensors(network):
         return tensor.device
     return torch.device("cpu")
 
@@ -309,30 +289,29 @@ def _device(device: torch.device | str) -> torch.device:
                 "or pass 'cpu'"
             ) from error
         raise InputError(
-            f"device: wanted one such as 'cpu' or 'cuda:0', got {device!r} ({error})"
+            f"device: expected one such as 'cpu' or 'cuda:0', got {device!r} ({error})"
         ) from error
 
 
 # The last layer: a sigmoid, a softmax or its logarithm, as far as that can be seen
 #
-# Three kinds of modules show it: containers (the last layer of an `nn.Sequential`), TorchScript and
-# traced or exported graphs (the operation that makes the output). Of any other module, nothing is
-# known but its code.
+# Containers such as `nn.Sequential` show it. Of any other module nothing is known but its code.
 
 
 def _activation(network: nn.Module) -> Activation | None:
-    """Return what a module ends in; None where that cannot be seen, or is none of these."""
-    if isinstance(network, torch.jit.ScriptModule):
-        return _activation_of_script(network)
-    if isinstance(network, torch.fx.GraphModule):
-        return _activation_of_graph(network)
+    """Return what a module ends in; None if that cannot be seen, or is none of these."""
     if isinstance(network, nn.Sequential):
-        return _activation_of_sequence(network)
+        has_own_forward = type(network).forward is not nn.Sequential.forward
+        layers = [layer for layer in network if not isinstance(layer, _NEUTRAL_LAYERS)]
+        return _activation(layers[-1]) if layers and not has_own_forward else None
 
     inner = _wrapped(network)
     if inner is not None:
         return _activation(inner)
-    return _activation_of_layer(network)
+    found = [_ACTIVATIONS.get(ancestor.__name__) for ancestor in type(network).__mro__]
+    # over another axis the numbers of a row need not sum to 1
+    is_of_classes = getattr(network, "dim", None) in (None, 1, -1)
+    return next(filter(None, found), None) if is_of_classes else None
 
 
 def _wrapped(network: nn.Module) -> nn.Module | None:
@@ -341,79 +320,3 @@ def _wrapped(network: nn.Module) -> nn.Module | None:
     name = "module" if isinstance(network, parallel) else "_orig_mod"  # of a compiled module
     inner = getattr(network, name, None)
     return inner if isinstance(inner, nn.Module) else None
-
-
-def _activation_of_sequence(network: nn.Sequential) -> Activation | None:
-    has_own_forward = type(network).forward is not nn.Sequential.forward
-    if has_own_forward:
-        return None
-    layers = [layer for layer in network if not isinstance(layer, _NEUTRAL_LAYERS)]
-    return _activation(layers[-1]) if layers else None
-
-
-def _named_activation(name: str) -> Activation | None:
-    return _ACTIVATIONS.get(name.lower().replace("_", ""))
-
-
-def _activation_of_layer(layer: nn.Module) -> Activation | None:
-    found = [_named_activation(ancestor.__name__) for ancestor in type(layer).__mro__]
-    # over another axis the numbers of a row need not sum to 1
-    is_of_classes = getattr(layer, "dim", None) in (None, 1, -1)
-    return next(filter(None, found), None) if is_of_classes else None
-
-
-def _activation_of_script(network: Any) -> Activation | None:
-    """Return the operation that makes the output of a TorchScript graph."""
-    graph = network.inlined_graph  # its nodes live as long as it does
-    outputs = list(graph.outputs())
-    if len(outputs) != 1:
-        return None
-    return _activation_of_node(outputs[0].node())
-
-
-def _activation_of_node(node: Any) -> Activation | None:
-    """Return the operation of a node of TorchScript, or the one that all its branches end in."""
-    while _operation(node.kind()) in _NEUTRAL_OPERATIONS:
-        node = next(node.inputs()).node()
-    if node.kind() == "prim::If" and node.outputsSize() == 1:
-        branches = [next(block.returnNode().inputs()).node() for block in node.blocks()]
-        activations = {_activation_of_node(branch) for branch in branches}
-        return activations.pop() if len(activations) == 1 else None
-    return _named_activation(_operation(node.kind()))
-
-
-def _activation_of_graph(network: torch.fx.GraphModule) -> Activation | None:
-    """Return the operation that makes the output of a traced or exported graph."""
-    output = next(node for node in reversed(network.graph.nodes) if node.op == "output")
-    node = _single_node(output.args[0])
-    while node is not None and _name(node) in _NEUTRAL_OPERATIONS:
-        node = _single_node(node.args[0] if node.args else None)
-    if node is None:
-        return None
-    if node.op == "call_module":
-        return _activation(network.get_submodule(str(node.target)))
-    return _named_activation(_name(node))
-
-
-def _single_node(made: Any) -> torch.fx.Node | None:
-    """Return the node that makes an output, which may be packed as the only one of several."""
-    while isinstance(made, Iterable) and not isinstance(made, torch.fx.Node):
-        parts = list(made)
-        if len(parts) != 1:
-            return None
-        made = parts[0]
-    return made if isinstance(made, torch.fx.Node) else None
-
-
-def _name(node: torch.fx.Node) -> str:
-    """Return the name of a node's function or method: "softmax" of aten.softmax.int."""
-    if node.op not in ("call_function", "call_method"):
-        return ""
-    target = node.target
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    return name.partition(".")[0]
-
-
-def _operation(kind: str) -> str:
-    """Return the name of an operation of TorchScript: "softmax" of aten::softmax."""
-    return kind.rpartition("::")[2]

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -33,10 +32,9 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
     if scale in MARGINS and ends_in_booster(model):
         return _booster_in_pipeline(model, scale)
     method, form = _method(model, scale)
-    taken = as_taken(model)
 
     def call(rows: Any) -> Any:
-        answer = method(taken(rows))
+        answer = method(estimator_rows(rows))
         return side_by_side(answer) if form == "probability" else answer
 
     adapted = AdaptedModel(
@@ -67,11 +65,10 @@ def _booster_in_pipeline(pipeline: Any, scale: Scale | None) -> AdaptedModel:
 
     booster = pipeline.steps[-1][1]
     adapted: AdaptedModel = getattr(boosters, f"{booster_library(booster)}_model")(booster, scale)
-    taken = as_taken(pipeline)
     before = pipeline[:-1]
 
     def call(rows: Any) -> Any:
-        made = taken(rows)
+        made = estimator_rows(rows)
         # a Pipeline without steps before its last one has no `transform`
         return adapted.call(before.transform(made) if len(before) else made)
 
@@ -122,7 +119,7 @@ def trained_names(model: Any) -> tuple[str, ...]:
     """Return the columns of the frame an estimator was fitted to; none if it was an array."""
     try:
         names = getattr(model, "feature_names_in_", None)
-    except Exception:  # noqa: BLE001  (wrappers raise errors of their own if there are none)
+    except Exception:  # noqa: BLE001  (wrappers raise their own errors if there are none)
         return ()
     if names is None or list(names) == numbered_by_lightgbm(len(names)):
         return ()
@@ -141,7 +138,7 @@ def _cannot_predict(model: Any) -> InputError:
     hint = "pass a fitted estimator, or a Pipeline that ends in one"
     if kind_of(model) == "outlier_detector":
         hint = "it scores only the rows it was fitted to; try novelty=True"
-    elif hasattr(model, "transform") or hasattr(model, "score_samples"):
+    elif hasattr(model, "transform"):
         hint += ", or one of its methods, such as model.transform"
     return InputError(f"model: a {type(model).__name__} cannot predict; {hint}")
 
@@ -149,34 +146,28 @@ def _cannot_predict(model: Any) -> InputError:
 def _without_scale(model: Any, scale: Scale) -> InputError:
     """Return the error for a scale that an estimator does not have."""
     wanted = "decision_function" if scale in MARGINS else "probabilities"
-    hint = "leave scale out"
-    if kind_of(model) != "outlier_detector" and hasattr(model, "decision_function"):
-        hint += ", try scale='margin', or wrap it in CalibratedClassifierCV"
-    return InputError(f"scale={scale!r}: {type(model).__name__} has no {wanted}; {hint}")
+    return InputError(
+        f"scale={scale!r}: {type(model).__name__} has no {wanted}; leave scale out, or wrap a "
+        "classifier in CalibratedClassifierCV"
+    )
 
 
 def _refuse_labels(model: Any) -> None:
     """Raise if an estimator without scores predicts labels."""
     kind = kind_of(model)
     has_classes = getattr(model, "classes_", None) is not None
-    is_classifier = kind == "classifier" or (kind is None and has_classes)
-    if kind == "clusterer" or is_classifier:
+    if kind in ("clusterer", "classifier") or (kind is None and has_classes):
         raise InputError(
             f"model: {type(model).__name__} predicts labels, which are not numbers; try "
-            f"{_instead_of_labels(model)}"
+            f"{_INSTEAD_OF_LABELS}"
         )
 
 
-def _instead_of_labels(model: Any) -> str:
-    """Return what to explain in place of an estimator's labels."""
-    if any(hasattr(model, name) for name in ("predict_proba", "decision_function")):
-        return "the model itself, which is explained by its probabilities or scores"
-    if kind_of(model) == "clusterer" and hasattr(model, "transform"):
-        return "model.transform, the distances to the clusters"
-    function = "a function such as lambda rows: model.predict(rows) == label"
-    if kind_of(model) == "clusterer":
-        return function
-    return f"{function}, or wrap the classifier in CalibratedClassifierCV"
+#: What to explain in place of labels.
+_INSTEAD_OF_LABELS = (
+    "a function such as lambda rows: model.predict(rows) == label, model.transform for distances "
+    "to clusters, or a classifier wrapped in CalibratedClassifierCV"
+)
 
 
 # Bound methods, such as model.predict_proba, passed as functions
@@ -205,8 +196,8 @@ def warn_of_labels(function: Any) -> None:
         return
     warnings.warn(
         f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
-        "order and distances mean nothing. They are explained as asked; try "
-        f"{_instead_of_labels(owner)}",
+        "order and distances mean nothing. They are explained as asked; try the model itself if it "
+        f"has probabilities or scores, {_INSTEAD_OF_LABELS}",
         ShearWarning,
         stacklevel=level_of_caller(),
     )
@@ -254,28 +245,21 @@ def class_names(model: Any) -> tuple[str, ...]:
 
 
 def _output_names(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns of an estimator's `predict_proba`, where they are known."""
+    """Return the names of the columns of an estimator's `predict_proba`, if they are known."""
     classes = getattr(model, "classes_", None)
     if classes is None:
-        return _component_names(model)
+        return ()
     if _are_targets(classes):
-        return _target_names(_in_order_of_targets(classes, model), first=_stacks(model))
+        return _target_names(innermost(model), classes)
     if _is_multilabel(model):
         return tuple(f"label {name}" for name in classes)
     return class_names(model)
 
 
 def _margin_names(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns of an estimator's `decision_function`."""
-    names = _output_names(model)
+    """Return the names of the columns of an estimator's `decision_function`, if they are known."""
     compares_pairs = getattr(innermost(model), "decision_function_shape", None) == "ovo"
-    if not compares_pairs or len(names) < 3:
-        return names
-    return tuple(
-        f"{name} against {other}"
-        for place, name in enumerate(names)
-        for other in names[place + 1 :]
-    )
+    return () if compares_pairs else _output_names(model)
 
 
 def _is_multilabel(model: Any) -> bool:
@@ -294,42 +278,23 @@ def _are_targets(classes: Any) -> bool:
     return isinstance(classes, list) and any(getattr(part, "shape", ()) for part in classes)
 
 
-def _in_order_of_targets(classes: Sequence[Any], model: Any) -> Sequence[Any]:
-    """Return the classes of each target; a chain has them in the order in which it predicts."""
-    order = getattr(innermost(model), "order_", None)
-    if order is None or sorted(order) != list(range(len(classes))):
-        return classes
-    own = dict(zip(order, classes, strict=True))
-    return [own[target] for target in range(len(classes))]
+def _target_names(model: Any, targets: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the columns of `Tables`.
 
-
-def _target_names(targets: Sequence[Any], *, first: bool) -> tuple[str, ...]:
-    """Return the names of the columns of `Tables`, or those of first classes."""
-    if not first and all(list(classes) == [0, 1] for classes in targets):
-        return tuple(f"label {target}" for target in range(len(targets)))
-    names = []
-    for target, classes in enumerate(targets):
-        shown = classes[1:] if len(classes) == 2 else classes
-        if first:
-            shown = classes[:1]
-        names += [f"target {target}: {name}" for name in shown]
-    return tuple(names)
-
-
-def _stacks(model: Any) -> bool:
-    """Return whether the columns are probabilities of each target's first class.
-
-    So it is in scikit-learn's StackingClassifier, and nowhere else.
+    There are none for a StackingClassifier, whose probabilities are those of each target's first
+    class, nor for a chain in an order of its own.
     """
-    return any(cls.__name__ == "StackingClassifier" for cls in type(innermost(model)).__mro__)
-
-
-def _component_names(model: Any) -> tuple[str, ...]:
-    """Return the names of a mixture's components."""
-    if kind_of(model) != "density_estimator":
+    is_stack = any(cls.__name__ == "StackingClassifier" for cls in type(model).__mro__)
+    order = list(getattr(model, "order_", ()))
+    if is_stack or order != sorted(order):
         return ()
-    components = getattr(innermost(model), "n_components", 0)
-    return tuple(f"component {component}" for component in range(components))
+    if all(list(classes) == [0, 1] for classes in targets):
+        return tuple(f"label {target}" for target in range(len(targets)))
+    return tuple(
+        f"target {target}: {name}"
+        for target, classes in enumerate(targets)
+        for name in (classes[1:] if len(classes) == 2 else classes)
+    )
 
 
 # Probabilities of several targets
@@ -381,42 +346,9 @@ def numpy_or_pandas(rows: Any, *accepted: str) -> Any:
     return rows if library in ("pandas", *accepted) else frame.to_pandas()
 
 
-def as_taken(model: Any) -> Callable[[Any], Any]:
-    """Return the function that makes of rows what an estimator takes: frames as it knows them."""
-    return partial(_with_missing_as_fitted, knows_none=_knows_none(model))
-
-
-def _with_missing_as_fitted(rows: Any, *, knows_none: bool) -> Any:
-    """Return a frame whose missing strings are None or NaN, whichever the estimator knows."""
-    if not nw.dependencies.is_into_dataframe(rows):
-        return rows
-    frame = nw.from_native(rows, eager_only=True)
-    words = [name for name, dtype in frame.schema.items() if not dtype.is_numeric()]
-    incomplete = [name for name in words if frame[name].null_count()]
-
-    # a missing string is None in polars, and NaN in pandas
-    is_as_fitted = knows_none or not incomplete
-    if frame.implementation.is_polars() and is_as_fitted:
-        return rows
-    table = frame.to_pandas()
-    if not knows_none:
-        return table
-    columns = {name: table[name].astype(object) for name in incomplete}
-    return table.assign(
-        **{name: column.where(column.notna(), None) for name, column in columns.items()}
-    )
-
-
-def _knows_none(model: Any, depth: int = 8) -> bool:
-    """Return whether an encoder anywhere in an estimator learnt None as a category."""
-    if isinstance(model, list | tuple):
-        return any(_knows_none(part, depth) for part in model)
-    is_estimator = hasattr(model, "get_params") or hasattr(model, "estimator")
-    if depth == 0 or isinstance(model, type) or not is_estimator:
-        return False
-    if any(None in list(categories) for categories in getattr(model, "categories_", ())):
-        return True
-    return any(_knows_none(part, depth - 1) for part in vars(model).values())
+def estimator_rows(rows: Any) -> Any:
+    """Return rows as scikit-learn takes them: pyarrow tables as pandas, anything else as it is."""
+    return numpy_or_pandas(rows, "polars")
 
 
 # Transformers whose input columns are the players
@@ -436,7 +368,7 @@ def made_columns(transformer: Any) -> dict[str, list[int]]:
         sources = _sources(transformer, _input_names(transformer))
     except InputError:
         raise
-    except Exception as error:  # every transformer has errors of its own
+    except Exception as error:  # every transformer has its own errors
         kind = type(transformer).__name__
         raise InputError(
             f"groups: cannot find out which columns this {kind} makes ({error})"

@@ -12,15 +12,13 @@ except ImportError as error:
     raise ImportError("shearshap.plots needs matplotlib: pip install 'shearshap[plots]'") from error
 
 from shearshap.plots.bar import bar
-from shearshap.plots.beeswarm import beeswarm
 from shearshap.plots.convergence import convergence
-from shearshap.plots.decision import decision
 from shearshap.plots.heatmap import heatmap
 from shearshap.plots.image import image
 from shearshap.plots.interactions import cooperators, interactions
-from shearshap.plots.scatter import dependence, scatter
+from shearshap.plots.scatter import beeswarm, dependence, scatter
 from shearshap.plots.text import text
-from shearshap.plots.waterfall import force, waterfall
+from shearshap.plots.waterfall import decision, force, waterfall
 
 __all__ = [
     "bar",

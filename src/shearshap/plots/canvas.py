@@ -1,4 +1,4 @@
-"""Axes, labels, legends and points that plots have in common, and checks of their arguments."""
+"""Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
 from collections.abc import Mapping, Sequence
 from math import floor, log10
@@ -10,9 +10,8 @@ from matplotlib.axis import Axis, YAxis
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colorbar import Colorbar
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
@@ -26,12 +25,13 @@ from shearshap.result.text import format_number, shortened, true_minus
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
 #: values by their sign: nothing if they are 0
-BY_SIGN = LinearSegmentedColormap.from_list("by sign", (LOWERS, PAPER, RAISES))
+BY_SIGN = LinearSegmentedColormap.from_list("by sign", [LOWERS, PAPER, RAISES])
 
 #: sizes without a sign
-BY_SIZE = LinearSegmentedColormap.from_list("by size", (PAPER, "#4D4D4D"))
+BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, "#4D4D4D"])
 
 RGB = tuple[float, float, float]
+Which = Literal["x", "y", "both"]
 
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
 NAME_LETTERS = 26  #: letters of a feature's name, at most
@@ -44,7 +44,16 @@ STEPS = (1, 2, 2.5, 5, 10)
 DOT = 4.0  #: points: the diameter
 MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
 HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
-NAMED = 4  #: outputs that an error message lists
+MAX_LISTED = 4  #: outputs that an error message lists
+
+ZERO: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "zorder": 1}  #: the look of a line at 0
+WHISKER: dict[str, Any] = {
+    "fmt": "none",
+    "ecolor": INK,
+    "elinewidth": 1.0,
+    "capsize": 2.5,
+    "zorder": 3,
+}
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
@@ -57,8 +66,16 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
     return plt.figure(figsize=(width, height), layout=layout).add_subplot()
 
 
-def tidy(ax: Axes, grid: Literal["x", "y", "both"]) -> None:
-    """Leave only the bottom line of the frame, and a light grid along one axis or both."""
+def width_in_points(ax: Axes) -> float:
+    """Return how wide axes are."""
+    return float(ax.bbox.width * 72 / ax.figure.dpi)
+
+
+def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
+    """Leave only the bottom line of the frame, and a light grid along one axis or both.
+
+    The axes of `numbers` have ticks written in full, as many as there is room for.
+    """
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color(GREY)
     ax.set_axisbelow(True)
@@ -67,40 +84,58 @@ def tidy(ax: Axes, grid: Literal["x", "y", "both"]) -> None:
     ax.tick_params(axis="y", length=0)
     ax.xaxis.label.set(color=INK, size=SMALL + 1)
     ax.yaxis.label.set(color=INK, size=SMALL + 1)
-
-
-def number_axes(ax: Axes, which: Literal["x", "y", "both"]) -> None:
-    """Write the numbers of axes in full, as many as there is room for."""
-    if which in ("x", "both"):
+    if numbers in ("x", "both"):
         number_axis(ax.xaxis)
-    if which in ("y", "both"):
+    if numbers in ("y", "both"):
         number_axis(ax.yaxis)
 
 
 # What colours mean
 
 
-def colour_key(ax: Axes, hues: Mapping[str, str], *, marker: str = "s") -> Legend:
+def colour_key(ax: Axes, hues: Mapping[str, str], *, marker: str = "s") -> None:
     """Write below the x-axis and its label what colours mean, beside each other."""
-    marks = [colour_mark(label, hue, marker) for label, hue in hues.items()]
-    return key_below(ax, marks)
+    key_below(ax, [colour_mark(label, hue, marker) for label, hue in hues.items()])
 
 
-def key_below(ax: Axes, marks: Sequence[Line2D]) -> Legend:
+def colour_mark(label: str, hue: str, marker: str = "s") -> Line2D:
+    """Return a legend's entry for a colour."""
+    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=6, label=label)
+
+
+def key_below(ax: Axes, marks: Sequence[Line2D]) -> None:
     """Write a legend below the x-axis and its label, in one line if that has room for it."""
     widths = [0.9 * LETTER * SMALL * len(str(mark.get_label())) + 3 * SMALL for mark in marks]
-    room = ax.bbox.width * 72 / ax.figure.dpi
+    room = width_in_points(ax)
     columns = len(marks) if sum(widths) <= 1.1 * room else int(room / max(widths))
-    down = ScaledTranslation(0, -_points_below(ax) / 72, ax.figure.dpi_scale_trans)
-    return ax.legend(
+    # how far the x-axis reaches down with its numbers and its label, in points
+    ticks = 1.2 * SMALL + 8 if ax.xaxis.get_visible() else 4
+    label = ax.get_xlabel()
+    lines = label.count("\n") + 1 if label else 0
+    below = ticks + 5 + 1.25 * (SMALL + 1) * lines
+    ax.legend(
         handles=marks,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
-        bbox_transform=ax.transAxes + down,
+        bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
         ncols=min(max(1, columns), len(marks)),
         borderaxespad=0.0,
         **key_look(),
     )
+
+
+def key_beside(ax: Axes, marks: Sequence[Any], title: str = "") -> None:
+    """Write a legend beside the axes, from the top down."""
+    legend = ax.legend(
+        handles=marks,
+        title=title,
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+        title_fontproperties={"size": SMALL},
+        alignment="left",
+        **key_look(),
+    )
+    legend.get_title().set_color(INK)
 
 
 def key_look() -> dict[str, Any]:
@@ -112,19 +147,6 @@ def key_look() -> dict[str, Any]:
         "handletextpad": 0.4,
         "columnspacing": 1.4,
     }
-
-
-def colour_mark(label: str, hue: str, marker: str = "s") -> Line2D:
-    """Return a legend's entry for a colour."""
-    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=6, label=label)
-
-
-def _points_below(ax: Axes) -> float:
-    """Return how far the x-axis reaches down with its numbers and its label, in points."""
-    ticks = 1.2 * SMALL + 8 if ax.xaxis.get_visible() else 4
-    label = ax.get_xlabel()
-    lines = label.count("\n") + 1 if label else 0
-    return ticks + 4 + 1.25 * (SMALL + 1) * lines + 1
 
 
 def colour_of(colours: ScalarMappable, number: float) -> RGB:
@@ -143,14 +165,10 @@ def ink_on(colour: RGB) -> str:
 # Words
 
 
-def label_lines(ax: Axes, labels: Sequence[str]) -> None:
-    """Name the lines 0, 1, ... of a plot from the top down."""
+def label_lines(ax: Axes, labels: Sequence[str], numbers: Sequence[str] = ()) -> None:
+    """Name the lines 0, 1, ... of a plot from the top down, with numbers to their right."""
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
-
-
-def write_numbers(ax: Axes, numbers: Sequence[str]) -> None:
-    """Write numbers to the right of the lines 0, 1, ... of a plot."""
     for line, text in enumerate(numbers):
         ax.annotate(
             text,
@@ -192,24 +210,11 @@ def axis_label(
 ) -> str:
     """Return what an axis shows, its output if that has a name, and how many features are left out.
 
-    Parameters
-    ----------
-    explanation
-        Of one output, whose name has at most `letters` letters in the label.
-    what
-        The first words.
-    left_out
-        How many features the plot does not show.
-    intervals
-        Whether the plot shows intervals.
-    letters
-        See `explanation`.
+    The name of the output has at most so many letters.
     """
-    first = f"{what}, with 95 % intervals" if intervals else what
-    lines = [first]
-
+    lines = [f"{what}, with 95 % intervals" if intervals else what]
     name = explanation.output_names[0]
-    if name != "output":
+    if name != "output" and len(explanation.output_names) == 1:
         lines.append(f"output: {shorten(name, letters)}")
     if left_out:
         lines.append(f"({left_out} smaller features not shown)")
@@ -241,13 +246,14 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     """Return the labels of ticks at equal distances."""
     numbers = np.asarray(ticks, dtype=np.float64)
     largest = float(np.abs(numbers).max(initial=0.0))
-    step = float(np.abs(np.diff(numbers)).min()) if len(numbers) > 1 else largest
     if not largest or not np.isfinite(largest):
         return ["0"] * len(numbers)
 
+    step = float(np.abs(np.diff(numbers)).min()) if len(numbers) > 1 else largest
     if not 1e-4 <= largest < 1e10 or (step and step < 1e-6):
         digits = max(1, 1 + floor(log10(largest)) - floor(log10(step or largest)) + 1)
-        return [true_minus(f"{number + 0.0:.{digits}g}") for number in _without_rounding(numbers)]
+        exact = np.where(np.abs(numbers) < 1e-9 * largest, 0.0, numbers)  # 0 up to rounding
+        return [true_minus(f"{number:.{digits}g}") for number in exact]
     places = _step_places(step)
     return [format_number(float(number), places) for number in numbers]
 
@@ -260,11 +266,6 @@ def _step_places(step: float) -> int:
     scaled = step * 10**first
     is_round = abs(scaled - round(scaled)) < 1e-6 * max(1.0, scaled)
     return first if is_round else first + 1
-
-
-def _without_rounding(numbers: Floats) -> Floats:
-    """Return numbers with 0 where they are 0 up to rounding."""
-    return np.where(np.abs(numbers) < 1e-9 * np.abs(numbers).max(), 0.0, numbers)
 
 
 class _RoomyLocator(MaxNLocator):
@@ -286,10 +287,8 @@ class _RoomyLocator(MaxNLocator):
     def _has_room(self, ticks: Floats, vmin: float, vmax: float) -> bool:
         """Return whether the labels of the ticks that are seen keep apart."""
         axis = self.axis
-        if not isinstance(axis, Axis) or len(ticks) < 2:
-            return True
         seen = ticks[(ticks >= min(vmin, vmax)) & (ticks <= max(vmin, vmax))]
-        if len(seen) < 2:
+        if not isinstance(axis, Axis) or len(seen) < 2:
             return True
 
         box = axis.axes.get_window_extent()
@@ -308,7 +307,7 @@ class _RoomyLocator(MaxNLocator):
 # Points
 
 
-def room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
+def swarm_room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
     """Return how many dots fit along the values, and how many across a swarm.
 
     Swarms are horizontal, one below the other, or stand side by side.
@@ -323,45 +322,84 @@ def room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
 
 
 def draw_numbers(
-    ax: Axes, x: Floats, y: Floats, numbers: Floats, limits: tuple[float, float]
+    ax: Axes,
+    x: Floats,
+    y: Floats,
+    numbers: Floats,
+    limits: tuple[float, float],
+    diameter: float = DOT,
 ) -> PathCollection:
     """Draw points that are coloured by numbers between limits; grey ones without a number first."""
     known = ~np.isnan(numbers)
-    look = dot_look(len(x))
+    look = dot_look(len(x), diameter)
     if not known.all():
         ax.scatter(x[~known], y[~known], color=GREY, zorder=2, **look)
-
-    low, high = limits
+    scale = Normalize(*limits)
     return ax.scatter(
-        x[known],
-        y[known],
-        c=numbers[known],
-        cmap=LOW_TO_HIGH,
-        vmin=low,
-        vmax=high,
-        zorder=3,
-        **look,
+        x[known], y[known], c=numbers[known], cmap=LOW_TO_HIGH, norm=scale, zorder=3, **look
     )
 
 
-def dot_look(points: int) -> dict[str, Any]:
+def dot_look(points: int, diameter: float = DOT) -> dict[str, Any]:
     """Return the options of `Axes.scatter` for this number of points."""
-    return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MANY}
+    return {"s": diameter**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MANY}
+
+
+# Cells, and bars of colours
+
+
+def draw_cells(
+    ax: Axes,
+    cells: Floats,
+    *,
+    aspect: Literal["auto", "equal"],
+    percentile: float = 100.0,
+    signed: bool = True,
+) -> ScalarMappable:
+    """Draw cells (lines, columns) in colours, in a light frame; without a number, they stay empty.
+
+    Colours are the darkest from a percentile of |cells| on.
+    """
+    known = np.abs(cells[~np.isnan(cells)])
+    far = float(np.percentile(known, percentile)) if known.size else 0.0
+    far = far or float(known.max(initial=0.0)) or 1.0
+    cmap = BY_SIGN if signed else BY_SIZE
+    norm = Normalize(-far if signed else 0.0, far)
+    picture = ax.imshow(cells, cmap=cmap, norm=norm, aspect=aspect, interpolation="nearest")
+    picture.set_zorder(2)
+
+    tidy(ax, "both")
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_color(FAINT)
+    return picture
 
 
 def draw_colour_bar(
     ax: Axes,
     coloured: ScalarMappable,
     label: str,
-    extend: str = "neither",
+    numbers: Floats | None = None,
     *,
+    signed: bool = False,
     pad: float = 0.02,
     as_high: bool = False,
 ) -> Colorbar:
     """Draw a bar of colours beside the axes, without the transparency of what is drawn in them.
 
-    With `as_high` it is as high as a picture whose pixels are squares, which may not fill its axes.
+    Its ends are pointed if some of the `numbers` lie beyond them. If it is `signed`, words say what
+    its ends mean. With `as_high` it is as high as a picture whose pixels are squares, which may not
+    fill its axes.
     """
+    low, high = coloured.get_clim()
+    assert low is not None
+    assert high is not None
+    below = numbers is not None and bool(np.nanmin(numbers) < low)
+    above = numbers is not None and bool(np.nanmax(numbers) > high)
+    ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    extend = ends.get((below, above), "neither")
+
     opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
     if as_high:
         beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
@@ -372,33 +410,8 @@ def draw_colour_bar(
 
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)
-    bar.set_label(label, color=INK, size=SMALL)
+    bar.set_label(f"{label}\n← lowers   raises →" if signed else label, color=INK, size=SMALL)
     return bar
-
-
-def ends_beyond(numbers: Floats, low: float, high: float) -> str:
-    """Return at which ends numbers lie beyond the limits of colours, as matplotlib's `extend`."""
-    below = bool(np.nanmin(numbers) < low)
-    above = bool(np.nanmax(numbers) > high)
-    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    return extend.get((below, above), "neither")
-
-
-def draw_legend(ax: Axes, title: str, hues: Mapping[str, str]) -> None:
-    """Write beside the axes which category has which colour."""
-    marks = [
-        colour_mark(shorten(category, CELL_LETTERS), hue, "o") for category, hue in hues.items()
-    ]
-    legend = ax.legend(
-        handles=marks,
-        title=title,
-        loc="upper left",
-        bbox_to_anchor=(1, 1),
-        title_fontproperties={"size": SMALL},
-        alignment="left",
-        **key_look(),
-    )
-    legend.get_title().set_color(INK)
 
 
 # Arguments
@@ -408,15 +421,14 @@ def single_output(explanation: Explanation, plot: str) -> Explanation:
     """Return the explanation without an axis of outputs; raise if it has several, or no rows."""
     check_explanation(explanation, plot)
     names = explanation.output_names
-    if explanation.values.ndim == 3 and len(names) > 1:
-        listed = [shorten(name) for name in names[:NAMED]]
-        if len(names) > NAMED:
+    if len(names) > 1:
+        listed = [shorten(name) for name in names[:MAX_LISTED]]
+        if len(names) > MAX_LISTED:
             listed.append("...")
         raise InputError(
             f"{plot} draws one output, this explanation has {len(names)} "
             f"({', '.join(listed)}); take explanation.output({names[0]!r})"
         )
-
     return explanation.output(0)
 
 
@@ -424,7 +436,7 @@ def check_explanation(explanation: object, plot: str) -> None:
     """Raise if something is not an explanation, or has no rows."""
     if not isinstance(explanation, Explanation):
         kind = type(explanation).__name__
-        raise InputError(f"{plot}: wanted a shearshap.Explanation, got {kind}")
+        raise InputError(f"{plot}: expected a shearshap.Explanation, got {kind}")
     if not len(explanation):
         raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
 
@@ -433,14 +445,14 @@ def row_number(explanation: Explanation, row: int) -> int:
     """Return the number of a row, from 0."""
     rows = len(explanation)
     if not _is_integer(row) or not -rows <= row < rows:
-        raise InputError(f"row: wanted a number from 0 to {rows - 1}, got {row!r}")
+        raise InputError(f"row: expected a number from 0 to {rows - 1}, got {row!r}")
     return int(row) % rows
 
 
 def positive_count(option: str, count: int) -> int:
     """Return how many things to show at most."""
     if not _is_integer(count) or count < 1:
-        raise InputError(f"{option}: wanted a positive integer, got {count!r}")
+        raise InputError(f"{option}: expected a positive integer, got {count!r}")
     return int(count)
 
 
@@ -449,10 +461,8 @@ def player_number(explanation: Explanation, player: int | str, option: str) -> i
     names = explanation.feature_names
     if isinstance(player, str) and player in names:
         return names.index(player)
-
-    if not isinstance(player, str) and _is_integer(player) and -len(names) <= player < len(names):
+    if _is_integer(player) and -len(names) <= int(player) < len(names):
         return int(player) % len(names)
-
     listed = ", ".join(names)
     last = len(names) - 1
     raise InputError(f"{option}: there is no feature {player!r}; there are {listed} (0 to {last})")

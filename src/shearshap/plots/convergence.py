@@ -7,23 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shearshap.errors import InputError
-from shearshap.plots.canvas import (
-    axes_of,
-    axis_label,
-    key_look,
-    number_axes,
-    positive_count,
-    row_number,
-    shorten,
-    single_output,
-    tidy,
-)
+from shearshap.plots import canvas
 from shearshap.result import views
-from shearshap.result.colours import GREY, KINDS
+from shearshap.result.colours import KINDS
 from shearshap.result.explanation import Explanation, Floats
 
 MARKERS = "osD^vP<>"  #: one for each of the colours in KINDS
-WANTED = "convergence: wanted two or more explanations of the same rows, made with growing budgets"
+EXPECTED = (
+    "convergence: expected two or more explanations of the same rows, made with growing budgets"
+)
 
 
 def convergence(
@@ -38,8 +30,8 @@ def convergence(
     Parameters
     ----------
     explanations
-        Of the same rows and one output, made with growing budgets: two or more, drawn where their
-        evaluations are, or a mapping from budget to explanation, drawn where the budgets are.
+        Of the same rows and one output, made with growing budgets: two or more, drawn at their
+        evaluations, or a mapping from budget to explanation, drawn at the budgets.
     row
         Which of their rows.
     max_players
@@ -48,24 +40,23 @@ def convergence(
         Where to draw; None: a new figure.
     """
     budgets, parts = _ordered(explanations, row)
-    most = min(positive_count("max_players", max_players), len(KINDS))
+    most = min(canvas.positive_count("max_players", max_players), len(KINDS))
     last = parts[-1].values[0]
     players = views.largest(last, most)
     # the legend is beside the ends of the lines: both in the same order
     from_the_top = players[np.argsort(-last[players])]
 
-    ax = axes_of(ax, 6.8, 4.2)
-    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax = canvas.axes_of(ax, 6.8, 4.2)
+    ax.axhline(0, **canvas.ZERO)
     for colour, marker, player in zip(KINDS, MARKERS, from_the_top.tolist(), strict=False):
         _draw_player(ax, budgets, parts, player, colour, marker)
 
     _mark_doublings(ax)
     ax.set_xlabel("budget" if isinstance(explanations, Mapping) else "model evaluations")
-    intervals = views.has_intervals(parts[0])
-    ax.set_ylabel(axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
-    tidy(ax, "both")
-    number_axes(ax, "y")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), **key_look())
+    intervals = bool((views.margins(parts[0]) > 0).any())
+    ax.set_ylabel(canvas.axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
+    canvas.tidy(ax, "both", numbers="y")
+    canvas.key_beside(ax, ax.get_legend_handles_labels()[0])
     return ax
 
 
@@ -75,7 +66,7 @@ def _draw_player(
     """Draw a feature's values, and a band of its intervals if any budget has some."""
     values = np.array([part.values[0, player] for part in parts])
     margins = np.array([views.margins(part)[0, player] for part in parts])
-    label = shorten(parts[-1].feature_names[player])
+    label = canvas.shorten(parts[-1].feature_names[player])
 
     ax.plot(budgets, values, marker=marker, color=colour, label=label, linewidth=1.4, markersize=4)
     if margins.any():
@@ -103,40 +94,23 @@ def _ordered(
     explanations: Sequence[Explanation] | Mapping[int, Explanation], row: int
 ) -> tuple[Floats, list[Explanation]]:
     """Return budgets or evaluations, growing, and the explanation of one row at each."""
-    if not isinstance(explanations, Mapping | Sequence):
-        raise InputError(f"{WANTED}; got {type(explanations).__name__}")
-    if len(explanations) < 2:
-        raise InputError(f"{WANTED}; got {len(explanations)}")
+    if not isinstance(explanations, Mapping | Sequence) or len(explanations) < 2:
+        raise InputError(f"{EXPECTED}; got {explanations!r}")
+    given = explanations.values() if isinstance(explanations, Mapping) else explanations
+    wholes = [canvas.single_output(whole, "convergence") for whole in given]
+    if len({whole.values.shape for whole in wholes}) > 1:
+        shapes = ", ".join(str(whole.values.shape) for whole in wholes)
+        raise InputError(f"{EXPECTED}; got values of shapes {shapes}")
 
-    if isinstance(explanations, Mapping):
-        parts = _same_rows(list(explanations.values()), row)
-        budgets = list(explanations)
-    else:
-        parts = _same_rows(list(explanations), row)
-        budgets = [_evaluations(part) for part in parts]
-
-    order = np.argsort(budgets, kind="stable")
-    return np.array(budgets, np.float64)[order], [parts[place] for place in order]
-
-
-def _same_rows(wholes: list[Explanation], row: int) -> list[Explanation]:
-    """Return the explanations of one row; raise if it is not the same row in all of them."""
-    wholes = [single_output(whole, "convergence") for whole in wholes]
-    shapes = {whole.values.shape for whole in wholes}
-    if len(shapes) > 1:
-        listed = ", ".join(str(shape) for shape in sorted(shapes))
-        raise InputError(f"{WANTED}; got values of shapes {listed}")
-
-    parts = [views.of_row(whole, row_number(whole, row)) for whole in wholes]
+    parts = [views.of_row(whole, canvas.row_number(whole, row)) for whole in wholes]
     ends = np.array([(part.base_values[0], part.predictions[0]) for part in parts])
     if not np.allclose(ends, ends[:1], rtol=1e-3, atol=1e-3 * np.ptp(ends)):
-        different = np.unique(ends.round(6), axis=0).tolist()
-        raise InputError(f"{WANTED}; got other base values or predictions: {different}")
-    return parts
+        raise InputError(f"{EXPECTED}; got other base values or predictions: {ends.tolist()}")
 
-
-def _evaluations(part: Explanation) -> int:
-    """Return the evaluations spent on the row of an explanation."""
-    if part.row_evaluations is None:
-        return part.evaluations
-    return int(part.row_evaluations[0])
+    evaluations = [
+        part.evaluations if part.row_evaluations is None else int(part.row_evaluations[0])
+        for part in parts
+    ]
+    budgets = list(explanations) if isinstance(explanations, Mapping) else evaluations
+    order = np.argsort(budgets, kind="stable")
+    return np.array(budgets, np.float64)[order], [parts[place] for place in order]

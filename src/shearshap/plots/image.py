@@ -10,15 +10,7 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots.canvas import (
-    BY_SIGN,
-    axes_of,
-    axis_label,
-    draw_colour_bar,
-    row_number,
-    single_output,
-    tidy,
-)
+from shearshap.plots import canvas
 from shearshap.result.colours import LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.text import format_end
@@ -60,26 +52,27 @@ def image(
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "image")
-    row = row_number(explanation, row)
+    explanation = canvas.single_output(explanation, "image")
+    row = canvas.row_number(explanation, row)
     grey = _grey(picture)
     owners = _owners(mask, grey.shape, explanation.values.shape[1])
     values = explanation.values[row]
 
     height, width = grey.shape
-    ax = axes_of(ax, 4.9, 0.8 + 3.9 * min(1.6, max(0.4, height / width)))
+    ax = canvas.axes_of(ax, 4.9, 0.8 + 3.9 * min(1.6, max(0.4, height / width)))
     far = float(np.abs(values).max()) or 1.0
     ax.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="nearest", zorder=1)
     ax.imshow(_overlay(values[owners], far), interpolation="nearest", zorder=2)
     _draw_borders(ax, owners)
 
-    tidy(ax, "both")
+    canvas.tidy(ax, "both")
     ax.grid(visible=False)
     ax.set(xticks=[], yticks=[])
     ax.spines["bottom"].set_visible(False)
-    ax.set_xlabel(axis_label(explanation, _ends(explanation, row)))
-    colours = ScalarMappable(Normalize(-far, far), BY_SIGN)
-    draw_colour_bar(ax, colours, "Shapley value\n← lowers   raises →", as_high=height > LOW * width)
+    ax.set_xlabel(canvas.axis_label(explanation, _ends(explanation, row)))
+    colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
+    as_high = height > LOW * width
+    canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)
     return ax
 
 
@@ -93,13 +86,12 @@ def _ends(explanation: Explanation, row: int) -> str:
 def _grey(picture: Any) -> Floats:
     """Return a picture as brightness from DARKEST to 1, (height, width)."""
     numbers = _plain(picture)
-    if _has_channels(numbers):
-        numbers = _last_channels(numbers)
+    if numbers.ndim == 3:
         single = numbers.shape[2] == 1
         numbers = numbers[:, :, 0] if single else numbers[:, :, :3] @ LUMINANCE
     if numbers.ndim != 2:
         raise InputError(
-            "picture: wanted (height, width), with channels first or last, or without, got "
+            "picture: expected (height, width), with channels first or last, or without, got "
             f"{tuple(np.shape(picture))}"
         )
 
@@ -109,23 +101,19 @@ def _grey(picture: Any) -> Floats:
     return np.asarray(DARKEST + (1 - DARKEST) * bright)
 
 
-def _plain(numbers: Any) -> Floats:
-    """Return an array or a tensor, on any device, as numbers."""
-    if hasattr(numbers, "detach"):
-        numbers = numbers.detach().cpu()
-    return np.asarray(numbers, dtype=np.float64)
+def _plain(picture: Any) -> Floats:
+    """Return an array or a tensor, on any device, as numbers; the channels of a picture come last.
 
-
-def _has_channels(numbers: Floats) -> bool:
-    """Return whether a picture has channels, first or last."""
-    if numbers.ndim != 3:
-        return False
-    return numbers.shape[2] in CHANNELS or numbers.shape[0] in CHANNELS
-
-
-def _last_channels(numbers: Floats) -> Floats:
-    """Return a picture whose channels are last; where both ends could be channels, they are."""
-    return numbers if numbers.shape[2] in CHANNELS else np.moveaxis(numbers, 0, 2)
+    If both ends could be channels, the last ones are.
+    """
+    if hasattr(picture, "detach"):
+        picture = picture.detach().cpu()
+    numbers = np.asarray(picture, dtype=np.float64)
+    if numbers.ndim != 3 or numbers.shape[2] in CHANNELS:
+        return numbers
+    if numbers.shape[0] in CHANNELS:
+        return np.moveaxis(numbers, 0, 2)
+    raise InputError(f"picture: expected 1, 3 or 4 channels, got an array {numbers.shape}")
 
 
 def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
@@ -140,14 +128,14 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
         return np.arange(players).reshape(shape)
 
     owners = _plain(mask)
-    if _has_channels(owners):
-        owners = _last_channels(owners)[..., 0]
+    if owners.ndim == 3:
+        owners = owners[..., 0]
     if owners.shape != shape:
-        raise InputError(f"mask: wanted the picture's {height} x {width}, got {owners.shape}")
+        raise InputError(f"mask: expected the picture's {height} x {width}, got {owners.shape}")
     numbers, places = np.unique(owners, return_inverse=True)
     if len(numbers) != players:
         raise InputError(
-            f"mask: wanted {players} features, as the explanation has, got {len(numbers)}"
+            f"mask: expected {players} features, as the explanation has, got {len(numbers)}"
         )
     return places.reshape(shape)
 

@@ -1,36 +1,19 @@
-"""Plots of a feature's values against the content of a feature in every row."""
+"""Plots of points: a feature's values against its contents, and swarms of all features."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots.canvas import (
-    CELL_LETTERS,
-    HALF_SWARM,
-    axes_of,
-    axis_label,
-    colour_key,
-    dot_look,
-    draw_colour_bar,
-    draw_legend,
-    draw_numbers,
-    ends_beyond,
-    number_axes,
-    player_number,
-    room,
-    shorten,
-    single_output,
-    tidy,
-)
+from shearshap.plots import canvas
 from shearshap.result import views
+from shearshap.result.cells import same_players
 from shearshap.result.colours import GREY, KINDS, LOWERS
 from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
@@ -48,9 +31,9 @@ def dependence(
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a feature's values against what it is in each row.
+    """Draw a feature's Shapley values against its data.
 
-    Points are coloured by the feature that it acts with most. Where the explanation does not say
+    Points are coloured by the feature that it acts with most. If the explanation does not say
     which that is, it is guessed: the feature that goes best with what the values differ by among
     rows that are alike in the feature itself.
 
@@ -62,31 +45,31 @@ def dependence(
         Its name or number. Texts in `display_data` that are not all numbers are categories, the
         rarest as "others".
     cooperator
-        The feature to colour by; None: the one with the largest mean cross-contribution, or where
+        The feature to colour by; None: the one with the largest mean cross-contribution, or if
         there is none the largest mean |interaction|, or else the best guess.
     errors
         Whether to draw the 95 % intervals.
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "dependence")
-    number = player_number(explanation, player, "player")
-    _check_data(explanation, "dependence")
-    other = _cooperator_number(explanation, number, cooperator)
-    colour = None if other is None else _player_colour(explanation, other)
-    return _draw(explanation, number, number, colour, errors=errors, ax=ax)
+    explanation = canvas.single_output(explanation, "dependence")
+    number = canvas.player_number(explanation, player, "player")
+    if cooperator is None:
+        cooperator = _likely_cooperator(explanation, number)
+    else:
+        cooperator = canvas.player_number(explanation, cooperator, "cooperator")
+    return scatter(explanation, number, colour=cooperator, errors=errors, ax=ax)
 
 
 def scatter(
     explanation: Explanation,
     player: int | str,
     *,
-    against: int | str | None = None,
     colour: int | str | Sequence[Any] | NDArray[Any] | None = None,
     errors: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a feature's values against what any feature is in each row, in colours of your choice.
+    """Draw a feature's Shapley values against its data, in colours of your choice.
 
     `dependence` draws the same, and chooses the colours itself.
 
@@ -96,8 +79,6 @@ def scatter(
         Of one output, with `data` or `display_data`.
     player
         Whose values to draw: its name or number.
-    against
-        The feature on the x-axis; None: the same.
     colour
         The feature to colour by, or a number or label for each row; None: one colour.
     errors
@@ -105,84 +86,49 @@ def scatter(
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "scatter")
-    number = player_number(explanation, player, "player")
-    across = number if against is None else player_number(explanation, against, "against")
-    _check_data(explanation, "scatter")
-    return _draw(
-        explanation, number, across, _chosen_colour(explanation, colour), errors=errors, ax=ax
-    )
-
-
-def _draw(
-    explanation: Explanation,
-    player: int,
-    across: int,
-    colour: "_Colour | None",
-    *,
-    errors: bool,
-    ax: Axes | None,
-) -> Axes:
-    """Draw a feature's values against the cells of a feature."""
-    own = views.column(explanation, across, AXIS_CATEGORIES)
+    explanation = canvas.single_output(explanation, "scatter")
+    number = canvas.player_number(explanation, player, "player")
+    if explanation.display_data is None and explanation.data is None:
+        raise InputError(
+            "the rows' data are needed; this explanation has neither data nor display_data"
+        )
+    own = views.column(explanation, number, AXIS_CATEGORIES)
+    by = _colours(explanation, colour)
     bounds = explanation.interval(views.LEVEL) if errors else None
-    values = explanation.values[:, player]
+    values = explanation.values[:, number]
 
-    ax = axes_of(ax, 6.4, 4.2)
+    ax = canvas.axes_of(ax, 6.4, 4.2)
     x = _category_axis(ax, own, values) if own.categories else own.numbers
-    ax.axhline(0, color=GREY, linewidth=0.8, zorder=1)
-    tidy(ax, "y" if own.categories else "both")
-    number_axes(ax, "y" if own.categories else "both")
-
+    ax.axhline(0, **canvas.ZERO)
+    which: canvas.Which = "y" if own.categories else "both"
+    canvas.tidy(ax, which, numbers=which)
     if bounds is not None:
         lower, upper = bounds
-        ax.vlines(x, lower[:, player], upper[:, player], color=GREY, linewidth=0.6, zorder=2)
-    ax.set_xlabel(_player_label(explanation.feature_names[across], x))
-    whose = "" if player == across else f" of {shorten(explanation.feature_names[player])}"
-    ax.set_ylabel(axis_label(explanation, f"Shapley value{whose}", intervals=errors, letters=28))
+        ax.vlines(x, lower[:, number], upper[:, number], color=GREY, linewidth=0.6, zorder=2)
 
+    empty = int(np.isnan(x).sum())
+    note = f" ({empty} rows without a number)" if empty else ""
+    ax.set_xlabel(canvas.shorten(own.name) + note)
+    ax.set_ylabel(canvas.axis_label(explanation, "Shapley value", intervals=errors, letters=28))
+
+    # dots of few rows are larger, but not in swarms, where they stand side by side
+    dot = LARGE_DOT if len(x) <= FEW and not own.categories else canvas.DOT
     # after the labels, as a legend may stand below them
-    if colour is None:
-        ax.scatter(x, values, color=LOWERS, zorder=3, **dot_look(len(x)))
+    if by is None:
+        ax.scatter(x, values, color=LOWERS, zorder=3, **canvas.dot_look(len(x), dot))
+    elif by.categories:
+        _draw_categories(ax, x, values, by, dot)
     else:
-        _draw_coloured(ax, x, values, colour)
-    if not own.categories:
-        _enlarge_dots(ax)
+        _draw_numbers(ax, x, values, by, dot)
     return ax
 
 
-def _enlarge_dots(ax: Axes) -> None:
-    """Make the dots of few rows larger; in swarms they stand side by side, and have no room."""
-    for dots in ax.collections:
-        if isinstance(dots, PathCollection) and len(np.asarray(dots.get_offsets())) <= FEW:
-            dots.set_sizes([LARGE_DOT**2])
+# What to colour by
 
 
-def _check_data(explanation: Explanation, plot: str) -> None:
-    if explanation.display_data is None and explanation.data is None:
-        raise InputError(
-            f"{plot} needs the rows' data, this explanation has neither data nor display_data"
-        )
-
-
-def _player_label(name: str, x: Floats) -> str:
-    """Return the x-axis' label, with the number of rows that cannot be drawn."""
-    empty = int(np.isnan(x).sum())
-    note = f" ({empty} rows without a number)" if empty else ""
-    return shorten(name) + note
-
-
-# The feature to colour by
-
-
-def _cooperator_number(
-    explanation: Explanation, player: int, cooperator: int | str | None
-) -> int | None:
-    """Return the number of the feature to colour by; None if none can be told."""
-    if cooperator is not None:
-        return player_number(explanation, cooperator, "cooperator")
-
-    strengths = views.strengths(explanation)
+def _likely_cooperator(explanation: Explanation, player: int) -> int | None:
+    """Return the number of the feature that acts most with a feature; None if that is unknown."""
+    strengths = views.strengths(explanation, ("cross-contribution", "interactions"))
     if strengths is None:
         return views.likely_cooperator(explanation, player)
     together = np.abs(strengths.values).mean(axis=0)[player]
@@ -190,36 +136,23 @@ def _cooperator_number(
     return int(together.argmax())
 
 
-@dataclass(frozen=True, eq=False)
-class _Colour:
-    """What points are coloured by."""
-
-    name: str
-    column: views.Column
-
-
-def _player_colour(explanation: Explanation, player: int) -> _Colour:
-    name = shorten(explanation.feature_names[player])
-    return _Colour(name, views.column(explanation, player, COLOUR_CATEGORIES))
-
-
-def _chosen_colour(
+def _colours(
     explanation: Explanation, colour: int | str | Sequence[Any] | NDArray[Any] | None
-) -> _Colour | None:
+) -> views.Column | None:
     """Return what the user wants to colour by: a feature, or something of each row."""
     if colour is None:
         return None
-    if isinstance(colour, str) or np.ndim(colour) == 0:
-        return _player_colour(explanation, player_number(explanation, colour, "colour"))  # type: ignore[arg-type]
-
-    contents = list(colour)  # type: ignore[arg-type]
+    if isinstance(colour, str | int | np.integer):
+        player = canvas.player_number(explanation, colour, "colour")
+        return views.column(explanation, player, COLOUR_CATEGORIES)
+    contents = list(colour)
     if len(contents) != len(explanation):
         raise InputError(
-            f"colour: wanted a feature, or a number or label for each of {len(explanation)} rows, "
-            f"got {len(contents)}"
+            f"colour: expected a feature, or a label or number for each of {len(explanation)} "
+            f"rows, got {len(contents)}"
         )
-    name = shorten(str(getattr(colour, "name", None) or ""))
-    return _Colour(name, views.column_of(contents, COLOUR_CATEGORIES))
+    name = str(getattr(colour, "name", None) or "")
+    return views.column_of(contents, COLOUR_CATEGORIES, name=name)
 
 
 # Categories
@@ -227,7 +160,7 @@ def _chosen_colour(
 
 def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
     """Put categories on the x-axis, and return each row's x, beside rows of like value, (r,)."""
-    names = [shorten(category, CELL_LETTERS) for category in own.categories]
+    names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in own.categories]
     ax.set_xticks(range(len(names)), names)
     if _need_slant(names):
         ax.tick_params(axis="x", rotation=35)
@@ -235,13 +168,13 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
             text.set(ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.6, len(names) - 0.4)
 
-    bins, across = room(ax, len(names), horizontal=False)
+    bins, across = canvas.swarm_room(ax, len(names), horizontal=False)
     span = float(values.min()), float(values.max())
     offsets = np.zeros(len(values))
     for category in range(len(names)):
         members = own.numbers == category
         offsets[members] = views.swarm_offsets(values[members], span, bins=bins, across=across)
-    return own.numbers + HALF_SWARM * offsets
+    return own.numbers + canvas.HALF_SWARM * offsets
 
 
 def _need_slant(names: list[str]) -> bool:
@@ -253,28 +186,26 @@ def _need_slant(names: list[str]) -> bool:
 # Colours
 
 
-def _draw_coloured(ax: Axes, x: Floats, y: Floats, by: _Colour) -> None:
-    """Draw points in colours, and beside them what the colours mean."""
-    if by.column.categories:
-        _draw_categories(ax, x, y, by.column, by.name)
-        return
-
-    numbers = by.column.numbers
-    known = numbers[~np.isnan(numbers)]
-    limits = _limits(known)
-    dots = draw_numbers(ax, x, y, numbers, limits)
+def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+    """Draw points in the colours of numbers, and beside them a bar of colours."""
+    known = by.numbers[~np.isnan(by.numbers)]
+    dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known), dot)
     if known.size:
-        draw_colour_bar(ax, dots, by.name, ends_beyond(known, *limits))
-    if known.size < numbers.size:
-        colour_key(ax, {"no number": GREY}, marker="o")
+        canvas.draw_colour_bar(ax, dots, canvas.shorten(by.name), known)
+    if known.size < len(by.numbers):
+        canvas.colour_key(ax, {"no number": GREY}, marker="o")
 
 
-def _draw_categories(ax: Axes, x: Floats, y: Floats, colour: views.Column, name: str) -> None:
-    hues = list(KINDS[: len(colour.categories)])
-    if colour.others is not None:
-        hues[colour.others] = GREY
-    ax.scatter(x, y, c=[hues[int(number)] for number in colour.numbers], **dot_look(len(x)))
-    draw_legend(ax, name, dict(zip(colour.categories, hues, strict=True)))
+def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+    """Draw points in the colours of categories, and beside them which is which."""
+    hues = list(KINDS[: len(by.categories)])
+    if by.others is not None:
+        hues[by.others] = GREY
+    colours = [hues[int(number)] for number in by.numbers]
+    ax.scatter(x, y, c=colours, **canvas.dot_look(len(x), dot))
+    names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in by.categories]
+    marks = [canvas.colour_mark(name, hue, "o") for name, hue in zip(names, hues, strict=True)]
+    canvas.key_beside(ax, marks, canvas.shorten(by.name))
 
 
 def _limits(known: Floats) -> tuple[float, float]:
@@ -291,3 +222,64 @@ def _limits(known: Floats) -> tuple[float, float]:
         if low < high:
             return float(low), float(high)
     return float(known[0]) - 1, float(known[0]) + 1
+
+
+# All features
+
+
+def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
+    """Draw every row's values, a swarm of points for each feature, the largest mean size first.
+
+    A point's colour is the rank of the feature's `data` among the rows, from blue (low) to orange
+    (high). It is grey if there is no number, and if categories have no order. Several texts
+    have a swarm for each word.
+
+    Parameters
+    ----------
+    explanation
+        Of one output; of several take `explanation.output(name)`.
+    max_players
+        How many features to show; the others are left out, and counted below.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = canvas.single_output(explanation, "beeswarm")
+    most = canvas.positive_count("max_players", max_players)
+    explanation = same_players(explanation)
+    sizes = mean_sizes(explanation)
+    players = views.largest(sizes, most)
+
+    ax = canvas.axes_of(ax, 6.8, 1.4 + 0.38 * len(players))
+    canvas.label_lines(
+        ax, [canvas.shorten(explanation.feature_names[player]) for player in players]
+    )
+    ax.axvline(0, **canvas.ZERO)
+    canvas.tidy(ax, "both", numbers="x")
+
+    bins, across = canvas.swarm_room(ax, len(players), horizontal=True)
+    swarms = views.swarms(explanation, players, bins=bins, across=across)
+    _draw_swarms(ax, swarms)
+
+    left_out = len(sizes) - len(players)
+    ax.set_xlabel(canvas.axis_label(explanation, "Shapley value", left_out=left_out))
+    # some points have a colour and others are grey, which asks for an answer
+    known = np.concatenate([~np.isnan(swarm.ranks) for swarm in swarms])
+    if known.any() and not known.all():
+        canvas.colour_key(ax, {"no number, or categories without an order": GREY}, marker="o")
+    return ax
+
+
+def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
+    """Draw swarms around the lines 0, 1, ..., with a bar of their colours if there are any."""
+    values = np.column_stack([swarm.values for swarm in swarms])  # (r, features)
+    offsets = np.column_stack([swarm.offsets for swarm in swarms])
+    ranks = np.column_stack([swarm.ranks for swarm in swarms])
+
+    lines = np.arange(len(swarms)) + canvas.HALF_SWARM * offsets
+    if len(values) == 1:
+        ranks = np.full_like(ranks, np.nan)  # among one row there is no low and high
+    present = ~np.isnan(values)
+    dots = canvas.draw_numbers(ax, values[present], lines[present], ranks[present], (0, 1))
+    if not np.isnan(ranks).all():
+        bar = canvas.draw_colour_bar(ax, dots, "data, by rank")
+        bar.set_ticks([0, 1], labels=["low", "high"])

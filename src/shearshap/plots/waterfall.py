@@ -1,40 +1,28 @@
-"""A row from its base value to its prediction: as steps, or as one strip."""
+"""Rows from base value to prediction: one as steps or as a strip, or many as lines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
 
-from shearshap.plots.bar import THICKNESS, WHISKER
-from shearshap.plots.canvas import (
-    LETTER,
-    SIGNS,
-    SMALL,
-    axes_of,
-    axis_label,
-    colour_key,
-    colour_mark,
-    key_below,
-    label_lines,
-    number_axes,
-    player_label,
-    positive_count,
-    row_number,
-    single_output,
-    tidy,
-    write_numbers,
-)
+from shearshap.plots import canvas
+from shearshap.plots.bar import THICKNESS
 from shearshap.result import views
-from shearshap.result.colours import GREY, INK, LOWERS, RAISES
-from shearshap.result.explanation import Explanation
-from shearshap.result.text import decimals, format_end, format_estimate
+from shearshap.result.cells import same_players
+from shearshap.result.colours import FAINT, INK, LOWERS, RAISES
+from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import mean_sizes
+from shearshap.result.text import decimals, format_end, format_estimate, format_number
 
+WAY = "from base value to prediction"  #: what the x-axis shows
 HALF = 0.8  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name
 LINE = 0.2  #: inches: the height of a line of text
+FEW = 60  #: rows up to which lines are drawn without transparency
 
 
 def waterfall(
@@ -58,25 +46,22 @@ def waterfall(
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "waterfall")
-    row = row_number(explanation, row)
-    most = positive_count("max_players", max_players)
+    explanation = canvas.single_output(explanation, "waterfall")
+    row = canvas.row_number(explanation, row)
+    most = canvas.positive_count("max_players", max_players)
     view = views.waterfall(explanation, row, most)
 
-    ax = axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
+    ax = canvas.axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
     ax.use_sticky_edges = False
     _draw_steps(ax, view)
 
-    steps = [player_label(step.name, step.cell) for step in view.steps]
-    label_lines(ax, ["base value", *steps, "prediction"])
-    write_numbers(ax, view.numbers)
+    steps = [canvas.player_label(step.name, step.cell) for step in view.steps]
+    canvas.label_lines(ax, ["base value", *steps, "prediction"], view.numbers)
 
     intervals = any(step.margin > 0 for step in view.steps)
-    label = axis_label(explanation, "from base value to prediction", intervals=intervals)
-    ax.set_xlabel(label)
-    tidy(ax, "x")
-    number_axes(ax, "x")
-    colour_key(ax, SIGNS)
+    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=intervals))
+    canvas.tidy(ax, "x", numbers="x")
+    canvas.colour_key(ax, canvas.SIGNS)
     return ax
 
 
@@ -89,12 +74,12 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
 
     # a thin line leads from the end of each step to the start of the next
     ends = np.array([view.base, *view.ends])
-    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), color=GREY, linewidth=0.8, zorder=1)
+    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), **canvas.ZERO)
 
     margins = np.array([step.margin for step in view.steps])
     known = margins > 0
     if known.any():
-        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], zorder=3, **WHISKER)
+        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], **canvas.WHISKER)
 
     ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
 
@@ -106,38 +91,14 @@ def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
 class _Piece:
     """A part of the strip."""
 
-    start: float  #: nearer to the prediction
-    end: float
+    start: float  #: the lower end
+    size: float
     label: str
 
     @property
     def middle(self) -> float:
         """Where the thin line to the name begins."""
-        return (self.start + self.end) / 2
-
-    @property
-    def letters_width(self) -> float:
-        """About how wide the name is, in points."""
-        return 0.9 * LETTER * SMALL * len(self.label) + 8
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The pieces of one sign, the largest first, and where their names stand."""
-
-    pieces: tuple[_Piece, ...]
-    colour: str
-    away: Literal[1, -1]  #: names above the strip, or below
-
-    def overflow(self, low: float, high: float, width: float, towards: int) -> float:
-        """Return how far names to the right (1) or left (-1) leave axes, in points."""
-        points = width / (high - low)
-        rooms = [
-            (high - piece.middle if towards > 0 else piece.middle - low) * points
-            for piece in self.pieces
-        ]
-        needs = [piece.letters_width for piece in self.pieces]
-        return max((need - room for need, room in zip(needs, rooms, strict=True)), default=0.0)
+        return self.start + self.size / 2
 
 
 def force(
@@ -159,96 +120,83 @@ def force(
     ax
         Where to draw; None: a new figure.
     """
-    explanation = single_output(explanation, "force")
-    row = row_number(explanation, row)
-    view = views.waterfall(explanation, row, positive_count("max_players", max_players))
-    below = _side(view, RAISES, -1)
-    above = _side(view, LOWERS, 1)
+    explanation = canvas.single_output(explanation, "force")
+    row = canvas.row_number(explanation, row)
+    view = views.waterfall(explanation, row, canvas.positive_count("max_players", max_players))
+    below = _pieces(view, raises=True)
+    above = _pieces(view, raises=False)
 
-    lines = len(below.pieces) + len(above.pieces)
-    ax = axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
-    low, high = _limits(view, below, above)
-    for side in (below, above):
-        _draw_pieces(ax, side)
-        low, high = _write_names(ax, side, low, high)
+    lines = len(below) + len(above)
+    ax = canvas.axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    low, high = _limits(view, below + above)
+    low, high = _draw_side(ax, below, RAISES, -1, low, high)
+    low, high = _draw_side(ax, above, LOWERS, 1, low, high)
 
     ax.plot([view.prediction], [0], "D", color=INK, markersize=7, markeredgecolor="white", zorder=5)
     ax.plot([view.base], [0], "D", color="white", markersize=6, markeredgecolor=INK, zorder=4)
     ax.set_xlim(low, high)
-    ax.set_ylim(
-        -HALF - GAP_LINES - len(below.pieces) + 0.4, HALF + GAP_LINES + len(above.pieces) - 0.4
-    )
+    edge = HALF + GAP_LINES - 0.4
+    ax.set_ylim(-edge - len(below), edge + len(above))
     ax.set_yticks([])
-    ax.set_xlabel(axis_label(explanation, "from base value to prediction"))
-    tidy(ax, "x")
+    ax.set_xlabel(canvas.axis_label(explanation, WAY))
+    canvas.tidy(ax, "x", numbers="x")
     ax.grid(visible=False)  # its lines would cross names
-    number_axes(ax, "x")
-    key_below(ax, _marks(view))
+
+    base = canvas.colour_mark(f"base value {format_end(view.base, view.sizes)}", "white", "D")
+    base.set_markeredgecolor(INK)
+    prediction = f"prediction {format_end(view.prediction, view.sizes)}"
+    signs = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
+    canvas.key_below(ax, [base, canvas.colour_mark(prediction, INK, "D"), *signs])
     return ax
 
 
-def _side(view: views.Waterfall, colour: str, away: Literal[1, -1]) -> _Side:
-    """Return the pieces that raise the output, below the strip, or lower it, above."""
-    towards = -away  # what raises is below the strip, and left of the prediction
-    steps = [step for step in view.steps if step.size * towards > 0]
+def _pieces(view: views.Waterfall, *, raises: bool) -> list[_Piece]:
+    """Return the pieces of one sign, the largest first, which is nearest to the prediction."""
+    steps = [step for step in view.steps if step.size and (step.size > 0) == raises]
     steps.sort(key=lambda step: -abs(step.size))
-    ends = view.prediction + away * np.cumsum([0.0, *(abs(step.size) for step in steps)])
-
     places = decimals(view.sizes)
-    labels = [
-        f"{_short_label(step)}  {format_estimate(step.size, step.margin, places)}" for step in steps
-    ]
-    pieces = [
-        _Piece(float(start), float(end), label)
-        for (start, end), label in zip(pairwise(ends), labels, strict=True)
-    ]
-    return _Side(tuple(pieces), colour, away)
+    end = view.prediction
+    pieces = []
+    for step in steps:
+        name = canvas.player_label(step.name, step.cell, letters=20, cell_letters=14)
+        label = f"{name}  {format_estimate(step.size, step.margin, places)}"
+        # what raises the output is left of the prediction
+        start = end - step.size
+        pieces.append(_Piece(min(start, end), abs(step.size), label))
+        end = start
+    return pieces
 
 
-def _short_label(step: views.Step) -> str:
-    """Return a name that leaves room for the strip."""
-    return player_label(step.name, step.cell, letters=20, cell_letters=14)
-
-
-def _limits(view: views.Waterfall, *sides: _Side) -> tuple[float, float]:
+def _limits(view: views.Waterfall, pieces: list[_Piece]) -> tuple[float, float]:
     """Return where the x-axis begins and ends for the strip alone."""
     marks = [view.base, view.prediction]
-    ends = [piece.end for side in sides for piece in side.pieces]
-    low = min(*marks, *ends)
-    high = max(*marks, *ends)
+    low = min(*marks, *(piece.start for piece in pieces))
+    high = max(*marks, *(piece.start + piece.size for piece in pieces))
     margin = 0.03 * (high - low) or max(0.1, 0.1 * abs(low))
     return low - margin, high + margin
 
 
-def _draw_pieces(ax: Axes, side: _Side) -> None:
-    """Draw the pieces of one sign, apart by white lines."""
-    starts = [min(piece.start, piece.end) for piece in side.pieces]
-    sizes = [abs(piece.end - piece.start) for piece in side.pieces]
-    ax.barh(
-        [0.0] * len(sizes),
-        sizes,
-        left=starts,
-        height=2 * HALF,
-        color=side.colour,
-        edgecolor="white",
-        linewidth=0.8,
-        zorder=2,
-    )
+def _draw_side(
+    ax: Axes, pieces: list[_Piece], colour: str, away: int, low: float, high: float
+) -> tuple[float, float]:
+    """Draw the pieces of one sign, their names above (1) or below (-1), and return wider limits.
 
-
-def _write_names(ax: Axes, side: _Side, low: float, high: float) -> tuple[float, float]:
-    """Write the names of pieces, and return limits between which all of them fit.
-
-    Names go to the side that has more room for them. They go to the right of their thin lines in
+    Names go to the side that needs the smaller limits. They go to the right of their thin lines in
     the order from the right, so that no line crosses a name, and the other way round.
     """
-    width = ax.bbox.width * 72 / ax.figure.dpi
-    towards = min((1, -1), key=lambda way: side.overflow(low, high, width, way))
-    order = sorted(side.pieces, key=lambda piece: -towards * piece.middle)
+    starts = [piece.start for piece in pieces]
+    sizes = [piece.size for piece in pieces]
+    strip = ax.barh([0.0] * len(pieces), sizes, left=starts, height=2 * HALF, color=colour)
+    for patch in strip:
+        patch.set(edgecolor="white", linewidth=0.8, zorder=2)
+
+    width = canvas.width_in_points(ax)
+    limits = {way: _widened(pieces, way, low, high, width) for way in (1, -1)}
+    towards = min(limits, key=lambda way: limits[way][1] - limits[way][0])
+    order = sorted(pieces, key=lambda piece: -towards * piece.middle)
     for number, piece in enumerate(order):
-        height = side.away * (HALF + GAP_LINES + number)
-        ends = [side.away * HALF, height]
-        ax.plot([piece.middle] * 2, ends, color=GREY, linewidth=0.8, zorder=1)
+        height = away * (HALF + GAP_LINES + number)
+        ax.plot([piece.middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
             piece.label,
             xy=(piece.middle, height),
@@ -257,9 +205,9 @@ def _write_names(ax: Axes, side: _Side, low: float, high: float) -> tuple[float,
             ha="left" if towards > 0 else "right",
             va="center",
             color=INK,
-            size=SMALL,
+            size=canvas.SMALL,
         )
-    return _widened(order, towards, low, high, width)
+    return limits[towards]
 
 
 def _widened(
@@ -270,7 +218,8 @@ def _widened(
     A name of w points at x fits to the right if (high - x) / (high - low) >= w / width.
     """
     for piece in pieces:
-        part = min(0.6, piece.letters_width / width)
+        letters_width = 0.9 * canvas.LETTER * canvas.SMALL * len(piece.label) + 8
+        part = min(0.6, letters_width / width)
         if towards > 0:
             high = max(high, (piece.middle - part * low) / (1 - part))
         else:
@@ -278,11 +227,112 @@ def _widened(
     return low, high
 
 
-def _marks(view: views.Waterfall) -> list[Line2D]:
-    """Return the legend's entries: the two ends with their numbers, and the colours."""
-    prediction = colour_mark(f"prediction {format_end(view.prediction, view.sizes)}", INK, "D")
-    base = colour_mark(f"base value {format_end(view.base, view.sizes)}", "white", "D")
-    base.set_markeredgecolor(INK)
-    raises = colour_mark("raises the output", RAISES)
-    lowers = colour_mark("lowers it", LOWERS)
-    return [base, prediction, raises, lowers]
+# All rows, feature by feature
+
+
+def decision(
+    explanation: Explanation,
+    *,
+    highlight: int | Sequence[int] = (),
+    max_players: int = 15,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw each row's way from its base value, at the bottom, to its prediction, at the top.
+
+    A line moves right if a feature raises the output, left if it lowers it. The features with
+    the largest mean |value| are on top; those beyond `max_players` are moved together, first. The
+    colour is the prediction.
+
+    Parameters
+    ----------
+    explanation
+        Of one output; of several take `explanation.output(name)`.
+    highlight
+        A row's number, or several: drawn in black, with the row's label.
+    max_players
+        How many features to show one by one.
+    ax
+        Where to draw; None: a new figure.
+    """
+    explanation = canvas.single_output(explanation, "decision")
+    most = canvas.positive_count("max_players", max_players)
+    count = views.rows_text(explanation)
+    explanation = same_players(explanation)
+    rows = [canvas.row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
+    names, levels = _paths(explanation, most)
+
+    ax = canvas.axes_of(ax, 6.8, 1.8 + 0.3 * len(names))
+    coloured = _draw_lines(ax, levels, explanation.predictions)
+    for row in rows:
+        _draw_highlight(ax, levels[row], str(explanation.index[row]))
+
+    ax.set_yticks(np.arange(len(names)) + 0.5, [canvas.shorten(name) for name in names])
+    ax.set_ylim(0, len(names) + (0.7 if rows else 0.08))
+    ax.set_xlabel(canvas.axis_label(explanation, f"{WAY}, {count}"))
+    canvas.tidy(ax, "x", numbers="x")
+    for level in range(1, len(names)):
+        ax.axhline(level, color=FAINT, linewidth=0.6, zorder=1)
+    if np.ptp(explanation.predictions) > 0:
+        canvas.draw_colour_bar(ax, coloured, "prediction")
+    return ax
+
+
+def _paths(explanation: Explanation, most: int) -> tuple[list[str], Floats]:
+    """Return the names of n steps from the bottom up, and where rows are before and after each.
+
+    The features beyond `most` come first, then the others up to the largest: (r, n + 1).
+    """
+    shown, others = views.divided(mean_sizes(explanation), most)
+    steps = [explanation.values[:, player] for player in shown[::-1]]
+    names = [explanation.feature_names[player] for player in shown[::-1]]
+    if len(others):
+        steps.insert(0, explanation.values[:, others].sum(axis=1))
+        names.insert(0, f"{len(others)} others")
+    # a gap that is too small to be seen is none
+    moved = float(np.abs(explanation.values).sum(axis=1).max())
+    if np.abs(explanation.gap).max() > 5e-3 * moved > 0:
+        steps.insert(0, explanation.gap)
+        names.insert(0, views.GAP)
+
+    start = explanation.base_values[:, None]
+    return names, np.cumsum(np.column_stack([start, *steps]), axis=1)
+
+
+def _draw_lines(ax: Axes, levels: Floats, predictions: Floats) -> ScalarMappable:
+    """Draw a line for each row, in the colour of its prediction."""
+    low = float(predictions.min())
+    high = float(predictions.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    colours = ScalarMappable(Normalize(low, high), canvas.LOW_TO_HIGH)
+
+    heights = np.broadcast_to(np.arange(levels.shape[1]), levels.shape)
+    rows = len(predictions)
+    alike = np.ptp(predictions) == 0
+    lines = LineCollection(
+        list(np.stack((levels, heights), axis=2)),
+        colors=INK if alike else colours.to_rgba(predictions),
+        linewidths=1.3 if rows <= FEW else 0.9,
+        alpha=0.9 if rows <= FEW else max(0.25, 0.9 * (FEW / rows) ** 0.5),
+        rasterized=rows > canvas.MANY,
+        zorder=3,
+    )
+    ax.add_collection(lines)
+    ax.axvline(float(levels[:, 0].mean()), **canvas.ZERO)
+    ax.autoscale_view()
+    return colours
+
+
+def _draw_highlight(ax: Axes, levels: Floats, label: str) -> None:
+    """Draw one row in black, with its label above its end."""
+    ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=2, zorder=4)
+    number = format_number(float(levels[-1]), decimals(levels))
+    ax.annotate(
+        f"row {canvas.shorten(label, 12)}: {number}",
+        xy=(levels[-1], len(levels) - 1),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="center",
+        color=INK,
+        size=canvas.SMALL,
+    )

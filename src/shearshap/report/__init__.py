@@ -4,22 +4,22 @@
 `chart` makes lines with bars, dots and intervals, which the page's script draws.
 """
 
-from shearshap.report.charts import Dot, Line, chart
 from shearshap.report.page import (
     GENERATOR,
     Figure,
+    Line,
     Page,
     Panel,
     Section,
     Series,
     Table,
+    chart,
     render,
     write,
 )
 
 __all__ = [
     "GENERATOR",
-    "Dot",
     "Figure",
     "Line",
     "Page",

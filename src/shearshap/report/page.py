@@ -2,18 +2,28 @@
 
 Text is plain. `code`, **bold**, [words](https://address) and [words](#section) are marked up, and
 everything else is shown as it stands. Titles are always shown as they stand.
+
+Charts are data, too: lines of words, marks on a common scale, and a number.
+
+    age = 39     |      ▐███████|——|        |   +0.21 ± 0.05
+    hours = 60   |           |——|██▌        |   −0.09 ± 0.04
+                 0         0.2        0.4
+
+The page's script draws them (charts.js), those of single rows too. Words are the page's own text,
+which wraps and is as large on a phone as on a desk. Marks are SVG, which is printed, too.
 """
 
 import base64
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shearshap.result import colours
 from shearshap.result.html import breakable
@@ -29,6 +39,10 @@ MARKUP = re.compile(
     r"|\*\*(?P<bold>.+?)\*\*"
     r"|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
 )
+Interval = tuple[float, float]
+
+#: colours that are others on a dark page, by the names of their custom properties
+MEANINGS = {colours.RAISES: "raises", colours.LOWERS: "lowers", colours.GREY: "sizes"}
 GENERATOR = "shearshap"  #: named in the head of every page, by which it is known as ours
 OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
 
@@ -58,7 +72,7 @@ class Series:
     name: str  #: artists whose gid is "series-<name>" belong to it
     label: str
     color: str  #: as in CSS
-    dash: str = ""  #: as in SVG's stroke-dasharray, "4 2"; none where empty
+    dash: str = ""  #: as in SVG's stroke-dasharray, "4 2"; none if empty
     marker: str = ""  #: matplotlib's letter, one of MARKERS
 
 
@@ -72,7 +86,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Pictures that belong together: side by side where there is room, else one below the other.
+    """Pictures that belong together: side by side if there is room, else one below the other.
 
     With `pick`, a list with this label chooses the picture that is shown; without a script, all
     are shown.
@@ -128,13 +142,73 @@ class Page:
     series: tuple[Series, ...] = ()
     contents: bool = True  #: whether the sections are listed at the top
     foot: tuple[tuple[str, str], ...] = ()  #: more facts, below the last section
-    letter: bool = False
+    standalone: bool = False
     """Whether it is to be sent to somebody: text as wide as the charts, no contents, and dark for
     readers who prefer that. All its pictures must be made by `chart`."""
-    points: tuple[str, ...] = ()  #: what matters most, as a list below the lead
-    warnings: tuple[str, ...] = ()  #: what to mind, below the points
+    highlights: tuple[str, ...] = ()  #: what matters most, as a list below the lead
+    warnings: tuple[str, ...] = ()  #: what to mind, below the highlights
     style: str = ""  #: a style sheet of its own, after that of all pages
     script: str = ""  #: a script of its own
+
+
+# Charts
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart; its marks are numbers on the chart's scale."""
+
+    label: str
+    detail: str = ""  #: after the label, in a softer colour
+    number: str = ""
+    bar: Interval | None = None
+    colour: str = colours.GREY  #: of the bar
+    whisker: Interval | None = None
+    point: float | None = None
+    #: points by their colour, [at, offset, at, offset, ...]; an offset is from -1 to 1, how far a
+    #: point stands off the line's middle
+    dots: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.0) -> str:
+    """Return a chart as HTML for a panel, its lines from the top down.
+
+    `alt` says what it shows, for those who cannot see it, and `unit` what the numbers of the scale
+    are. A vertical line is drawn through all lines at `rule`; None: nowhere.
+    """
+    from markupsafe import Markup
+
+    content = {"lines": [_line_data(line) for line in lines], "unit": unit, "rule": rule}
+    frame = Markup(
+        '<div class="chart" data-chart role="group" aria-label="{}"><p class="note">This '
+        "chart is drawn by a script, which your browser does not run.</p>{}</div>"
+    )
+    return str(frame.format(alt, Markup(data_element(content, "chart-data"))))
+
+
+def _line_data(line: Line) -> dict[str, Any]:
+    """Return a line as the script takes it, without the marks that it lacks."""
+    fields = {
+        "name": line.label,
+        "detail": line.detail,
+        "number": line.number,
+        "bar": line.bar,
+        "colour": line.colour,
+        "kind": MEANINGS.get(line.colour),
+        "whisker": line.whisker,
+        "point": line.point,
+        "dots": line.dots,
+    }
+    return {name: content for name, content in fields.items() if content not in (None, "", {})}
+
+
+def data_element(content: dict[str, Any], kind: str) -> str:
+    """Return data as an element that a browser does not run, and that no text can end."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" class="{kind}">{text}</script>'
+
+
+# The file
 
 
 def write(page: Page, path: Path) -> Path:
@@ -147,11 +221,11 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """Return the page as HTML that loads nothing: styles, script and figures are in it."""
-    scripts = (digits_script(), _resource("charts.js"), _resource("page.js"), page.script)
+    scripts = (digits_script(), resource("charts.js"), resource("page.js"), page.script)
     script = "\n".join(filter(None, scripts))
-    style = [_resource("page.css")]
-    if page.letter:
-        style.append(_resource("letter.css"))
+    style = [resource("page.css")]
+    if page.standalone:
+        style.append(resource("standalone.css"))
     html = _template().render(
         page=page,
         generator=GENERATOR,
@@ -184,7 +258,7 @@ def _template() -> "Template":
         "widest": widest,
     }
     environment.globals |= {"markers": MARKERS}
-    return environment.from_string(_resource("page.html.j2"))
+    return environment.from_string(resource("page.html.j2"))
 
 
 def across(figure: Figure) -> int:
@@ -244,7 +318,7 @@ def _colours(page: Page) -> "Markup":
         "lowers": colours.LOWERS,
         "sizes": colours.PAGE["faint"],
     }
-    if not page.letter:
+    if not page.standalone:
         return Markup(_root(light))
     dark = colours.DARK_PAGE | {
         "raises": colours.DARK_RAISES,
@@ -261,7 +335,8 @@ def _root(properties: Mapping[str, str]) -> str:
     return f":root {{ {listed} }}"
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """Return the text of a file of this package, a script or a style sheet."""
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 

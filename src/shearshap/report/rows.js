@@ -38,17 +38,17 @@
     const places = digits.decimals(largest);
     const smallest = digits.smallestShown(largest, places);
     if (Math.abs(gap * unit) >= smallest && gap) steps.push({ name: "unexplained", cell: "", size: gap * unit, margin: 0, grey: true });
-    return { steps, places, smallest };
+    return { steps, places, smallest, largest };
   };
   const baseOf = (row, output) => (Array.isArray(index.bases[output]) ? index.bases[output][row] : index.bases[output]);
 
   /* The chart of a row: each bar starts where the one above it ends. */
 
   const chartOf = (row, output) => {
-    const { steps, places, smallest } = stepsOf(row, output);
+    const { steps, places, smallest, largest } = stepsOf(row, output);
     const base = baseOf(row, output);
     const prediction = index.predictions[output][row];
-    const lines = [{ name: "base value", number: own(base), point: base }];
+    const lines = [{ name: "base value", number: digits.end(base, largest), point: base }];
     let at = base;
     for (const { name, cell, size, margin, grey } of steps) {
       const end = at + size;
@@ -59,7 +59,7 @@
       });
       at = end;
     }
-    lines.push({ name: "prediction", number: own(prediction), point: prediction });
+    lines.push({ name: "prediction", number: digits.end(prediction, largest), point: prediction });
 
     const chart = element("div", { className: "chart", role: "group", ariaLabel: `${index.label} ${index.labels[row]}, from base value to prediction` });
     const unit = index.outputs[output] === "output" ? "prediction" : index.outputs[output];

@@ -7,14 +7,13 @@ lie in blocks, so that a browser reads only those that are looked at.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.jobs.result import ROUNDING, Result
-from shearshap.report.charts import data_element
+from shearshap.report.page import data_element
+from shearshap.report.result import ROUNDING, Result
 from shearshap.report.summary import are_classes
 from shearshap.result import views
 from shearshap.result.cells import label_text
@@ -24,7 +23,6 @@ from shearshap.result.text import cell_content
 MAX_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
 MAX_FEATURES = 12  #: of a row
 BLOCK = 500  #: rows that are read at once
-MIN_FEATURES = 4  #: features of a row, where there are so many rows that not all fit
 UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
 MAX_EXTRA_COLUMNS = 6  #: columns shown beside a row that the model was not given
 MAX_LETTERS = 80  #: letters of a cell
@@ -33,6 +31,8 @@ NO_SCRIPT = (
 )
 STEP_BYTES = 20  #: of a feature of a row, about
 
+Texts = dict[str, int]  #: the numbers of texts, each once
+
 
 @dataclass(frozen=True)
 class RowData:
@@ -40,57 +40,22 @@ class RowData:
 
     html: str
     rows: int
-    features: int  #: of a row, at most
     bytes: int
 
 
 def row_data(outputs: Sequence[Explanation], result: Result) -> RowData:
     """Return the rows as markup: data, and the place where the script shows them."""
     rows = len(outputs[0])
-    most = _features_that_fit(outputs)
-    places = _evenly(rows, MAX_BYTES // (len(outputs) * (most + 3) * STEP_BYTES))
-    data = _data(outputs, result, places, most)
+    places = _evenly(rows, MAX_BYTES // (len(outputs) * (MAX_FEATURES + 3) * STEP_BYTES))
+    data = _data(outputs, result, places)
     # cells of many letters take more room than was expected
     while len(data.encode()) > MAX_BYTES and len(places) > 1:
-        most = max(MIN_FEATURES, most // 2)
         fitting = 0.9 * len(places) * MAX_BYTES / len(data.encode())
         places = _evenly(rows, int(fitting))
-        data = _data(outputs, result, places, most)
+        data = _data(outputs, result, places)
 
     html = f'<div data-rows class="rows">{NO_SCRIPT}</div>\n{data}'
-    return RowData(html, len(places), min(most, outputs[0].values.shape[1]), len(data.encode()))
-
-
-def _data(
-    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
-) -> str:
-    """Return some of the rows as elements of data: an index of all, and block after block."""
-    index = data_element(_index(outputs, result, places, most), "rows-index")
-    blocks = [
-        data_element(_block(outputs, result, part, most), "rows-block")
-        for part in np.split(places, range(BLOCK, len(places), BLOCK))
-    ]
-    return "\n".join([index, *blocks])
-
-
-def script() -> str:
-    """Return the script that shows the rows."""
-    return (files("shearshap.report") / "rows.js").read_text(encoding="utf-8")
-
-
-def style() -> str:
-    """Return the style sheet of the rows."""
-    return (files("shearshap.report") / "rows.css").read_text(encoding="utf-8")
-
-
-# What fits
-
-
-def _features_that_fit(outputs: Sequence[Explanation]) -> int:
-    """Return how many features of a row are shown: fewer where there are very many rows."""
-    cells = len(outputs) * len(outputs[0])
-    fitting = MAX_BYTES // (cells * STEP_BYTES) - 3  # beside its label and prediction
-    return int(np.clip(fitting, MIN_FEATURES, MAX_FEATURES))
+    return RowData(html, len(places), len(data.encode()))
 
 
 def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
@@ -99,11 +64,21 @@ def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, rows - 1, count).astype(np.int64))
 
 
+def _data(outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64]) -> str:
+    """Return some of the rows as elements of data: an index of all, and block after block."""
+    index = data_element(_index(outputs, result, places), "rows-index")
+    blocks = [
+        data_element(_block(outputs, result, part), "rows-block")
+        for part in np.split(places, range(BLOCK, len(places), BLOCK))
+    ]
+    return "\n".join([index, *blocks])
+
+
 # The data
 
 
 def _index(
-    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64]
 ) -> dict[str, Any]:
     """Return what all rows have in common, and their labels and predictions to sort by."""
     first = outputs[0]
@@ -113,8 +88,7 @@ def _index(
         "features": first.feature_names,
         "outputs": [output.output_names[0] for output in outputs],
         "classes": len(outputs) > 1 and are_classes(predictions),
-        "aside": result.aside[:MAX_EXTRA_COLUMNS],
-        "most": most,
+        "aside": result.extra_columns[:MAX_EXTRA_COLUMNS],
         "block": BLOCK,
         "units": [_unit(output.values) for output in outputs],
         "labels": [label_text(first.index[place]) for place in places.tolist()],
@@ -144,55 +118,52 @@ def _base(numbers: NDArray[np.float64]) -> float | list[float]:
 
 
 def _block(
-    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64], most: int
+    outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64]
 ) -> dict[str, Any]:
     """Return the largest features of some rows, and what the rows hold there.
 
     A row is, for each output, [sum of the others, gap, feature, value, cell, margin, feature, ...].
     Cells are numbers of texts.
     """
-    texts = _Texts()
+    texts: Texts = {}
     cells = _cells(result, places, texts)
-    by_output = [_steps(output[places], most, texts) for output in outputs]
+    # the unit is that of all rows, whatever the largest value of a block is
+    by_output = [_steps(output[places], _unit(output.values), texts) for output in outputs]
     rows = [[steps[at] for steps in by_output] for at in range(len(places))]
-    return {"rows": rows, "aside": cells, "texts": list(texts.numbers)}
+    return {"rows": rows, "aside": cells, "texts": list(texts)}
 
 
-class _Texts:
-    """Texts by number, each once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        short = text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"
-        return self.numbers.setdefault(short, len(self.numbers))
+def _number(text: str, texts: Texts) -> int:
+    short = text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"
+    return texts.setdefault(short, len(texts))
 
 
-def _cells(result: Result, places: NDArray[np.int64], texts: _Texts) -> list[list[int]]:
+def _cells(result: Result, places: NDArray[np.int64], texts: Texts) -> list[list[int]]:
     """Return the rows' cells in columns that the model was not given, as numbers of texts."""
-    taken = result.data.select(result.aside[:MAX_EXTRA_COLUMNS]).take(places)
-    columns = [[texts.number(label_text(cell)) for cell in column.to_pylist()] for column in taken]
+    taken = result.data.select(result.extra_columns[:MAX_EXTRA_COLUMNS]).take(places)
+    columns = [
+        [_number(label_text(cell), texts) for cell in column.to_pylist()] for column in taken
+    ]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _steps(output: Explanation, most: int, texts: _Texts) -> list[list[int]]:
+def _steps(output: Explanation, unit: float, texts: Texts) -> list[list[int]]:
     """Return for each row its largest features, as the script takes them."""
     values = output.values
     players = values.shape[1]
-    shown = players if players == most + 1 else min(most, players)
+    shown = players if players == MAX_FEATURES + 1 else min(MAX_FEATURES, players)
     order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :shown]
 
-    size = _unit(values)
     margins = np.nan_to_num(views.margins(output))
     others = values.sum(axis=1) - np.take_along_axis(values, order, axis=1).sum(axis=1)
+    gaps = output.gap
     rows = []
     for row, largest in enumerate(order.tolist()):
-        steps = [round(float(others[row]) / size), round(float(output.gap[row]) / size)]
+        steps = [round(float(others[row]) / unit), round(float(gaps[row]) / unit)]
         for player in largest:
-            cell = texts.number(cell_content(output, row, player))
-            value = round(float(values[row, player]) / size)
-            margin = round(float(margins[row, player]) / size)
+            cell = _number(cell_content(output, row, player), texts)
+            value = round(float(values[row, player]) / unit)
+            margin = round(float(margins[row, player]) / unit)
             steps += (player, value, cell, margin)
         rows.append(steps)
     return rows

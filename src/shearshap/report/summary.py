@@ -1,28 +1,27 @@
-"""What an explanation says, in sentences made from its numbers: the first thing in a report."""
+"""The summary of an explanation, in sentences made from its numbers: the start of a report."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from shearshap.jobs.result import ROUNDING
+from shearshap.report.result import ROUNDING
 from shearshap.result import views
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
-from shearshap.result.text import counted, decimals, format_number
+from shearshap.result.text import counted, decimals, format_number, format_numbers
 
-MOST = 2 / 3  #: of the movement, that the features named first account for
+MAIN_SHARE = 2 / 3  #: of the movement, that the features named first account for
 NAMED = 5  #: features named at most
-DESCRIBED = 3  #: features whose direction is told
+DESCRIBED = 3  #: features whose direction is described
 CLEAR = 0.5  #: rank correlation from which on "high raises" is said
-FEW_ROWS = 5  #: fewer rows have no direction to tell
-HARDLY = 0.01  #: of the movement: features that account for no more together hardly matter
+MIN_ROWS = 5  #: fewer rows have no direction
 CATEGORIES = 12  #: of a feature of words, whose means are compared
 
 WORDS = ("No", "One", "Two", "Three", "Four", "Five")  #: up to NAMED
 
 
-def points(outputs: Sequence[Explanation]) -> list[str]:
+def highlights(outputs: Sequence[Explanation]) -> list[str]:
     """Return the sentences of a summary, the most important first; `**name**` is bold.
 
     Each of the outputs is an explanation of one output. With several, the sizes of all count, and
@@ -59,7 +58,7 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
     if len(names) == 1:
         return f"There is one feature, **{_bold(names[0])}**, and it explains all."
 
-    count = int(np.searchsorted(parts, MOST - 1e-12)) + 1
+    count = int(np.searchsorted(parts, MAIN_SHARE - 1e-12)) + 1
     if count <= NAMED and count < len(names):
         subject = "One feature accounts" if count == 1 else f"{WORDS[count]} features account"
     else:
@@ -73,99 +72,77 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
 
 
 def _idle(names: Sequence[str], sizes: Floats) -> list[str]:
-    """Return the sentence about features that do nothing, or next to nothing."""
+    """Return the sentence about features that do nothing."""
     nothing = ROUNDING * sizes.max()
     idle = [name for name, size in zip(names, sizes, strict=True) if size <= nothing]
-    if idle:
-        which = _listed(idle) if len(idle) <= NAMED else counted(len(idle), "feature")
-        verb = "has" if len(idle) == 1 else "have"
-        return [f"{which} {verb} no effect on any row."]
-
-    rising = np.cumsum(np.sort(sizes)) / sizes.sum()
-    count = int((rising <= HARDLY).sum())
-    if count < 2:
+    if not idle:
         return []
-    return [
-        f"The {count} smallest features together account for {_percent(rising[count - 1])} and "
-        "hardly matter."
-    ]
+    which = _listed(idle) if len(idle) <= NAMED else counted(len(idle), "feature")
+    return [f"{which} {'has' if len(idle) == 1 else 'have'} no effect on any row."]
 
 
 # Which way
 
 
 def _directions(output: Explanation, players: views.Ints) -> list[str]:
-    """Return the sentence that says which way the largest features move predictions."""
-    if len(output) < FEW_ROWS or (output.data is None and output.display_data is None):
+    """Return the sentences that say which way the largest features move predictions."""
+    if len(output) < MIN_ROWS:
         return []
-    correlations = {int(player): _correlation(output, int(player)) for player in players}
-    names = {player: f"**{_bold(output.feature_names[player])}**" for player in correlations}
-    up = [f"high {names[player]}" for player, found in correlations.items() if found >= CLEAR]
-    down = [f"high {names[player]}" for player, found in correlations.items() if found <= -CLEAR]
+    high = {}
+    sentences = []
+    for player in players.tolist():
+        moves = np.ptp(output.values[:, player]) > ROUNDING * np.abs(output.values).max()
+        if not moves or not views.has_cells(output, player):
+            continue
+        column = views.column(output, player, CATEGORIES)
+        name = f"**{_bold(output.feature_names[player])}**"
+        if column.categories:
+            sentences += _category_direction(name, column, output.values[:, player])
+        else:
+            high[f"high {name}"] = _correlation(column.numbers, output.values[:, player])
 
+    up = [name for name, correlation in high.items() if correlation >= CLEAR]
+    down = [name for name, correlation in high.items() if correlation <= -CLEAR]
     phrases = []
     if up:
         phrases.append(f"{_joined(up)} {'raise' if len(up) > 1 else 'raises'} the prediction")
     if down:
         it = "it" if up else "the prediction"
         phrases.append(f"{_joined(down)} {'lower' if len(down) > 1 else 'lowers'} {it}")
-    sentences = [_sentence("; ".join(phrases))] if phrases else []
-    words = [_category_direction(output, player) for player in correlations]
-    return sentences + [_sentence(text) for text in words if text]
+    if phrases:
+        text = "; ".join(phrases)
+        sentences.insert(0, f"{text[:1].upper()}{text[1:]}.")
+    return sentences
 
 
-def _correlation(output: Explanation, player: int) -> float:
-    """Return the rank correlation of a feature of numbers with its values; 0 where there is none.
-
-    Above 0, high numbers raise the prediction.
-    """
-    column = _cells_of(output, player)
-    if column is None or column.categories:
-        return 0.0
-    known = np.isfinite(column.numbers)
-    numbers = column.numbers[known]
-    values = output.values[known, player]
-    if len(numbers) < FEW_ROWS or np.ptp(numbers) == 0 or np.ptp(values) == 0:
+def _correlation(numbers: Floats, values: Floats) -> float:
+    """Return the rank correlation of a feature with its values; above 0, high numbers raise."""
+    known = np.isfinite(numbers)
+    numbers = numbers[known]
+    values = values[known]
+    if len(numbers) < MIN_ROWS or np.ptp(numbers) == 0 or np.ptp(values) == 0:
         return 0.0
     return float(spearmanr(numbers, values).statistic)
 
 
-def _cells_of(output: Explanation, player: int) -> views.Column | None:
-    """Return a feature's cells; None if they are not known, or it does nothing."""
-    moves = np.ptp(output.values[:, player]) > ROUNDING * np.abs(output.values).max()
-    return views.column(output, player, CATEGORIES) if moves and has_cells(output, player) else None
-
-
-def has_cells(output: Explanation, player: int) -> bool:
-    """Return whether it is known what a player holds in the rows."""
-    if output.display_data is not None:
-        return True
-    return output.data is not None and bool(np.isfinite(output.data[:, player]).any())
-
-
-def _category_direction(output: Explanation, player: int) -> str:
-    """Return which category of a feature raises most, and which least; "" for numbers."""
-    column = _cells_of(output, player)
-    if column is None:
-        return ""
-    values = output.values[:, player]
+def _category_direction(name: str, column: views.Column, values: Floats) -> list[str]:
+    """Return the sentence about the category of a feature that raises most, and that least."""
     means = {
         category: float(values[column.numbers == number].mean())
         for number, category in enumerate(column.categories)
-        if number != column.others and (column.numbers == number).any()
+        if number != column.others
     }
     if len(means) < 2:
-        return ""
+        return []
     places = decimals(values)
     highest = max(means, key=lambda category: means[category])
     lowest = min(means, key=lambda category: means[category])
     up = format_number(means[highest], places, sign=True)
     down = format_number(means[lowest], places, sign=True)
-    name = _bold(output.feature_names[player])
-    return (
-        f"of **{name}**, “{plain(highest)}” raises the prediction most ({up} on average) and "
-        f"“{plain(lowest)}” least ({down})"
-    )
+    return [
+        f"Of {name}, “{plain(highest)}” raises the prediction most ({up} on average) and "
+        f"“{plain(lowest)}” least ({down})."
+    ]
 
 
 # How large
@@ -183,19 +160,19 @@ def _range(output: Explanation) -> str:
     mean = _own(float(predictions.mean()))
     return (
         f"The predictions{name} run from {low} to {high}, with a mean of {mean}. Without any "
-        f"feature the model says {base}."
+        f"feature the model predicts {base}."
     )
 
 
 def named(output: Explanation) -> str:
-    """Return " for “yes”" where the output has a name, else ""."""
+    """Return " for “yes”" if the output has a name, else ""."""
     name = output.output_names[0]
     return "" if name == "output" else f" for “{plain(name)}”"
 
 
 def _own(number: float) -> str:
     """Return a number rounded by its own size."""
-    return format_number(number, decimals(number))
+    return format_numbers([number])[0]
 
 
 def _by_output(outputs: Sequence[Explanation]) -> str:
@@ -239,7 +216,7 @@ def _pairs(outputs: Sequence[Explanation]) -> list[str]:
 
 
 def pair_sizes(output: Explanation) -> Floats:
-    """Return the mean size of every pair's interaction, (p, p), with 0 where it is no new pair."""
+    """Return the mean size of each pair's interaction, (p, p), once: above the diagonal."""
     assert output.interactions is not None
     return np.asarray(np.triu(np.abs(output.interactions).mean(axis=0), k=1))
 
@@ -253,7 +230,7 @@ def certainty(outputs: Sequence[Explanation]) -> str:
     margins = [views.margins(output) for output in outputs]
     known = np.concatenate([margin[np.isfinite(margin)].ravel() for margin in margins])
     if known.size and known.max() > 0:
-        margin = _rough(float(known.mean()))
+        margin = f"{known.mean():.2g}"
         largest = _own(float(max(mean_sizes(output).max() for output in outputs)))
         return (
             f"The values are estimates, good to about ±{margin} for a single row (95 % intervals); "
@@ -265,12 +242,6 @@ def certainty(outputs: Sequence[Explanation]) -> str:
     if any(error is not None and np.isfinite(error).any() for error in errors):
         return "The standard errors are 0, up to rounding."
     return f"`{method}` has no standard errors here."
-
-
-def _rough(number: float) -> str:
-    """Return a number to one digit."""
-    places = decimals(number)
-    return format_number(float(f"{number:.1g}"), None if places is None else max(0, places - 2))
 
 
 # Words
@@ -295,11 +266,6 @@ def _joined(parts: Sequence[str]) -> str:
     if len(parts) == 1:
         return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _sentence(text: str) -> str:
-    """Return a text with a capital at its start, unless a name stands there, and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _bold(name: str) -> str:

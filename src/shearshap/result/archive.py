@@ -15,11 +15,7 @@ one key, which names the kind:
 """
 
 import json
-import lzma
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import date, datetime, time, timedelta
@@ -45,26 +41,6 @@ FORMAT = "shearshap explanation"
 VERSION = 1  #: of the format; a file of a later one is refused
 _HEADER = "shearshap"  #: the entry that holds the JSON
 
-#: what reading a damaged or foreign file may raise
-_UNREADABLE = (
-    AttributeError,
-    EOFError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    MemoryError,
-    tokenize.TokenError,
-    lzma.LZMAError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
 
 def save(result: "DataclassInstance", path: Path) -> None:
     """Write a result to a file, whole or not at all."""
@@ -82,22 +58,39 @@ def save(result: "DataclassInstance", path: Path) -> None:
 def load(kind: type[Result], path: Path) -> Result:
     """Return the result of a class that was saved to a file."""
     if not path.is_file():
-        raise InputError(f"there is no file {path}; wanted one written by Explanation.save")
+        raise InputError(f"there is no file {path}; expected one written by Explanation.save")
     try:
-        contents = _contents(path)
+        contents = _contents(_entries(path))
         _check_fields(kind, contents)
         return kind(**contents)
     except ImportError as error:
         raise InputError(f"{path} holds values of pandas: pip install pandas") from error
-    except _UNREADABLE as error:
+    # a damaged file may hold anything in place of what the decoders expect
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read: {error}; wanted a file written by {kind.__name__}.save"
+            f"{path} cannot be read: {error}; expected a file written by {kind.__name__}.save"
         ) from error
 
 
-def _contents(path: Path) -> dict[str, Any]:
+def _entries(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays in an .npz file.
+
+    Each entry is read whole before numpy sees it: only then is its checksum known to be right, and
+    numpy would ask for as much memory as a damaged entry says.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        return {
+            name.removesuffix(".npy"): np.lib.format.read_array(BytesIO(content))
+            for name, content in contents.items()
+        }
+    except Exception as error:  # zipfile and numpy raise many kinds
+        raise ValueError(str(error)) from error
+
+
+def _contents(entries: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the content of every field in a file, by its name."""
-    entries = _entries(path)
     if _HEADER not in entries:
         raise ValueError(f"it has no entry {_HEADER!r}")
     header = json.loads(entries.pop(_HEADER).tobytes())
@@ -109,20 +102,6 @@ def _contents(path: Path) -> dict[str, Any]:
             f"{VERSION}; install a newer shearshap"
         )
     return entries | {name: decoded(content) for name, content in header["fields"].items()}
-
-
-def _entries(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays in an .npz file.
-
-    Each entry is read whole before numpy sees it: only then is its checksum known to be right, and
-    numpy would ask for as much memory as a damaged entry says.
-    """
-    with zipfile.ZipFile(path) as archive:
-        contents = {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
-    return {
-        name: np.lib.format.read_array(BytesIO(content), allow_pickle=False)
-        for name, content in contents.items()
-    }
 
 
 def _check_fields(kind: type[Result], contents: dict[str, Any]) -> None:
@@ -152,7 +131,9 @@ def _is_plain(content: Any) -> bool:
 
 def encoded(value: Any) -> Any:
     """Return a value as JSON, see above; a value of an unknown kind as its text."""
-    value = _python_number(value)
+    # numpy counts its times of day among the integers
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -166,59 +147,31 @@ def encoded(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": [list(value.shape), [encoded(each) for each in value.flat]]}
     if hasattr(value, "to_dict") and hasattr(value, "from_dict"):
-        return {"calibration": [type(value).__name__, encoded(value.to_dict())]}
-    return _encoded_scalar(value)
-
-
-def _python_number(value: Any) -> Any:
-    """Return a number or text of numpy as Python's."""
-    if isinstance(value, np.timedelta64):  # which numpy counts among the integers
-        return value
-    if isinstance(value, np.bool_ | np.integer | np.floating | np.str_):
-        return value.item()
-    return value
-
-
-def _encoded_scalar(value: Any) -> Any:
-    """Return a time, decimal or missing value as JSON, anything else as its text."""
-    if type(value).__module__.partition(".")[0] == "pandas":
-        return _encoded_of_pandas(value)
-    if isinstance(value, np.datetime64):
-        unit, _ = np.datetime_data(value.dtype)
-        return {"datetime64": [str(value), unit]}
-    if isinstance(value, np.timedelta64):
-        return {"timedelta64": [int(value.astype(np.int64)), *np.datetime_data(value.dtype)]}
-    if type(value) is timedelta:
-        return {"timedelta": [value.days, value.seconds, value.microseconds]}
-    if type(value) is datetime:
-        return _encoded_time("datetime", value)
-    for kind in (date, time):
-        if type(value) is kind:
-            return {kind.__name__: value.isoformat()}
-    if isinstance(value, Decimal):
-        return {"Decimal": str(value)}
-    return str(value)
-
-
-def _encoded_of_pandas(value: Any) -> Any:
-    """Return a scalar of pandas as JSON, without importing pandas."""
+        return {"calibration": encoded(value.to_dict())}
     name = type(value).__name__
-    if name == "NAType":
-        return {"pandas.NA": None}
-    if name == "NaTType":
-        return {"pandas.NaT": None}
-    if name == "Timestamp":
-        return _encoded_time(name, value)
-    if name == "Timedelta":
-        return {name: value.isoformat()}
-    return str(value)
+    return {name: _ENCODERS[name](value)} if name in _ENCODERS else str(value)
 
 
-def _encoded_time(kind: str, value: datetime) -> Any:
-    """Return a time as JSON, with the name of its zone if that has one, such as Europe/Berlin."""
-    text = {kind: value.isoformat()}
+#: what a value of a kind is made from, by the name of its class; pandas is not imported for that
+_ENCODERS: dict[str, Callable[[Any], Any]] = {
+    "NAType": lambda _: None,
+    "NaTType": lambda _: None,
+    "Timestamp": lambda value: _time_and_zone(value),
+    "datetime": lambda value: _time_and_zone(value),
+    "Timedelta": lambda value: value.isoformat(),
+    "timedelta": lambda value: [value.days, value.seconds, value.microseconds],
+    "date": date.isoformat,
+    "time": time.isoformat,
+    "Decimal": str,
+    "datetime64": lambda value: [str(value), np.datetime_data(value.dtype)[0]],
+    "timedelta64": lambda value: [int(value.astype(np.int64)), *np.datetime_data(value.dtype)],
+}
+
+
+def _time_and_zone(value: datetime) -> list[str | None]:
+    """Return a time, and the name of its zone if that has one, such as Europe/Berlin."""
     zone = getattr(value.tzinfo, "key", None) or getattr(value.tzinfo, "zone", None)  # of pytz
-    return text if zone is None else {"zoned": [text, zone]}
+    return [value.isoformat(), zone]
 
 
 def decoded(content: Any) -> Any:
@@ -246,16 +199,15 @@ def _pandas(name: str) -> Any:
     return getattr(pd, name)
 
 
-def _calibration(inside: list[Any]) -> Any:
-    """Return a calibration from the name of its class and its numbers."""
-    from shearshap.result.calibration import Calibration, CalibrationByPlayers, StagedCalibration
+def _calibration(inside: Any) -> Any:
+    """Return a calibration from its numbers."""
+    from shearshap.result.calibration import Calibration
 
-    name, numbers = inside
-    kinds = (Calibration, StagedCalibration, CalibrationByPlayers)
-    classes = {kind.__name__: kind for kind in kinds}
-    if name not in classes:
-        raise ValueError(f"its calibration is a {name}, which this shearshap does not know")
-    return classes[name].from_dict(decoded(numbers))
+    return Calibration.from_dict(decoded(inside))
+
+
+def _in_zone(moment: Any, zone: str | None) -> Any:
+    return moment if zone is None else moment.astimezone(ZoneInfo(zone))
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -264,16 +216,15 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "dict": lambda inside: {decoded(key): decoded(each) for key, each in inside},
     "array": _array,
     "calibration": _calibration,
-    "pandas.NA": lambda _: _pandas("NA"),
-    "pandas.NaT": lambda _: _pandas("NaT"),
-    "Timestamp": lambda inside: _pandas("Timestamp")(inside),
+    "NAType": lambda _: _pandas("NA"),
+    "NaTType": lambda _: _pandas("NaT"),
+    "Timestamp": lambda inside: _in_zone(_pandas("Timestamp")(inside[0]), inside[1]),
+    "datetime": lambda inside: _in_zone(datetime.fromisoformat(inside[0]), inside[1]),
     "Timedelta": lambda inside: _pandas("Timedelta")(inside),
-    "zoned": lambda inside: decoded(inside[0]).astimezone(ZoneInfo(inside[1])),
-    "datetime64": lambda inside: np.datetime64(*inside),
-    "timedelta64": lambda inside: np.timedelta64(inside[0], (inside[1], inside[2])),
-    "datetime": datetime.fromisoformat,
     "timedelta": lambda inside: timedelta(*inside),
     "date": date.fromisoformat,
     "time": time.fromisoformat,
     "Decimal": Decimal,
+    "datetime64": lambda inside: np.datetime64(*inside),
+    "timedelta64": lambda inside: np.timedelta64(inside[0], (inside[1], inside[2])),
 }

@@ -52,7 +52,7 @@ def axes(
 ) -> dict[str, Axes]:
     """Return the metadata of an array field with these axes."""
     if not letters.startswith("r") or "k" in letters[:-1]:
-        raise ValueError(f"axes: wanted r first and k last, got {letters!r}")
+        raise ValueError(f"axes: expected r first and k last, got {letters!r}")
     return {_AXES: Axes(letters, fill, absent)}
 
 
@@ -84,11 +84,11 @@ def check_shapes(result: "DataclassInstance") -> None:
     """Raise if an array's shape is not the one declared."""
     for name, (_, array) in arrays(result).items():
         if not isinstance(array, np.ndarray):
-            raise InputError(f"{name}: wanted a numpy array, got {type(array).__name__}")
+            raise InputError(f"{name}: expected a numpy array, got {type(array).__name__}")
 
     name, (letters, first) = next(iter(arrays(result).items()))
     if first.ndim not in (len(letters) - 1, len(letters)):
-        raise InputError(f"{name}: wanted an array (r, p) or (r, p, k), got shape {first.shape}")
+        raise InputError(f"{name}: expected an array (r, p) or (r, p, k), got shape {first.shape}")
 
     size = sizes(result)
     for name, (letters, array) in arrays(result).items():
@@ -96,7 +96,7 @@ def check_shapes(result: "DataclassInstance") -> None:
         wanted = tuple(size[letter] for letter in present)
         if np.shape(array) != wanted:
             raise InputError(
-                f"{name}: wanted an array of shape {wanted}, that is ({', '.join(present)}), got "
+                f"{name}: expected an array of shape {wanted}, that is ({', '.join(present)}), got "
                 f"{np.shape(array)}"
             )
 

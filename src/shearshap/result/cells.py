@@ -37,7 +37,7 @@ def label_array(labels: Iterable[Any]) -> NDArray[Any]:
 
     Numbers, texts and times have an array of their own type. Anything else is an array of objects:
     tuples, of which numpy would make a second axis; labels of several kinds; and columns with
-    missing labels, where whole numbers would become floating ones and lose digits.
+    missing labels, in which whole numbers would become floating ones and lose digits.
     """
     if isinstance(labels, np.ndarray):
         return labels

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from math import inf, nan
 from os import PathLike
 from pathlib import Path
@@ -15,14 +14,7 @@ from shearshap.errors import InputError
 from shearshap.result import axes as declared
 from shearshap.result.axes import axes, joined
 from shearshap.result.cells import label_array
-from shearshap.result.importance import (
-    Cohorts,
-    Importance,
-    Magnitudes,
-    check_axis,
-    cohorts,
-    importance,
-)
+from shearshap.result.importance import Cohorts, Importance, Magnitudes, cohorts, importance
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +105,7 @@ class Explanation:
     calibration: Any = field(default=None, metadata=joined(_last))
     #: of the standard errors: the number of independent draws behind them, less one
     degrees_of_freedom: float = field(default=inf, metadata=joined(min))
-    #: (r,) evaluations of every row, where `tol` let rows stop early
+    #: (r,) evaluations of every row if `tol` let rows stop early
     row_evaluations: NDArray[np.int64] | None = field(
         default=None, metadata=axes("r", absent=_equal_evaluations)
     )
@@ -129,7 +121,7 @@ class Explanation:
     output_names: list[str] = field(default_factory=list)
     #: (r, p) a number for what each player holds, to colour and to order by
     data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
-    #: (r, p) what each player holds, as people read it, where that is not `data`
+    #: (r, p) what each player holds, as people read it, if that is not `data`
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
@@ -195,7 +187,9 @@ class Explanation:
         from scipy.stats import t as student
 
         if not 0 < level < 1:
-            raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
+            raise InputError(
+                f"level: expected a number between 0 and 1, such as 0.95, got {level!r}"
+            )
         if self.standard_errors is None:
             raise InputError(
                 f"{self.method} has no standard errors; try method='kriging' or "
@@ -272,7 +266,10 @@ class Explanation:
         if not places and isinstance(label, np.datetime64 | np.generic):
             places = np.flatnonzero(self.index == label).tolist()
         if not places:
-            raise InputError(f"there is no row {label!r}{_nearest_label(label, self.index)}")
+            raise InputError(
+                f"there is no row {label!r}; {_label_hint(self.index)}. explanation[3] takes rows "
+                "by position"
+            )
         return places
 
     def output(self, which: int | np.integer[Any] | str) -> Self:
@@ -308,12 +305,11 @@ class Explanation:
             0, the axis of rows, as shap's users write it.
         level
             Of the intervals. They cover two things: that other rows would have had another mean,
-            where the rows are a random sample of those you want to know about, and that values are
+            if the rows are a random sample of those you want to know about, and that values are
             estimates with standard errors, even if all rows err together. They do not cover that
             the model might be another one.
         """
-        check_axis(axis)
-        return importance(self, sizes=False, level=level)
+        return importance(self, sizes=False, level=level, axis=axis)
 
     @property
     def abs(self) -> Magnitudes:
@@ -351,13 +347,13 @@ class Explanation:
     def expected_value(self) -> Any:
         """What shap calls the base value if all rows have the same: a number, or one each (k,).
 
-        Texts have base values of their own each; there it raises.
+        Each text has its own base value; there it raises.
         """
         if not len(self):
             raise InputError("expected_value: there are no rows; see base_values")
         first = self.base_values[0]
         if not np.allclose(self.base_values, first, rtol=1e-6, atol=1e-9):
-            raise InputError("expected_value: the rows differ in it; take base_values, one a row")
+            raise InputError("expected_value: the rows differ in it; take base_values, one per row")
         return float(first) if self.values.ndim == 2 else first
 
     @property
@@ -380,14 +376,14 @@ class Explanation:
         """Return one explanation of the rows of all parts, one part after the other.
 
         The rows keep their labels. Parts may have fewer players than others, as texts have fewer
-        words, where their names are the first of the others' names: a player that a part lacks has
+        words, if their names are the first of the others' names: a player that a part lacks has
         the value 0 there. `evaluations` is the most of any part and `degrees_of_freedom` the
-        fewest. Where only some parts have standard errors, those of the others are infinite. Other
+        fewest. If only some parts have standard errors, those of the others are infinite. Other
         optional fields are None unless all parts have them.
         """
         every = list(parts)
         if not every:
-            raise InputError("concat: wanted at least one explanation, got none")
+            raise InputError("concat: expected at least one explanation, got none")
         if len(every) == 1:
             return every[0]
         _check_alike(every)
@@ -439,7 +435,7 @@ class Explanation:
             `index_name` or "row".
         interactions
             Whether to return a line for each row, output and pair of players. Columns: row,
-            output, player, other, value. Where player and other are the same, the value is its
+            output, player, other, value. If player and other are the same, the value is its
             main effect.
 
         The columns of the tidy table are row (its label), output, player, value, standard_error
@@ -509,38 +505,28 @@ class Explanation:
         return explanation_html(self)
 
 
-def _three_axes(key: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """Return an index of three axes, where `...` stands for those that are not named."""
-    everything = slice(None)
-    parts = list(key)
-    dots = [place for place, part in enumerate(parts) if part is Ellipsis]
-    if len(parts) - len(dots) > 3 or len(dots) > 1:
+def _three_axes(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return an index of three axes; `...` or nothing stands for all of those not named."""
+    dots = [place for place, part in enumerate(key) if part is Ellipsis]
+    end = dots[0] if dots else len(key)
+    before, after = key[:end], key[end + 1 :]
+    if len(before) + len(after) > 3 or len(dots) > 1:
         raise InputError("an explanation has three axes: rows, features and outputs")
-    filler = [everything] * (3 - (len(parts) - len(dots)))
-    if dots:
-        parts[dots[0] : dots[0] + 1] = filler
-    else:
-        parts += filler
-    rows, players, outputs = parts
-    return rows, players, outputs
+    return *before, *[slice(None)] * (3 - len(before) - len(after)), *after
 
 
-def _nearest_label(label: Any, index: NDArray[Any]) -> str:
-    """Return which label may have been meant, or what labels look like."""
-    texts = [str(each) for each in index[:10_000].tolist()]
-    near = get_close_matches(str(label), texts, n=1, cutoff=0.75)
-    if near and near[0] != str(label):
-        return f"; did you mean {near[0]!r}?"
-    if not texts:
-        return "; there are no rows"
-    kind = type(index[:1].tolist()[0]).__name__
-    some = ", ".join(map(repr, index[:3].tolist()))
-    return f"; labels are of type {kind}, such as {some}. explanation[3] takes rows by place"
+def _label_hint(index: NDArray[Any]) -> str:
+    """Return what the labels of rows look like."""
+    if not len(index):
+        return "there are no rows"
+    some = index[:3].tolist()
+    kind = type(some[0]).__name__
+    return f"labels are of type {kind}, such as {', '.join(map(repr, some))}"
 
 
 def _checked_labels(index: Any) -> NDArray[Any]:
     if not isinstance(index, Iterable) or isinstance(index, str):
-        raise InputError(f"index: wanted a label for each row, got {index!r}")
+        raise InputError(f"index: expected a label for each row, got {index!r}")
     return label_array(index)
 
 
@@ -553,7 +539,9 @@ def _default_output_names(outputs: int | None) -> list[str]:
 
 def _check_names(field_name: str, names: list[str], count: int, kind: str) -> None:
     if len(names) != count:
-        raise InputError(f"{field_name}: wanted a name for each {kind} ({count}), got {len(names)}")
+        raise InputError(
+            f"{field_name}: expected a name for each {kind} ({count}), got {len(names)}"
+        )
 
 
 def _check_alike(parts: list[Any]) -> None:
@@ -564,14 +552,14 @@ def _check_alike(parts: list[Any]) -> None:
         same_axes = part.values.ndim == first.values.ndim
         if not same_axes or part.output_names != first.output_names:
             raise InputError(
-                f"concat: wanted parts of the same outputs; part 0 has {_outputs(first)}, and part "
-                f"{number} has {_outputs(part)}"
+                f"concat: expected parts of the same outputs; part 0 has {_outputs(first)}, and "
+                f"part {number} has {_outputs(part)}"
             )
         names = part.feature_names
         if names != players[: len(names)]:
             place = next(place for place, name in enumerate(names) if name != players[place])
             raise InputError(
-                "concat: wanted parts of the same features, or of the first of them; feature "
+                "concat: expected parts of the same features, or of the first of them; feature "
                 f"{place} of part {number} is {names[place]!r}, and of the longest part "
                 f"{players[place]!r}"
             )

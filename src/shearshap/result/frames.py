@@ -1,13 +1,13 @@
 """Explanations as tables of pandas, polars and pyarrow."""
 
 from collections import Counter
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.result.axes import declared
 from shearshap.result.cells import is_missing
 
 if TYPE_CHECKING:
@@ -21,23 +21,27 @@ Columns = dict[str, Any]  #: arrays or lists of one length, by the names of the 
 
 def tidy(explanation: "Explanation", backend: str) -> Any:
     """Return a line for each row, player and output, in this order."""
-    data = explanation.data
+    shape = _full_shape(explanation)
+    row, player, output = np.indices(shape).reshape(3, -1)
+    rows, _, outputs = shape
+    columns = {
+        "row": _labels(explanation)[row],
+        "output": _objects(explanation.output_names)[output],
+        "player": _objects(explanation.feature_names)[player],
+        "value": explanation.values.reshape(-1),
+        "standard_error": _errors(explanation).reshape(-1),
+        "base_value": explanation.base_values.reshape(rows, outputs)[row, output],
+        "prediction": explanation.predictions.reshape(rows, outputs)[row, output],
+    }
+    cells: NDArray[Any] | None = explanation.data
     if explanation.display_data is not None:
         texts = [as_text(value) for value in explanation.display_data.flat]
-        data = np.array(texts, dtype=object).reshape(explanation.display_data.shape)
-
-    columns = {
-        "row": _spread(explanation, np.arange(len(explanation)), "r"),
-        "output": _spread(explanation, _objects(explanation.output_names), "k"),
-        "player": _spread(explanation, _objects(explanation.feature_names), "p"),
-        "value": _spread_field(explanation, "values"),
-        "standard_error": _spread(explanation, _errors(explanation), "rpk"),
-        "data": None if data is None else _spread(explanation, data, "rp"),
-        "base_value": _spread_field(explanation, "base_values"),
-        "prediction": _spread_field(explanation, "predictions"),
-    }
-    columns["row"] = _labels(explanation)[columns["row"]]
-    return table({name: column for name, column in columns.items() if column is not None}, backend)
+        cells = _objects(texts).reshape(explanation.display_data.shape)
+    if cells is not None:
+        columns["data"] = cells[row, player]
+    order = ["row", "output", "player", "value", "standard_error", "data"]
+    names = [name for name in order if name in columns] + ["base_value", "prediction"]
+    return table({name: columns[name] for name in names}, backend)
 
 
 def pairs(explanation: "Explanation", backend: str) -> Any:
@@ -55,12 +59,9 @@ def pairs(explanation: "Explanation", backend: str) -> Any:
         raise InputError(
             "to_frame: the explanation has no interactions; explain with interactions=True"
         )
-    rows, players = interactions.shape[:2]
+    rows, players, outputs = _full_shape(explanation)
     first, second = np.triu_indices(players)
-    outputs = len(explanation.output_names)
-    shape = (rows, len(first), outputs)
-
-    row, pair, output = np.indices(shape).reshape(3, -1)
+    row, pair, output = np.indices((rows, len(first), outputs)).reshape(3, -1)
     names = _objects(explanation.feature_names)
     columns = {
         "row": _labels(explanation)[row],
@@ -72,25 +73,9 @@ def pairs(explanation: "Explanation", backend: str) -> Any:
     return table(columns, backend)
 
 
-def _spread_field(explanation: "Explanation", name: str) -> NDArray[Any]:
-    letters = declared(explanation)[name].letters
-    return _spread(explanation, getattr(explanation, name), letters)
-
-
-def _spread(explanation: "Explanation", array: NDArray[Any], letters: str) -> NDArray[Any]:
-    """Return an array with some of the axes r, p and k, repeated along the others, flat.
-
-    Of 2 rows and 2 players, with axes "r" and "p":
-
-        [a, b] -> [a, a, b, b]        [x, y] -> [x, y, x, y]
-    """
-    shape = {
-        "r": len(explanation),
-        "p": len(explanation.feature_names),
-        "k": len(explanation.output_names),
-    }
-    lengths = [size if letter in letters else 1 for letter, size in shape.items()]
-    return np.broadcast_to(array.reshape(lengths), tuple(shape.values())).reshape(-1)
+def _full_shape(explanation: "Explanation") -> tuple[int, int, int]:
+    """Return the numbers of rows, players and outputs."""
+    return (*explanation.values.shape[:2], len(explanation.output_names))
 
 
 # One line for each row
@@ -113,35 +98,29 @@ def _wide_columns(explanation: "Explanation") -> Columns:
     evaluations = explanation.row_evaluations
     if evaluations is None:
         evaluations = np.full(len(explanation), explanation.evaluations)
-
-    columns = (
-        _by_output("base_value", explanation.base_values, explanation)
-        | _by_output("prediction", explanation.predictions, explanation)
-        | _by_output("gap", explanation.gap, explanation)
-        | {"evaluations": evaluations}
-    )
+    columns: Columns = {}
+    columns |= _named_columns("base_value", [""], explanation.base_values, explanation)
+    columns |= _named_columns("prediction", [""], explanation.predictions, explanation)
+    columns |= _named_columns("gap", [""], explanation.gap, explanation)
+    columns["evaluations"] = evaluations
     if explanation.converged is not None:
         columns["converged"] = explanation.converged
-    columns |= _by_player("value", explanation.values, explanation)
-    columns |= _by_player("standard_error", _errors(explanation), explanation)
+    players = [f".{name}" for name in _column_names(explanation)]
+    columns |= _named_columns("value", players, explanation.values, explanation)
+    columns |= _named_columns("standard_error", players, _errors(explanation), explanation)
     return columns
 
 
-def _by_output(what: str, array: NDArray[Any], explanation: "Explanation") -> Columns:
-    """Return a column for each output of an array (r,) or (r, k)."""
+def _named_columns(
+    what: str, middles: list[str], array: NDArray[Any], explanation: "Explanation"
+) -> Columns:
+    """Return a column for each output, and each player if the array has them, by their names."""
     endings = _endings(explanation)
-    by_output = array.reshape(len(explanation), len(endings))
-    return {what + ending: by_output[:, number] for number, ending in enumerate(endings)}
-
-
-def _by_player(what: str, array: NDArray[Any], explanation: "Explanation") -> Columns:
-    """Return a column for each output and player of an array (r, p) or (r, p, k)."""
-    endings = _endings(explanation)
-    by_output = array.reshape(*array.shape[:2], len(endings))
+    whole = array.reshape(len(explanation), len(middles), len(endings))
     return {
-        f"{what}.{name}{ending}": by_output[:, player, number]
-        for number, ending in enumerate(endings)
-        for player, name in enumerate(_column_names(explanation))
+        f"{what}{middle}{ending}": whole[:, player, output]
+        for output, ending in enumerate(endings)
+        for player, middle in enumerate(middles)
     }
 
 
@@ -172,42 +151,23 @@ def _endings(explanation: "Explanation") -> list[str]:
 
 
 def table(columns: Columns, backend: str) -> Any:
-    """Return columns as a table of a library."""
-    import narwhals as nw
-
+    """Return columns as a table of a library; a NaN is a missing number there."""
     if backend not in ("pandas", "polars", "pyarrow"):
-        raise InputError(f"backend: wanted pandas, polars or pyarrow, got {backend!r}")
-    if backend == "pyarrow":
-        return _pyarrow_table(columns)
+        raise InputError(f"backend: expected pandas, polars or pyarrow, got {backend!r}")
+    try:
+        library = import_module(backend)
+    except ImportError as error:
+        raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
     listed = {name: _listed(column) for name, column in columns.items()}
-    floats = [name for name, column in columns.items() if column.dtype == float]
-    try:
-        made = nw.from_dict(listed, backend=backend)  # type: ignore[arg-type]
-    except ImportError as error:
-        raise _not_installed(backend) from error
-    # NaN is a number to polars; a missing one is null
-    return made.with_columns(nw.col(*floats).fill_nan(None)).to_native()
-
-
-def _pyarrow_table(columns: Columns) -> Any:
-    """Return columns as a table of pyarrow.
-
-    It is made at once: setting column after column copies the list of all each time.
-    """
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise _not_installed("pyarrow") from error
+    if backend == "pandas":
+        return library.DataFrame(listed)
+    if backend == "polars":
+        return library.DataFrame(listed, nan_to_null=True)
     arrays = {
-        # NaN is a number to pyarrow; from pandas, it is a missing one
-        name: pa.array(_listed(column), from_pandas=column.dtype == float)
-        for name, column in columns.items()
+        name: library.array(column, from_pandas=isinstance(column, np.ndarray))
+        for name, column in listed.items()
     }
-    return pa.table(arrays)
-
-
-def _not_installed(backend: str) -> InputError:
-    return InputError(f"backend={backend!r} is not installed: pip install {backend}")
+    return library.table(arrays)
 
 
 def _listed(column: NDArray[Any]) -> Any:

@@ -11,7 +11,7 @@ estimate. With r rows, whose values have the sample variance s^2 and standard er
     error^2 = s^2 / r + (mean of e)^2.
 
 The second part is what it is even if all rows err together, as rows that share coalitions may. It
-also covers that a mean |value| is too large where values are noise: ||a| - |b|| <= |a - b|.
+also covers that a mean |value| is too large if values are noise: ||a| - |b|| <= |a - b|.
 
 Texts have a value for every word: the sum over the places where it stands in the text, and 0 in a
 text that lacks it. So means are over all texts. How strong a word is where it stands is another
@@ -53,7 +53,7 @@ class Importance:
 
     The interval covers two things: that other rows of the same kind would have had another mean,
     and that values are estimates. It takes the rows for a random sample, drawn independently, of
-    those that you want to know about. Where `covers` is "rows", the method has no standard errors,
+    those that you want to know about. If `covers` is "rows", the method has no standard errors,
     and the interval covers the first alone. It does not cover that the model might have been
     trained otherwise. The mean over a single row says nothing of other rows: its interval is
     infinite.
@@ -109,10 +109,7 @@ class Importance:
 
     def top(self, most: int) -> Self:
         """Return the table of the most important players, the first of them first."""
-        return self.of_players(self.order[:most])
-
-    def of_players(self, players: NDArray[np.int64]) -> Self:
-        """Return the table of some players, by their numbers."""
+        players = self.order[:most]
         axis = 0 if self.cohorts is None else 1
         arrays: dict[str, Any] = {
             name: np.take(getattr(self, name), players, axis=axis)
@@ -124,7 +121,7 @@ class Importance:
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
         """Return a line for each cohort, output and player, the most important player first.
 
-        Columns: cohort (where there are cohorts), output, player, value, lower, upper,
+        Columns: cohort (if there are cohorts), output, player, value, lower, upper,
         standard_error and rows.
         """
         from shearshap.result.frames import table
@@ -132,16 +129,17 @@ class Importance:
         ordered = self.top(len(self))
         shape = (len(self.rows), len(self), len(self.output_names))
         cohort, player, output = np.indices(shape).reshape(3, -1)
-        columns: dict[str, Any] = {}
+        columns = {
+            "output": np.array(self.output_names, dtype=object)[output],
+            "player": np.array(ordered.feature_names, dtype=object)[player],
+            "value": ordered.values.reshape(-1),
+            "lower": ordered.lower.reshape(-1),
+            "upper": ordered.upper.reshape(-1),
+            "standard_error": ordered.standard_errors.reshape(-1),
+            "rows": np.array(self.rows)[cohort],
+        }
         if self.cohorts is not None:
-            columns["cohort"] = np.array(self.cohorts, dtype=object)[cohort]
-        columns["output"] = np.array(self.output_names, dtype=object)[output]
-        columns["player"] = np.array(ordered.feature_names, dtype=object)[player]
-        columns["value"] = ordered.values.reshape(-1)
-        columns["lower"] = ordered.lower.reshape(-1)
-        columns["upper"] = ordered.upper.reshape(-1)
-        columns["standard_error"] = ordered.standard_errors.reshape(-1)
-        columns["rows"] = np.array(self.rows)[cohort]
+            columns = {"cohort": np.array(self.cohorts, dtype=object)[cohort]} | columns
         return table(columns, backend)
 
     def __repr__(self) -> str:
@@ -181,23 +179,13 @@ class Magnitudes:
         """The |values|, (r, p) or (r, p, k)."""
         return np.abs(self.explanation.values)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of `values`."""
-        return self.explanation.values.shape
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.explanation)
-
     def __call__(self) -> Self:
         """Return the same: `explanation.abs()` and shap's `explanation.abs` are one."""
         return self
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return each player's mean |value| over the rows; see `Explanation.mean`."""
-        check_axis(axis)
-        return importance(self.explanation, sizes=True, level=level)
+        return importance(self.explanation, sizes=True, level=level, axis=axis)
 
     def by(self, groups: Any, *, bins: int = 4) -> "Cohorts":
         """Return the rows in cohorts; see `Explanation.by`."""
@@ -240,8 +228,9 @@ class Cohorts(Mapping[str, "Explanation"]):
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return the importance of each player in each cohort; see `Explanation.mean`."""
-        check_axis(axis)
-        tables = {name: importance(part, self.sizes, level) for name, part in self.parts.items()}
+        tables = {
+            name: importance(part, self.sizes, level, axis) for name, part in self.parts.items()
+        }
         return side_by_side(tables)
 
     def __repr__(self) -> str:
@@ -253,12 +242,17 @@ class Cohorts(Mapping[str, "Explanation"]):
 # Means
 
 
-def importance(explanation: "Explanation", sizes: bool, level: float) -> Importance:
+def importance(explanation: "Explanation", sizes: bool, level: float, axis: int = 0) -> Importance:
     """Return the importance of an explanation's players over all its rows; of texts, by word."""
+    if axis != 0:
+        raise InputError(
+            f"mean: expected axis 0, the mean over the rows, got {axis!r}; for other means take "
+            "explanation.values"
+        )
     if not 0 < level < 1:
-        raise InputError(f"level: wanted a number between 0 and 1, such as 0.95, got {level!r}")
+        raise InputError(f"level: expected a number between 0 and 1, such as 0.95, got {level!r}")
     if not len(explanation):
-        raise InputError("mean: wanted at least one row, got none")
+        raise InputError("mean: expected at least one row, got none")
     explanation = same_players(explanation)
     means = mean_sizes(explanation) if sizes else explanation.values.mean(axis=0)
     errors, margins = _margins(explanation, sizes, level)
@@ -353,15 +347,6 @@ def _placed(table: Importance, field: str, players: list[str], absent: float) ->
     return whole
 
 
-def check_axis(axis: int) -> None:
-    """Raise if a mean is asked for over another axis than the rows."""
-    if axis != 0:
-        raise InputError(
-            f"mean: wanted axis 0, the mean over the rows, got {axis!r}; for other means take "
-            "explanation.values"
-        )
-
-
 # Cohorts
 
 
@@ -371,7 +356,7 @@ def cohorts(explanation: "Explanation", groups: Any, bins: int = 4) -> Cohorts:
     Rows are in the same cohort if their labels are equal. The texts of labels only make its name.
     """
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
-        raise InputError(f"bins: wanted a positive integer, got {bins!r}")
+        raise InputError(f"bins: expected a positive integer, got {bins!r}")
     if isinstance(groups, Mapping):
         names = distinct_names(list(groups))
         masks = [_mask(chosen, explanation) for chosen in groups.values()]
@@ -387,7 +372,7 @@ def cohorts(explanation: "Explanation", groups: Any, bins: int = 4) -> Cohorts:
     empty = [name for name, part in parts.items() if not len(part)]
     if empty or not parts:
         which = f"; there are none in {', '.join(empty)}" if empty else ""
-        raise InputError(f"groups: wanted cohorts of at least one row{which}")
+        raise InputError(f"groups: expected cohorts of at least one row{which}")
     return Cohorts(parts)
 
 
@@ -396,7 +381,7 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
     mask = np.asarray(chosen)
     if mask.dtype != bool or mask.shape != (len(explanation),):
         raise InputError(
-            "groups: wanted for each cohort which rows are in it, an array of bool of shape "
+            "groups: expected for each cohort which rows are in it, an array of bool of shape "
             f"{(len(explanation),)}, got {mask.dtype} of shape {mask.shape}"
         )
     return mask
@@ -405,11 +390,11 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
 def _checked_labels(groups: Any, rows: int) -> list[Any]:
     if not isinstance(groups, Iterable):
         raise InputError(
-            f"groups: wanted a label for each row, or the name of a feature, got {groups!r}"
+            f"groups: expected a label for each row, or the name of a feature, got {groups!r}"
         )
     labels = list(label_array(groups))
     if len(labels) != rows:
-        raise InputError(f"groups: wanted a label for each of {rows:,} rows, got {len(labels):,}")
+        raise InputError(f"groups: expected a label for each of {rows:,} rows, got {len(labels):,}")
     return labels
 
 
@@ -423,7 +408,7 @@ def _numbered(labels: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
         distinct = list(dict.fromkeys(label for label in labels if label is not None))
     except TypeError as error:
         raise InputError(
-            f"groups: wanted labels such as numbers or texts, got {error}; try their texts"
+            f"groups: expected labels such as numbers or texts, got {error}; try their texts"
         ) from error
     with suppress(TypeError):  # labels of several types have no order
         distinct = sorted(distinct)
@@ -446,7 +431,7 @@ def distinct_names(labels: list[Any], texts: list[str] | None = None) -> list[st
     ]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InputError(f"groups: wanted labels with different names, got {twice[0]} twice")
+        raise InputError(f"groups: expected labels with different names, got {twice[0]} twice")
     return names
 
 

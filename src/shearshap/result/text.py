@@ -3,6 +3,7 @@
     decimals([0.012, 4.57])                  2
     format_number(4.5678, 2)                 4.57
     format_number(-0.01234, 2, sign=True)    −0.01
+    format_numbers([4.5678, 0.01])           4.57, 0.01
     format_estimate(4.5678, 0.25, 2)         +4.57 ± 0.25
     format_end(0.4274, [120.0, -31.0])       0.427
 
@@ -12,14 +13,13 @@ A line of an explanation's table adds up from its base value to its prediction:
     a             10   +3.0     -1.0       +0.5         12.5
 """
 
-import os
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from math import ceil, floor, log10
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,8 +30,6 @@ from shearshap.result.cells import is_missing, label_text
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
     from shearshap.result.importance import Importance
-
-Floats = NDArray[np.float64]
 
 MINUS = "\N{MINUS SIGN}"
 MAX_DIGITS = 9  #: of a base value or prediction, before and after the point
@@ -74,28 +72,27 @@ def format_number(number: float, places: int | None, *, sign: bool = False) -> s
     return true_minus(text)
 
 
+def format_numbers(numbers: ArrayLike, *, sign: bool = False) -> list[str]:
+    """Return numbers with the decimals that the largest of them needs."""
+    places = decimals(numbers)
+    return [format_number(float(number), places, sign=sign) for number in np.ravel(numbers)]
+
+
 def format_end(number: float, values: ArrayLike) -> str:
     """Return a base value or prediction as text: three digits of its own, or more.
 
     It has as many decimals as the values that lead from one to the other if those are more, so that
     small steps from a large number can be followed.
     """
-    return format_number(number, end_decimals(number, values))
-
-
-def end_decimals(number: float, values: ArrayLike) -> int | None:
-    """Return the decimals of a base value or prediction beside the values of its row."""
     own = decimals(number)
     steps = decimals(values)
-    if steps is None:
-        return own
-    if own is None:
-        is_large = 1 <= abs(number) < 10**MAX_DIGITS
-        return 0 if is_large else None
-
+    if own is None and steps is not None and 1 <= abs(number) < 10**MAX_DIGITS:
+        own = 0  # a large number is written in full beside steps that are
+    if own is None or steps is None:
+        return format_number(number, own)
     before_point = floor(log10(abs(number))) + 1 if number else 1
     room = MAX_DIGITS - max(1, before_point)
-    return max(own, min(steps, room))
+    return format_number(number, max(own, min(steps, room)))
 
 
 def format_estimate(number: float, margin: float, places: int | None) -> str:
@@ -125,7 +122,7 @@ def true_minus(text: str) -> str:
 
 
 def no_such(what: str, name: str, known: Sequence[str], *, where: object = None) -> str:
-    """Return a message about a name that is not known, where it was looked for.
+    """Return a message about a name that is not known, and the place that lacks it.
 
     no_such("method", "sheer", METHODS) is "there is no method 'sheer'; did you mean 'shear'? There
     are: auto, exact, ...".
@@ -159,14 +156,14 @@ class Cell:
     number: float
     text: str  #: the number as people read it
     content: str = ""  #: what the player holds in the row
-    error: float | None = None  #: the standard error; None if it is not known
+    error: float = 0.0  #: the standard error; 0 if it is not known
 
 
 @dataclass(frozen=True)
 class Line:
     """A row's part of the table, for one output."""
 
-    label: str
+    label: str  #: of the row; "" on all but the first of its lines
     output: str
     base: str
     prediction: str
@@ -179,28 +176,13 @@ class FirstRows:
 
     names: tuple[str, ...]  #: of the columns: players, "5 others", "gap"
     lines: tuple[Line, ...]
-    rows: int  #: how many rows the table has
-    rows_left: int  #: how many rows it leaves out
-    outputs_left: int
-    span: tuple[float, float]  #: the smallest and the largest number of all cells, or 0
+    has_outputs: bool  #: whether there are lines for several outputs
+    left_out: str  #: what the table leaves out, in words; "" if nothing
 
     @property
-    def has_outputs(self) -> bool:
-        """Whether there are lines for several outputs."""
-        return len({line.output for line in self.lines}) > 1
-
-    @property
-    def left_out(self) -> str:
-        """What the table leaves out, in words; "" if nothing."""
-        left = {"more row": self.rows_left, "more output": self.outputs_left}
-        return " and ".join(counted(number, noun) for noun, number in left.items() if number)
-
-    @property
-    def largest_error(self) -> float | None:
-        """The largest standard error of a value; None if none is known."""
-        errors = [cell.error for line in self.lines for cell in line.cells]
-        known = [error for error in errors if error is not None]
-        return max(known, default=None)
+    def cells(self) -> list[Cell]:
+        """The cells of all lines."""
+        return [cell for line in self.lines for cell in line.cells]
 
 
 def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -> FirstRows:
@@ -208,93 +190,63 @@ def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -
     outputs = min(len(explanation.output_names), MAX_LINES // 2)
     if outputs > 1:
         rows = min(rows, MAX_LINES // outputs)
-    part = explanation[:rows]
-    bases = _by_output(part.base_values, 1, outputs)
-    predictions = _by_output(part.predictions, 1, outputs)
-    ends = decimals(np.concatenate((bases, predictions)))
+    first = explanation[:rows]
+    parts = [first.output(number) for number in range(outputs)]
 
-    table = _Table.from_explanation(part, players, outputs)
+    values = np.stack([part.values for part in parts], axis=2)  # (r, p, k)
+    order = np.argsort(-np.abs(values).sum(axis=(0, 2)), kind="stable")
+    # "1 others" would take the same room as the player, and say less
+    shown = order if len(order) <= players + 1 else order[:players]
+    others = order[len(shown) :]
+    names = [explanation.feature_names[player] for player in shown]
+    columns = [values[:, player] for player in shown]
+    if len(others):
+        names.append(f"{len(others):,} others")
+        columns.append(values[:, others].sum(axis=1))
+
+    largest = float(np.abs(columns).max(initial=0.0))
+    places = decimals(largest)
+    gap = np.stack([part.gap for part in parts], axis=1)
+    if np.abs(gap).max(initial=0.0) >= smallest_shown(largest, places):
+        names.append("gap")
+        columns.append(gap)
+
+    ends = decimals([(part.base_values, part.predictions) for part in parts])
     lines = [
         Line(
-            str(part.index[row]),
-            explanation.output_names[output],
-            format_number(float(bases[row, output]), ends),
-            format_number(float(predictions[row, output]), ends),
-            table.cells(row, output),
+            "" if output else str(part.index[row]),
+            part.output_names[0],
+            format_number(float(part.base_values[row]), ends),
+            format_number(float(part.predictions[row]), ends),
+            _cells(part, row, shown, [float(column[row, output]) for column in columns], places),
         )
-        for row in range(len(part))
-        for output in range(outputs)
+        for row in range(len(first))
+        for output, part in enumerate(parts)
     ]
-    return FirstRows(
-        table.names,
-        tuple(lines),
-        len(part),
-        len(explanation) - len(part),
-        len(explanation.output_names) - outputs,
-        (float(table.numbers.min(initial=0.0)), float(table.numbers.max(initial=0.0))),
-    )
+    left = {
+        "more row": len(explanation) - len(first),
+        "more output": len(explanation.output_names) - outputs,
+    }
+    left_out = " and ".join(counted(number, noun) for noun, number in left.items() if number)
+    return FirstRows(tuple(names), tuple(lines), outputs > 1, left_out)
 
 
-def _by_output(array: Floats, axes: int, outputs: int) -> Floats:
-    """Return an array of the first outputs, with an axis of outputs if there was none."""
-    whole = array[..., None] if array.ndim == axes else array
-    return whole[..., :outputs]
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The numbers of the first rows, and where they come from."""
-
-    part: "Explanation"
-    shown: NDArray[np.int64]  #: the players that have a column of their own, the first columns
-    names: tuple[str, ...]  #: of the columns
-    numbers: Floats  #: (r, columns, k)
-    places: int | None  #: decimals
-
-    @classmethod
-    def from_explanation(cls, part: "Explanation", players: int, outputs: int) -> "_Table":
-        """Return the table of the largest players; the others are one column, and the gap."""
-        values = _by_output(part.values, 2, outputs)
-        sizes = np.abs(values).sum(axis=(0, 2))
-        order = np.argsort(-sizes, kind="stable")
-        # "1 others" would take the same room as the player, and say less
-        shown = order if len(order) <= players + 1 else order[:players]
-        others = order[len(shown) :]
-
-        columns = [values[:, player] for player in shown]
-        names = [part.feature_names[player] for player in shown]
-        if len(others):
-            columns.append(values[:, others].sum(axis=1))
-            names.append(f"{len(others):,} others")
-
-        numbers = np.stack(columns, axis=1)
-        places = decimals(numbers)
-        gap = _by_output(part.gap, 1, outputs)
-        largest = float(np.abs(numbers).max(initial=0.0))
-        if np.abs(gap).max(initial=0.0) >= smallest_shown(largest, places):
-            numbers = np.concatenate((numbers, gap[:, None]), axis=1)
-            names.append("gap")
-        return cls(part, shown, tuple(names), numbers, places)
-
-    def cells(self, row: int, output: int) -> tuple[Cell, ...]:
-        """Return the cells of a line."""
-        numbers = self.numbers[row, :, output].tolist()
-        return tuple(self._cell(row, output, column, each) for column, each in enumerate(numbers))
-
-    def _cell(self, row: int, output: int, column: int, number: float) -> Cell:
-        text = format_number(number, self.places, sign=True)
-        if column >= len(self.shown):
-            return Cell(number, text)
-        player = int(self.shown[column])
-        content = cell_content(self.part, row, player)
-        return Cell(number, text, content, self._error(row, player, output))
-
-    def _error(self, row: int, player: int, output: int) -> float | None:
-        errors = self.part.standard_errors
-        if errors is None:
-            return None
-        error = float(errors[row, player] if errors.ndim == 2 else errors[row, player, output])
-        return error if np.isfinite(error) else None
+def _cells(
+    part: "Explanation",
+    row: int,
+    shown: NDArray[np.int64],
+    numbers: list[float],
+    places: int | None,
+) -> tuple[Cell, ...]:
+    """Return the cells of a row: of the players that are shown, of the others, and the gap."""
+    texts = [format_number(number, places, sign=True) for number in numbers]
+    cells = [Cell(number, text) for number, text in zip(numbers, texts, strict=True)]
+    for column, player in enumerate(shown.tolist()):
+        content = cell_content(part, row, player)
+        error = 0.0 if part.standard_errors is None else float(part.standard_errors[row, player])
+        known = error if np.isfinite(error) else 0.0
+        cells[column] = Cell(numbers[column], texts[column], content, known)
+    return tuple(cells)
 
 
 def cell_content(explanation: "Explanation", row: int, player: int) -> str:
@@ -338,101 +290,99 @@ def counted(number: int, noun: str) -> str:
 
 def explanation_text(explanation: "Explanation") -> str:
     """Return an explanation's one line, and its first rows as a table that fits the terminal."""
-    width = _width()
+    width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
         view = first_rows(explanation, players=players)
-        table = _aligned(_cells(view), left=2 if view.has_outputs else 1)
+        table = _first_rows_text(view)
         if max(map(len, table.splitlines())) <= width:
             break
-    below = _below(view)
+
+    below = [f"... and {view.left_out}"] if view.left_out else []
+    error = max((cell.error for cell in view.cells), default=0.0)
+    if error > 0:
+        below.append(f"standard errors of these values: at most {error:.2g}")
     return "\n".join([repr(explanation), "", table, *below])
 
 
-def _cells(view: FirstRows) -> list[list[str]]:
-    """Return the table's cells, its head first."""
-    outputs = view.has_outputs
-    head = ["row", *(["output"] if outputs else []), "base value", *view.names, "prediction"]
-    body = []
-    before = None
+def _first_rows_text(view: FirstRows) -> str:
+    """Return the first rows as a table, with a column of outputs if there are several."""
+    names = ["row", "output", "base value", *view.names, "prediction"]
+    upper, lower = (list(line) for line in zip(*map(_two_lines, names), strict=True))
+    lines = [upper, lower] if any(upper) else [lower]
     for line in view.lines:
-        label = "" if outputs and line.label == before else shortened(line.label, LETTERS)
-        before = line.label
-        output = [shortened(line.output, LETTERS)] if outputs else []
         numbers = [cell.text for cell in line.cells]
-        body.append([label, *output, line.base, *numbers, line.prediction])
-    return [*_two_lines(head), *body]
+        label, output = (shortened(word, LETTERS) for word in (line.label, line.output))
+        lines.append([label, output, line.base, *numbers, line.prediction])
+    if view.has_outputs:
+        return _aligned(lines, left=2)
+    return _aligned([[label, *rest] for label, _, *rest in lines], left=1)
 
 
-def _two_lines(names: list[str]) -> list[list[str]]:
-    """Return the head of a table in one line or two, where long names are broken at a joint."""
-    broken = [_broken(name) for name in names]
-    upper = [first for first, _ in broken]
-    lower = [second for _, second in broken]
-    return [upper, lower] if any(upper) else [lower]
-
-
-def _broken(name: str) -> tuple[str, str]:
-    """Return a name in two lines, the first of them empty if one is enough."""
-    if len(name) <= LETTERS:
-        return "", name
+def _two_lines(name: str) -> tuple[str, str]:
+    """Return a name in two lines, broken near its middle; "" and the name if one is enough."""
     joints = [joint.end() for joint in re.finditer(rf" |{JOINT.pattern}", name)]
-    if not joints:
+    if len(name) <= LETTERS or not joints:
         return "", shortened(name, LETTERS)
     middle = min(joints, key=lambda place: abs(place - len(name) / 2))
-    first = name[:middle].rstrip()
-    return shortened(first, LETTERS), shortened(name[middle:], LETTERS)
+    return shortened(name[:middle].rstrip(), LETTERS), shortened(name[middle:], LETTERS)
 
 
-def _below(view: FirstRows) -> list[str]:
-    """Return what is to be said below the table."""
-    lines = [f"... and {view.left_out}"] if view.left_out else []
-    error = view.largest_error
-    if error is not None and error > 0:
-        lines.append(f"standard errors of these values: at most {error:.2g}")
-    return lines
+@dataclass(frozen=True)
+class Mean:
+    """A line of a table of importance: a feature's mean in a cohort, for an output."""
+
+    cohort: str
+    output: str
+    size: float
+    low: float
+    high: float
+    text: str  #: the mean as people read it
+    interval: str  #: "0.1 to 0.3"
+
+
+def importance_rows(table: "Importance") -> list[tuple[str, list[Mean]]]:
+    """Return the most important features, and for each its means by cohort and output."""
+    top = table.top(MAX_FEATURES)
+    places = decimals(top.values)
+    arrays = [top.full(array) for array in (top.values, top.lower, top.upper)]
+    cohorts = top.cohorts or [""]
+
+    def mean(cohort: int, player: int, output: int) -> Mean:
+        size, low, high = (float(array[cohort, player, output]) for array in arrays)
+        text = format_number(size, places, sign=not top.sizes)
+        interval = f"{format_number(low, places)} to {format_number(high, places)}"
+        if not np.isfinite(high):
+            interval = "unknown"
+        return Mean(cohorts[cohort], top.output_names[output], size, low, high, text, interval)
+
+    return [
+        (name, [mean(g, player, k) for g in range(len(cohorts)) for k in range(arrays[0].shape[2])])
+        for player, name in enumerate(top.feature_names)
+    ]
 
 
 def importance_text(table: "Importance") -> str:
-    """Return the most important players, a line each, with intervals."""
-    top = table.top(MAX_FEATURES)
-    numbers = top.full(top.values)
-    lower = top.full(top.lower)
-    upper = top.full(top.upper)
-    places = decimals(numbers)
+    """Return the most important features, a line each for every cohort and output."""
+    lines = [["feature", "cohort", "output", table.kind, f"{100 * table.level:g} % interval"]]
+    for name, means in importance_rows(table):
+        before = ""
+        for mean in means:
+            cohort = "" if mean.cohort == before else shortened(mean.cohort, 32)
+            before = mean.cohort
+            feature = shortened(name, 32) if mean is means[0] else ""
+            output = shortened(mean.output, LETTERS)
+            lines.append([feature, cohort, output, mean.text, mean.interval])
 
-    def interval(low: float, high: float) -> str:
-        if not np.isfinite(high):
-            return "unknown"
-        return f"{format_number(low, places)} to {format_number(high, places)}"
-
-    several_outputs = len(table.output_names) > 1
-    head = [
-        "feature",
-        *(["cohort"] if table.cohorts is not None else []),
-        *(["output"] if several_outputs else []),
-        table.kind,
-        f"{100 * table.level:g} % interval",
-    ]
-    body = []
-    for player, name in enumerate(top.feature_names):
-        for cohort in range(len(table.rows)):
-            for output in range(len(table.output_names)):
-                at = (cohort, player, output)
-                line = ["" if cohort or output else shortened(name, 32)]
-                if table.cohorts is not None:
-                    line.append("" if output else shortened(table.cohorts[cohort], 32))
-                if several_outputs:
-                    line.append(shortened(table.output_names[output], LETTERS))
-                line.append(format_number(float(numbers[at]), places, sign=not table.sizes))
-                line.append(interval(float(lower[at]), float(upper[at])))
-                body.append(line)
-
-    text = _aligned([head, *body], left=len(head) - 2)
-    left_out = len(table) - len(top)
-    below = [f"... and {left_out:,} more features"] if left_out else []
-    below.append(table.interval_words)
-    return "\n".join([repr(table), "", text, *below])
+    columns = [0, 3, 4]
+    if len(table.output_names) > 1:
+        columns.insert(1, 2)
+    if table.cohorts is not None:
+        columns.insert(1, 1)
+    text = _aligned([[line[at] for at in columns] for line in lines], left=len(columns) - 2)
+    left_out = max(0, len(table) - MAX_FEATURES)
+    below = [f"... and {counted(left_out, 'more feature')}"] if left_out else []
+    return "\n".join([repr(table), "", text, *below, table.interval_words])
 
 
 def _aligned(cells: list[list[str]], left: int) -> str:
@@ -446,13 +396,3 @@ def _aligned(cells: list[list[str]], left: int) -> str:
         for line in cells
     ]
     return "\n".join(lines)
-
-
-def _width() -> int:
-    """Return how many letters a line of the terminal has; a fixed number if there is none."""
-    try:
-        if sys.stdout.isatty():
-            return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (AttributeError, OSError, ValueError):
-        pass
-    return WIDTH

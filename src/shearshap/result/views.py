@@ -18,10 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from shearshap.result.cells import (
-    by_word,
     cells_of,
     has_places,
     is_missing,
@@ -38,7 +36,6 @@ from shearshap.result.text import (
     decimals,
     format_end,
     format_estimate,
-    format_number,
     smallest_shown,
 )
 
@@ -63,7 +60,7 @@ class Step:
     size: float
     colour: str
     cell: str = ""  #: the player's content in the row, see `cell_content`
-    margin: float = 0.0  #: half the length of the interval; 0 where there is none
+    margin: float = 0.0  #: half the length of the interval; 0 if there is none
 
 
 @dataclass(frozen=True)
@@ -103,22 +100,31 @@ class Waterfall:
 def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     """Return the waterfall of a row: its largest players, the others as one step, and the gap.
 
-    At most `most` players have a step of their own. A single player beyond them has its own, too:
-    "1 others" would take the same room, and say less. The steps of a text are its words.
+    At most `most` players have a step of their own. The steps of a text are its words.
     """
-    explanation, row = _worded(explanation, row)
+    if has_places(explanation):
+        explanation, row = text_of_row(explanation, row), 0
     values = explanation.values[row]
-    order = largest(values)
-    shown = order if len(order) == most + 1 else order[:most]
-    others = order[len(shown) :]
-
-    steps = _player_steps(explanation, row, shown)
+    shown, others = divided(values, most)
+    row_margins = np.nan_to_num(margins(explanation[row])[0])
+    steps = [
+        Step(
+            explanation.feature_names[player],
+            float(values[player]),
+            sign_colour(values[player]),
+            cell_content(explanation, row, player),
+            float(row_margins[player]),
+        )
+        for player in shown.tolist()
+    ]
     if len(others):
         size = float(values[others].sum())
         steps.append(Step(f"{len(others)} others", size, sign_colour(size)))
 
+    # a gap that would be written as 0 is none
     gap = float(explanation.gap[row])
-    if _is_visible(gap, [step.size for step in steps]):
+    sizes = np.array([*(step.size for step in steps), gap])
+    if abs(gap) >= smallest_shown(float(np.abs(sizes).max()), decimals(sizes)):
         steps.append(Step(GAP, gap, GREY))
 
     base = float(explanation.base_values[row])
@@ -126,76 +132,23 @@ def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     return Waterfall(base, prediction, tuple(steps))
 
 
-def of_row(explanation: Explanation, row: int) -> Explanation:
-    """Return the explanation of one row; of a text, by its words alone."""
-    return text_of_row(explanation, row) if has_places(explanation) else explanation[row]
+def divided(values: Floats, most: int) -> tuple[Ints, Ints]:
+    """Return the numbers of the players to show one by one, the largest first, and of the others.
 
-
-def _worded(explanation: Explanation, row: int) -> tuple[Explanation, int]:
-    """Return an explanation and the number of a row in it: of a text, by its words alone."""
-    if has_places(explanation):
-        return text_of_row(explanation, row), 0
-    return explanation, row
-
-
-def _player_steps(explanation: Explanation, row: int, players: Ints) -> list[Step]:
-    sizes = explanation.values[row]
-    row_margins = np.nan_to_num(margins(explanation[row])[0])
-    return [
-        Step(
-            explanation.feature_names[player],
-            float(sizes[player]),
-            sign_colour(sizes[player]),
-            cell_content(explanation, row, player),
-            float(row_margins[player]),
-        )
-        for player in players.tolist()
-    ]
-
-
-def _is_visible(gap: float, sizes: list[float]) -> bool:
-    """Return whether a gap does not round to 0 in the decimals that steps are written with."""
-    bars = np.array([*sizes, gap])
-    largest_bar = float(np.abs(bars).max())
-    return abs(gap) >= smallest_shown(largest_bar, decimals(bars))
-
-
-# Sizes of values
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A player's value in a single row, or its mean |value| over the rows."""
-
-    player: int
-    name: str
-    size: float
-    number: str  #: the size as text
-    colour: str
-    interval: Interval | None  #: None if it is not known, or no longer than rounding
-    cell: str = ""  #: the player's content in the single row, see `cell_content`
-
-
-def bars(explanation: Explanation) -> list[Bar]:
-    """Return a bar for every player's mean |value|, the largest first.
-
-    Sizes and intervals are those of `explanation.abs().mean()`. Several texts have a bar for every
-    word, not for every place.
+    A single player beyond the `most` is shown too: "1 others" would take the same room, and say
+    less.
     """
-    table = mean_table(explanation)
-    places = decimals(table.values)
-    intervals = known_intervals(table)
-    return [
-        Bar(
-            player,
-            table.feature_names[player],
-            float(table.values[player]),
-            format_number(float(table.values[player]), places),
-            GREY,
-            intervals[player],
-        )
-        for player in table.order.tolist()
-    ]
+    order = largest(values)
+    count = len(order) if len(order) == most + 1 else most
+    return order[:count], order[count:]
+
+
+def largest(values: Floats, most: int | None = None) -> Ints:
+    """Return the numbers of the players, the largest |value| first; of equal ones the first."""
+    return np.argsort(-np.abs(values), kind="stable")[:most]
+
+
+# Intervals
 
 
 def mean_table(explanation: Explanation) -> Importance:
@@ -216,48 +169,6 @@ def known_intervals(table: Importance) -> list[Interval | None]:
     ]
 
 
-def bars_of_row(explanation: Explanation, row: int) -> list[Bar]:
-    """Return a bar for every player's value in a row, the largest first."""
-    explanation, row = _worded(explanation, row)
-    values = explanation.values[row]
-    row_margins = margins(explanation[row])[0]
-    places = decimals(values)
-    made = []
-    for player in largest(values).tolist():
-        size, margin = float(values[player]), float(row_margins[player])
-        made.append(
-            Bar(
-                player,
-                explanation.feature_names[player],
-                size,
-                format_number(size, places, sign=True),
-                sign_colour(size),
-                (size - margin, size + margin) if margin > 0 else None,
-                cell_content(explanation, row, player),
-            )
-        )
-    return made
-
-
-def rows_text(explanation: Explanation) -> str:
-    """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
-    if has_places(explanation):
-        return f"{len(explanation):,} texts, by word"
-    return counted(len(explanation), "row")
-
-
-def same_pairs(explanation: Explanation, most: int) -> Explanation:
-    """Return the same with pairs of players; of texts only the `most` largest words."""
-    if has_places(explanation):
-        return by_word(explanation, most, pairs=True)
-    return explanation
-
-
-def largest(values: Floats, most: int | None = None) -> Ints:
-    """Return the numbers of the players, the largest |value| first; of equal ones the first."""
-    return np.argsort(-np.abs(values), kind="stable")[:most]
-
-
 def margins(explanation: Explanation) -> Floats:
     """Return half the length of every value's 95 % interval, (r, p).
 
@@ -274,9 +185,19 @@ def margins(explanation: Explanation) -> Floats:
     return half if (half > threshold).any() else nothing
 
 
-def has_intervals(explanation: Explanation) -> bool:
-    """Return whether any value has an interval to draw."""
-    return bool((margins(explanation) > 0).any())
+# Texts
+
+
+def of_row(explanation: Explanation, row: int) -> Explanation:
+    """Return the explanation of one row; of a text, by its words alone."""
+    return text_of_row(explanation, row) if has_places(explanation) else explanation[row]
+
+
+def rows_text(explanation: Explanation) -> str:
+    """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
+    if has_places(explanation):
+        return f"{len(explanation):,} texts, by word"
+    return counted(len(explanation), "row")
 
 
 # Every row's values, as swarms of points
@@ -356,9 +277,8 @@ def data_ranks(data: Floats) -> Floats:
     """
     ranks = np.full(data.shape, np.nan)
     known = np.isfinite(data)
-    if known.any():
-        places = rankdata(data[known], method="dense") - 1.0
-        ranks[known] = places / places.max() if places.max() > 0 else 0.5
+    different, places = np.unique(data[known], return_inverse=True)
+    ranks[known] = places / (len(different) - 1) if len(different) > 1 else 0.5
     return ranks
 
 
@@ -371,17 +291,14 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
     unknown = np.full(len(explanation), np.nan)
     if explanation.data is None:
         return unknown
-
     data = explanation.data[:, player]
-    if explanation.display_data is None:
-        return data
-    cells = explanation.display_data[:, player]
+    cells = data if explanation.display_data is None else explanation.display_data[:, player]
     is_text = np.array([isinstance(content, str) for content in cells], dtype=bool)
     if not is_text.any():
         return data
-    numbers = _numbers(cells)
-    if numbers is not None:
-        return numbers
+    texts = column_of(cells, 1)
+    if not texts.categories:
+        return texts.numbers
 
     _, alphabet = np.unique(cells[is_text].astype(str), return_inverse=True)
     _, order = np.unique(data[is_text], return_inverse=True)
@@ -398,38 +315,40 @@ class Column:
     numbers: Floats  #: (r,) NaN if there is none
     categories: tuple[str, ...] = ()  #: the meanings of 0, 1, ...; none if cells are numbers
     others: int | None = None  #: the number of the rarest categories together, if they are
+    name: str = ""
+
+
+def has_cells(explanation: Explanation, player: int) -> bool:
+    """Return whether it is known what a player holds in the rows."""
+    if explanation.display_data is not None:
+        return True
+    return explanation.data is not None and bool(np.isfinite(explanation.data[:, player]).any())
 
 
 def column(explanation: Explanation, player: int, most: int) -> Column:
     """Return a player's cells, with at most `most` categories; the rarest are counted as one.
 
-    Cells come from `display_data`, or from `data` without. Where all are numbers or missing, they
-    are taken as numbers.
+    Cells come from `display_data`, or from `data` without. If all are numbers or missing, they are
+    taken as numbers.
     """
     cells = cells_of(explanation, player)
     assert cells is not None, "a column needs data or display_data"
     data = None if explanation.data is None else explanation.data[:, player]
-    return column_of(cells, most, data)
+    return column_of(cells, most, data, name=explanation.feature_names[player])
 
 
-def column_of(cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | None = None) -> Column:
+def column_of(
+    cells: Sequence[Any] | NDArray[Any], most: int, data: Floats | None = None, name: str = ""
+) -> Column:
     """Return cells (r,) as a column; categories are in the order of their mean `data`."""
-    numbers = _numbers(cells)
-    if numbers is None:
-        texts = np.array([label_text(content) for content in cells])
-        return _categories(texts, data, most)
-    return Column(np.where(np.isfinite(numbers), numbers, np.nan))
-
-
-def _numbers(cells: Sequence[Any] | NDArray[Any]) -> Floats | None:
-    """Return cells (r,) as numbers, NaN if they are missing; None if some are no numbers."""
     try:
-        return np.array([np.nan if is_missing(content) else float(content) for content in cells])
+        numbers = np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
     except (TypeError, ValueError):
-        return None
+        return _categories(np.array([label_text(cell) for cell in cells]), data, most, name)
+    return Column(np.where(np.isfinite(numbers), numbers, np.nan), name=name)
 
 
-def _categories(texts: NDArray[np.str_], data: Floats | None, most: int) -> Column:
+def _categories(texts: NDArray[np.str_], data: Floats | None, most: int, name: str) -> Column:
     """Return a column of categories: in the order of their mean data, or else by frequency."""
     names, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
     shown = len(names) if len(names) <= most else most - 1
@@ -444,10 +363,10 @@ def _categories(texts: NDArray[np.str_], data: Floats | None, most: int) -> Colu
     numbers = np.full(len(names), float(shown))
     numbers[order] = np.arange(shown)
 
-    categories = tuple(names[order].tolist())
-    if not left_out:
-        return Column(numbers[place], categories)
-    return Column(numbers[place], (*categories, f"{left_out} others"), others=shown)
+    categories = names[order].tolist()
+    if left_out:
+        categories.append(f"{left_out} others")
+    return Column(numbers[place], tuple(categories), shown if left_out else None, name)
 
 
 # Players that act together
@@ -462,18 +381,16 @@ class Strengths:
     signed: bool  #: whether a sign has a meaning
 
 
-def strengths(explanation: Explanation, edges: Edges | None = None) -> Strengths | None:
-    """Return the cross-contribution or interactions of an explanation; None if it has none.
-
-    Without `edges`, cross-contribution comes first.
-    """
-    cross = explanation.cross_contribution
-    if cross is not None and edges != "interactions":
-        return Strengths("cross-contribution", cross, signed=False)
-
-    pairs = explanation.interactions
-    if pairs is not None and edges != "cross-contribution":
-        return Strengths("interaction", pairs, signed=True)
+def strengths(explanation: Explanation, kinds: Sequence[Edges]) -> Strengths | None:
+    """Return the first of some kinds of strengths that an explanation has; None if it has none."""
+    fields = {
+        "cross-contribution": explanation.cross_contribution,
+        "interactions": explanation.interactions,
+    }
+    for kind in kinds:
+        values = fields[kind]
+        if values is not None:
+            return Strengths(kind.removesuffix("s"), values, signed=kind == "interactions")
     return None
 
 
@@ -483,24 +400,22 @@ def likely_cooperator(explanation: Explanation, player: int) -> int | None:
     Rows are sorted by the player's own data and cut into slices. Within a slice the player itself
     is about the same, so that what its values differ by is owed to others. The answer is the player
     with the largest |correlation| with the values, on average over the slices; None without data,
-    or where nothing goes with the values.
+    or if nothing goes with the values.
     """
     if explanation.data is None:
         return None
     values = explanation.values[:, player]
     order = np.argsort(explanation.data[:, player], kind="stable")
     slices = np.array_split(order, max(1, len(order) // SLICE))
-    scores = [
-        -1.0 if other == player else _goes_with(values, explanation.data[:, other], slices)
-        for other in range(explanation.values.shape[1])
-    ]
+    ranks = [data_ranks(data) for data in explanation.data.T]
+    scores = [_mean_correlation(values, other, slices) for other in ranks]
+    scores[player] = 0.0
     best = int(np.argmax(scores))
     return best if scores[best] > 0 else None
 
 
-def _goes_with(values: Floats, data: Floats, slices: list[Ints]) -> float:
+def _mean_correlation(values: Floats, ranks: Floats, slices: list[Ints]) -> float:
     """Return the mean |correlation| of values and the ranks of data over slices of rows."""
-    ranks = data_ranks(data)
     total = 0.0
     for rows in slices:
         known = rows[np.isfinite(ranks[rows])]
@@ -508,4 +423,4 @@ def _goes_with(values: Floats, data: Floats, slices: list[Ints]) -> float:
             continue
         correlation = float(np.corrcoef(values[known], ranks[known])[0, 1])
         total += abs(correlation) * len(known)
-    return total / sum(len(rows) for rows in slices)
+    return total / len(values)

@@ -1,52 +1,56 @@
 """The addresses of the service, and what each answers."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import PlainTextResponse
-from numpy.typing import NDArray
+from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from shearshap import __version__
 from shearshap.errors import ShearError
+from shearshap.result.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
 from shearshap.result.importance import mean_sizes
+from shearshap.result.text import digits_script
 from shearshap.serve.batching import Batcher
-from shearshap.serve.bodies import max_evaluations, parsed, question_of, read_body
-from shearshap.serve.features import checked_rows, plain_rows
-from shearshap.serve.guard import WITHOUT_TOKEN, App, Guard
-from shearshap.serve.limits import Limits, Refusal, shown
-from shearshap.serve.live_page import Document, document
-from shearshap.serve.monitoring import CONTENT_TYPE, Monitor
+from shearshap.serve.guard import Guard, Metrics, RequestError, shown
 from shearshap.serve.prepared import Answers, Prepared
 from shearshap.serve.schemas import (
     About,
-    BudgetInfo,
+    Budget,
     Explained,
-    FeatureInfo,
+    ExplainRequest,
     Health,
     LoadedRows,
     Overview,
     Problem,
-    explain_schema,
+    plain_rows,
+    request_model,
 )
+from shearshap.serve.server import Limits
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Rows that GET /rows returns at once."""
+
+MAX_MESSAGE = 500
+"""Characters of a message of the model, or of pydantic, that a refusal repeats."""
 
 CLIENT_GONE = 499
 """The status, in the metrics alone, of a request whose client did not wait: as nginx counts it."""
 
 TIMES_DEFAULT = 10
-"""How many times the default budget a request may ask for, where no limit is set."""
+"""How many times the default budget a request may ask for, if no limit is set."""
 
 DESCRIPTION = """
 Explains a model's predictions for rows by Shapley values.
@@ -57,187 +61,14 @@ there to the row's prediction. Its standard error says how far it may be off.
 Requests that come at the same time are explained together. That changes no answer.
 """
 
-PROBLEMS = {
-    400: "The body is no JSON.",
-    401: "A token is needed.",
-    403: "The request was sent to another host's name.",
-    408: "The body did not come in time.",
-    413: "The body is too large.",
-    415: "The body is not declared as JSON.",
-    422: "The request does not fit the model.",
-    503: "Too many requests at the same time; Retry-After says when to come back.",
-    504: "It took too long.",
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Problem, "description": "The request is refused; `error` says why."},
+    "5XX": {
+        "model": Problem,
+        "description": "503: too many requests at the same time; Retry-After says when to come "
+        "back. 504: it took too long.",
+    },
 }
-
-
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the refusals of an address for OpenAPI."""
-    return {status: {"model": Problem, "description": PROBLEMS[status]} for status in statuses}
-
-
-EVERYWHERE = (401, 403, 503)
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """What the addresses answer from."""
-
-    prepared: Prepared
-    limits: Limits
-    batcher: Batcher
-    monitor: Monitor
-
-    @cached_property
-    def budget(self) -> BudgetInfo:
-        """The evaluations that a row may have."""
-        default = self.prepared.budget
-        most = self.limits.budget or TIMES_DEFAULT * default
-        most = min(most, max_evaluations(default, self.limits))
-        least = self.prepared.least_budget
-        return BudgetInfo(default=default, minimum=least, maximum=max(default, most))
-
-    @cached_property
-    def about(self) -> About:
-        """What is served."""
-        prepared = self.prepared
-        return About(
-            version=__version__,
-            model=prepared.model,
-            background=prepared.background,
-            method=prepared.overview.method,
-            features=[
-                FeatureInfo(
-                    name=feature.name,
-                    kind=feature.kind,
-                    missing=feature.missing,
-                    typical=feature.typical,
-                    minimum=feature.least,
-                    maximum=feature.most,
-                    categories=None if feature.categories is None else list(feature.categories),
-                )
-                for feature in prepared.features
-            ],
-            groups=prepared.groups,
-            outputs=prepared.outputs,
-            rows=len(prepared.rows),
-            most_rows=self.limits.rows,
-            most_evaluations=max_evaluations(prepared.budget, self.limits),
-            budget=self.budget,
-            notes=list(prepared.notes),
-        )
-
-    @cached_property
-    def overview(self) -> Overview:
-        """The global view."""
-        explanation = self.prepared.overview
-        means = mean_sizes(explanation)
-        predictions = explanation.predictions.reshape(len(explanation), -1)
-        ranges = np.stack((predictions.min(axis=0), predictions.max(axis=0)), axis=1)
-        return Overview(
-            rows=len(explanation),
-            features=self.names,
-            outputs=self.prepared.outputs,
-            mean_absolute_values=means.reshape(len(means), -1).T.tolist(),
-            prediction_ranges=ranges.tolist(),
-        )
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the features explained, each a column or a group of columns."""
-        return list(self.prepared.overview.feature_names)
-
-    def loaded(self, offset: int, limit: int) -> LoadedRows:
-        """Return some of the rows loaded."""
-        frame = self.prepared.rows
-        rows = plain_rows(frame.iloc[offset : offset + limit])
-        return LoadedRows(offset=offset, total=len(frame), rows=rows)
-
-    async def explain(self, request: Request) -> bytes:
-        """Return the answer to POST /explain."""
-        until = asyncio.get_running_loop().time() + self.limits.seconds
-        content = parsed(await read_body(request, self.limits, until))
-        question = question_of(content, self.prepared.outputs, self.budget, self.limits)
-        rows = checked_rows(self.prepared.features, question.rows)
-        answers = await self._answers(request, rows, question.budget, until)
-        return self._json(answers, question.budget, question.output)
-
-    async def _answers(
-        self, request: Request, rows: list[Any], budget: int, until: float
-    ) -> Answers:
-        """Return the answers; when it is too late, or nobody waits for them, end their work."""
-        wanted = f"an answer within {self.limits.seconds:g} s"
-        answers = asyncio.wrap_future(self.batcher.submit(rows, budget))
-        gone = asyncio.create_task(_gone(request))
-        try:
-            left = until - asyncio.get_running_loop().time()
-            done, _ = await asyncio.wait(
-                (answers, gone), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED
-            )
-            if answers in done:
-                return answers.result()
-            if gone in done:
-                raise Refusal(CLIENT_GONE, wanted, "a closed connection")
-            raise Refusal(504, wanted, "none yet", "fewer rows or a smaller budget")
-        except asyncio.CancelledError:  # by the server, after its grace period
-            raise Refusal(503, wanted, "a service that is being stopped", "again later") from None
-        except ShearError as error:
-            message = " ".join(str(error).split())
-            raise Refusal(
-                422,
-                "rows that the model can predict",
-                f"an error of the model: {message[:500]}",
-                "cells like those of GET /rows",
-                "rows",
-            ) from error
-        finally:
-            answers.cancel()
-            gone.cancel()
-
-    def _json(self, answers: Answers, budget: int, output: int | None) -> bytes:
-        chosen = slice(None) if output is None else slice(output, output + 1)
-        errors = answers.standard_errors
-        explanations = [
-            {
-                "values": values,
-                "standard_errors": own_errors,
-                "base_value": base_value,
-                "prediction": prediction,
-                "evaluations": evaluations,
-            }
-            for values, own_errors, base_value, prediction, evaluations in zip(
-                answers.values[:, chosen].tolist(),
-                [None] * len(answers.values) if errors is None else _nulls(errors[:, chosen]),
-                answers.base_values[:, chosen].tolist(),
-                answers.predictions[:, chosen].tolist(),
-                answers.evaluations.tolist(),
-                strict=True,
-            )
-        ]
-        answer = {
-            "features": self.names,
-            "outputs": self.prepared.outputs[chosen],
-            "method": answers.method,
-            "budget": budget,
-            "explanations": explanations,
-            "notes": answers.notes,
-        }
-        return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
-
-
-async def _gone(request: Request) -> None:
-    """Return when the client of a request, whose body is read, has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _nulls(errors: NDArray[np.float64]) -> list[Any]:
-    """Return standard errors (r, k, p) as lists, with None for those that are not known."""
-    known = np.isfinite(errors)
-    cells = errors if known.all() else errors.astype(object)
-    if not known.all():
-        cells[~known] = None
-    lists: list[Any] = cells.tolist()
-    return lists
 
 
 def make_app(
@@ -246,20 +77,14 @@ def make_app(
     *,
     token: str | None = None,
     hosts: tuple[str, ...] | None = None,
-) -> App:
+) -> Guard:
     """Return the service as an ASGI application.
 
-    Parameters
-    ----------
-    token
-        That requests must bring; None: none.
-    hosts
-        The names under which requests may come; None: any.
+    Requests must send the token, if there is one, and name one of the hosts; None: any.
     """
     limits = limits or Limits()
-    monitor = Monitor()
-    batcher = Batcher(prepared.explain, monitor)
-    state = State(prepared, limits, batcher, monitor)
+    metrics = Metrics()
+    batcher = Batcher(prepared.explain, metrics)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -275,150 +100,268 @@ def make_app(
         docs_url=None,  # these fetch scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
+        responses=REFUSALS,
     )
-    _add_page(api, document())
-    _add_addresses(api, state)
-    _add_refusals(api)
-    api.openapi = _openapi(api, protected=token is not None)  # type: ignore[method-assign]
-    paths = {getattr(route, "path", "") for route in api.routes}
-    return Guard(api, limits, monitor, token, hosts, paths)
+    # the guard checks the token; here it is only described
+    security = [Depends(HTTPBearer(scheme_name="token", auto_error=False))] if token else []
+    _add_addresses(api, State(prepared, limits, batcher, metrics), security)
+    _add_public_addresses(api)
+    _add_handlers(api)
+    paths = {"/", "/openapi.json", *api.openapi()["paths"]}
+    return Guard(api, limits, metrics, token, hosts, paths)
 
 
-def _add_page(api: FastAPI, page: Document) -> None:
-    @api.get("/", include_in_schema=False)
-    async def root() -> Response:
-        headers = {"Content-Security-Policy": page.policy}
-        return Response(page.content, media_type="text/html; charset=utf-8", headers=headers)
+# What the addresses answer from
 
 
-def _add_addresses(api: FastAPI, state: State) -> None:
-    example = plain_rows(state.prepared.rows.iloc[:1])[0]
-    body = explain_schema(
-        state.prepared.features, state.prepared.outputs, state.budget, state.limits, example
+@dataclass(frozen=True, eq=False)
+class State:
+    """A prepared model, and what makes its answers."""
+
+    prepared: Prepared
+    limits: Limits
+    batcher: Batcher
+    metrics: Metrics
+
+    @cached_property
+    def max_evaluations(self) -> int:
+        """The evaluations that a request may take: those of one usual row at least."""
+        return max(self.limits.evaluations, self.prepared.explainer.budget)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The evaluations that a row may have."""
+        default = self.prepared.explainer.budget
+        most = self.limits.budget or TIMES_DEFAULT * default
+        return Budget(
+            default=default,
+            minimum=self.prepared.explainer.minimum_budget,
+            maximum=max(default, min(most, self.max_evaluations)),
+        )
+
+    @cached_property
+    def about(self) -> About:
+        """The description of the model that is served."""
+        prepared = self.prepared
+        return About(
+            version=__version__,
+            model=prepared.model,
+            background=prepared.background,
+            method=prepared.overview.method,
+            features=prepared.features,
+            groups=prepared.groups,
+            outputs=prepared.outputs,
+            rows=len(prepared.rows),
+            most_rows=self.limits.rows,
+            most_evaluations=self.max_evaluations,
+            budget=self.budget,
+            notes=list(prepared.notes),
+        )
+
+    @cached_property
+    def overview(self) -> Overview:
+        """The global view."""
+        explanation = self.prepared.overview
+        means = mean_sizes(explanation)
+        predictions = explanation.predictions.reshape(len(explanation), -1)
+        ranges = np.stack((predictions.min(axis=0), predictions.max(axis=0)), axis=1)
+        return Overview(
+            rows=len(explanation),
+            features=list(explanation.feature_names),
+            outputs=self.prepared.outputs,
+            mean_absolute_values=means.reshape(len(means), -1).T.tolist(),
+            prediction_ranges=ranges.tolist(),
+        )
+
+    async def explain(self, question: ExplainRequest, request: Request) -> Explained:
+        """Return the explanations of the rows of a request."""
+        rows = len(question.rows)
+        budget = question.budget
+        if rows * budget > self.max_evaluations:
+            raise RequestError(
+                422,
+                f"expected at most {self.max_evaluations} evaluations in a request, got {rows} "
+                f"rows of {budget} evaluations, {rows * budget} in all; try at most "
+                f"{self.max_evaluations // budget} rows, a smaller budget, or shear explain for a "
+                "whole file",
+                "rows",
+            )
+        answers = await self._answers(question, request)
+        outputs = self.prepared.outputs
+        explanations = answers.explanations
+        if question.output is not None:
+            named = question.output
+            output = outputs.index(named) if isinstance(named, str) else named
+            outputs = outputs[output : output + 1]
+            explanations = [own.only(output) for own in explanations]
+        return Explained(
+            features=self.overview.features,
+            outputs=outputs,
+            method=answers.method,
+            budget=budget,
+            explanations=explanations,
+            notes=list(answers.notes),
+        )
+
+    async def _answers(self, question: ExplainRequest, request: Request) -> Answers:
+        """Return the answers; when it is too late, or the client has gone, end the work."""
+        expected = f"expected an answer within {self.limits.seconds:g} s"
+        answers = asyncio.wrap_future(self.batcher.submit(question.rows, question.budget))
+        gone = asyncio.create_task(_gone(request))
+        try:
+            left = request.scope["until"] - asyncio.get_running_loop().time()
+            done, _ = await asyncio.wait(
+                (answers, gone), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED
+            )
+            if answers in done:
+                return answers.result()
+            if gone in done:
+                raise RequestError(CLIENT_GONE, f"{expected}, got a closed connection")
+            hint = "try fewer rows or a smaller budget"
+            raise RequestError(504, f"{expected}, got none yet; {hint}")
+        except asyncio.CancelledError:  # by the server, after its grace period
+            raise RequestError(503, f"{expected}, got a service that is being stopped") from None
+        except ShearError as error:
+            message = " ".join(str(error).split())[:MAX_MESSAGE]
+            raise RequestError(422, f"the model refuses them: {message}", "rows") from error
+        finally:
+            answers.cancel()
+            gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client of a request, whose body is read, has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+# Addresses
+
+
+def _add_addresses(api: FastAPI, state: State, security: Sequence[Any]) -> None:
+    prepared = state.prepared
+    question_type = request_model(
+        prepared.features, prepared.rows, prepared.outputs, state.budget, state.limits.rows
     )
 
-    @api.get("/healthz", summary="Whether the service lives", responses=_problems(403))
-    async def healthz() -> Health:
-        return Health(status="ok")
-
-    @api.get(
-        "/about", summary="The model, its features and the limits", responses=_problems(*EVERYWHERE)
-    )
-    async def about() -> About:
-        return state.about
-
-    @api.get(
-        "/global",
-        summary="The mean size of each feature's values",
-        responses=_problems(*EVERYWHERE),
-    )
-    async def overview() -> Overview:
-        return state.overview
-
-    @api.get("/rows", summary="Rows that are loaded", responses=_problems(*EVERYWHERE, 422))
-    async def rows(
-        offset: Annotated[int, Query(ge=0, le=2**53, description="The first row.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many rows.")] = 10,
-    ) -> LoadedRows:
-        return state.loaded(offset, limit)
-
-    @api.get(
-        "/metrics",
-        summary="Counts for Prometheus",
-        response_class=PlainTextResponse,
-        responses=_problems(*EVERYWHERE),
-    )
-    async def metrics() -> Response:
-        return Response(state.monitor.text(), headers={"Content-Type": CONTENT_TYPE})
-
-    @api.post(
-        "/explain",
-        summary="Explain rows",
-        response_model=Explained,
-        responses=_problems(400, *EVERYWHERE, 408, 413, 415, 422, 504),
-        openapi_extra={
-            "requestBody": {"required": True, "content": {"application/json": {"schema": body}}}
-        },
-    )
-    async def explain(request: Request) -> Response:
+    @api.post("/explain", summary="Explain rows", response_model=Explained, dependencies=security)
+    async def explain(question: question_type, request: Request) -> Response:  # type: ignore[valid-type]
         """Return the Shapley values of the rows of the body.
 
         A row has a cell for each feature, as GET /rows returns it. The answer is the same whatever
         other rows are explained at the same time.
         """
-        return Response(await state.explain(request), media_type="application/json")
+        answer = await state.explain(question, request)
+        # written by pydantic itself, which has null for what is not known
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    @api.get("/about", summary="The model, its features and the limits", dependencies=security)
+    async def about() -> About:
+        return state.about
+
+    @api.get("/global", summary="The mean size of each feature's values", dependencies=security)
+    async def overview() -> Overview:
+        return state.overview
+
+    @api.get("/rows", summary="Rows that are loaded", dependencies=security)
+    async def rows(
+        offset: Annotated[int, Query(ge=0, le=2**53, description="The first row.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="How many rows.")] = 10,
+    ) -> LoadedRows:
+        listed = plain_rows(prepared.rows.iloc[offset : offset + limit])
+        return LoadedRows(offset=offset, total=len(prepared.rows), rows=listed)
+
+    @api.get(
+        "/metrics",
+        summary="Counts for Prometheus",
+        response_class=PlainTextResponse,
+        dependencies=security,
+    )
+    async def metrics() -> Response:
+        counts = generate_latest(state.metrics.registry)
+        return Response(counts, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _add_public_addresses(api: FastAPI) -> None:
+    content, policy = page()
+
+    @api.get("/", include_in_schema=False)
+    async def root() -> Response:
+        headers = {"Content-Security-Policy": policy}
+        return Response(content, media_type="text/html; charset=utf-8", headers=headers)
+
+    @api.get("/healthz", summary="Whether the service lives")
+    async def healthz() -> Health:
+        return Health()
 
 
 # Refusals of the framework, in the form of ours
 
 
-def _add_refusals(api: FastAPI) -> None:
-    @api.exception_handler(Refusal)
-    async def refusal(_request: Request, error: Refusal) -> Response:
-        return _response(error)
-
+def _add_handlers(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        message = str(first["msg"])
-        wanted = message.removeprefix("Input should be ").removeprefix("a valid ")
-        where = ".".join(str(place) for place in first["loc"])
-        return _response(Refusal(422, wanted, shown(first.get("input")), where=where))
+        return _invalid(error).response()
 
     @api.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> Response:
-        if error.status_code == 404:
-            wanted = "an address of /openapi.json"
-            return _response(Refusal(404, wanted, shown(request.url.path), "/, /about or /explain"))
-        headers = dict(error.headers or {})
-        if error.status_code == 405:
-            allowed = headers.get("Allow", headers.get("allow", "another method"))
-            return _response(
-                Refusal(405, allowed, shown(request.method), f"{allowed}", headers=headers)
-            )
-        refusal = Refusal(error.status_code, "another request", str(error.detail), headers=headers)
-        return _response(refusal)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        if isinstance(error, RequestError):
+            return error.response()
+        detail = f"{error.detail}: {request.method} {shown(request.url.path)}"
+        return RequestError(error.status_code, detail, headers=dict(error.headers or {})).response()
+
+    @api.exception_handler(Exception)
+    async def failed(_request: Request, _error: Exception) -> Response:
+        # the server logs the error itself
+        return RequestError(500, "an error of the service itself; see its log").response()
 
 
-def _response(refusal: Refusal) -> Response:
-    return Response(
-        refusal.body(), refusal.status, headers=refusal.headers, media_type="application/json"
+def _invalid(error: RequestValidationError) -> RequestError:
+    """Return the refusal of a request that pydantic refuses, by the first of its errors."""
+    first, *others = error.errors()
+    if first["type"] == "json_invalid":
+        return RequestError(422, f"the body is not valid JSON: {first['ctx']['error']}")
+    _part, *path = first["loc"]
+    path = path[:3] if path[:1] == ["rows"] else path[:1]  # without the kinds of a union
+    where = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    message = f"{first['msg'][:MAX_MESSAGE]}, got {shown(first['input'])}"
+    more = f" (and {len(others)} more)" if others else ""
+    return RequestError(422, message + more, where.removeprefix("."))
+
+
+# The page: one document with its style and script inside, which needs no others
+
+
+def page() -> tuple[bytes, str]:
+    """Return the page, and its Content-Security-Policy.
+
+    The policy allows this very style and script, by their hashes, and requests to the service.
+    """
+    folder = files("shearshap.serve")
+    style = _colours() + (folder / "live.css").read_text(encoding="utf-8")
+    script = digits_script() + (folder / "live.js").read_text(encoding="utf-8")
+    frame = (folder / "live.html").read_text(encoding="utf-8")
+    content = frame.replace("/*style*/", style).replace("/*script*/", script)
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
     )
+    return content.encode(), policy
 
 
-# OpenAPI
+def _colours() -> str:
+    light = {**PAGE, "raises": RAISES, "lowers": LOWERS}
+    dark = {**DARK_PAGE, "raises": DARK_RAISES, "lowers": DARK_LOWERS}
+    prefers_dark = "@media (prefers-color-scheme: dark)"
+    return f"{_root(light)}\n{prefers_dark} {{ {_root(dark)} }}\n"
 
 
-def _openapi(api: FastAPI, *, protected: bool) -> Callable[[], dict[str, Any]]:
-    """Return what makes the document, once."""
-    made: dict[str, Any] = {}
-
-    def openapi() -> dict[str, Any]:
-        if not made:
-            made.update(
-                get_openapi(
-                    title=api.title,
-                    version=api.version,
-                    description=api.description,
-                    routes=api.routes,
-                )
-            )
-            _tidy(made, protected=protected)
-        return made
-
-    return openapi
+def _root(colours: dict[str, str]) -> str:
+    properties = " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+    return f":root {{ {properties} }}"
 
 
-def _tidy(schema: dict[str, Any], *, protected: bool) -> None:
-    """Describe validation errors as they are here, and the token where one is needed."""
-    kinds = schema["components"]["schemas"]
-    for unused in ("HTTPValidationError", "ValidationError"):
-        kinds.pop(unused, None)
-    if not protected:
-        return
-    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for path, operations in schema["paths"].items():
-        if path in WITHOUT_TOKEN:
-            continue
-        for operation in operations.values():
-            operation["security"] = [{"token": []}]
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

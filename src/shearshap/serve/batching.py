@@ -12,45 +12,42 @@ about a second, and those of one request a tenth of that.
 import logging
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shearshap.errors import ShearError
-from shearshap.serve.features import Cell
-from shearshap.serve.monitoring import Monitor
+from shearshap.serve.guard import Metrics
 from shearshap.serve.prepared import Advance, Answers
+from shearshap.serve.schemas import Row
 
-Rows = Sequence[Sequence[Cell]]
+Rows = Sequence[Row]
 Explain = Callable[[Rows, int, Advance], Answers]
 
-GATHERING = 0.003
-"""Seconds that the first request of a block waits for others."""
+GATHERING_SECONDS = 0.003
+"""How long the first request of a block waits for others."""
 
-MOST_ROWS = 256
+MAX_ROWS = 256
 """Rows of a block."""
 
-BLOCK = 1.0
-"""Seconds that the rows of a block should take; one row may take longer."""
+BLOCK_SECONDS = 1.0
+"""How long the rows of a block should take; one row may take longer."""
 
-TURN = 0.1
-"""Seconds that the rows of one request in a block should take; one row may take longer."""
+TURN_SECONDS = 0.1
+"""How long the rows of one request in a block should take; one row may take longer."""
 
-FORGETTING = 0.8
+DECAY = 0.8
 """Weight of a block's time when the next one comes."""
 
 MIN_SPREAD = 0.03
-"""Variance of the blocks' sizes, over their mean squared, that tells what a row takes."""
-
-MAX_PACES = 1_000
-"""Budgets whose pace is kept."""
+"""Least variance of blocks' sizes, over their mean squared, to estimate the time of a row."""
 
 LOG = logging.getLogger("shearshap.serve")
 
 
 class _Abandoned(ShearError):  # noqa: N818  (no error of ours)
-    """Nobody waits any more for the answers of the block at work."""
+    """All clients that waited for the block have gone."""
 
 
 class Pace:
@@ -65,12 +62,12 @@ class Pace:
         self._sums: tuple[float, ...] = (0.0,) * 5  #: of 1, n, t, n^2 and n t, the last blocks most
 
     def learn(self, rows: int, seconds: float) -> None:
-        """Take in what a block took."""
+        """Learn from the time of a block."""
         new = (1, rows, seconds, rows * rows, rows * seconds)
-        self._sums = tuple(FORGETTING * old + now for old, now in zip(self._sums, new, strict=True))
-        growth = 4 if seconds <= TURN else 2
-        self._most = min(MOST_ROWS, max(self._most, growth * rows))
-        self._most = self.rows(BLOCK)
+        self._sums = tuple(DECAY * old + now for old, now in zip(self._sums, new, strict=True))
+        growth = 4 if seconds <= TURN_SECONDS else 2
+        self._most = min(MAX_ROWS, max(self._most, growth * rows))
+        self._most = self.rows(BLOCK_SECONDS)
 
     def rows(self, seconds: float) -> int:
         """Return how many rows take some seconds, b n, or no longer than what comes on top, a.
@@ -118,13 +115,13 @@ class Ticket:
 class Batcher:
     """Explains the rows of requests, those that have the same budget together."""
 
-    def __init__(self, explain: Explain, monitor: Monitor) -> None:
+    def __init__(self, explain: Explain, metrics: Metrics) -> None:
         self.explain = explain
-        self.monitor = monitor
+        self.metrics = metrics
         self._waiting: deque[Ticket] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._paces: dict[int, Pace] = {}  #: by budget
+        self._paces: defaultdict[int, Pace] = defaultdict(Pace)  #: by budget
         self._thread = threading.Thread(target=self._work, name="shear-explains", daemon=True)
 
     def start(self) -> None:
@@ -175,8 +172,8 @@ class Batcher:
 
     def _gather(self) -> None:
         """Wait until the oldest request has waited long enough, or a block is full."""
-        until = self._waiting[0].since + GATHERING
-        while not self._closed and sum(len(each.rows) for each in self._waiting) < MOST_ROWS:
+        until = self._waiting[0].since + GATHERING_SECONDS
+        while not self._closed and sum(len(each.rows) for each in self._waiting) < MAX_ROWS:
             left = until - time.monotonic()
             if left <= 0:
                 return
@@ -185,9 +182,9 @@ class Batcher:
     def _taken(self) -> list[Ticket]:
         """Take rows of the oldest request from the queue, and of those that fit into its block."""
         budget = self._waiting[0].budget
-        pace = self._pace(budget)
-        room = pace.rows(BLOCK)
-        share = pace.rows(TURN)
+        pace = self._paces[budget]
+        room = pace.rows(BLOCK_SECONDS)
+        share = pace.rows(TURN_SECONDS)
         taken: list[Ticket] = []
         left: deque[Ticket] = deque()
         for ticket in self._waiting:
@@ -199,12 +196,6 @@ class Batcher:
                 left.append(ticket)
         self._waiting = left
         return taken
-
-    def _pace(self, budget: int) -> Pace:
-        """Return the pace of rows that have a budget."""
-        if len(self._paces) >= MAX_PACES and budget not in self._paces:
-            self._paces.clear()
-        return self._paces.setdefault(budget, Pace())
 
     def _answer(self, tickets: list[Ticket]) -> None:
         """Explain the rows that requests have in a block."""
@@ -228,10 +219,11 @@ class Batcher:
                 self._answer([ticket])
             return
 
-        self._pace(tickets[0].budget).learn(len(rows), time.perf_counter() - started)
-        self.monitor.explained(len(rows), int(answers.evaluations.sum()))
+        self._paces[tickets[0].budget].learn(len(rows), time.perf_counter() - started)
+        self.metrics.block_rows.observe(len(rows))
+        self.metrics.evaluations.inc(sum(own.evaluations for own in answers.explanations))
         start = 0
         for ticket in tickets:
             end = start + len(ticket.block)
-            ticket.take(answers.take(slice(start, end)))
+            ticket.take(replace(answers, explanations=answers.explanations[start:end]))
             start = end

@@ -1,30 +1,26 @@
-"""What every request passes before it is answered: counts, hosts, tokens and sizes of bodies.
+"""What every request passes before it is answered: hosts, tokens, limits and counts.
 
 A service on this machine's loopback needs no token. But any page that a browser has open could send
 it requests, under a name that is made to lead here. So such a service answers only to loopback's
 own names.
 """
 
+import asyncio
 import hmac
-import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from shearshap.serve.limits import Limits, Refusal, shown
-from shearshap.serve.monitoring import Monitor
+from fastapi import HTTPException, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+from shearshap.serve.schemas import Problem
+from shearshap.serve.server import Limits
 
 WITHOUT_TOKEN = ("/", "/healthz")
-"""Addresses that tell nothing of the model or the rows: the bare page, and whether it lives."""
+"""Addresses that show nothing about the model or the rows: the bare page, and the health check."""
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -35,19 +31,76 @@ HEADERS = (
 
 RETRY_SECONDS = 1
 
-LOG = logging.getLogger("shearshap.serve")
+MAX_SHOWN = 80  #: characters of a request that a refusal repeats
+
+
+class RequestError(HTTPException):
+    """A request that is refused; `where` is the place in the request."""
+
+    def __init__(
+        self, status: int, error: str, where: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(status, error, headers)
+        self.where = where
+
+    def response(self) -> Response:
+        """Return the refusal as an answer."""
+        error = f"{self.where}: {self.detail}" if self.where else self.detail
+        content = Problem(error=error, where=self.where).model_dump_json()
+        return Response(content, self.status_code, self.headers, "application/json")
+
+
+def shown(value: Any) -> str:
+    """Return what came as a short text, to be repeated in a refusal."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    text = "null" if value is None else ascii(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 4]} ..."
+
+
+class Metrics:
+    """Counts of requests and rows for Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.requests = Counter(
+            "shear_requests",
+            "Requests answered.",
+            ("method", "path", "status"),
+            registry=self.registry,
+        )
+        self.open_requests = Gauge(
+            "shear_open_requests", "Requests that are being answered.", registry=self.registry
+        )
+        self.seconds = Histogram(
+            "shear_explain_seconds",
+            "Seconds to answer POST /explain, waiting included.",
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=self.registry,
+        )
+        self.block_rows = Histogram(
+            "shear_block_rows",
+            "Rows that were explained together.",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
+            registry=self.registry,
+        )
+        self.evaluations = Counter(
+            "shear_evaluations", "Model evaluations for requests.", registry=self.registry
+        )
 
 
 @dataclass(eq=False)
 class Guard:
     """An ASGI application that lets requests through to another."""
 
-    app: App
+    app: ASGIApp
     limits: Limits
-    monitor: Monitor
+    metrics: Metrics
     token: str | None
     hosts: Collection[str] | None  #: that requests may name; None: any
     paths: Collection[str]  #: that there are, to count by
+    open_requests: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -56,7 +109,7 @@ class Guard:
             return
 
         started = time.perf_counter()
-        status = 0
+        status = 500
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -65,43 +118,49 @@ class Guard:
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
+        self.open_requests += 1
+        self.metrics.open_requests.set(self.open_requests)
         try:
-            await self._answer(scope, receive, sent, self.monitor.began())
-        except Refusal as refusal:
-            await _refuse(refusal, sent)
-        except Exception:
-            LOG.exception("%s %s failed", scope["method"], scope["path"])
-            if status:
-                raise
-            failure = Refusal(500, "an answer", "an error of the service itself", "its log")
-            await _refuse(failure, sent)
+            self._check(scope)
+            if (scope["method"], scope["path"]) == ("POST", "/explain"):
+                receive = await self._with_body(scope, receive)
+            await self.app(scope, receive, sent)
+        except RequestError as error:
+            await error.response()(scope, receive, sent)
         finally:
+            self.open_requests -= 1
+            self.metrics.open_requests.set(self.open_requests)
             path = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
-            self.monitor.ended(method, path, status, time.perf_counter() - started)
+            self.metrics.requests.labels(method, path, status).inc()
+            if path == "/explain":
+                self.metrics.seconds.observe(time.perf_counter() - started)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, open_now: int) -> None:
+    def _check(self, scope: Scope) -> None:
+        """Raise if a request may not be answered, whatever its body is."""
         headers = dict(scope["headers"])
         self._check_host(headers.get(b"host", b"").decode("latin-1"))
         if scope["path"] not in WITHOUT_TOKEN:
             self._check_token(headers.get(b"authorization", b""))
-        if scope["path"] != "/healthz" and open_now > self.limits.requests:
-            raise Refusal(
+        if scope["path"] != "/healthz" and self.open_requests > self.limits.requests:
+            raise RequestError(
                 503,
-                f"at most {self.limits.requests} requests at the same time",
-                "one more",
-                f"again in {RETRY_SECONDS} s",
+                f"expected at most {self.limits.requests} requests at the same time, got one more; "
+                f"try again in {RETRY_SECONDS} s",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
-        await self.app(scope, receive, send)
 
     def _check_host(self, host: str) -> None:
         if self.hosts is None:
             return
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
         if name.strip("[]").lower() not in self.hosts:
-            wanted = f"a request to {' or '.join(self.hosts)}"
-            raise Refusal(403, wanted, f"one to {shown(host)}", "the address shown at the start")
+            expected = f"a request to {' or '.join(self.hosts)}"
+            raise RequestError(
+                403,
+                f"expected {expected}, got one to {shown(host)}; try the address shown at the "
+                "start",
+            )
 
     def _check_token(self, header: bytes) -> None:
         if self.token is None:
@@ -110,21 +169,60 @@ class Guard:
         is_bearer = kind.lower() == b"bearer"
         # compared in a time that does not depend on how much is right
         is_right = hmac.compare_digest(given.strip(), self.token.encode())
-        if is_bearer and is_right:
-            return
-        raise Refusal(
-            401,
-            "the header 'Authorization: Bearer TOKEN'",
-            "another token" if header else "no such header",
-            "the token that the service was started with",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        if not is_bearer or not is_right:
+            got = "another token" if header else "no such header"
+            raise RequestError(
+                401,
+                f"expected the header 'Authorization: Bearer TOKEN', got {got}; try the token that "
+                "the service was started with",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Read a body, and return a function that replays it, and then passes on what follows.
+
+        From now on the request has the seconds of the limits: `until` is when they are over, by
+        the event loop's clock.
+        """
+        # a page elsewhere can send text without asking the browser's user, but not JSON
+        kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+        if kind.partition(";")[0].strip().lower() != "application/json":
+            expected = "the header 'Content-Type: application/json'"
+            raise RequestError(415, f"expected {expected}, got {shown(kind)}")
+
+        scope["until"] = asyncio.get_running_loop().time() + self.limits.seconds
+        try:
+            async with asyncio.timeout_at(scope["until"]):
+                body = await _body(receive, self.limits.body)
+        except TimeoutError as error:
+            raise RequestError(
+                408, f"expected a complete body within {self.limits.seconds:g} s, got a part of it"
+            ) from error
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Message:
+            return messages.pop() if messages else await receive()
+
+        return again
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    """Send a refusal as the answer."""
-    body = refusal.body()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    headers += [(key.lower().encode(), value.encode()) for key, value in refusal.headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _body(receive: Receive, limit: int) -> bytes:
+    """Return a request's body, or refuse one that is too large."""
+    chunks = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(400, "expected a complete body, got a part of it")
+        chunk = message.get("body", b"")
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise RequestError(
+                413,
+                f"expected a body of at most {limit} bytes, got more; try fewer rows in a request, "
+                "or shear explain for a whole file",
+            )
+        more = message.get("more_body", False)
+    return b"".join(chunks)

@@ -1,7 +1,7 @@
-"""A model that is loaded and prepared once, and then explains rows of cells block after block."""
+"""A model that is loaded and prepared once, and then explains block after block of rows."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,100 +12,90 @@ from numpy.typing import NDArray
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
 from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
-from shearshap.jobs.job import Job, errors_with_files, explainer_of, open_files, our_warnings_as
+from shearshap.jobs.job import Job
+from shearshap.jobs.options import collect_warnings, errors_with_files
+from shearshap.jobs.plan import explainer_of, open_files
 from shearshap.result.explanation import Explanation
-from shearshap.serve.encoding import ColumnEncoding, FrameEncoding, Rows
-from shearshap.serve.features import Feature, cells_of, features_of
-from shearshap.trees.exact_forest import ExactForest
+from shearshap.serve.schemas import (
+    Cell,
+    Feature,
+    Row,
+    RowExplanation,
+    features_from_frame,
+    frame_from_rows,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Advance = Callable[[int], None]
-Encode = Callable[[Rows], Any]
+Advance = Callable[[int], object]
+Encode = Callable[[Sequence[Row]], Any]
 
-SAMPLE = 200
+DEFAULT_SAMPLE = 200
 """Rows loaded that are explained at the start, for the global view and the calibration."""
 
+MAX_CELLS = 20_000
+"""Cells of a column whose encodings are kept."""
 
-def _unseen(_evaluations: int) -> None:
+
+def _no_progress(_evaluations: int) -> None:
     """Show no progress."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Answers:
-    """The explanations of a block's rows, with an axis of outputs."""
+    """The explanations of some rows, and what holds for all of them."""
 
-    values: Floats  #: (r, k, p)
-    standard_errors: Floats | None  #: (r, k, p); None: the method has none
-    base_values: Floats  #: (r, k)
-    predictions: Floats  #: (r, k)
-    evaluations: NDArray[np.int64]  #: (r,)
+    explanations: list[RowExplanation]
     method: str
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, explanation: Explanation, notes: Sequence[str]) -> "Answers":
-        """Return an explanation as answers."""
+    def from_explanation(cls, explanation: Explanation, notes: Sequence[str]) -> "Answers":
+        """Return an explanation as answers, with more notes."""
         rows = len(explanation)
         spent = explanation.row_evaluations
-        if spent is None:
-            spent = np.full(rows, explanation.evaluations, dtype=np.int64)
-        return cls(
-            _outputs_first(explanation.values),
-            None
-            if explanation.standard_errors is None
-            else _outputs_first(explanation.standard_errors),
-            explanation.base_values.reshape(rows, -1),
-            explanation.predictions.reshape(rows, -1),
-            spent,
-            explanation.method,
-            tuple(dict.fromkeys((*explanation.notes, *notes))),
+        errors = explanation.standard_errors
+        columns = (
+            _outputs_first(explanation.values).tolist(),
+            [None] * rows if errors is None else _outputs_first(errors).tolist(),
+            explanation.base_values.reshape(rows, -1).tolist(),
+            explanation.predictions.reshape(rows, -1).tolist(),
+            [explanation.evaluations] * rows if spent is None else spent.tolist(),
         )
+        names = RowExplanation.model_fields
+        explanations = [
+            RowExplanation(**dict(zip(names, row, strict=True)))
+            for row in zip(*columns, strict=True)
+        ]
+        every_note = tuple(dict.fromkeys((*explanation.notes, *notes)))
+        return cls(explanations, explanation.method, every_note)
 
     @classmethod
     def concat(cls, parts: Sequence["Answers"]) -> "Answers":
         """Return the answers of several blocks as one."""
-        errors = [part.standard_errors for part in parts if part.standard_errors is not None]
         return cls(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate(errors) if len(errors) == len(parts) else None,
-            np.concatenate([part.base_values for part in parts]),
-            np.concatenate([part.predictions for part in parts]),
-            np.concatenate([part.evaluations for part in parts]),
+            [own for part in parts for own in part.explanations],
             ", ".join(dict.fromkeys(part.method for part in parts)),
             tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         )
 
-    def take(self, rows: slice) -> "Answers":
-        """Return the answers of some of the rows."""
-        errors = self.standard_errors
-        return replace(
-            self,
-            values=self.values[rows],
-            standard_errors=None if errors is None else errors[rows],
-            base_values=self.base_values[rows],
-            predictions=self.predictions[rows],
-            evaluations=self.evaluations[rows],
-        )
 
-
-def _outputs_first(array: Floats) -> Floats:
+def _outputs_first(array: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return an array (r, p) or (r, p, k) as (r, k, p)."""
     return array[:, None] if array.ndim == 2 else np.swapaxes(array, 1, 2)
 
 
 @dataclass(eq=False)
 class Prepared:
-    """A model ready to explain rows of cells; one thread at a time may call it."""
+    """A model ready to explain rows of requests; one thread at a time may call it."""
 
     model: str  #: its name, for people
     background: str  #: in words
     rows: "pd.DataFrame"  #: those loaded
-    features: tuple[Feature, ...]
+    features: list[Feature]
     groups: dict[str, list[str]]  #: columns that are one player, by its name
-    encode: Encode  #: rows of cells as the model takes them
+    encode: Encode  #: rows as the model takes them
     explainer: PreparedExplainer
     notes: tuple[str, ...]
 
@@ -115,56 +105,44 @@ class Prepared:
         return self.explainer.overview
 
     @property
-    def forest(self) -> ExactForest | None:
-        """The forest of a model of trees whose values are exact."""
-        return self.explainer.forest
-
-    @property
-    def budget(self) -> int:
-        """The evaluations to spend on a row if a request says nothing else."""
-        return self.explainer.budget
-
-    @property
-    def least_budget(self) -> int:
-        """The fewest evaluations a row."""
-        return self.explainer.minimum_budget
-
-    @property
     def outputs(self) -> list[str]:
         """The names of the outputs that are explained."""
         return self.overview.output_names
 
-    def explain(self, rows: Rows, budget: int | None = None, advance: Advance = _unseen) -> Answers:
-        """Explain rows of cells, all of them as one block, or raise a `ShearError`.
+    def explain(
+        self, rows: Sequence[Row], budget: int | None = None, advance: Advance = _no_progress
+    ) -> Answers:
+        """Explain rows, all of them as one block, or raise a `ShearError`.
 
         `advance` is called with the number of evaluations of each batch; it may raise one, too.
         """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ShearWarning)
             try:
-                frame = self.encode(rows)
-                explanation = self.explainer.explain(frame, budget=budget, advance=advance)
+                block = self.encode(rows)
+                explanation = self.explainer.explain(block, budget=budget, advance=advance)
             except SystemExit as error:
                 raise ModelError(f"the model's code called exit (with {error.code!r})") from error
         notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
-        return Answers.of(explanation, notes)
+        return Answers.from_explanation(explanation, notes)
 
 
-def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
+def prepare(job: Job, *, sample: int = DEFAULT_SAMPLE) -> Prepared:
     """Open a job's files, explain a sample of its rows, and return what explains any others."""
     opened = open_files(job)
+    rows = opened.rows
     notes = opened.notes
-    with our_warnings_as(notes), errors_with_files(job.data, opened.background):
-        features = features_of(opened.rows)
+    with collect_warnings(notes), errors_with_files(job.data, opened.background):
+        features = features_from_frame(rows)
         explainer = explainer_of(job, opened.model, opened.background)
-        explainer, encode = _encoded(explainer, opened.rows, features)
-        chosen = cells_of(_evenly_spaced(opened.rows, sample))
-        prepared = explainer.prepare(encode(chosen), budget=job.budget, tol=job.tol)
+        if isinstance(explainer.background, str):  # a statistic of all rows, not of the sample
+            explainer = replace(explainer, background=(explainer.background, rows))
+        prepared, encode = _prepared(explainer, _evenly_spaced(rows, sample), job)
 
     return Prepared(
         model=opened.model.name,
         background=opened.background.description,
-        rows=opened.rows,
+        rows=rows,
         features=features,
         groups={name: list(columns) for name, columns in job.groups.items()},
         encode=encode,
@@ -173,32 +151,77 @@ def prepare(job: Job, *, sample: int = SAMPLE) -> Prepared:
     )
 
 
-def _encoded(
-    explainer: Explainer, rows: "pd.DataFrame", features: Sequence[Feature]
-) -> tuple[Explainer, Encode]:
-    """Return the explainer with the background of all rows loaded, and how it is given rows."""
-    fixed, types = with_fixed_background(explainer, rows)
-    assert isinstance(fixed, Explainer)
-    frames = FrameEncoding(features, types or dict(rows.dtypes))
-    set_by_user = (fixed.groups, fixed.output_names, fixed.returns, fixed.multilabel)
-    is_plain = all(option is None for option in set_by_user)
-    if types is None or not hasattr(fixed.model, "encoded_") or not is_plain:
-        return fixed, frames
-
-    # a model that encodes column by column: encoded rows are mixed
-    module, encode, groups = fixed.model.encoded_
-    inside = replace(
-        fixed,
-        model=module,
-        background=torch.from_numpy(encode(fixed.background)),
-        groups=groups,
-        scale=fixed.scale or "probability",
-        returns="margin",
-        output_names=[str(name) for name in fixed.model.classes_],
-    )
-    return inside, ColumnEncoding(frames, encode, groups)
-
-
 def _evenly_spaced(rows: "pd.DataFrame", count: int) -> "pd.DataFrame":
     places = np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))
     return rows.iloc[places].reset_index(drop=True)
+
+
+def _prepared(
+    explainer: Explainer, sample: "pd.DataFrame", job: Job
+) -> tuple[PreparedExplainer, Encode]:
+    """Return the prepared explainer, and the function that gives it rows."""
+    set_by_user = (
+        explainer.groups,
+        explainer.output_names,
+        explainer.returns,
+        explainer.multilabel,
+    )
+    is_plain = all(option is None for option in set_by_user)
+    if not is_plain or not hasattr(explainer.model, "encoded_"):
+        prepared = explainer.prepare(sample, budget=job.budget, tol=job.tol)
+        columns = prepared.types or dict(sample.dtypes)
+        return prepared, lambda rows: frame_from_rows(rows, columns)
+
+    # A model that encodes column by column: encoded rows are mixed, so that the model need not
+    # encode a frame for each coalition. That takes a quarter of the time.
+    module, encode, groups = explainer.model.encoded_
+    fixed, types = with_fixed_background(explainer, sample)
+    inside = replace(
+        explainer,
+        model=module,
+        background=torch.from_numpy(encode(fixed.background)),
+        groups=groups,
+        scale=explainer.scale or "probability",
+        returns="margin",
+        output_names=[str(name) for name in explainer.model.classes_],
+    )
+    prepared = inside.prepare(torch.from_numpy(encode(sample)), budget=job.budget, tol=job.tol)
+    return prepared, CellEncoding(encode, types or dict(sample.dtypes), groups)
+
+
+class CellEncoding:
+    """Encodes each cell once: cells of a column recur, and to encode a frame takes milliseconds.
+
+    rows           age 39, sex Male     age 50, sex Male
+    kept before            sex Male             sex Male
+    encoded now    the first row        the second row
+    """
+
+    def __init__(
+        self,
+        encode: Callable[["pd.DataFrame"], NDArray[np.float32]],
+        types: Mapping[str, Any],
+        groups: Mapping[str, Sequence[int]],
+    ) -> None:
+        self.encode = encode
+        self.types = types
+        self.places = {name: np.asarray(groups[name]) for name in types}
+        self._known: dict[str, dict[Cell, NDArray[np.float32]]] = {name: {} for name in types}
+
+    def __call__(self, rows: Sequence[Row]) -> torch.Tensor:
+        """Return rows as the inputs (r, d) of the model's network."""
+        if any(len(known) > MAX_CELLS for known in self._known.values()):
+            # before this block and not within it, whose cells are all needed
+            self._known = {name: {} for name in self.types}
+        new = [row for row in rows if any(row[name] not in self._known[name] for name in row)]
+        if new:
+            encoded = self.encode(frame_from_rows(new, self.types))
+            for name, places in self.places.items():
+                cells = [row[name] for row in new]
+                self._known[name].update(zip(cells, encoded[:, places], strict=True))
+
+        inputs = np.empty((len(rows), sum(map(len, self.places.values()))), dtype=np.float32)
+        for name, places in self.places.items():
+            known = self._known[name]
+            inputs[:, places] = [known[row[name]] for row in rows]
+        return torch.from_numpy(inputs)

@@ -1,59 +1,87 @@
-"""What goes in and out, as OpenAPI describes it.
+"""Requests and responses: pydantic models, which check them and describe them in OpenAPI.
 
-Answers are written as JSON by hand, since that is faster; the tests compare them with this.
+The rows of a request have a cell for each column of the rows loaded:
+
+    a column                  a cell of it
+    int64                     a whole number
+    float64                   a number; null too, if cells of the column are missing
+    text                      a text
+    categories red, green     one of those
+    bool                      true or false
+    datetime64                a text such as 2026-01-31T12:00:00
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, NaiveDatetime
+from pydantic import create_model as derived_model
+from typing_extensions import TypedDict
 
-from shearshap.serve.features import Feature, Kind
-from shearshap.serve.limits import Limits
+from shearshap.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["number", "integer", "boolean", "text", "category", "time"]
+Cell = float | int | bool | str | None
+Row = Mapping[str, Any]
+
+MAX_CATEGORIES = 200
+"""Distinct texts up to which a column's texts are listed for people to choose from."""
+
+MAX_NUMBER = float(np.finfo(np.float32).max)
+"""The largest number of a request: most models compute in single precision."""
+
+MAX_INTEGER = 2**53 - 1
+"""The largest whole number that all readers of JSON agree on."""
+
+MAX_TEXT = 10_000  #: characters
+
+TIMES = (1678, 2261)
+"""First and last whole year of pandas, which counts nanoseconds."""
+
+
+# Answers
 
 
 class Problem(BaseModel):
     """Why a request was refused."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "error": "rows[0].age: wanted a whole number, got 'old'; try 39",
-                    "where": "rows[0].age",
-                    "wanted": "a whole number",
-                    "got": "'old'",
-                    "try": "39",
-                }
-            ]
-        }
+    error: str = Field(
+        description="All of it in a sentence.",
+        examples=["rows[0].age: Input should be a valid integer, got 'old'"],
+    )
+    where: str = Field(
+        description="The place in the request; empty if it is all of it.", examples=["rows[0].age"]
     )
 
-    error: str = Field(description="All of it in a sentence.")
-    where: str = Field(description="The place in the request; empty where it is all of it.")
-    wanted: str = Field(description="What the service takes.")
-    got: str = Field(description="What came, shortened.")
-    hint: str = Field(alias="try", description="What to try; may be empty.")
+
+class Health(BaseModel):
+    """The service lives."""
+
+    status: Literal["ok"] = "ok"
 
 
-class FeatureInfo(BaseModel):
-    """A feature of the model, with what the rows loaded hold."""
+class Feature(BaseModel):
+    """A column that the model takes, with what the rows loaded hold."""
 
     name: str
     kind: Kind
     missing: bool = Field(description="Whether it may be null.")
-    typical: float | int | bool | str | None = Field(
-        description="The median of a number, else the most frequent cell."
-    )
+    typical: Cell = Field(description="The median of a number, else the most frequent cell.")
     minimum: float | int | None = Field(description="Of a number, in the rows loaded.")
     maximum: float | int | None = Field(description="Of a number, in the rows loaded.")
-    categories: list[float | int | bool | str] | None = Field(
-        description="The cells there are, where they are few; of the kind category no others are "
+    categories: list[Any] | None = Field(
+        description="The cells there are, if they are few; of the kind category no others are "
         "taken."
     )
 
 
-class BudgetInfo(BaseModel):
+class Budget(BaseModel):
     """Model evaluations for one row."""
 
     default: int
@@ -68,7 +96,7 @@ class About(BaseModel):
     model: str
     background: str = Field(description="What an absent feature is replaced with, in words.")
     method: str = Field(description="That explains a row at the default budget.")
-    features: list[FeatureInfo] = Field(description="The cells of a row.")
+    features: list[Feature] = Field(description="The cells of a row.")
     groups: dict[str, list[str]] = Field(
         description="Cells that are explained as one feature, by its name."
     )
@@ -76,7 +104,7 @@ class About(BaseModel):
     rows: int = Field(description="How many rows are loaded: see GET /rows.")
     most_rows: int = Field(description="Rows that one request may have.")
     most_evaluations: int = Field(description="Rows x budget of one request.")
-    budget: BudgetInfo
+    budget: Budget
     notes: list[str] = Field(description="What may be wrong with the files, in sentences.")
 
 
@@ -99,19 +127,32 @@ class LoadedRows(BaseModel):
 
     offset: int = Field(description="The number of the first, counted from 0.")
     total: int
-    rows: list[dict[str, float | int | bool | str | None]]
+    rows: list[dict[str, Cell]]
 
 
 class RowExplanation(BaseModel):
     """The Shapley values of one row; for every output they add up to prediction - base_value."""
 
     values: list[list[float]] = Field(description="For each output the value of each feature.")
+    # pydantic writes NaN, which is an error that is not known, as null
     standard_errors: list[list[float | None]] | None = Field(
-        description="Like values; null where the method has none."
+        description="Like values; null if the method has none."
     )
     base_value: list[float] = Field(description="For each output: with all features absent.")
     prediction: list[float] = Field(description="For each output: the model's own.")
     evaluations: int = Field(description="Model evaluations that were spent on the row.")
+
+    def only(self, output: int) -> "RowExplanation":
+        """Return the explanation of one of the outputs."""
+        chosen = slice(output, output + 1)
+        errors = self.standard_errors
+        return RowExplanation(
+            values=self.values[chosen],
+            standard_errors=None if errors is None else errors[chosen],
+            base_value=self.base_value[chosen],
+            prediction=self.prediction[chosen],
+            evaluations=self.evaluations,
+        )
 
 
 class Explained(BaseModel):
@@ -125,48 +166,188 @@ class Explained(BaseModel):
     notes: list[str] = Field(description="What to know about the numbers, in sentences.")
 
 
-class Health(BaseModel):
-    """The service lives."""
-
-    status: str = Field(description='"ok".')
+# Requests
 
 
-def explain_schema(
+class ExplainRequest(BaseModel):
+    """Rows to explain."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rows: list[Any]
+    budget: int
+    output: str | int | None = Field(
+        None, description="The output to return, by name or number; all if it is left out."
+    )
+
+
+def request_model(
     features: Sequence[Feature],
+    frame: "pd.DataFrame",
     outputs: Sequence[str],
-    budget: BudgetInfo,
-    limits: Limits,
-    example: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the JSON schema of the body of POST /explain."""
-    row = {
-        "type": "object",
-        "description": "A cell for each feature.",
-        "properties": {feature.name: feature.schema() for feature in features},
-        "required": [feature.name for feature in features],
-        "additionalProperties": False,
-    }
-    evaluations = {
-        "type": "integer",
-        "minimum": budget.minimum,
-        "maximum": budget.maximum,
-        "description": f"Model evaluations for one row; {budget.default} where it is left out.",
-    }
-    output = {
-        "description": "The output to return, by name or number; all where it is left out.",
-        "anyOf": [
-            {"type": "string", "enum": list(outputs)},
-            {"type": "integer", "minimum": 0, "maximum": len(outputs) - 1},
-        ],
-    }
-    return {
-        "type": "object",
-        "properties": {
-            "rows": {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows},
-            "budget": evaluations,
-            "output": output,
-        },
-        "required": ["rows"],
-        "additionalProperties": False,
-        "examples": [{"rows": [example], "budget": budget.default}],
-    }
+    budget: Budget,
+    max_rows: int,
+) -> type[ExplainRequest]:
+    """Return the model of a request about rows like those of a frame."""
+    # a TypedDict and not a model, whose fields could not have every name that a column has
+    cells = {feature.name: _cell_type(feature, frame[feature.name]) for feature in features}
+    row = cast(Any, TypedDict)("Row", cells)
+    row.__pydantic_config__ = ConfigDict(extra="forbid")
+    # OpenAPI documents leave nulls out, and cells must not be left out: so no cell is missing here
+    typical = {feature.name: feature.typical for feature in features}
+    (first,) = plain_rows(frame.iloc[:1])
+    example = {name: typical[name] if cell is None else cell for name, cell in first.items()}
+    rows = Field(min_length=1, max_length=max_rows, examples=[[example]])
+    words = f"Model evaluations for one row; {budget.default} if it is left out."
+    names = Literal[*outputs]  # type: ignore[valid-type]
+    numbers = _whole_number(0, len(outputs) - 1)
+    return derived_model(
+        "ExplainRequest",
+        __base__=ExplainRequest,
+        rows=(list[row], rows),  # type: ignore[valid-type]
+        budget=(
+            _whole_number(budget.minimum, budget.maximum),
+            Field(budget.default, description=words),
+        ),
+        output=(names | numbers | None, ExplainRequest.model_fields["output"]),
+    )
+
+
+def _whole_number(low: float, high: float) -> Any:
+    """Return the type of whole numbers in a range."""
+    # JSON does not distinguish 39.0 from 39
+    whole = BeforeValidator(lambda x: int(x) if isinstance(x, float) and x.is_integer() else x)
+    return Annotated[int, Field(strict=True, ge=low, le=high), whole]
+
+
+def _cell_type(feature: Feature, column: "pd.Series[Any]") -> Any:
+    """Return the type of a cell, with its limits, as pydantic takes it."""
+    kind: Any
+    limits: dict[str, Any] = {"strict": True}
+    if feature.kind == "integer":
+        kind = _whole_number(*_limits(feature, *_integers(column.dtype)))
+        limits = {}
+    elif feature.kind == "number":
+        kind = float
+        limits["allow_inf_nan"] = False
+        limits["ge"], limits["le"] = _limits(feature, -MAX_NUMBER, MAX_NUMBER)
+    elif feature.kind == "boolean":
+        kind = bool
+    elif feature.kind == "text":
+        kind = str
+        limits["max_length"] = MAX_TEXT
+    elif feature.kind == "category":
+        kind = Literal[*feature.categories or ()]
+        limits = {}
+    else:
+        # the same hour is another one in another zone
+        zone = getattr(column.dtype, "tz", None)
+        kind = NaiveDatetime if zone is None else AwareDatetime
+        first, last = TIMES
+        utc = None if zone is None else UTC
+        limits = {
+            "ge": datetime(first, 1, 1, tzinfo=utc),
+            "lt": datetime(last + 1, 1, 1, tzinfo=utc),
+        }
+    cell = Annotated[kind, Field(examples=[feature.typical], **limits)]
+    return cell | None if feature.missing else cell
+
+
+def _limits(feature: Feature, low: float, high: float) -> tuple[float, float]:
+    """Return limits that hold what the rows loaded hold, however large."""
+    return min(low, feature.minimum or 0), max(high, feature.maximum or 0)
+
+
+def _integers(dtype: Any) -> tuple[int, int]:
+    """Return the smallest and the largest number of a type of integers that JSON has, too."""
+    info = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+    return max(int(info.min), -MAX_INTEGER), min(int(info.max), MAX_INTEGER)
+
+
+# Features of a frame
+
+
+def features_from_frame(frame: "pd.DataFrame") -> list[Feature]:
+    """Return the features of the rows loaded."""
+    return [_feature(frame[name]) for name in frame.columns]
+
+
+def _feature(column: "pd.Series[Any]") -> Feature:
+    kind = _kind(column)
+    known = column.dropna()
+    if not len(known):
+        raise InputError(
+            f"data: column {column.name!r} has no values, so nothing is known about it; leave "
+            "it out with --drop, or serve rows that have some"
+        )
+    is_numeric = kind in ("number", "integer")
+    typical = known.median() if is_numeric else known.mode().iloc[0]
+    return Feature(
+        name=str(column.name),
+        kind=kind,
+        missing=len(known) < len(column),
+        typical=int(typical) if kind == "integer" else plain_cell(typical),
+        minimum=plain_cell(known.min()) if is_numeric else None,
+        maximum=plain_cell(known.max()) if is_numeric else None,
+        categories=_categories(known, kind),
+    )
+
+
+def _kind(column: "pd.Series[Any]") -> Kind:
+    import pandas as pd
+
+    types = pd.api.types
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "category"
+    if types.is_bool_dtype(column.dtype):
+        return "boolean"
+    if types.is_integer_dtype(column.dtype):
+        return "integer"
+    if types.is_float_dtype(column.dtype):
+        return "number"
+    if types.is_datetime64_any_dtype(column.dtype):
+        return "time"
+    if all(isinstance(cell, str) for cell in column.dropna()):
+        return "text"
+    example = next(cell for cell in column.dropna() if not isinstance(cell, str))
+    raise InputError(
+        f"data: column {column.name!r} holds {type(example).__name__} such as {example!r}; a "
+        "service takes numbers, texts, categories, truth values and times"
+    )
+
+
+def _categories(known: "pd.Series[Any]", kind: Kind) -> list[Any] | None:
+    if kind == "category":
+        return [plain_cell(category) for category in known.cat.categories]
+    if kind != "text":
+        return None
+    distinct = known.unique()
+    return sorted(distinct) if len(distinct) <= MAX_CATEGORIES else None
+
+
+def plain_cell(cell: Any) -> Any:
+    """Return a cell of pandas as JSON has it; a missing one, or infinity, is None."""
+    import pandas as pd
+
+    if pd.isna(cell) or cell in (inf, -inf):
+        return None
+    if hasattr(cell, "isoformat"):
+        return cell.isoformat()
+    return cell.item() if isinstance(cell, np.generic) else cell
+
+
+def plain_rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a frame as JSON has them."""
+    columns = [[plain_cell(cell) for cell in frame[name]] for name in frame.columns]
+    names = [str(name) for name in frame.columns]
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def frame_from_rows(rows: Sequence[Row], types: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return rows of a request as a frame whose columns have the types given by name."""
+    import pandas as pd
+
+    # arrays, since to make a Series of each takes three times as long
+    return pd.DataFrame(
+        {name: pd.array([row[name] for row in rows], dtype=kind) for name, kind in types.items()}
+    )

@@ -1,4 +1,4 @@
-"""Starting the service: files are read, the model is prepared, and a port is listened on."""
+"""Starting the service: it reads files, prepares the model, and listens on a port."""
 
 import gc
 import secrets
@@ -15,19 +15,55 @@ from typing import TYPE_CHECKING
 
 from shearshap.errors import InputError
 from shearshap.jobs import Job
-from shearshap.jobs.job import exits_as_errors, folder_kept
-from shearshap.jobs.models import importing
-from shearshap.jobs.result import counted
-from shearshap.serve.limits import Limits
+from shearshap.jobs.models import exits_as_errors, importing, restore_cwd
+from shearshap.result.text import counted
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
     from shearshap.serve.prepared import Prepared
 
-SHORTEST_TOKEN = 16
+MIN_TOKEN = 16  #: characters
 
-NEEDED = {"fastapi": "serve", "uvicorn": "serve", "pandas": "explain", "pyarrow": "explain"}
+MAX_GRACE = 10.0  #: seconds
+
+NEEDED = ("fastapi", "prometheus_client", "uvicorn", "pandas", "pyarrow")
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of a service.
+
+    Parameters
+    ----------
+    body
+        Bytes of a request's body.
+    rows
+        Rows of one request.
+    budget
+        Model evaluations for one row; None: ten times the default budget.
+    evaluations
+        Model evaluations of one request, rows x budget. One row at the default budget is always
+        accepted.
+    requests
+        Requests that are answered or wait at the same time; further requests get 503.
+    seconds
+        How long a request may take, waiting included. After that its work ends.
+    """
+
+    body: int = 1 << 20
+    rows: int = 1_000
+    budget: int | None = None
+    evaluations: int = 1_000_000
+    requests: int = 1_000
+    seconds: float = 30.0
+
+    @property
+    def grace(self) -> float:
+        """Seconds that open requests have when the service stops, and then the block at work."""
+        return min(MAX_GRACE, self.seconds / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +93,7 @@ class Service:
     sample: int = 200
 
     def run(self, say: Callable[[str], None] = print) -> None:
-        """Serve until interrupted; `say` is told where, once it is ready."""
+        """Serve until interrupted; `say` is called with the address once it is ready."""
         with self._opened() as (prepared, port):
             # what is loaded by now stays: to look through it again and again delays requests
             gc.collect()
@@ -82,22 +118,22 @@ class Service:
                 thread.join()
 
     def check(self) -> None:
-        """Raise, before any work is done, where the service could not be started."""
-        for library, extra in NEEDED.items():
+        """Raise, before any work is done, if the service could not be started."""
+        for library in NEEDED:
             if find_spec(library) is None:
-                raise InputError(f"shear serve needs {library}: pip install 'shearshap[{extra}]'")
+                raise InputError(f"shear serve needs {library}: pip install 'shearshap[serve]'")
         if self.job.interactions:
             raise InputError(
                 "interactions: a service does not answer with interactions; leave the option out, "
                 "or write them with shear explain"
             )
-        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+        if self.token is not None and len(self.token) < MIN_TOKEN:
             raise InputError(
-                f"token: wanted at least {SHORTEST_TOKEN} characters, got {len(self.token)}; try "
+                f"token: expected at least {MIN_TOKEN} characters, got {len(self.token)}; try "
                 f"{secrets.token_urlsafe(24)}"
             )
         if self.token is not None and not self.token.isascii():
-            raise InputError("token: wanted ASCII characters, which every client sends alike")
+            raise InputError("token: expected ASCII characters, which every client sends alike")
         if self.token is None and not is_loopback(self.host):
             raise InputError(
                 f"host: others can reach {self.host}, so a token is needed; add --token "
@@ -107,8 +143,6 @@ class Service:
     @property
     def hosts(self) -> tuple[str, ...] | None:
         """The names under which requests may come; None: any, since they need a token."""
-        from shearshap.serve.guard import LOOPBACK
-
         return None if self.token is not None else tuple(dict.fromkeys((*LOOPBACK, self.host)))
 
     @contextmanager
@@ -118,7 +152,7 @@ class Service:
         job = self.job
         # the port first: to prepare the model may take long
         with self._bound() as port, importing(job.model):
-            with exits_as_errors(job.model), folder_kept():
+            with exits_as_errors(job.model), restore_cwd():
                 from shearshap.serve.prepared import prepare
 
                 prepared = prepare(job, sample=self.sample)
@@ -131,7 +165,7 @@ class Service:
             return socket.create_server((self.host, self.port), family=family, backlog=1024)
         except OSError as error:
             raise InputError(
-                f"port: {self.host}:{self.port} cannot be listened on: {error.strerror or error}; "
+                f"port: cannot bind to {self.host}:{self.port}: {error.strerror or error}; "
                 "try another --port, or 0 for any that is free"
             ) from error
 
@@ -160,7 +194,7 @@ class Service:
             "model": prepared.model,
             "rows loaded": f"{len(prepared.rows):,} of {self.job.data}, {features}",
             "background": prepared.background,
-            "method": f"{prepared.overview.method}, {prepared.budget} evaluations a row",
+            "method": f"{prepared.overview.method}, {prepared.explainer.budget} evaluations a row",
             **{f"note {n}": note for n, note in enumerate(prepared.notes, 1)},
             "page": f"{address}/",
             "API": f"{address}/openapi.json",

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from shearshap.trees.forest import Bools, Bytes, Floats, Integers
 from shearshap.trees.layout import Layout
-from shearshap.trees.leaves import coefficients
+from shearshap.trees.leaves import Coefficients, coefficients
 
 Words = Any  # arrays of uint64, and what numba makes of them
 
@@ -58,12 +58,13 @@ class CompiledWalk:
         order = np.argsort(layout.tree, kind="stable")  # a tree's nodes next to each other
         place = np.argsort(order)
         child = layout.child[order]
-        self.child = np.where(child < 0, -1, place[child])
+        self.trees = Trees(
+            roots=place[layout.levels[0]],
+            child=np.where(child < 0, -1, place[child]),
+            player=layout.player[order],
+            value=layout.value[order],
+        )
         self.decision = layout.decision[order]
-        self.player = layout.player[order]
-        self.value = layout.value[order]
-        self.roots = place[layout.levels[0]]
-
         self.depth = len(layout.levels)
         self.decisions = layout.decisions
         self.columns = _columns(layout)
@@ -75,7 +76,8 @@ class CompiledWalk:
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
         order = _alike(seen, self.columns)
-        step = _blocks(len(self.decisions), sums[0].size) * ROWS_PER_WORD
+        bytes_a_block = (len(self.decisions) + 8 * sums[0].size) * ROWS_PER_WORD
+        step = max(1, MAX_ANSWER_BYTES // bytes_a_block) * ROWS_PER_WORD
         for start in range(0, len(seen), step):
             rows = order[start : start + step]
             found = self._found(seen[rows], sums.shape[1:])
@@ -85,22 +87,16 @@ class CompiledWalk:
         """Return the sums (blocks, 64, cells, k) of rows, of which the last may be none."""
         words = self._words(seen)
         found = np.zeros((len(words), ROWS_PER_WORD, *shape))
-        trees = Trees(self.roots, self.child, self.player, self.value)
         factors = coefficients(min(self.depth, self.players))
-        step = max(1, MAX_ANSWER_BYTES // max(1, len(self.child)))
+        step = max(1, MAX_ANSWER_BYTES // max(1, len(self.decision)))
         for start in range(0, len(self.background), step):
             some = slice(start, start + step)
             others = BackgroundRows(self._answers(self.background[some]), self.weights[some])
-            if self.pairs:
-                both = (factors.both_present, factors.both_absent, factors.mixed)
-                walk_pairs(trees, self.depth, words, others, *both, self.players, found)
-            else:
-                one = (factors.present, factors.absent)
-                walk_values(trees, self.depth, words, others, *one, found)
+            walk(self.trees, self.depth, words, others, factors, self.players, self.pairs, found)
         return found
 
     def _answers(self, seen: Floats) -> Bytes:
-        """Return 1 where a row goes right, (r, n)."""
+        """Return 1 if a row goes right, (r, n)."""
         return np.ascontiguousarray(self.decisions.go_right(seen)[self.decision].T)
 
     def _words(self, seen: Floats) -> NDArray[np.uint64]:
@@ -111,19 +107,11 @@ class CompiledWalk:
         return np.ascontiguousarray(words[self.decision].T, dtype=np.uint64)
 
 
-def _blocks(decisions: int, cells: int) -> int:
-    """Return how many blocks of rows memory has room for."""
-    bytes_a_row = decisions + 8 * cells
-    return max(1, MAX_ANSWER_BYTES // (bytes_a_row * ROWS_PER_WORD))
-
-
 def _columns(layout: Layout) -> Integers:
     """Return the columns that are asked about most near the roots, the first one most."""
-    sizes = [level.stop - level.start for level in layout.levels]
-    depth = np.repeat(np.arange(len(sizes)), sizes)
     inner = np.flatnonzero(layout.child >= 0)
     column = layout.decisions.column[layout.decision[inner]]
-    asked = np.bincount(column, weights=0.5 ** depth[inner])
+    asked = np.bincount(column, weights=0.5 ** layout.depths[inner])
     return np.argsort(-asked, kind="stable")[:MAX_SORT_COLUMNS]
 
 
@@ -165,7 +153,7 @@ class Stack(NamedTuple):
 
 
 class PathState(NamedTuple):
-    """What a walk knows on its state."""
+    """What a walk knows on its way."""
 
     failed: Words  #: (p,) the rows that failed each player
     failures: Integers  #: (64,) how many players each row failed
@@ -187,25 +175,28 @@ def _lowest(_context: Any, _word: Any) -> Any:
 lowest: Any = intrinsic(_lowest)  #: the number of the lowest bit of a word that is not 0
 
 
-# Both walks
+# The walk
 
 
 @compiled
-def walk_values(
+def walk(
     trees: Trees,
     depth: int,
     words: Words,
     background: BackgroundRows,
-    present: Floats,
-    absent: Floats,
+    factors: Coefficients,
+    players: int,
+    pairs: bool,
     sums: Floats,
 ) -> None:
-    """Add the values of rows to `sums` (blocks, 64, p, k).
+    """Add the values of rows to `sums` (blocks, 64, p, k), or their interactions (.., p * p, k).
 
-    Bit r of words (blocks, n) says whether row r of a block goes right at a node.
+    Bit r of words (blocks, n) says whether row r of a block goes right at a node. Interactions are
+    added to one of the two cells of a pair.
     """
     stack = _stack(depth)
-    state = _path_state(sums.shape[2], depth)
+    state = _path_state(players, depth)
+    members = np.empty(depth + 1, dtype=np.int64)
     gain = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
     loss = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
     for root in trees.roots:
@@ -225,76 +216,22 @@ def walk_values(
                         top, item, rows = _descend(
                             trees, words[block], background.right[z], stack, top, state, item, rows
                         )
+                        value = trees.value[item]
+                        weight = background.weight[z]
+                        if pairs:
+                            _add_pairs(table, value, weight, rows, state, factors, members)
+                            continue
                         for entry in range(start, state.sizes[0]):
                             _add_to_player(
                                 table, state.entered[entry], state.entered_rows[entry], loss, 1.0
                             )
-                        value = trees.value[item]
-                        _add_leaf(
-                            value, background.weight[z], rows, state, present, absent, gain, loss
-                        )
-                    elif kind == LEAVE_ROWS:
-                        _leave_rows(state, item, rows)
-                        _add_to_player(table, item, rows, loss, -1.0)
-                    elif kind == ENTER_OTHER:
-                        _enter_other(state, item)
-                        _add_to_player(table, item, rows, gain, -1.0)
-                    else:
-                        _leave_other(state, item)
-                        _add_to_player(table, item, rows, gain, 1.0)
-
-
-@compiled
-def walk_pairs(
-    trees: Trees,
-    depth: int,
-    words: Words,
-    background: BackgroundRows,
-    both_present: Floats,
-    both_absent: Floats,
-    mixed: Floats,
-    players: int,
-    sums: Floats,
-) -> None:
-    """Add the interactions of rows to `sums` (blocks, 64, p * p, k), each pair once."""
-    stack = _stack(depth)
-    state = _path_state(players, depth)
-    members = np.empty(depth + 1, dtype=np.int64)
-    for root in trees.roots:
-        for block in range(len(words)):
-            for z in range(len(background.right)):
-                top = _push(stack, 0, WALK, root, ~ZERO)
-                while top > 0:
-                    top -= 1
-                    kind = stack.kind[top]
-                    item = stack.item[top]
-                    rows = stack.rows[top]
-                    if kind == LEAVE_ROWS:
-                        _leave_rows(state, item, rows)
-                    elif kind == ENTER_OTHER:
-                        _enter_other(state, item)
-                    elif kind == LEAVE_OTHER:
-                        _leave_other(state, item)
-                    else:
-                        top, item, rows = _descend(
-                            trees, words[block], background.right[z], stack, top, state, item, rows
-                        )
-                        value = background.weight[z] * trees.value[item]
-                        while rows != ZERO:
-                            row = lowest(rows)
-                            absent = _failed_by(state, rows & (~rows + ONE), members)
-                            present = state.sizes[1]
-                            _add_pairs(
-                                sums[block, row],
-                                players,
-                                value,
-                                state.others[:present],
-                                members[:absent],
-                                both_present[present, absent],
-                                both_absent[present, absent],
-                                -mixed[present, absent],
-                            )
-                            rows &= rows - ONE
+                        _add_leaf(value, weight, rows, state, factors, gain, loss)
+                        continue
+                    _change(state, kind, item, rows)
+                    if not pairs:
+                        amounts = loss if kind == LEAVE_ROWS else gain
+                        sign = 1.0 if kind == LEAVE_OTHER else -1.0
+                        _add_to_player(table, item, rows, amounts, sign)
 
 
 # On the way
@@ -381,25 +318,21 @@ def _enter_rows(state: PathState, player: int, rows: Any) -> None:
 
 
 @compiled
-def _leave_rows(state: PathState, player: int, rows: Any) -> None:
-    state.failed[player] &= ~rows
-    state.sizes[0] -= 1
-    while rows != ZERO:
-        state.failures[lowest(rows)] -= 1
-        rows &= rows - ONE
-
-
-@compiled
-def _enter_other(state: PathState, player: int) -> None:
-    state.is_other[player] = True
-    state.others[state.sizes[1]] = player
-    state.sizes[1] += 1
-
-
-@compiled
-def _leave_other(state: PathState, player: int) -> None:
-    state.is_other[player] = False
-    state.sizes[1] -= 1
+def _change(state: PathState, kind: int, player: int, rows: Any) -> None:
+    """Let z fail a player from now on or no longer, or rows fail it no longer."""
+    if kind == ENTER_OTHER:
+        state.is_other[player] = True
+        state.others[state.sizes[1]] = player
+        state.sizes[1] += 1
+    elif kind == LEAVE_OTHER:
+        state.is_other[player] = False
+        state.sizes[1] -= 1
+    else:
+        state.failed[player] &= ~rows
+        state.sizes[0] -= 1
+        while rows != ZERO:
+            state.failures[lowest(rows)] -= 1
+            rows &= rows - ONE
 
 
 # At the leaves
@@ -411,16 +344,16 @@ def _add_leaf(
     weight: float,
     rows: Any,
     state: PathState,
-    present: Floats,
-    absent: Floats,
+    factors: Coefficients,
     gain: Floats,
     loss: Floats,
 ) -> None:
+    """Add what a player of q gains at a leaf, and one of u loses, to the sums of living rows."""
     while rows != ZERO:
         row = lowest(rows)
         rows &= rows - ONE
-        of_present = weight * present[state.sizes[1], state.failures[row]]
-        of_absent = weight * absent[state.sizes[1], state.failures[row]]
+        of_present = weight * factors.present[state.sizes[1], state.failures[row]]
+        of_absent = weight * factors.absent[state.sizes[1], state.failures[row]]
         for output in range(len(value)):
             gain[row, output] += value[output] * of_present
             loss[row, output] += value[output] * of_absent
@@ -437,6 +370,35 @@ def _add_to_player(table: Floats, player: int, rows: Any, amounts: Floats, sign:
 
 
 @compiled
+def _add_pairs(
+    table: Floats,
+    value: Floats,
+    weight: float,
+    rows: Any,
+    state: PathState,
+    factors: Coefficients,
+    members: Integers,
+) -> None:
+    """Add a leaf's value to the pairs (64, p * p, k) of the players that z and a row failed."""
+    players = len(state.failed)
+    a = state.sizes[1]
+    present = state.others[:a]
+    while rows != ZERO:
+        cells = table[lowest(rows)]
+        b = _failed_by(state, rows & (~rows + ONE), members)
+        absent = members[:b]
+        rows &= rows - ONE
+        for output in range(len(value)):
+            amount = weight * value[output]
+            of_output = cells[:, output]
+            _add_within(of_output, players, present, amount * factors.both_present[a, b])
+            _add_within(of_output, players, absent, amount * factors.both_absent[a, b])
+            for i in present:
+                for j in absent:
+                    of_output[i * players + j] -= amount * factors.mixed[a, b]
+
+
+@compiled
 def _failed_by(state: PathState, row: Any, members: Integers) -> int:
     """Write the players that a row failed into `members`, and return how many they are."""
     count = 0
@@ -445,27 +407,6 @@ def _failed_by(state: PathState, row: Any, members: Integers) -> int:
             members[count] = state.entered[entry]
             count += 1
     return count
-
-
-@compiled
-def _add_pairs(
-    cells: Floats,
-    players: int,
-    value: Floats,
-    present: Integers,
-    absent: Integers,
-    both_present: float,
-    both_absent: float,
-    mixed: float,
-) -> None:
-    """Add a leaf's value to the pairs (p * p, k) of the players that z and the row failed."""
-    for output in range(len(value)):
-        of_output = cells[:, output]
-        _add_within(of_output, players, present, value[output] * both_present)
-        _add_within(of_output, players, absent, value[output] * both_absent)
-        for i in present:
-            for j in absent:
-                of_output[i * players + j] += value[output] * mixed
 
 
 @compiled

@@ -58,6 +58,7 @@ class Forest:
     right: Integers  #: (n,)
     decision: Integers  #: (n,) the number of the node's decision; -1 for a leaf
     value: Floats  #: (n, k) of leaves, for each output; 0 for other nodes
+    cover: Floats  #: (n,) of leaves, how much of the training data they hold; NaN: unknown
     roots: Integers  #: (t,)
     decisions: "Decisions"
 
@@ -84,10 +85,11 @@ class Forest:
     def _sums_of_few(self, seen: Floats) -> Floats:
         rows = np.arange(len(seen))
         answers = self.decisions.go_right(seen).ravel()  # at decision * r + row; of a leaf, any
+        start = np.maximum(self.decision, 0) * len(rows)
         node = np.repeat(self.roots[:, None], len(rows), axis=1)
         while True:
-            right = answers[self.decision[node] * len(rows) + rows]
-            following = self._children[2 * node + right]
+            right = answers.take(start.take(node) + rows)
+            following = self._children.take(2 * node + right)
             if (following == node).all():
                 return np.asarray(self.value[node].sum(axis=0))
             node = following
@@ -115,7 +117,8 @@ class Forest:
 class Decisions:
     """The distinct questions that the nodes of a forest ask about one column each.
 
-    Those about categories have no threshold of their own; `categories` knows them.
+    Those that compare a column with numbers are next to each other. Those about categories have no
+    threshold; `categories` knows them.
     """
 
     column: Integers  #: (q,) the column each asks about, as the trees see the rows
@@ -140,7 +143,7 @@ class Decisions:
         )
 
     def go_right(self, seen: Floats) -> Bytes:
-        """Return 1 where a row goes right, (q, r), for rows as the trees see them (r, d)."""
+        """Return 1 if a row goes right, (q, r), for rows as the trees see them (r, d)."""
         inputs = np.ascontiguousarray(seen.T)
         right = np.empty((len(self), len(seen)), dtype=np.bool_)
 
@@ -154,7 +157,7 @@ class Decisions:
         return answers
 
     def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
-        """Return where (n,) a row each, of those seen (r, d), goes right at a decision each."""
+        """Return whether (n,) a row each, of those seen (r, d), goes right at a decision each."""
         inputs = seen[row, self.column[decision]]
         right = inputs > self.threshold[decision]
         missing = np.flatnonzero(np.isnan(inputs))
@@ -184,7 +187,7 @@ class Decisions:
                 small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
                 yield _Comparisons(
                     column=int(self.column[part[0]]),
-                    numbers=_slice_or(part),
+                    numbers=slice(part[0], part[-1] + 1),
                     limits=limits,
                     place=place.astype(small)[:, None],
                     missing_left=part[self.missing_left[part]],
@@ -198,7 +201,7 @@ class CategoryDecisions:
     decision: Integers  #: (n,) the numbers of these decisions
     code: Integers  #: (m,) the codes that any of them names, in order
 
-    #: (n, m + 2) 1 where a code goes right; behind them any other code, and a missing value.
+    #: (n, m + 2) 1 if a code goes right; behind them any other code, and a missing value.
     right: Bytes
 
     def take(self, place: Integers) -> "CategoryDecisions":
@@ -207,7 +210,7 @@ class CategoryDecisions:
         return CategoryDecisions(place[self.decision[kept]], self.code, self.right[kept])
 
     def go_right(self, inputs: Floats) -> Bytes:
-        """Return 1 where a row goes right, (n, r), for the codes of rows (r,)."""
+        """Return 1 if a row goes right, (n, r), for the codes of rows (r,)."""
         return np.take(self.right, self.places(inputs), axis=1)
 
     def places(self, inputs: Floats) -> Integers:
@@ -233,7 +236,7 @@ class _Comparisons:
     """
 
     column: int
-    numbers: slice | Integers  #: (n,) of the decisions
+    numbers: slice  #: (n,) of the decisions
     limits: Floats  #: (m,) the highest values that go left, in order
     place: Any  #: (n, 1) of each decision's limit among them
     missing_left: Integers  #: the numbers of those that send a missing value left
@@ -241,23 +244,13 @@ class _Comparisons:
     def compare(self, inputs: Floats, right: Bools) -> None:
         """Write into `right` (q, r) which values (r,) go right."""
         rank = np.searchsorted(self.limits, inputs).astype(self.place.dtype)
-        if isinstance(self.numbers, slice):
-            np.greater(rank, self.place, out=right[self.numbers])
-        else:
-            right[self.numbers] = rank > self.place
+        np.greater(rank, self.place, out=right[self.numbers])
 
         # a missing value is placed behind all limits: it went right
         if len(self.missing_left):
             missing = np.flatnonzero(np.isnan(inputs))
             if len(missing):
                 right[self.missing_left[:, None], missing] = False
-
-
-def _slice_or(numbers: Integers) -> slice | Integers:
-    """Return consecutive numbers as a slice, which numpy reads and writes without a copy."""
-    first = int(numbers[0])
-    stop = int(numbers[-1]) + 1
-    return slice(first, stop) if stop - first == len(numbers) else numbers
 
 
 # Building
@@ -283,6 +276,7 @@ class Tree:
     threshold: Floats  #: (n,)
     missing_left: Bools  #: (n,)
     value: Floats  #: (n, k)
+    cover: Any  #: (n,) of leaves, how much of the training data they hold; or NaN
     categories: dict[int, CategorySet] = field(default_factory=dict)  #: of nodes that ask for them
 
 
@@ -295,9 +289,12 @@ def build_forest(trees: Sequence[Tree]) -> Forest:
     threshold = np.concatenate([tree.threshold for tree in trees]).astype(np.float64)
     missing_left = np.concatenate([tree.missing_left for tree in trees]).astype(np.bool_)
     value = np.concatenate([tree.value for tree in trees]).astype(np.float64)
+    covers = [np.broadcast_to(tree.cover, len(tree.left)) for tree in trees]
+    cover = np.concatenate(covers).astype(np.float64)
 
     leaf = left < 0
     value[~leaf] = 0.0
+    cover[~leaf] = 0.0
     sets = {
         int(root) + node: categories
         for root, tree in zip(roots, trees, strict=True)
@@ -312,7 +309,7 @@ def build_forest(trees: Sequence[Tree]) -> Forest:
     decision[compares] = numbers
     if sets:
         decisions = _with_categories(decisions, decision, column, sets)
-    return _reachable(Forest(left, right, decision, value, roots, decisions))
+    return _reachable(Forest(left, right, decision, value, cover, roots, decisions))
 
 
 def _linked(trees: Sequence[Tree]) -> tuple[Integers, Integers, Integers]:
@@ -400,12 +397,7 @@ def _reachable(forest: Forest) -> Forest:
         np.where(left < 0, -1, place[right]),
         forest.decision[reached],
         forest.value[reached],
+        forest.cover[reached],
         place[forest.roots],
         forest.decisions,
     )
-
-
-def bits(words: Integers) -> frozenset[int]:
-    """Return the numbers of the bits that are set in words of 32 bits, the lowest first."""
-    octets = np.ascontiguousarray(words).astype("<u4").view(np.uint8)
-    return frozenset(np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist())

@@ -14,12 +14,12 @@ decision below (does the row go right?):
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.trees.forest import Bools, Decisions, Floats, Forest, Integers
+from shearshap.trees.forest import Bytes, Decisions, Floats, Forest, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +32,22 @@ class Layout:
     child: Integers  #: (n,) the node to the left; -1 for a leaf
     parent: Integers  #: (n,) -1 for a root
     decision: Integers  #: (n,) its number among `decisions`; 0 for a leaf
-    player: Integers  #: (n,) who owns the column that the node asks about; -1 for a leaf
+    player: Integers  #: (n,) the owner of the column that the node asks about; -1 for a leaf
     value: Floats  #: (n, k)
     tree: Integers  #: (n,) its place among the trees
     levels: tuple[slice, ...]  #: the nodes of each depth
     decisions: Decisions  #: those that these trees take
 
     @property
-    def is_leaf(self) -> Bools:
-        """(n,) whether each node is a leaf."""
-        return self.child < 0
+    def depths(self) -> Integers:
+        """(n,) the depth of each node."""
+        sizes = [level.stop - level.start for level in self.levels]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def paths(self) -> "Paths":
+        """The players on the way to each node."""
+        return _paths(self)
 
 
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
@@ -74,12 +80,9 @@ def _numbered(
     child[inner] = levels[0].stop + 2 * np.arange(inner.sum()) if levels else 0
 
     asked, number = np.unique(forest.decision[nodes[inner]], return_inverse=True)
-    order = np.argsort(
-        forest.decisions.column[asked], kind="stable"
-    )  # a column is compared at once
-    decisions = forest.decisions.take(asked[order])
+    decisions = forest.decisions.take(asked)
     decision = np.zeros(len(nodes), dtype=np.int64)
-    decision[inner] = np.argsort(order)[number.ravel()]
+    decision[inner] = number.ravel()
     player = np.full(len(nodes), -1)
     player[inner] = owner[decisions.column[decision[inner]]]
     return Layout(child, parent, decision, player, forest.value[nodes], tree, levels, decisions)
@@ -93,11 +96,16 @@ class Paths:
     count: Integers  #: (n,) how many
     slot: Integers  #: (n,) the place of the node's own player among those of its children
 
+    @property
+    def most(self) -> int:
+        """The most players on a path, m."""
+        return int(self.players.shape[1])
 
-def paths_of(layout: Layout) -> Paths:
+
+def _paths(layout: Layout) -> Paths:
     """Return the paths of all nodes."""
     nodes = len(layout.child)
-    players = np.full((nodes, 0), -1, dtype=np.int32)
+    players = np.full((nodes, 1), -1, dtype=np.int32)
     count = np.zeros(nodes, dtype=np.int64)
     slot = np.zeros(nodes, dtype=np.int64)
     for level in layout.levels:
@@ -107,7 +115,7 @@ def paths_of(layout: Layout) -> Paths:
         asks = layout.player[inner]
         known = players[inner] == asks[:, None]
         is_new = ~known.any(axis=1)
-        slot[inner] = np.where(is_new, count[inner], _first(known))
+        slot[inner] = np.where(is_new, count[inner], known.argmax(axis=1))
 
         if slot[inner].max() == players.shape[1]:
             players = np.pad(players, ((0, 0), (0, 1)), constant_values=-1)
@@ -120,11 +128,6 @@ def paths_of(layout: Layout) -> Paths:
     return Paths(players, count, slot)
 
 
-def _first(marked: Bools) -> Integers:
-    """Return the place of the first mark in each row (0 if there is none)."""
-    return marked.argmax(axis=1) if marked.shape[1] else np.zeros(len(marked), dtype=np.int64)
-
-
 # Subtrees
 
 
@@ -133,7 +136,6 @@ class Subtrees:
     """The subtrees of a layout, g of them."""
 
     layout: Layout
-    paths: Paths
     subtree: Integers  #: (n,) of each node; -1 for nodes above all subtrees
     root: Integers  #: (g,) the node
     above: Integers  #: (g,) how many players are asked above it
@@ -155,18 +157,27 @@ class Subtrees:
         place = np.searchsorted(keys, subtree * stride + player)
         return np.asarray(place - self.slot_starts[subtree])
 
-    @cached_property
-    def pattern_maker(self) -> "PatternMaker":
-        """What makes patterns of the decisions of rows."""
-        return PatternMaker(
-            self.layout.levels[0].stop,
-            len(self.root),
-            self._descent(),
-            self._decisions_by_bit(),
-        )
+    def patterns(self, right: NDArray[Any]) -> NDArray[Any]:
+        """Return the patterns (g, r) of rows, of the type of their decisions (q, r)."""
+        patterns = np.zeros((len(self.root), right.shape[1]), right.dtype)
+        trees = self.layout.levels[0].stop
+        failed = np.zeros((trees, right.shape[1]), right.dtype)  # the bits of players so far
+        for step in self._descent:
+            failed = failed[step.parent]
+            missed = right[step.decision]
+            missed ^= step.on_right
+            missed <<= step.slot
+            failed |= missed
+            patterns[step.subtree] = failed[step.is_top]
+        for bit, (subtree, decision) in enumerate(self._decisions_by_bit):
+            taken = right[decision]
+            taken <<= bit
+            patterns[subtree] |= taken
+        return patterns
 
-    def _descent(self) -> list["Step"]:
-        """Return the ways from the roots to the subtrees, level by level."""
+    @cached_property
+    def _descent(self) -> list["_Step"]:
+        """The ways from the roots to the subtrees, level by level."""
         layout = self.layout
         place = np.arange(len(layout.child))  # of each node among those of its level above subtrees
         steps = []
@@ -176,11 +187,11 @@ class Subtrees:
             parent = layout.parent[nodes]
             is_top = self.subtree[nodes] >= 0
             steps.append(
-                Step(
+                _Step(
                     parent=place[parent],
                     decision=layout.decision[parent],
                     on_right=((nodes - level.start) & 1).astype(np.uint8)[:, None],
-                    slot=self.paths.slot[parent].astype(np.uint8)[:, None],
+                    slot=self.layout.paths.slot[parent].astype(np.uint8)[:, None],
                     is_top=np.flatnonzero(is_top),
                     subtree=self.subtree[nodes[is_top]],
                 )
@@ -188,85 +199,50 @@ class Subtrees:
             place[nodes] = np.arange(len(nodes))
         return steps
 
-    def _decisions_by_bit(self) -> list[tuple[Integers, Integers, int]]:
-        """Return the subtrees that have a decision at each bit, these decisions, and the bit."""
+    @cached_property
+    def _decisions_by_bit(self) -> list[tuple[Integers, Integers]]:
+        """The subtrees that have a decision at each bit, and these decisions."""
         inner = np.flatnonzero((self.subtree >= 0) & (self.layout.child >= 0))
         found = []
         for bit in range(int(self.bits.max(initial=0))):
             nodes = inner[self.bit[inner] == bit]
             subtree, first = np.unique(self.subtree[nodes], return_index=True)
-            found.append((subtree, self.layout.decision[nodes[first]], bit))
+            found.append((subtree, self.layout.decision[nodes[first]]))
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class _Step(NamedTuple):
     """The way from the nodes of one level to those of the next, down to the tops of subtrees."""
 
-    parent: Any  #: (n,) its place in the level before
-    decision: Any  #: (n,) that it takes
-    on_right: Any  #: (n, 1) 1 for nodes that lie right of it: rows that go left miss them
-    slot: Any  #: (n, 1) the place of the parent's player on the path
-    is_top: Any  #: the places of nodes that are the tops of subtrees
-    subtree: Any  #: these subtrees
+    parent: Integers  #: (n,) its place in the level before
+    decision: Integers  #: (n,) that it takes
+    on_right: Bytes  #: (n, 1) 1 for nodes that lie right of it: rows that go left miss them
+    slot: Bytes  #: (n, 1) the place of the parent's player on the path
+    is_top: Integers  #: the places of nodes that are the tops of subtrees
+    subtree: Integers  #: these subtrees
 
 
-@dataclass(frozen=True, eq=False)
-class PatternMaker:
-    """Makes the patterns of subtrees; its arrays are numpy's, or tensors of one device."""
-
-    trees: int
-    subtrees: int
-    descent: list[Step]
-    decisions_by_bit: list[tuple[Any, Any, int]]
-
-    def __call__(self, right: Any) -> Any:
-        """Return the subtrees' patterns (g, r) for the decisions (q, r) of rows."""
-        patterns = _zeros(self.subtrees, right)
-        failed = _zeros(self.trees, right)  # the bits of the players asked so far
-        for step in self.descent:
-            failed = failed[step.parent]
-            missed = right[step.decision]
-            missed ^= step.on_right
-            missed <<= step.slot
-            failed |= missed
-            patterns[step.subtree] = failed[step.is_top]
-        for subtree, decision, bit in self.decisions_by_bit:
-            taken = right[decision]
-            taken <<= bit
-            patterns[subtree] |= taken
-        return patterns
-
-
-def _zeros(count: int, like: Any) -> Any:
-    """Return zeros (count, r), of the kind of the decisions (q, r)."""
-    shape = (count, like.shape[1])
-    return np.zeros(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
-
-
-def split(layout: Layout, paths: Paths, bits: int) -> Subtrees:
+def split(layout: Layout, bits: int) -> Subtrees:
     """Return the subtrees: as large as that many bits allow, and at least one leaf each."""
     oblivious = _oblivious_depths(layout, bits)
-    subtree, root = _numbered_subtrees(layout, paths, bits, oblivious)
-    above = paths.count[root]
+    subtree, root = _numbered_subtrees(layout, bits, oblivious)
+    above = layout.paths.count[root]
 
     inside = np.flatnonzero((subtree >= 0) & (layout.child >= 0))
     bit = np.zeros(len(layout.child), dtype=np.int64)
     bit[inside] = above[subtree[inside]] + _ranks(subtree[inside])
     by_level = inside[oblivious[layout.tree[inside]] >= 0]
-    bit[by_level] = _depths(layout)[by_level]
+    bit[by_level] = layout.depths[by_level]
 
     size = above.copy()
     np.maximum.at(size, subtree[inside], bit[inside] + 1)
-    slot_starts, players = _players(layout, paths, subtree, root)
-    return Subtrees(layout, paths, subtree, root, above, size, bit, slot_starts, players)
+    slot_starts, players = _players(layout, subtree, root)
+    return Subtrees(layout, subtree, root, above, size, bit, slot_starts, players)
 
 
-def _numbered_subtrees(
-    layout: Layout, paths: Paths, bits: int, oblivious: Integers
-) -> tuple[Integers, Integers]:
+def _numbered_subtrees(layout: Layout, bits: int, oblivious: Integers) -> tuple[Integers, Integers]:
     """Return the subtree of each node (n,), and the node of each subtree (g,)."""
-    small = paths.count + _inner_nodes_below(layout) <= bits
+    small = layout.paths.count + _inner_nodes_below(layout) <= bits
     small |= layout.child < 0
     small[layout.levels[0]] |= oblivious >= 0
 
@@ -285,7 +261,7 @@ def _numbered_subtrees(
 
 
 def _inner_nodes_below(layout: Layout) -> Integers:
-    """Return how many nodes of each subtree are no leaves, (n,)."""
+    """Return how many nodes of each subtree are not leaves, (n,)."""
     below = (layout.child >= 0).astype(np.int64)
     for level in reversed(layout.levels):
         inner = level.start + np.flatnonzero(layout.child[level] >= 0)
@@ -324,20 +300,13 @@ def _ranks(subtree: Integers) -> Integers:
     return ranks
 
 
-def _depths(layout: Layout) -> Integers:
-    sizes = [level.stop - level.start for level in layout.levels]
-    return np.repeat(np.arange(len(sizes)), sizes)
-
-
-def _players(
-    layout: Layout, paths: Paths, subtree: Integers, root: Integers
-) -> tuple[Integers, Integers]:
+def _players(layout: Layout, subtree: Integers, root: Integers) -> tuple[Integers, Integers]:
     """Return where each subtree's players start (g + 1,), and the players, ascending in each."""
     stride = layout.player.max(initial=0) + 1
     inside = (subtree >= 0) & (layout.child >= 0)
     below = subtree[inside] * stride + layout.player[inside]
 
-    path = paths.players[root]
+    path = layout.paths.players[root]
     asked = path >= 0
     above = (np.arange(len(root))[:, None] * stride + path)[asked]
 

@@ -22,9 +22,9 @@ The q that contain a player i are all q less those without it, and so a player's
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,7 @@ INTERACTIONS = (
 Sums = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Coefficients:
+class Coefficients(NamedTuple):
     """The factors of a leaf's value, (m+1, m+1) each: by a = |q|, then by b = |u|."""
 
     present: Floats  #: for a player of q
@@ -69,6 +68,23 @@ def coefficients(most: int) -> Coefficients:
         both_present=_table(most, lambda a, b: _two(a, b)),
         both_absent=_table(most, lambda a, b: _two(b, a)),
         mixed=_table(most, lambda a, b: 1 / (b * comb(a + b - 1, b)) if a and b else 0.0),
+    )
+
+
+@lru_cache
+def second_difference_factors(most: int) -> Coefficients:
+    """Return the factors of pairs whose sums are second differences with all players present.
+
+    In v(U) - v(U-i) - v(U-j) + v(U-ij), a leaf counts in v(U-T) iff no player of q is in T, and all
+    of u are. So of the four terms remain, times the leaf's value,
+
+        both in q      1 if u is empty              one of each    -1 if u has no other player
+        both in u      1 if u has no other player
+    """
+    return coefficients(most)._replace(
+        both_present=_table(most, lambda _a, b: float(b == 0)),
+        mixed=_table(most, lambda _a, b: float(b == 1)),
+        both_absent=_table(most, lambda _a, b: float(b == 2)),
     )
 
 

@@ -24,18 +24,15 @@ from shearshap.data import Inputs
 from shearshap.errors import InputError
 from shearshap.models.sklearn import (
     LABELLERS,
-    as_taken,
     booster_library,
+    estimator_rows,
     kind_of,
     method_of_estimator,
     source_positions,
 )
 from shearshap.trees.forest import Floats, Integers, TreeModel, UnsupportedTrees
 from shearshap.trees.readers import first_line, read
-
-#: Classes of scikit-learn whose models are trees; each has a classifier and a regressor.
-_ESTIMATORS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
-_BOOSTERS = ("GradientBoosting", "HistGradientBoosting")
+from shearshap.trees.readers.sklearn import BOOSTED, FORESTS, HIST, SINGLE
 
 #: Libraries whose own methods are known to predict by the trees.
 _LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
@@ -88,22 +85,20 @@ def innermost(model: Any) -> Any:
 
 def has_trees(model: Any) -> bool:
     """Return whether a model is known to be made of trees, whether they can be read or not."""
-    return booster_library(innermost(model)) is not None or _is_named(
-        model, _ESTIMATORS + _BOOSTERS
-    )
+    return is_boosted(model) or _extends(innermost(model), SINGLE + FORESTS)
 
 
 def is_boosted(model: Any) -> bool:
     """Return whether a model of trees adds up margins, so that probabilities need a link."""
-    return booster_library(innermost(model)) is not None or _is_named(model, _BOOSTERS)
+    last = innermost(model)
+    return booster_library(last) is not None or _extends(last, BOOSTED + HIST)
 
 
-def _is_named(model: Any, names: tuple[str, ...]) -> bool:
-    """Return whether a model extends an estimator of scikit-learn of one of these names."""
-    kinds = {f"{name}{kind}" for name in names for kind in ("Classifier", "Regressor")}
+def _extends(estimator: Any, names: tuple[str, ...]) -> bool:
+    """Return whether an estimator is of a class of scikit-learn of one of these names."""
     return any(
-        ancestor.__name__ in kinds and ancestor.__module__.startswith("sklearn.")
-        for ancestor in type(innermost(model)).__mro__
+        ancestor.__name__ in names and _library(ancestor) == "sklearn"
+        for ancestor in type(estimator).__mro__
     )
 
 
@@ -196,9 +191,9 @@ def _input_columns(model: Any, inputs: Inputs) -> Integers:
         return order[source_positions(transformers)]
     except InputError as error:
         raise UnsupportedTrees(str(error).removeprefix("groups: ").partition(";")[0]) from error
-    except Exception as error:  # every transformer has errors of its own
+    except Exception as error:  # every transformer has its own errors
         raise UnsupportedTrees(
-            f"nothing says which columns the Pipeline's steps make of which ({error})"
+            f"it is not known which columns the Pipeline's steps make from which ({error})"
         ) from error
 
 
@@ -248,15 +243,14 @@ def _transform(model: Any) -> Callable[[Any], Any]:
     transformers = _transformers(model)
     if transformers is None:
         return lambda rows: rows
-    taken = as_taken(_estimator(model))
     # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
     absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
 
     def transform(rows: Any) -> Any:
-        given = taken(rows)
+        given = estimator_rows(rows)
         try:
             made = transformers.transform(given)
-        except Exception as error:  # every transformer has errors of its own
+        except Exception as error:  # every transformer has its own errors
             reason = first_line(error)
             raise UnsupportedTrees(f"the Pipeline's steps fail ({reason})") from error
         return _dense(made, absent)

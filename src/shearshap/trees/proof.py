@@ -21,10 +21,9 @@ import torch
 from torch import Tensor
 
 from shearshap.errors import ShearError
-from shearshap.games.game import ModelGame
+from shearshap.games.marginal import ModelGame
 from shearshap.models import Outputs
-from shearshap.models.base import MARGINS
-from shearshap.models.outputs import SeenOutputs
+from shearshap.models.base import MARGINS, SeenOutputs
 from shearshap.models.sklearn import Tables
 from shearshap.trees.forest import (
     Bools,
@@ -257,7 +256,7 @@ def decoded(game: ModelGame, inputs: Tensor) -> Any:
 
 def _explained_by(outputs: Outputs, raw: Any) -> Callable[[Floats], Floats]:
     """Return the function from sums of leaves (n, f), constant included, to outputs (n, k)."""
-    apart = replace(outputs, seen=SeenOutputs())  # these are no outputs of the model
+    apart = replace(outputs, seen=SeenOutputs())  # these are not outputs of the model
 
     def explained(sums: Floats) -> Floats:
         count = len(sums)

@@ -11,29 +11,25 @@ the tables of all subtrees: columns are cells, players or pairs of them.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from torch import Tensor
 
 from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.layout import Layout, Subtrees, paths_of, split
+from shearshap.trees.layout import Layout, Subtrees, split
 from shearshap.trees.leaves import leaf_interactions, leaf_values
 
 BITS = 7  #: of the patterns of subtrees that have several leaves
 CACHED = 1 << 15  #: numbers of the tables in one product
 SCRATCH = 1 << 18  #: numbers of 8 bytes that an intermediate result may have
 ROWS = 512  #: rows that are looked up together
-MAX_DEVICE_ROWS = 1 << 14  #: rows that are looked up together on a device
-DEVICE_SCRATCH = 1 << 27  #: numbers of 8 bytes that looking up there may take
 
 
 class Tables:
-    """The tables of some trees and one background, looked up by numpy, or on a device by torch."""
+    """The tables of some trees and one background."""
 
     def __init__(
         self,
@@ -43,24 +39,15 @@ class Tables:
         weights: Floats,
         *,
         pairs: bool = False,
-        device: torch.device | None = None,
     ) -> None:
-        self.subtrees = split(layout, paths_of(layout), BITS)
-        cells = _pair_cells(players) if pairs else _player_cells()
+        self.subtrees = split(layout, BITS)
+        cells = _Pairs(players) if pairs else _Players()
         lines = _pattern_weights(self.subtrees, background, weights)
         batches = list(_subtree_tables(self.subtrees, lines, cells))
         self.products = list(_products(batches))
-        self.device = device
-        if device is not None:
-            self._decisions = _on_device(layout.decisions, device)
-            self._patterns = _on_device(self.subtrees.pattern_maker, device)
-            self.products = _on_device(self.products, device)
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
-        if self.device is not None:
-            self._add_on_device(seen, sums)
-            return
         # one space for all: fresh memory costs more than what is written into it
         widest = max((product.numbers_per_row for product in self.products), default=0)
         space = np.empty(widest * ROWS)
@@ -70,47 +57,12 @@ class Tables:
             for product in self.products:
                 product.add(patterns, space, sums[rows])
 
-    def _add_on_device(self, seen: Floats, sums: Floats) -> None:
-        # of each row only its inputs go to the device, and its values come back
-        widest = max((product.numbers_per_row for product in self.products), default=1)
-        widest = max(widest, len(self.subtrees.root), len(self._decisions))
-        step = max(1, min(MAX_DEVICE_ROWS, DEVICE_SCRATCH // widest))
-        for start in range(0, len(seen), step):
-            rows = slice(start, start + step)
-            patterns = self._patterns(self._decisions_of(seen[rows]))
-            total = torch.zeros(sums[rows].shape, dtype=torch.float64, device=self.device)
-            for product in self.products:
-                product.add_by_torch(patterns, total)
-            sums[rows] += total.cpu().numpy()
-
-    def _decisions_of(self, seen: Floats) -> Tensor:
-        """Return 1 where a row goes right, (q, r); about categories it is decided on the host."""
-        decisions = self.subtrees.layout.decisions
-        if decisions.categories:
-            return torch.as_tensor(decisions.go_right(seen), device=self.device).to(torch.int16)
-        inputs = _on_device(seen.T, self.device)[self._decisions.column]
-        right: Tensor = inputs > self._decisions.threshold[:, None]
-        right |= inputs.isnan() & ~self._decisions.missing_left[:, None]
-        return right.to(torch.int16)
-
-
-def _on_device(item: Any, device: torch.device | None) -> Any:
-    """Return an item whose arrays, however deep they lie in it, are tensors of a device."""
-    if isinstance(item, np.ndarray):
-        return torch.as_tensor(np.ascontiguousarray(item), device=device)
-    if isinstance(item, list | tuple):
-        return type(item)(_on_device(each, device) for each in item)
-    if is_dataclass(item) and not isinstance(item, type):
-        moved = {each.name: _on_device(getattr(item, each.name), device) for each in fields(item)}
-        return replace(item, **moved)
-    return item
-
 
 def _patterns(subtrees: Subtrees, seen: Floats) -> Any:
     """Return the patterns (g, r) of rows."""
     right = subtrees.layout.decisions.go_right(seen)
     wide = subtrees.bits.max(initial=0) > 8
-    return subtrees.pattern_maker(right.astype(np.uint16) if wide else right)
+    return subtrees.patterns(right.astype(np.uint16) if wide else right)
 
 
 def _pattern_weights(subtrees: Subtrees, background: Floats, weights: Floats) -> Floats:
@@ -131,12 +83,12 @@ def _line_starts(bits: Integers) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The tables of some subtrees, one below the other; arrays, or tensors of one device."""
+    """The tables of some subtrees, one below the other."""
 
-    subtree: Any  #: (g,)
-    start: Any  #: (g, 1) the first line of each subtree
-    cells: Any  #: (c,) what the columns are
-    table: Any  #: (lines, c * k)
+    subtree: Integers  #: (g,)
+    start: Integers  #: (g, 1) the first line of each subtree
+    cells: Integers  #: (c,) what the columns are
+    table: Floats  #: (lines, c * k)
 
     @property
     def numbers_per_row(self) -> int:
@@ -156,40 +108,35 @@ class Product:
         else:
             sums[:, self.cells] += total
 
-    def add_by_torch(self, patterns: Tensor, sums: Tensor) -> None:
-        """Add the same on a device."""
-        found = self.table[patterns[self.subtree] + self.start].sum(dim=0)
-        sums[:, self.cells] += found.view(len(sums), len(self.cells), -1)
-
 
 # The tables of subtrees
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """What tables have columns for: the players of a subtree, or its pairs of players."""
+class _Players:
+    """The cells of tables are players."""
 
-    tables: Callable[[Floats, int], Floats]  #: W (l, 2^m) -> (l, 2^m, cells of m players)
-    of_players: Callable[[Integers], Integers]  #: (g, m) -> (g, cells)
+    def tables(self, weights: Floats, count: int) -> Floats:
+        """Return the tables (l, 2^m, cells) of leaves of m players, for W (l, 2^m)."""
+        return leaf_values(weights, count)
+
+    def numbers(self, of_subtrees: Integers) -> Integers:
+        """Return the cells (g, c) of the players of subtrees (g, m)."""
+        return of_subtrees
 
 
-def _player_cells() -> _Cells:
-    """Return cells for each player."""
-    return _Cells(leaf_values, lambda of_subtrees: of_subtrees)
+@dataclass(frozen=True)
+class _Pairs(_Players):
+    """The cells of tables are pairs of players, first * p + second."""
 
+    players: int
 
-def _pair_cells(players: int) -> _Cells:
-    """Return cells for each pair of players, first * p + second."""
-
-    def tables(weights: Floats, count: int) -> Floats:
+    def tables(self, weights: Floats, count: int) -> Floats:
         first, second = np.triu_indices(count, 1)
         return leaf_interactions(weights, count)[:, :, first, second]
 
-    def of_players(of_subtrees: Integers) -> Integers:
+    def numbers(self, of_subtrees: Integers) -> Integers:
         first, second = np.triu_indices(of_subtrees.shape[1], 1)
-        return of_subtrees[:, first] * players + of_subtrees[:, second]
-
-    return _Cells(tables, of_players)
+        return of_subtrees[:, first] * self.players + of_subtrees[:, second]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,12 +148,12 @@ class TableBatch:
     table: Floats  #: (g, 2^bits, c, k)
 
 
-def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Cells) -> Iterator[TableBatch]:
+def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Players) -> Iterator[TableBatch]:
     starts = _line_starts(subtrees.bits)
     leaves = _Leaves(subtrees)
     slots = subtrees.slots
     for bits, count in np.unique(np.stack((subtrees.bits, slots), axis=1), axis=0).tolist():
-        of_subtree = cells.of_players(np.zeros((1, count), dtype=np.int64)).size
+        of_subtree = cells.numbers(np.zeros((1, count), dtype=np.int64)).size
         if of_subtree == 0:
             continue  # a single leaf without players, or a single player without a pair
         same = np.flatnonzero((subtrees.bits == bits) & (slots == count))
@@ -215,7 +162,7 @@ def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Cells) -> Iterato
             weights = lines[starts[some][:, None] + np.arange(1 << bits)]
             table = leaves.subtree_tables(some, weights, cells.tables)
             players = subtrees.players[subtrees.slot_starts[some][:, None] + np.arange(count)]
-            yield TableBatch(some, cells.of_players(players), table)
+            yield TableBatch(some, cells.numbers(players), table)
 
 
 def _batches(same: Integers, leaves: Integers, size: int) -> Iterator[Integers]:
@@ -302,7 +249,7 @@ def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint
     fails_left = np.zeros(shape, dtype=np.uint16)
 
     subtree, place = np.nonzero(np.arange(shape[1]) < subtrees.above[:, None])
-    player = subtrees.paths.players[subtrees.root[subtree], place].astype(np.int64)
+    player = subtrees.layout.paths.players[subtrees.root[subtree], place].astype(np.int64)
     fails_right[subtrees.root[subtree], place] = 1 << subtrees.slot_of(subtree, player)
 
     for level in layout.levels:

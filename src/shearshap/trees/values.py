@@ -6,16 +6,18 @@ Each tree is solved in the way that costs least: by tables, or by a walk that is
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.layout import Layout, lay_out, paths_of
+from shearshap.trees.layout import Layout, lay_out
+from shearshap.trees.leaves import second_difference_factors
 from shearshap.trees.tables import Tables
 from shearshap.trees.walk import Walk
 
@@ -89,9 +91,6 @@ class ExactTrees:
         Whether interactions will be asked for.
     advance
         Called with the number of trees that got ready, for a progress bar.
-    device
-        Where tables are looked up: a GPU, or None for the processor. Trees are walked on the
-        processor.
     """
 
     def __init__(
@@ -104,16 +103,13 @@ class ExactTrees:
         *,
         rows: int,
         interactions: bool = False,
-        advance: Callable[[int], None] | None = None,
-        device: torch.device | None = None,
+        advance: Callable[[int], object] | None = None,
     ) -> None:
         self.forest = forest
         self.owner = owner
         self.players = players
         self.background = background
         self.weights = np.full(len(background), 1 / len(background)) if weights is None else weights
-        on_gpu = device is not None and device.type == "cuda"
-        self.device = device if on_gpu else None
         self._batches: list[TreeBatch] = []
 
         room = float(MAX_KEPT_BYTES)
@@ -136,8 +132,26 @@ class ExactTrees:
 
     def interactions(self, seen: Floats) -> Floats:
         """Return the pairs' Shapley interactions (r, p, p, k): symmetric, 0 on the diagonal."""
-        sums = self._sums(seen, self.players * self.players, pairs=True)
-        halves = sums.reshape(len(seen), self.players, self.players, -1)
+        return self._symmetric(self._sums(seen, self.players * self.players, pairs=True))
+
+    def second_differences(self, seen: Floats) -> Floats:
+        """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, k), 0 on the diagonal."""
+        sums = np.zeros((len(seen), self.players * self.players, self.forest.outputs))
+        self._second_differences.add(seen, sums)
+        return self._symmetric(sums)
+
+    @cached_property
+    def _second_differences(self) -> Walk:
+        """The walk that adds up second differences in place of interactions."""
+        layout = lay_out(self.forest, self.owner, np.arange(len(self.forest.roots)))
+        factors = second_difference_factors(layout.paths.most)
+        return Walk(
+            layout, self.players, self.background, self.weights, pairs=True, factors=factors
+        )
+
+    def _symmetric(self, sums: Floats) -> Floats:
+        """Return sums of pairs (r, p * p, k), each in one cell, as (r, p, p, k)."""
+        halves = sums.reshape(len(sums), self.players, self.players, -1)
         return halves + halves.transpose(0, 2, 1, 3)
 
     def _sums(self, seen: Floats, cells: int, *, pairs: bool) -> Floats:
@@ -158,11 +172,10 @@ class ExactTrees:
         """Return the solver of a batch; `layout` may be that of its trees and others."""
         if layout is None or len(batch.trees) < layout.levels[0].stop:
             layout = lay_out(self.forest, self.owner, batch.trees)
-        layout = replace(layout, value=np.ascontiguousarray(layout.value[:, batch.outputs]))
-        options: dict[str, Any] = {"pairs": pairs}
-        if batch.way == "tables":
-            options["device"] = self.device
-        return SOLVERS[batch.way](layout, self.players, self.background, self.weights, **options)
+        if len(batch.outputs) < layout.value.shape[1]:
+            layout = replace(layout, value=np.ascontiguousarray(layout.value[:, batch.outputs]))
+        solver = SOLVERS[batch.way]
+        return solver(layout, self.players, self.background, self.weights, pairs=pairs)
 
 
 def _chunks(forest: Forest) -> Iterator[Integers]:
@@ -182,16 +195,17 @@ def _split(
     With each part come the bytes that it takes.
     """
     kinds, kind = np.unique(_outputs(layout), axis=0, return_inverse=True)
-    ways = np.array(choice.way)
-    for number, has in enumerate(kinds):
+    for (number, has), way in product(enumerate(kinds), SOLVERS):
         outputs = np.flatnonzero(has)
-        if not len(outputs):
-            continue  # nobody plays, or all leaves are 0
-        for way in SOLVERS:
-            chosen = np.flatnonzero((kind.ravel() == number) & (ways == way))
-            for places in choice.batches(chosen, way, columns * len(outputs)):
-                size = choice.size(places, way, columns * len(outputs)).sum()
-                yield TreeBatch(trees[places], outputs, way, {}), size
+        chosen = np.flatnonzero((kind.ravel() == number) & (np.array(choice.way) == way))
+        if not len(outputs) or not len(chosen):
+            continue  # no player matters, or all leaves are 0
+        size = choice.nodes[chosen] * 100.0
+        if way == "tables":
+            size = choice.lines[chosen] * (8 * columns * len(outputs))
+        cuts = np.flatnonzero(np.diff(np.cumsum(size) // MAX_BATCH_BYTES)) + 1
+        for places, sizes in zip(np.split(chosen, cuts), np.split(size, cuts), strict=True):
+            yield TreeBatch(trees[places], outputs, way, {}), sizes.sum()
 
 
 def _outputs(layout: Layout) -> Integers:
@@ -201,68 +215,6 @@ def _outputs(layout: Layout) -> Integers:
     node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
     has[layout.tree[node], output] = True
     return has
-
-
-# Second differences and interactions
-
-
-class SecondDifferences:
-    """A forest and its background, ready to compute the second differences of rows.
-
-    Cross-contribution without derivatives is the second difference at all players present,
-
-        v(U) - v(U-i) - v(U-j) + v(U-ij).
-
-    A leaf counts in v(U-T) iff no player of q, those that a background row fails, is in T, and all
-    of u, those that the row fails, are. So of the four terms remain, times the leaf's value,
-
-        both in q      1 if u is empty              one of each    -1 if u has no other player
-        both in u      1 if u has no other player
-
-    which are the sums of the pairwise Shapley interactions, with other factors.
-    """
-
-    def __init__(
-        self,
-        forest: Forest,
-        owner: Integers,
-        players: int,
-        background: Floats,
-        weights: Floats | None,
-    ) -> None:
-        if weights is None:
-            weights = np.full(len(background), 1 / len(background))
-        layout = lay_out(forest, owner, np.arange(len(forest.roots)))
-        self._walk = Walk(layout, players, background, weights, pairs=True)
-        failed = np.broadcast_to(
-            np.arange(self._walk.most + 1), self._walk.factors.mixed.shape
-        )  # the players of u, by columns
-        self._walk.factors = replace(
-            self._walk.factors,
-            both_present=(failed == 0) * 1.0,
-            mixed=(failed == 1) * 1.0,
-            both_absent=(failed == 2) * 1.0,
-        )
-
-    def __call__(self, seen: Floats) -> Floats:
-        """Return second differences (r, p, p, f), 0 on the diagonal, of rows as trees see them."""
-        players = self._walk.players
-        outputs = self._walk.layout.value.shape[1]
-        sums = np.zeros((len(seen), players * players, outputs))
-        self._walk.add(seen, sums)
-        halves = sums.reshape(len(seen), players, players, outputs)
-        return halves + halves.transpose(0, 2, 1, 3)
-
-
-def order_two(index: Floats, values: Floats) -> Floats:
-    """Return the k-SII of order 2, (r, p, p, k), of interactions and values (r, p, k).
-
-    Phi_ij = SII_ij on both sides of the diagonal, and Phi_i = phi_i - 1/2 sum_j SII_ij on it.
-    """
-    players = np.arange(index.shape[1])
-    pairs = index.copy()
-    pairs[:, players, players] = values - index.sum(axis=2) / 2
-    return pairs
 
 
 # Which trees are worth tables, and which are walked
@@ -275,18 +227,6 @@ class Choice:
     way: list[str]  #: (t,) "tables", "compiled walk" or "walk"
     lines: NDArray[np.floating]  #: (t,) of the trees' tables
     nodes: Integers  #: (t,)
-
-    def size(self, places: Integers, way: str, columns: int) -> NDArray[np.floating]:
-        """Return the bytes that each of some trees takes, with tables of so many columns."""
-        if way == "tables":
-            return self.lines[places] * (8 * columns)
-        return self.nodes[places] * 100.0
-
-    def batches(self, places: Integers, way: str, columns: int) -> Iterator[Integers]:
-        """Yield trees that are solved together."""
-        number = np.cumsum(self.size(places, way, columns)) // MAX_BATCH_BYTES
-        if len(places):
-            yield from np.split(places, np.flatnonzero(np.diff(number)) + 1)
 
 
 def start_of_numba() -> float:
@@ -306,7 +246,7 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
     trees = layout.levels[0].stop
     leaf = np.flatnonzero(layout.child < 0)
     tree = layout.tree[leaf]
-    players = paths_of(layout).count[leaf].astype(np.float64)
+    players = layout.paths.count[leaf].astype(np.float64)
 
     leaves = np.bincount(tree, minlength=trees)
     entries = np.bincount(tree, players * 2.0**players, trees)
@@ -322,11 +262,10 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
     ways = list(costs)
     best = np.argmin(list(costs.values()), axis=0)
 
-    size = np.bincount(tree, 2.0 ** np.minimum(players, MAX_TABLE_PLAYERS), trees).astype(
-        np.float64
-    )
+    of_leaves = 2.0 ** np.minimum(players, MAX_TABLE_PLAYERS)
+    lines = np.bincount(tree, of_leaves, trees).astype(np.float64)
     nodes = np.bincount(layout.tree, minlength=trees)
-    return Choice([ways[number] for number in best], size, nodes)
+    return Choice([ways[number] for number in best], lines, nodes)
 
 
 def _pays(costs: dict[str, NDArray[np.floating]], start: float) -> bool:

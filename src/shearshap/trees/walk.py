@@ -1,7 +1,7 @@
 """Walks from the roots to the leaves that some coalition of a row and a background row reaches.
 
 A state of the walk is a node, a row x, a background row z, and the players that x and z failed
-so far. Where x and z go the same way, the walk follows them. Where they part on a player i,
+so far. If x and z go the same way, the walk follows them. If they part on a player i,
 
     it follows x,  and i is among those that z fails from now on, unless x has failed i before,
     it follows z,  and i is among those that x fails from now on, unless z has failed i before.
@@ -10,14 +10,14 @@ The states that arrive at leaves are the pairs that count: 1 to 4 % of all in de
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.layout import Layout, paths_of
-from shearshap.trees.leaves import coefficients
+from shearshap.trees.layout import Layout
+from shearshap.trees.leaves import Coefficients, coefficients
 
 Masks = NDArray[np.uint64]
 
@@ -28,9 +28,8 @@ WORD = 64  #: bits of a mask's word
 BITS = np.array([bin(number).count("1") for number in range(1 << 16)], dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class States:
-    """Where walks are, s of them at the same depth."""
+class States(NamedTuple):
+    """The states of s walks at the same depth."""
 
     node: Integers  #: (s,)
     row: Integers  #: (s,)
@@ -38,18 +37,9 @@ class States:
     failed: Masks  #: (s, w) the players that the row failed, by their places on the path
     other_failed: Masks  #: (s, w) those that the background row failed
 
-    def __len__(self) -> int:
-        return len(self.node)
-
-    def take(self, places: Integers) -> "States":
+    def take(self, places: Integers | slice) -> "States":
         """Return some of the states."""
-        return States(*(getattr(self, each.name)[places] for each in fields(self)))
-
-
-def join(first: States, second: States) -> States:
-    """Return the states of both."""
-    both = [(getattr(first, each.name), getattr(second, each.name)) for each in fields(States)]
-    return States(*(np.concatenate(arrays) for arrays in both))
+        return States._make(field[places] for field in self)
 
 
 class Walk:
@@ -63,16 +53,16 @@ class Walk:
         weights: Floats,
         *,
         pairs: bool = False,
+        factors: Coefficients | None = None,
     ) -> None:
         self.layout = layout
         self.players = players
         self.background = background
         self.weights = weights
         self.pairs = pairs
-        self.paths = paths_of(layout)
-        self.most = self.paths.players.shape[1]
-        self.factors = coefficients(self.most)
-        self.marks = _marks(self.paths.slot, words=max(1, -(-self.most // WORD)))
+        self.paths = layout.paths
+        self.factors = factors or coefficients(self.paths.most)
+        self.marks = _marks(self.paths.slot, words=max(1, -(-self.paths.most // WORD)))
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
@@ -95,10 +85,10 @@ class Walk:
         pending = list(self._starts(len(seen)))
         while pending:
             states = pending.pop()
-            at_leaf = self.layout.is_leaf[states.node]
+            at_leaf = self.layout.child[states.node] < 0
             yield states.take(np.flatnonzero(at_leaf))
             states = states.take(np.flatnonzero(~at_leaf))
-            if len(states):
+            if len(states.node):
                 pending += _halves(self._step(states, seen))
 
     def _starts(self, rows: int) -> Iterator[States]:
@@ -127,13 +117,13 @@ class Walk:
         may_leave = ~(states.other_failed & mark).any(axis=1)
 
         parted = np.where(agree[:, None], np.uint64(0), mark)
-        after_row = replace(
-            states, node=child + side, other_failed=states.other_failed | parted
-        ).take(np.flatnonzero(agree | may_keep))
-        after_other = replace(states, node=child + other_side, failed=states.failed | parted).take(
-            np.flatnonzero(~agree & may_leave)
+        after_row = states._replace(node=child + side, other_failed=states.other_failed | parted)
+        after_other = states._replace(node=child + other_side, failed=states.failed | parted)
+        both = (
+            after_row.take(np.flatnonzero(agree | may_keep)),
+            after_other.take(np.flatnonzero(~agree & may_leave)),
         )
-        return join(after_row, after_other)
+        return States._make(np.concatenate(fields) for fields in zip(*both, strict=True))
 
     # At the leaves
 
@@ -142,7 +132,7 @@ class Walk:
         present = self.factors.present[sizes]
         absent = -self.factors.absent[sizes]
         value = self._value(leaves)
-        for slot in range(self.most):
+        for slot in range(self.paths.most):
             cell = self._player(leaves, slot) * rows + leaves.row
             for masks, factor in ((leaves.other_failed, present), (leaves.failed, absent)):
                 _add(sums, cell, factor, value, _members(masks, slot))
@@ -156,7 +146,7 @@ class Walk:
             (leaves.failed, leaves.other_failed, -self.factors.mixed[sizes]),
             (leaves.other_failed, leaves.failed, -self.factors.mixed[sizes]),
         )
-        for second in range(self.most):
+        for second in range(self.paths.most):
             for first in range(second):
                 pair = self._player(leaves, first) * self.players + self._player(leaves, second)
                 cell = pair * rows + leaves.row
@@ -186,11 +176,10 @@ def _marks(slot: Integers, words: int) -> Masks:
 
 def _halves(states: States) -> list[States]:
     """Return the states in blocks that memory has room for."""
-    if len(states) <= STATES:
+    half = len(states.node) // 2
+    if 2 * half < STATES:
         return [states]
-    half = len(states) // 2
-    places = np.arange(len(states))
-    return _halves(states.take(places[:half])) + _halves(states.take(places[half:]))
+    return _halves(states.take(slice(half))) + _halves(states.take(slice(half, None)))
 
 
 def _members(masks: Masks, slot: int) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,22 +14,13 @@ from shearshap.errors import InputError
 from shearshap_lab.commands import resumable
 
 if TYPE_CHECKING:
-    from shearshap_lab.contest.estimators import Estimator
+    from shearshap_lab.contest.contest import Estimator
     from shearshap_lab.games.sources import Request
     from shearshap_lab.games.tables import Games
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How much is measured unless the command line says otherwise."""
-
-    rows: int  #: games of each origin
-    seeds: int
-    evaluations: str
-
-
-QUICK = Plan(rows=4, seeds=2, evaluations="8,32")
-FULL = Plan(rows=8, seeds=3, evaluations="8,16,32,64")
+QUICK = (4, 2, "8,32")  #: games of each origin, seeds, evaluations a player
+FULL = (8, 3, "8,16,32,64")
 
 
 @resumable
@@ -37,55 +28,34 @@ def benchmark(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="An estimator of yours, path/to/file.py:Name or module:Name: a Method, a function "
-            "of a game, or a shapiq approximator; may be repeated. Without one, our methods meet "
-            "each other.",
-            show_default=False,
+            help="Your estimator, path/to/file.py:Name or module:Name: a Method, a function of a "
+            "game, or a shapiq approximator; repeatable. Default: compare our methods."
         ),
     ] = None,
     games: Annotated[
         str | None,
-        typer.Option(
-            help="Kinds of games, with commas: rules, trees, networks.",
-            show_default="all; with --folder none",
-        ),
+        typer.Option(help="Some of rules,trees,networks.", show_default="all; with --folder none"),
     ] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder of .npz files with tables of games of your own.", show_default=False
-        ),
+        Path | None, typer.Option(help="A folder of .npz files with tables of games of your own.")
     ] = None,
     evaluations: Annotated[
-        str | None,
-        typer.Option(
-            help="Evaluations a player, with commas.", show_default="8,16,32,64; quick: 8,32"
-        ),
+        str | None, typer.Option(help="Evaluations a player.", show_default=FULL[2])
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Games of each model, rule or file.", show_default="8; quick: 4"),
+        int | None, typer.Option(min=1, help="Games of each model, rule or file.", show_default="8")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Runs on each game.", show_default="3; quick: 2")
+        int | None, typer.Option(min=1, help="Runs on each game.", show_default="3")
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(help="Our methods to compare with, with commas.", show_default="all"),
+        str | None, typer.Option(help="Our methods to compare with.", show_default="all")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer models, games, seeds and budgets: a minute.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer of everything: a minute.")] = False,
     export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the games into this folder, as .npz files of tables, and stop.",
-            show_default=False,
-        ),
+        Path | None, typer.Option(help="Write the games to this folder as .npz files, and stop.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for records and report.")] = Path(
-        "out/benchmark"
-    ),
+    out: Annotated[Path, typer.Option(help="For records and report.")] = Path("out/benchmark"),
 ) -> None:
     """Compare an estimator of yours with our methods.
 
@@ -103,14 +73,13 @@ def benchmark(
     """  # noqa: D301
     from shearshap.jobs.models import importing
     from shearshap.store import check_folder
-    from shearshap_lab.contest.contest import Contest, run
-    from shearshap_lab.contest.estimators import our_methods
+    from shearshap_lab.contest.contest import Contest, our_methods, run
     from shearshap_lab.contest.page import printed, report
     from shearshap_lab.games.sources import Request
     from shearshap_lab.games.tables import write_tables
 
-    plan = QUICK if quick else FULL
-    budgets = _whole_numbers("--evaluations", evaluations or plan.evaluations)
+    usual_rows, usual_seeds, usual_evaluations = QUICK if quick else FULL
+    budgets = _whole_numbers("--evaluations", evaluations or usual_evaluations)
     ours = our_methods(_listed(against))
 
     with ExitStack() as stack:
@@ -118,13 +87,13 @@ def benchmark(
             # also while they are called: they may import modules late
             stack.enter_context(importing(place))
         estimators = [*ours, *_estimators(method or [], {each.name for each in ours})]
-        chosen = _games(games, folder, Request(rows or plan.rows, out, quick))
+        chosen = _games(games, folder, Request(rows or usual_rows, out, quick))
         if export is not None:
             for each in chosen:
                 typer.echo(f"written   {write_tables(each, export)}")
             return
         check_folder(out)
-        contest = Contest(estimators, chosen, budgets, seeds or plan.seeds)
+        contest = Contest(estimators, chosen, budgets, seeds or usual_seeds)
         run(contest, out, command=shlex.join(["shear", *sys.argv[1:]]))
 
     page = report(out)
@@ -134,7 +103,7 @@ def benchmark(
 
 def _estimators(places: Sequence[str], taken: set[str]) -> list["Estimator"]:
     """Return the user's estimators; one whose name is taken goes by its whole place."""
-    from shearshap_lab.contest.estimators import open_estimator
+    from shearshap_lab.contest.contest import open_estimator
 
     estimators = []
     for place in dict.fromkeys(places):

@@ -1,20 +1,197 @@
-"""Run a contest: every estimator on every game at every budget, records kept as they are made."""
+"""A contest: every estimator on every game at every budget, records kept as they are made.
 
+Who takes part: our methods, and estimators of the user's own, each counted and timed.
+
+An estimator of the user's own is one of these, named as path/to/file.py:Name or module:Name:
+
+- a `shearshap.methods.base.Method`, its class or an instance
+- a function of the game to values (p,); see `CountedGame` for what the game offers. A function may
+  also take `players`, `budget` and `seed`, by these names
+- a shapiq approximator, its class or a `functools.partial` of it
+"""
+
+import inspect
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
+from numpy.typing import ArrayLike
 
-from shearshap.errors import InputError
+from shearshap.errors import InputError, MethodError
+from shearshap.explainer import explain_game
+from shearshap.jobs.models import imported
+from shearshap.methods import METHODS
+from shearshap.methods.base import Method
 from shearshap_lab import runner
-from shearshap_lab.contest.estimators import Answer, Estimator
-from shearshap_lab.games.tables import Floats, Games, slug
-from shearshap_lab.provenance import provenance, short_hash, versions
+from shearshap_lab.games.tables import CountedGame, Floats, Games, slug
+from shearshap_lab.provenance import code_hash, provenance, short_hash, version, versions
+
+OUR_METHODS = tuple(name for name in METHODS if name not in ("exact", "auto"))
+"""All but "exact", which no budget here pays for, and "auto", which is one of the others."""
+
+FACTS = ("players", "budget", "seed")  #: what a function may take besides the game
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an estimator answered for one game, and what it spent."""
+
+    values: Any
+    evaluations: int
+    seconds: float  #: of the processor, which another program beside it hardly changes
+    derivative_passes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """An estimator that takes part."""
+
+    name: str
+    answer: Callable[[Games, int, int, int], Answer]  #: of games, the number of one, budget, seed
+    #: hash of what its answers depend on, besides game, budget and seed
+    fingerprint: str
+    ours: bool = False
+
+
+def our_methods(names: Sequence[str] = ()) -> list[Estimator]:
+    """Return our methods, or those of them that are named."""
+    for name in names:
+        if name not in OUR_METHODS:
+            raise MethodError(
+                f"there is no method {name!r} to compare with; there are: {', '.join(OUR_METHODS)}"
+            )
+    return [
+        from_method(name, METHODS[name], fingerprint=f"{METHODS[name]!r}", ours=True)
+        for name in names or OUR_METHODS
+    ]
+
+
+# The user's own
+
+
+def open_estimator(place: str) -> Estimator:
+    """Return the estimator that the command line names.
+
+    It is opened and called within `shearshap.jobs.models.importing`.
+    """
+    if ":" not in place:
+        raise InputError(f"method: expected path/to/file.py:Name or module:Name, got {place!r}")
+    made = imported(place, "method")
+    name = place.rpartition(":")[2]
+    fingerprint = _fingerprint(made, place)
+    if isinstance(made, type) and issubclass(made, Method):
+        made = made()
+    if isinstance(made, Method):
+        return from_method(name, made, fingerprint=fingerprint)
+    if _is_approximator(made):
+        return Estimator(name, measured(partial(_approximated, made)), fingerprint)
+    if callable(made) and not isinstance(made, type):
+        return Estimator(name, measured(_called(made, place)), fingerprint)
+    raise InputError(
+        "method: expected a Method, a function of a game, or the class of a shapiq approximator "
+        f"at {place}, got {made!r}"
+    )
+
+
+def _is_approximator(made: Any) -> bool:
+    made = made.func if isinstance(made, partial) else made
+    return isinstance(made, type) and hasattr(made, "approximate")
+
+
+def _approximated(approximator: Callable[..., Any], game: CountedGame) -> ArrayLike:
+    """Return the Shapley values by a shapiq approximator."""
+    made = approximator(n=game.players, random_state=game.seed)
+    return np.asarray(made.approximate(game.budget, game).get_n_order_values(1))
+
+
+def _called(function: Callable[..., Any], place: str) -> Callable[[CountedGame], ArrayLike]:
+    """Return a function of the game alone, for a function that may want more by name."""
+    _, *others = inspect.signature(function).parameters.values()
+    wanted = [other.name for other in others if other.default is inspect.Parameter.empty]
+    unknown = [name for name in wanted if name not in FACTS]
+    if unknown:
+        raise InputError(
+            f"method: {place} wants {', '.join(unknown)}; it gets the game, and by name "
+            f"{', '.join(FACTS)}"
+        )
+    names = [other.name for other in others if other.name in FACTS]
+    return lambda game: function(game, **{name: getattr(game, name) for name in names})
+
+
+def _fingerprint(made: Any, place: str) -> str:
+    """Return the hash of the code beside an estimator, whose modules it may import."""
+    facts = [place, version("shapiq"), repr(made) if isinstance(made, Method) else ""]
+    module = inspect.getmodule(made)
+    file = place.rpartition(":")[0] if ".py:" in place else getattr(module, "__file__", None)
+    if file is not None:
+        paths = sorted(Path(file).resolve().parent.glob("*.py"))
+        facts += [f"{path.name} {path.read_text()}" for path in paths]
+    return short_hash(*facts)
+
+
+# Counting and timing
+
+
+def from_method(name: str, method: Method, *, fingerprint: str, ours: bool = False) -> Estimator:
+    """Return the estimator of a method; one that differentiates gets the model if there is one."""
+
+    def answer(games: Games, number: int, budget: int, seed: int) -> Answer:
+        if games.model is None or not differentiates(method, games.players):
+            return by_coalitions(games, number, budget, seed)
+        model = games.model()
+        started = time.process_time()
+        row = slice(number, number + 1)
+        explanation = model.explain(row, method=method, budget=budget, seed=seed)
+        return Answer(
+            explanation.values[0],
+            explanation.evaluations,
+            time.process_time() - started,
+            explanation.derivative_passes,
+        )
+
+    def estimate(game: CountedGame) -> Floats:
+        explanation = explain_game(
+            game, players=game.players, budget=game.budget, method=method, seed=game.seed
+        )
+        return np.asarray(explanation.values[0])
+
+    by_coalitions = measured(estimate)
+    return Estimator(name, answer, f"{code_hash()}{fingerprint}", ours)
+
+
+def measured(
+    estimate: Callable[[CountedGame], ArrayLike],
+) -> Callable[[Games, int, int, int], Answer]:
+    """Return an estimator's answers by a function of a counted game."""
+
+    def answer(games: Games, number: int, budget: int, seed: int) -> Answer:
+        game = CountedGame(games.game(number), budget=budget, seed=seed)
+        started = time.process_time()
+        values = estimate(game)
+        return Answer(values, game.evaluations, time.process_time() - started)
+
+    return answer
+
+
+def differentiates(method: Method, players: int) -> bool:
+    """Return whether a method looks at derivatives of a model that has them."""
+    info: Any = SimpleNamespace(players=players, device=torch.device("cpu"), differentiable=True)
+    screening = method.screening(info)
+    if screening is None or screening.kind == "distance":
+        return False
+    return screening.coalitions is None
+
+
+# The contest
+
 
 SCHEMA = pa.schema(
     {
@@ -58,15 +235,6 @@ class Contest:
                 raise InputError(
                     f"there are two {what} of the name {min(repeated)!r}; rename one of them"
                 )
-
-    def matches(self) -> list["Match"]:
-        """Return everything that is measured in one piece."""
-        return [
-            Match(estimator, games, n, self.seeds)
-            for games in self.games
-            for n in self.evaluations
-            for estimator in self.estimators
-        ]
 
 
 @dataclass(frozen=True)
@@ -133,8 +301,7 @@ class Match:
         except (Exception, SystemExit) as raised:  # noqa: BLE001  (code of other people)
             answer = Answer(None, evaluations=0, seconds=np.nan)
             error = np.nan
-            text = str(raised).strip().split("\n")[0]
-            failure = f"{type(raised).__name__}: {text}" if text else type(raised).__name__
+            failure = f"{type(raised).__name__}: {raised}".strip().split("\n")[0]
         return {
             "error": error,
             "evaluations": answer.evaluations,
@@ -145,20 +312,15 @@ class Match:
 
     def _judged(self, answer: Answer, game: int) -> tuple[float, str]:
         """Return the error of an answer, or why it has none."""
+        players = self.games.players
         if answer.evaluations > self.budget:
             return np.nan, f"spent {answer.evaluations} evaluations of {self.budget}"
-        values = _checked_values(answer.values, self.games.players)
+        values = np.asarray(answer.values, dtype=np.float64)
+        if values.shape != (players,):
+            return np.nan, f"expected {players} values, got an array {values.shape}"
+        if not np.isfinite(values).all():
+            return np.nan, f"{(~np.isfinite(values)).sum()} of {players} values are not finite"
         return float(np.abs(values - self.games.phi[game]).mean()), ""
-
-
-def _checked_values(values: Any, players: int) -> Floats:
-    """Return an answer's values (p,), or raise if they are none."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (players,):
-        raise ValueError(f"expected {players} values, got an array {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{(~np.isfinite(array)).sum()} of {players} values are not finite")
-    return array
 
 
 def run(
@@ -171,7 +333,12 @@ def run(
     gives the same records. Where they come from is kept beside them.
     """
     started = time.perf_counter()
-    tasks = [match.task() for match in contest.matches()]
+    tasks = [
+        Match(estimator, games, n, contest.seeds).task()
+        for games in contest.games
+        for n in contest.evaluations
+        for estimator in contest.estimators
+    ]
     records = pa.concat_tables(runner.run(tasks, out / "parts", progress=progress))
     origin = provenance(command, time.perf_counter() - started)
     runner.write_records({"records": records}, out / "records", origin)

@@ -5,9 +5,7 @@ from pathlib import Path
 from shearshap.errors import InputError
 from shearshap.result.text import no_such
 from shearshap_lab.data import criteo, uci
-from shearshap_lab.data.dataset import Dataset
-from shearshap_lab.data.encoder import Encoder
-from shearshap_lab.data.preparation import OURS, Preparation
+from shearshap_lab.data.dataset import OURS, Dataset, Encoder, Preparation
 
 NAMES = (*uci.SOURCES, "criteo")
 
@@ -26,21 +24,15 @@ def load(
     census, bank (the paper's "German Credit") and german (Statlog German Credit) ship inside the
     package. criteo reads the user's own file at `path`.
     """
-    if path is not None and name in NAMES and name != "criteo":
-        raise InputError(
-            f"path: only criteo reads a file of yours, {name} needs none; got {str(path)!r}"
-        )
-    if name in uci.SOURCES:
-        return uci.load(name, uci.SOURCES[name], seed, preparation)
-    if name in NAMES and preparation != OURS:
-        raise InputError(
-            f"preparation: only {', '.join(uci.SOURCES)} can be prepared in other ways than ours, "
-            f"got {name}"
-        )
     if name == "criteo":
+        if preparation != OURS:
+            raise InputError(f"preparation: criteo is prepared in our way only, got {preparation}")
         return criteo.load(path, seed)
-
-    raise InputError(no_such("data set", str(name), NAMES))
+    if name not in uci.SOURCES:
+        raise InputError(no_such("data set", str(name), NAMES))
+    if path is not None:
+        raise InputError(f"path: only criteo reads a file of yours, got {str(path)!r} for {name}")
+    return uci.load(name, uci.SOURCES[name], seed, preparation)
 
 
 __all__ = ["NAMES", "Dataset", "Encoder", "Preparation", "load"]

@@ -3,9 +3,8 @@ tables and a report.
 """
 
 from shearshap_lab.experiments.page import printed, report
-from shearshap_lab.experiments.records import STUDIES, read
 from shearshap_lab.experiments.runner import run
-from shearshap_lab.experiments.spec import ABLATIONS, READINGS, Spec, specifications
+from shearshap_lab.experiments.spec import ABLATIONS, READINGS, STUDIES, Spec, read, specifications
 
 __all__ = [
     "ABLATIONS",

@@ -37,7 +37,6 @@ from shearshap_lab.experiments.evidence import (
     share_of,
     slower_with_more,
 )
-from shearshap_lab.experiments.records import Records
 from shearshap_lab.experiments.results import (
     METRICS,
     Networks,
@@ -45,7 +44,7 @@ from shearshap_lab.experiments.results import (
     leading,
     published_curve,
 )
-from shearshap_lab.experiments.spec import ABLATION_N, READINGS
+from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Records
 from shearshap_lab.runner import column, values_of, where
 from shearshap_lab.statistics import Floats, Interval, judged_ratio, row_mean, student_width
 

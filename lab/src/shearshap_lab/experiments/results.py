@@ -7,16 +7,22 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
 
 from shearshap.report import Series
-from shearshap_lab.experiments.records import Records
-from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, baselines
+from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, Records, baselines
 from shearshap_lab.runner import column, values_of, where
-from shearshap_lab.statistics import Estimate, Floats, Ints, bootstrap, bootstrap_variance
+from shearshap_lab.statistics import (
+    Estimate,
+    Floats,
+    Interval,
+    Ints,
+    bootstrap,
+    bootstrap_variance,
+)
 
 METRICS: dict[str, str] = {
     "absolute_error": "absolute error",
@@ -115,16 +121,10 @@ class Networks:
         return float(column(self.records["models"], "truth_error").mean())
 
     @cached_property
-    def _places(self) -> dict[tuple[str, int], NDArray[np.int64]]:
+    def _cells(self) -> dict[tuple[str, int], pd.DataFrame]:
         """The estimates of each method and N, by network, round and row."""
-        estimates = self.records["estimates"]
-        names = {name: column(estimates, name) for name in ("method", "n", "seed", "round", "row")}
-        order = np.lexsort((names["row"], names["round"], names["seed"]))
-        places: dict[tuple[str, int], list[int]] = {}
-        keys = zip(names["method"][order].tolist(), names["n"][order].tolist(), strict=True)
-        for key, place in zip(keys, order.tolist(), strict=True):
-            places.setdefault(key, []).append(place)
-        return {key: np.array(each) for key, each in places.items()}
+        frame = self.records["estimates"].to_pandas().sort_values(["seed", "round", "row"])
+        return dict(iter(frame.groupby(["method", "n"])))
 
     @cached_property
     def _known(self) -> dict[tuple[str, int, str, bool], Estimate]:
@@ -132,16 +132,13 @@ class Networks:
 
     def n(self, method: str = "shear") -> list[int]:
         """Return the numbers of evaluations a feature at which a method was measured."""
-        return sorted(n for name, n in self._places if name == method)
+        return sorted(n for name, n in self._cells if name == method)
 
     def cube(self, method: str, n: int, metric: str) -> Floats:
         """Return a metric of a method at n, (networks, rounds, rows)."""
-        places = self._places[method, n]
-        estimates = self.records["estimates"]
-        networks = len(np.unique(column(estimates, "seed")[places]))
-        rounds = len(np.unique(column(estimates, "round")[places]))
-        values = column(estimates, metric)[places]
-        return np.asarray(values.reshape(networks, rounds, -1), dtype=np.float64)
+        own = self._cells[method, n]
+        shape = (own["seed"].nunique(), own["round"].nunique(), -1)
+        return np.asarray(own[metric], dtype=np.float64).reshape(shape)
 
     def mean(self, method: str, n: int, metric: str) -> Estimate:
         """Return the mean of a metric over networks, rounds and rows."""
@@ -161,20 +158,17 @@ class Networks:
     @cached_property
     def _crossed(self) -> bool:
         """Whether all networks explain the same rows: by the authors' recipe they do."""
-        estimates = self.records["estimates"]
-        seeds = column(estimates, "seed")
-        rows = column(estimates, "row")
-        sets = [np.unique(rows[seeds == seed]).tolist() for seed in np.unique(seeds)]
-        return all(each == sets[0] for each in sets)
+        rows = self.records["estimates"].to_pandas().groupby("seed")["row"].agg(frozenset)
+        return bool(rows.nunique() == 1)
 
     def rivals(self, reading: Reading) -> list[str]:
         """Return the five baselines of a reading that were measured."""
-        measured = {method for method, _ in self._places}
+        measured = {method for method, _ in self._cells}
         return [method for method in baselines(reading) if method in measured]
 
     def methods(self, reading: Reading) -> list[str]:
         """Return the methods of a reading that were measured."""
-        measured = {method for method, _ in self._places}
+        measured = {method for method, _ in self._cells}
         return [method for method in READINGS[reading] if method in measured]
 
 
@@ -209,10 +203,10 @@ def random_cooperators(networks: Networks) -> pa.Table:
     return random.filter(pc.greater(random["draw"], 0))
 
 
-def illustrated(illustration: pa.Table) -> list[dict[str, Any]]:
-    """Return the features of the illustrated row of the first network, or none."""
-    rows = illustration.to_pylist()
-    return [row for row in rows if row["seed"] == rows[0]["seed"]]
+def metric_interval(networks: Networks, method: str, n: int, metric: str) -> Interval:
+    """Return the mean of a metric with its interval, which stays within the possible numbers."""
+    mean = networks.mean(method, n, metric)
+    return mean.positive_interval() if metric == "absolute_error" else mean.interval().within(-1, 1)
 
 
 def speeds(timings: pa.Table, way: str, method: str) -> tuple[Ints, Floats]:

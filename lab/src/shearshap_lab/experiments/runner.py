@@ -3,21 +3,16 @@
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow as pa
-import torch
 
-from shearshap.engine.progress import progress_bar
 from shearshap_lab import runner
-from shearshap_lab.experiments.records import STUDIES, Records, joined
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, Spec
-from shearshap_lab.experiments.studies import cooperators, estimates, pairs, timings
-from shearshap_lab.experiments.subject import Subject, prepare
+from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, STUDIES, Records, Spec, joined
+from shearshap_lab.experiments.studies import cooperators, estimates, timings
+from shearshap_lab.experiments.studies.estimates import Subject, prepare
 from shearshap_lab.provenance import code_hash, provenance, short_hash, versions
 from shearshap_lab.runner import Task
 from shearshap_lab.theory import MAX_PLAYERS
@@ -54,7 +49,8 @@ def run(
     parts = out / "parts"
     parts.mkdir(parents=True, exist_ok=True)  # raises now, not after hours, if it cannot be made
     if processes > 1:
-        _measure_ahead(networks, parts, processes, progress)
+        measure = partial(_measure_untimed, parts=parts)
+        runner.in_processes(measure, networks, processes, progress=progress)
 
     found: dict[str, list[pa.Table]] = {study: [] for study in STUDIES}
     tasks = [(study, task) for network in networks for study, task in network.tasks()]
@@ -66,21 +62,6 @@ def run(
     origin = provenance(shlex.join(command), time.perf_counter() - started)
     runner.write_records(records, out / "records", origin)
     return records
-
-
-def _measure_ahead(
-    networks: Sequence["_Network"], parts: Path, processes: int, progress: bool | None
-) -> None:
-    """Measure everything but times, several networks at once, and keep it on disk."""
-    context = get_context("spawn")
-    with (
-        ProcessPoolExecutor(processes, context, partial(torch.set_num_threads, 1)) as pool,
-        progress_bar(progress, total=len(networks), unit=" networks") as bar,
-    ):
-        futures = [pool.submit(_measure_untimed, network, parts) for network in networks]
-        for future in as_completed(futures):
-            future.result()
-            bar.update()
 
 
 def _measure_untimed(network: "_Network", parts: Path) -> None:
@@ -121,10 +102,10 @@ class _Network:
         if spec.players <= MAX_EXACT:
             yield "illustration", estimates.illustration
         if spec.players <= MAX_PLAYERS:
-            yield "pairs", partial(pairs.pairs, rows=rows)
+            yield "pairs", partial(cooperators.pairs, rows=rows)
             yield (
                 "selection_bound",
-                partial(pairs.selection_bound, rows=rows, evaluations=spec.evaluations),
+                partial(cooperators.selection_bound, rows=rows, evaluations=spec.evaluations),
             )
         # time does not depend on the weights: one network is enough
         if (self.recipe, self.seed) == (spec.recipes[0], spec.model_seeds[0]):

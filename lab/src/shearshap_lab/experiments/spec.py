@@ -1,55 +1,58 @@
-"""What to measure: a frozen specification, and the methods of each reading of the paper."""
+"""What to measure: a frozen specification, the methods of each reading of the paper, and the
+columns of the records.
 
+In all of them `recipe` is how the network was trained and what it is explained against (`RECIPES`),
+`seed` the network's, `n` model evaluations a feature, and `row` the row's place in the data set.
+
+models
+    One record a network. `encoding`, `split`, `stopping` and `background` are words; `epochs` were
+    run. `size` is mean |phi|_1 over the rows. `truth_error` is the expected |.|_1 of a row's errors
+    of the truth itself; 0 if it is exact.
+estimates
+    One record for each row, round, method and n; the truth itself is the method "truth", n = 0.
+timings
+    `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
+    evaluations at a time (way "one by one"). All methods are timed once in each round.
+cooperators
+    |phi_i(U) - phi_i(S + i)| = `error` of a player i of `value` phi_i(U), with sum_S eta_ij =
+    `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
+    random or by "shear" (largest eta_ij); draws 1, 2, ... have every player whose value is not
+    zero, random S, and n = 16 only.
+pairs
+    Theorems 1 and 2, for each pair: `loss` = phi_i(U) - phi_i(U - j), with its sign; `chain` =
+    Delta_ij by second derivatives at the corners, as printed; the bound on |loss| by second
+    derivatives as `printed`, and the `sure` one by second differences.
+selection_bound
+    Remark 2, for each player: `error` = |phi_i(U) - phi_i(S + i)| and its bound, the sum of Theorem
+    2's over all j outside S, as printed (`bound`) and `sure`. S is by `selection`: "shear"
+    (largest eta_ij), "bound" (largest epsilon_ij: it minimises `bound`), or "random" (some draws).
+illustration
+    One row, feature by feature.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import pyarrow as pa
 
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
 from shearshap_lab.baselines import BASELINES
 from shearshap_lab.data import criteo, uci
-from shearshap_lab.networks import RECIPES, recipe_of
+from shearshap_lab.runner import read_records
 
 Reading = Literal["authors", "paper", "paper-coin", "fair"]
 
+_BASELINES = "kernel{0} kernel-welford kernel-paired{0} permutation{1} permutation-antithetic{1}"
+
 READINGS: dict[Reading, tuple[str, ...]] = {
-    "authors": (
-        "shear",
-        "shear-authors",
-        "kernel-authors",
-        "kernel-welford",
-        "kernel-paired-authors",
-        "permutation-authors",
-        "permutation-antithetic-authors",
-    ),
-    "paper": (
-        "shear",
-        "kernel-paper",
-        "kernel-welford",
-        "kernel-paired-paper",
-        "permutation-paper",
-        "permutation-antithetic-paper",
-    ),
-    "paper-coin": (
-        "shear",
-        "kernel-paper",
-        "kernel-welford",
-        "kernel-paired-paper",
-        "permutation-coin-paper",
-        "permutation-antithetic-coin-paper",
-    ),
-    "fair": (
-        "shear",
-        "shear-unbiased",
-        "kernel",
-        "kernel-welford",
-        "kernel-paired",
-        "permutation",
-        "permutation-antithetic",
-        "leverage",
-        "kriging",
-    ),
+    "authors": ("shear", "shear-authors", *_BASELINES.format("-authors", "-authors").split()),
+    "paper": ("shear", *_BASELINES.format("-paper", "-paper").split()),
+    "paper-coin": ("shear", *_BASELINES.format("-paper", "-coin-paper").split()),
+    "fair": ("shear", "shear-unbiased", *_BASELINES.format("", "").split(), "leverage", "kriging"),
 }
 """The methods of each reading of the paper's comparison.
 
@@ -59,8 +62,6 @@ READINGS: dict[Reading, tuple[str, ...]] = {
 - paper-coin: the same, but a player is in a random coalition of PS and APS by a fair coin
 - fair: the same number of evaluations for every method, each at its best
 """
-
-NOT_IN_THE_PAPER = ("shear-unbiased", "leverage", "kriging")
 
 ABLATIONS: dict[str, Method] = {
     "shear-without-ccs": Shear(selection="random"),
@@ -83,17 +84,14 @@ CANDIDATES: dict[str, Method] = {
 }
 """Every method that is measured, by name."""
 
-DATASETS = ("census", "bank", "criteo")
-
-_ROWS = {"census": 100, "bank": 40, "criteo": 12}
-_QUICK_ROWS = {"census": 40, "bank": 20, "criteo": 6}
-_BOUNDED_ROWS = {"census": 8, "bank": 1, "criteo": 1}
+#: test rows, those of a quick run, and those of which the theorems are studied
+_ROWS = {"census": (100, 40, 8), "bank": (40, 20, 1), "criteo": (12, 6, 1)}
 
 
 def baselines(reading: Reading) -> tuple[str, ...]:
     """Return the paper's five baselines as a reading runs them."""
-    others = ("shear", "shear-authors", *NOT_IN_THE_PAPER)
-    return tuple(name for name in READINGS[reading] if name not in others)
+    others = ("shear", "leverage", "kriging")
+    return tuple(name for name in READINGS[reading] if not name.startswith(others))
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Spec:
 
     dataset: str  #: as `shearshap_lab.data.load` knows it
     model_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)  #: one network each
-    recipes: tuple[str, ...] = ("authors", "ours")  #: names of `RECIPES`
+    recipes: tuple[str, ...] = ("authors", "ours")  #: names of `networks.RECIPES`
     evaluations: tuple[int, ...] = (8, 16, 32, 64, 128)  #: N, model evaluations for each feature
     rounds: int = 5  #: draws of every estimate
     rows: int = 100  #: test rows that are explained
@@ -114,25 +112,17 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("rounds", "rows", "timings", "timed_rows", "rows_one_by_one", "bounded_rows"):
-            count = getattr(self, name)
-            if count < 1:
-                raise InputError(f"{name}: expected a positive number, got {count}")
-        most = _test_rows(self.dataset)
-        if self.rows > most:
-            raise InputError(f"rows: {self.dataset} has {most} test rows, got {self.rows}")
-        if not self.model_seeds or min(self.evaluations, default=0) < 4:
+        source = uci.SOURCES.get(self.dataset)
+        most = criteo.ROWS // 10 if source is None else source.test
+        if not 1 <= self.rows <= most:
             raise InputError(
-                "expected at least one model seed, and at least 4 evaluations for each feature; "
-                f"got {self.model_seeds} and {self.evaluations}"
+                f"rows: expected 1 to {most}, the test rows of {self.dataset}, got {self.rows}"
             )
-        if ABLATION_N not in self.evaluations:
+        if ABLATION_N not in self.evaluations or min(self.evaluations) < 4:
             raise InputError(
-                f"evaluations: ablations are compared with SHEAR at {ABLATION_N}, got "
-                f"{self.evaluations}"
+                f"evaluations: expected {ABLATION_N} among them, at which SHEAR's parts are "
+                f"compared, and none below 4; got {self.evaluations}"
             )
-        for recipe in self.recipes:
-            recipe_of(recipe)
 
     @property
     def players(self) -> int:
@@ -155,12 +145,6 @@ class Spec:
         return max(1, self.rounds // 2) if method == "kriging" else self.rounds
 
 
-def _test_rows(dataset: str) -> int:
-    if dataset in uci.SOURCES:
-        return uci.SOURCES[dataset].test
-    return criteo.ROWS // 10
-
-
 def specifications(
     what: str,
     *,
@@ -173,39 +157,82 @@ def specifications(
 
     `quick`: one network, fewer rows and rounds. "all" has criteo only with a file at `path`.
     """
-    if what not in (*DATASETS, "all"):
+    if what not in (*_ROWS, "all"):
         raise InputError(
-            f"there is nothing to reproduce on {what!r}; there are: {', '.join(DATASETS)}, all"
+            f"there is nothing to reproduce on {what!r}; there are: {', '.join(_ROWS)}, all"
         )
     if path is not None and what not in ("criteo", "all"):
         raise InputError(f"path: only criteo reads a file of yours, got {str(path)!r} for {what}")
     if what == "criteo" or path is not None:
         criteo.check_file(path)
-    names = [name for name in DATASETS if name != "criteo" or path is not None]
-    specs = [_spec(name, quick=quick) for name in (names if what == "all" else [what])]
-    changes = {"rows": rows, "rounds": rounds}
-    given = {name: value for name, value in changes.items() if value is not None}
-    specs = [replace(spec, **given) for spec in specs]  # type: ignore[arg-type]
-    return [
-        replace(spec, path=str(path), recipes=("ours",)) if spec.dataset == "criteo" else spec
-        for spec in specs
-    ]
+    specs = []
+    for name in [name for name in _ROWS if path or name != "criteo"] if what == "all" else [what]:
+        many, few, bounded = _ROWS[name]
+        spec = Spec(name, rows=rows or many, rounds=rounds or 5, bounded_rows=bounded)
+        if quick:
+            spec = replace(
+                spec,
+                model_seeds=(0,),
+                rounds=rounds or 2,
+                rows=rows or few,
+                timings=3,
+                timed_rows=20,
+                rows_one_by_one=1,
+                bounded_rows=1,
+            )
+        if name == "criteo":
+            spec = replace(spec, path=str(path), recipes=("ours",))
+        specs.append(spec)
+    return specs
 
 
-def _spec(name: str, *, quick: bool) -> Spec:
-    spec = Spec(name, rows=_ROWS[name], bounded_rows=_BOUNDED_ROWS[name])
-    if not quick:
-        return spec
-    return replace(
-        spec,
-        model_seeds=(0,),
-        rounds=2,
-        rows=_QUICK_ROWS[name],
-        timings=3,
-        timed_rows=20,
-        rows_one_by_one=1,
-        bounded_rows=1,
-    )
+# Records
+
+Records = Mapping[str, pa.Table]  #: a table for each study, by its name
 
 
-__all__ = ["ABLATIONS", "ABLATION_N", "CANDIDATES", "READINGS", "RECIPES", "Spec", "specifications"]
+def _schema(*, text: str = "", whole: str = "", number: str = "") -> pa.Schema:
+    """Return the columns of a study by their types; all have the network's."""
+    types = {pa.string(): f"dataset recipe {text}", pa.int64(): f"seed {whole}"}
+    types[pa.float64()] = number
+    return pa.schema([(name, kind) for kind, names in types.items() for name in names.split()])
+
+
+STUDIES: dict[str, pa.Schema] = {
+    "models": _schema(
+        text="title network activation encoding split stopping background truth",
+        whole="hidden batch_size continuous categorical inputs train validation test epochs rows "
+        "truth_evaluations",
+        number="learning_rate accuracy majority truth_error size",
+    ),
+    "estimates": _schema(
+        text="method",
+        whole="n round row evaluations derivative_passes",
+        number="absolute_error ranking_accuracy faithfulness monotonicity",
+    ),
+    "timings": _schema(text="way method machine", whole="n round rows", number="seconds"),
+    "cooperators": _schema(
+        text="selection", whole="row player n draw", number="cross_contribution error value"
+    ),
+    "pairs": _schema(whole="row player other", number="loss chain printed sure"),
+    "selection_bound": _schema(
+        text="selection", whole="row player n draw", number="bound sure error"
+    ),
+    "illustration": _schema(
+        text="feature value",
+        whole="row evaluations",
+        number="exact shear base_value prediction",
+    ),
+}
+"""The columns of the records, by study."""
+
+
+def joined(study: str, parts: list[pa.Table]) -> pa.Table:
+    """Return the records of all parts of a study; no parts make an empty table."""
+    return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
+
+
+def read(folder: Path | str) -> dict[str, pa.Table]:
+    """Return the records of every study in a folder that `run` has finished, by study."""
+    tables, _ = read_records(Path(folder))
+    return tables

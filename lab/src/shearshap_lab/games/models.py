@@ -7,8 +7,8 @@ wider networks, with one hidden layer of tanh, by sines.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 from zlib import crc32
 
@@ -20,34 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from shearshap import explain
-from shearshap.games.coalitions import subsets
-from shearshap_lab.games import formulas
-from shearshap_lab.games.rules import RULES
-from shearshap_lab.games.tables import Bools, Floats, Game, shapley_values
-
-Predict = Callable[[Any], Floats]  #: inputs (n, p) -> outputs (n,)
+from shearshap_lab.games.rules import RULES, of_tanh_units
+from shearshap_lab.games.tables import Bools, Floats, Game, Rows, shapley_values
 
 ROWS = 10  #: of each model
 MAX_ENUMERATED = 13  #: players of a model whose coalitions are all evaluated
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a model with one background, and their exact values."""
-
-    name: str
-    model: Predict
-    inputs: Floats  #: (r, p)
-    background: Floats  #: (p,)
-    phi: Floats  #: (r, p)
-
-    def game(self, kind: str, row: int) -> Game:
-        """Return the game of one row: absent players have the background's inputs."""
-
-        def value(coalitions: Bools) -> Floats:
-            return self.model(np.where(coalitions, self.inputs[row], self.background))
-
-        return Game(kind, f"{kind}, {self.name}, row {row}", value, self.phi[row])
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +126,7 @@ def _tree_rows(data: Columns, model: Any, rng: Generator) -> Rows:
     differences = np.abs(model.predict(candidates) - model.predict(background[None]))
     rows = candidates[differences > 0.1 * differences.max()][:ROWS]
     phi = explain(model, rows, background=background, progress=False).values
-    return Rows(data.name, model.predict, rows, background, phi)
+    return Rows(data.name, "", model.predict, rows, background, phi)
 
 
 # Networks
@@ -158,27 +135,23 @@ def _tree_rows(data: Columns, model: Any, rng: Generator) -> Rows:
 def logits(players: int, number: int, rng: Generator) -> Rows:
     """Return rows of a network by its logit."""
     name, inputs, net = network(players, number, rng)
-    rows = explained(inputs, rng)
     background = inputs.mean(axis=0)
-
-    def model(x: Any) -> Floats:
-        return logit(net, np.asarray(x, dtype=np.float64))
-
+    rows = Rows(name, "", partial(logit, net), explained(inputs, rng), background)
     if players <= MAX_ENUMERATED:
-        return enumerated(name, model, rows, background)
-    phi = np.stack([values_of_logit(net, row, background) for row in rows])
-    return Rows(name, model, rows, background, phi)
+        return enumerated(rows)
+    return replace(
+        rows, phi=np.stack([values_of_logit(net, row, background) for row in rows.inputs])
+    )
 
 
 def probabilities(players: int, number: int, rng: Generator) -> Rows:
     """Return rows of a network by its probability."""
     name, inputs, net = network(players, number, rng)
-    rows = explained(inputs, rng)
 
     def model(x: Any) -> Floats:
-        return np.asarray(1 / (1 + np.exp(-logit(net, np.asarray(x, dtype=np.float64)))))
+        return np.asarray(1 / (1 + np.exp(-logit(net, x))))
 
-    return enumerated(name, model, rows, inputs.mean(axis=0))
+    return enumerated(Rows(name, "", model, explained(inputs, rng), inputs.mean(axis=0)))
 
 
 def labels(players: int, number: int, rng: Generator) -> Rows:
@@ -187,11 +160,10 @@ def labels(players: int, number: int, rng: Generator) -> Rows:
     background = inputs.mean(axis=0)
 
     def model(x: Any) -> Floats:
-        return (logit(net, np.asarray(x, dtype=np.float64)) > 0).astype(float)
+        return (logit(net, x) > 0).astype(float)
 
     others = inputs[model(inputs) != model(background[None])]
-    rows = others[rng.permutation(len(others))[:ROWS]]
-    return enumerated(name, model, rows, background)
+    return enumerated(Rows(name, "", model, explained(others, rng), background))
 
 
 def network(players: int, number: int, rng: Generator) -> tuple[str, Floats, Any]:
@@ -211,9 +183,9 @@ def network(players: int, number: int, rng: Generator) -> tuple[str, Floats, Any
     return data.name, data.inputs, net
 
 
-def logit(net: Any, inputs: Floats) -> Floats:
+def logit(net: Any, inputs: Any) -> Floats:
     """Return the logits (n,) of inputs (n, p)."""
-    hidden = inputs
+    hidden = np.asarray(inputs, dtype=np.float64)
     for weights, biases in zip(net.coefs_[:-1], net.intercepts_[:-1], strict=True):
         sums = hidden @ weights + biases
         hidden = np.tanh(sums) if net.activation == "tanh" else np.maximum(sums, 0)
@@ -224,14 +196,12 @@ def values_of_logit(net: Any, row: Floats, background: Floats) -> Floats:
     """Return the Shapley values (p,) of the logit of a network with one hidden layer of tanh."""
     first, last = net.coefs_
     biases = background @ first + net.intercepts_[0]
-    return formulas.of_tanh_units(first.T * (row - background), biases, last[:, 0])
+    return of_tanh_units(first.T * (row - background), biases, last[:, 0])
 
 
-def enumerated(name: str, model: Predict, rows: Floats, background: Floats) -> Rows:
-    """Return rows whose values come from all their coalitions."""
-    every = subsets(rows.shape[1])
-    tables = np.stack([model(np.where(every, row, background)) for row in rows])
-    return Rows(name, model, rows, background, shapley_values(tables))
+def enumerated(rows: Rows) -> Rows:
+    """Return rows with their values, from all coalitions."""
+    return replace(rows, phi=shapley_values(rows.tables()))
 
 
 MODELS: dict[str, Callable[[int, int, Generator], Rows]] = {
@@ -256,7 +226,7 @@ def make(kind: str, players: int, number: int) -> Game:
     """Return a game of a kind by its number, always the same."""
     if kind in MODELS:
         rows = make_rows(kind, players, number // ROWS)
-        return rows.game(kind, number % ROWS)
+        return rows.game(number % ROWS)
     value, phi = RULES[kind](players, _generator(kind, players, number))
     return Game(kind, f"{kind} {number}", value, phi)
 
@@ -264,7 +234,8 @@ def make(kind: str, players: int, number: int) -> Game:
 @lru_cache(maxsize=2)
 def make_rows(kind: str, players: int, number: int) -> Rows:
     """Return the rows of a model of a kind by its number, always the same."""
-    return MODELS[kind](players, number, _generator(kind, players, number))
+    rows = MODELS[kind](players, number, _generator(kind, players, number))
+    return replace(rows, kind=kind)
 
 
 def _generator(kind: str, players: int, number: int) -> Generator:

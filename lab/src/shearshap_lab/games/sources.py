@@ -21,7 +21,7 @@ from shearshap.store import Store
 from shearshap_lab import networks
 from shearshap_lab.data import Dataset, load
 from shearshap_lab.games.rules import RULES
-from shearshap_lab.games.tables import Floats, Games, Model, slug
+from shearshap_lab.games.tables import Floats, Games, Rows, slug
 from shearshap_lab.provenance import code_hash, short_hash, versions
 
 RULE_PLAYERS = 12
@@ -40,6 +40,7 @@ class Request:
 
 
 Source = Callable[[Request], Iterator[Games]]
+Made = tuple[Any, dict[str, Any]]  #: a model, and the output and scale to explain
 
 
 def from_rules(request: Request) -> Iterator[Games]:
@@ -61,20 +62,18 @@ class Origin:
     name: str
     kind: str
     dataset: str
-    make: Callable[[Dataset, Path], dict[str, Any]]  #: -> a Model's model, output and scale
+    make: Callable[[Dataset, Path], Made]
 
     def games(self, request: Request) -> Games:
         """Return the games of the first test rows, from the folder where they are there."""
 
         @cache
-        def model() -> Model:
+        def model() -> Rows:
             dataset = load(self.dataset)
-            return Model(
-                **self.make(dataset, request.folder),
-                inputs=dataset.inputs[dataset.test[: request.rows]],
-                background=dataset.background,
-                groups=dataset.groups,
-            )
+            made, options = self.make(dataset, request.folder)
+            inputs = dataset.inputs[dataset.test[: request.rows]]
+            options = {"groups": dataset.groups, **options}
+            return Rows(self.name, self.kind, made, inputs, dataset.background, options=options)
 
         key = short_hash(self.name, request.rows, code_hash(), versions())
         tables = Store(request.folder / "games", key).piece(
@@ -97,7 +96,7 @@ def _write_array(tables: Floats, path: Path) -> None:
         np.save(file, tables)
 
 
-def _network(activation: str, dataset: Dataset, folder: Path) -> dict[str, Any]:
+def _network(activation: str, dataset: Dataset, folder: Path) -> Made:
     """Return a network of the paper, from the folder where it has been trained before."""
     place = folder / "networks" / f"{dataset.name}-{activation}-{code_hash()}"
     try:
@@ -105,19 +104,19 @@ def _network(activation: str, dataset: Dataset, folder: Path) -> dict[str, Any]:
     except InputError:
         trained = networks.train(dataset, activation=activation, steps=STEPS, progress=False)
         networks.save(trained, place)
-    return {"model": trained.network, "output": CLASS}
+    return trained.network, {"output": CLASS}
 
 
-def _boosted(dataset: Dataset, _folder: Path) -> dict[str, Any]:
+def _boosted(dataset: Dataset, _folder: Path) -> Made:
     trees = HistGradientBoostingClassifier(max_iter=100, random_state=0)
     trees.fit(dataset.inputs[dataset.train], dataset.labels[dataset.train])
-    return {"model": trees, "output": None, "scale": "margin"}
+    return trees, {"scale": "margin"}
 
 
-def _forest(dataset: Dataset, _folder: Path) -> dict[str, Any]:
+def _forest(dataset: Dataset, _folder: Path) -> Made:
     trees = RandomForestClassifier(n_estimators=50, max_depth=8, random_state=0)
     trees.fit(dataset.inputs[dataset.train], dataset.labels[dataset.train])
-    return {"model": trees, "output": CLASS, "scale": "probability"}
+    return trees, {"output": CLASS, "scale": "probability"}
 
 
 NETWORKS = (

@@ -10,9 +10,9 @@ is player i; `phi` (games, p), the exact Shapley values; `players`, p.
 import hashlib
 import re
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from shearshap.errors import InputError
 from shearshap.explainer import explain, model_game
 from shearshap.games.coalitions import subsets
-from shearshap.methods.base import Method
 from shearshap.methods.exact import shapley_transform
 from shearshap.result.explanation import Explanation
 from shearshap.store import written_whole
@@ -74,7 +73,7 @@ class Games:
     kind: str  #: networks, trees, rules or tables
     values: Floats  #: (g, 2^p)
     #: opens the model behind the games, for methods that differentiate it; None: there is none
-    model: Callable[[], "Model"] | None = None
+    model: Callable[[], "Rows"] | None = None
 
     def __len__(self) -> int:
         """Return the number of games g."""
@@ -112,40 +111,49 @@ class Games:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A model, rows of it that are games, and the background that absent players come from."""
+class Rows:
+    """Rows of a model that are games, and the background that absent players come from."""
 
+    name: str
+    kind: str
     model: Any
-    inputs: Any  #: (g, d)
+    inputs: Any  #: (r, d)
     background: Any  #: (d,)
-    groups: Any  #: the columns of each player
-    output: int | None = None
-    scale: Any = None
+    phi: Floats | None = None  #: (r, p), the exact values if they are known
+    options: Mapping[str, Any] = field(default_factory=dict)  #: of `explain`: groups, output, scale
 
-    def tables(self) -> Floats:
-        """Return the values (g, 2^p) of all coalitions, row by row."""
-        tables = []
-        for row in range(len(self.inputs)):
-            options = vars(self) | {"inputs": self.inputs[row : row + 1]}
-            with model_game(options.pop("model"), options.pop("inputs"), **options) as game:
-                values = game(torch.from_numpy(subsets(game.players))[None])
-            tables.append(np.asarray(values[0, :, 0], dtype=np.float64))
-        return np.stack(tables)
+    def __len__(self) -> int:
+        """Return the number of rows r."""
+        return len(self.inputs)
 
-    def explain(self, row: int, method: Method, *, budget: int, seed: int) -> Explanation:
-        """Explain one row by one of our methods, which may differentiate the model."""
+    def explain(self, rows: slice = slice(None), **options: Any) -> Explanation:
+        """Explain rows by one of our methods, which may differentiate the model."""
         return explain(
             self.model,
-            self.inputs[row : row + 1],
+            self.inputs[rows],
             background=self.background,
-            groups=self.groups,
-            output=self.output,
-            scale=self.scale,
-            method=method,
-            budget=budget,
-            seed=seed,
             progress=False,
+            **self.options,
+            **options,
         )
+
+    def values(self, row: int, coalitions: Bools | None = None) -> Floats:
+        """Return a row's values (c,) of coalitions (c, p), or of all in binary counting order."""
+        inputs = self.inputs[row : row + 1]
+        with model_game(self.model, inputs, background=self.background, **self.options) as game:
+            asked = subsets(game.players) if coalitions is None else coalitions
+            values = game(torch.from_numpy(asked)[None])
+        return np.asarray(values[0, :, 0], dtype=np.float64)
+
+    def tables(self) -> Floats:
+        """Return the values (r, 2^p) of all coalitions."""
+        return np.stack([self.values(row) for row in range(len(self))])
+
+    def game(self, row: int) -> Game:
+        """Return the game of one row, whose exact values are known."""
+        assert self.phi is not None
+        name = f"{self.kind}, {self.name}, row {row}"
+        return Game(self.kind, name, partial(self.values, row), self.phi[row])
 
 
 class CountedGame:
@@ -195,14 +203,7 @@ def read_table(path: Path, rows: int | None = None) -> Games:
         raise InputError(
             f"{path}: expected an .npz file with arrays {', '.join(CONTENTS)}: {error}"
         ) from error
-    values, phi, players = (arrays[name] for name in CONTENTS)
-    _check_shapes(path, values, phi, int(players))
-    games = Games(path.stem, "tables", np.asarray(values[:rows], dtype=np.float64))
-    _check_values(path, games, phi[:rows])
-    return games
-
-
-def _check_shapes(path: Path, values: Any, phi: Any, players: int) -> None:
+    values, phi, players = arrays["values"], arrays["phi"], int(arrays["players"])
     if not 1 <= players <= MAX_PLAYERS:
         raise InputError(f"{path}: expected 1 to {MAX_PLAYERS} players, got {players}")
     count = len(phi) if phi.ndim else 0
@@ -211,18 +212,16 @@ def _check_shapes(path: Path, values: Any, phi: Any, players: int) -> None:
             f"{path}: expected values (games, {1 << players}) and phi (games, {players}) for "
             f"{players} players, got {values.shape} and {phi.shape}"
         )
-
-
-def _check_values(path: Path, games: Games, phi: Any) -> None:
-    """Raise if a table has holes, or phi are not its Shapley values."""
+    games = Games(path.stem, "tables", np.asarray(values[:rows], dtype=np.float64))
     if not np.isfinite(games.values).all():
         raise InputError(f"{path}: expected a finite value for each coalition, got NaN or infinity")
-    off = float(np.abs(phi - games.phi).max())
+    off = float(np.abs(phi[:rows] - games.phi).max())
     if not off <= TOLERANCE * np.abs(games.phi).max() + 1e-12:
         raise InputError(
             f"{path}: phi are not the Shapley values of the tables, they are off by up to "
             f"{off:.2g}; bit i of a table's index is player i"
         )
+    return games
 
 
 def write_tables(games: Games, folder: Path) -> Path:

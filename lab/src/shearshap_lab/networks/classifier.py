@@ -22,12 +22,9 @@ from torch import Tensor
 from shearshap.errors import InputError
 from shearshap_lab.data import Dataset
 from shearshap_lab.data import load as load_data
-from shearshap_lab.data.dataset import MISSING
-from shearshap_lab.data.encoder import from_log_scale
-from shearshap_lab.networks.architectures import config_for
-from shearshap_lab.networks.saved import is_saved
-from shearshap_lab.networks.saved import load as load_network
-from shearshap_lab.networks.training import Trained
+from shearshap_lab.data.dataset import MISSING, from_log_scale
+from shearshap_lab.networks.training import Trained, config_for, is_saved
+from shearshap_lab.networks.training import load as load_network
 
 Words = NDArray[np.str_]
 Encode = Callable[[Any], NDArray[np.float32]]
@@ -56,7 +53,7 @@ class NetworkClassifier:
 
     @property
     def text_columns_(self) -> tuple[str, ...]:
-        """The columns that hold categories, even where these look like numbers."""
+        """The columns that hold categories, even if these look like numbers."""
         return tuple(self.dataset.encoder.categories)
 
     @cached_property
@@ -105,22 +102,21 @@ class NetworkClassifier:
     def unseen(self, rows: Any) -> list[str]:
         """Return a note for each column with categories that training did not have.
 
-        Raise where rows cannot be read at all, such as where a number is missing.
+        Raise if rows cannot be read at all, such as when a number is missing.
         """
         frame = _frame(rows)
         columns = self._columns(frame)
-        self.dataset.encoder.encode(columns)
-        if self.dataset.encoder.style == "index":
+        encoder = self.dataset.encoder
+        encoder.encode(columns)
+        if encoder.style == "index":
             return []  # rare categories share an index there, so an unseen one is nothing strange
-
         notes = []
         for name in self.text_columns_:
-            unknown = np.flatnonzero(self.dataset.encoder.index(name, columns[name]) == 0)
+            unknown = np.flatnonzero(encoder.index(name, columns[name]) == 0)
             if unknown.size:
-                example = str(columns[name][unknown[0]])
                 notes.append(
                     f"{name}: {unknown.size} of {len(frame):,} cells hold a category that training "
-                    f"did not have, such as {example!r}"
+                    f"did not have, such as {str(columns[name][unknown[0]])!r}"
                 )
         return notes
 
@@ -151,7 +147,7 @@ class NetworkClassifier:
 def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClassifier | None:
     """Open a folder made by `shear paper train`; None if it holds no network.
 
-    `data` is the user's copy of Criteo's file, where the network was trained on it.
+    `data` is the user's copy of Criteo's file, if the network was trained on it.
     """
     if not is_saved(path):
         return None
@@ -170,13 +166,13 @@ def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClas
 def _frame(rows: Any) -> nw.DataFrame[Any]:
     if not nw.dependencies.is_into_dataframe(rows):
         raise InputError(
-            f"rows: wanted a frame of pandas, polars or pyarrow, got {type(rows).__name__}"
+            f"rows: expected a frame of pandas, polars or pyarrow, got {type(rows).__name__}"
         )
     return nw.from_native(rows, eager_only=True)
 
 
 def _numbers(column: nw.Series[Any]) -> NDArray[Any]:
-    """Return a column as numbers, NaN where one is missing; the encoder reads text as numbers."""
+    """Return a column as numbers, NaN if one is missing; the encoder reads text as numbers."""
     if column.dtype.is_numeric():
         return column.cast(nw.Float64()).to_numpy()
     words = _words(column)

@@ -1,48 +1,157 @@
-"""Kriging from few evaluations: fewer than one complement pair for each player.
+"""Kriging from fewer evaluations than a complement pair for each player takes.
 
-Then linear coefficients cannot be told apart without a prior. So they have a Gaussian one, and the
-process covers the odd and the even part together, since coalitions come without their complements.
-For the signs u of two coalitions, all at unit scale,
+Coalitions are rows of a Hadamard matrix, which separate all players as well as so few can. From
+about one evaluation per player on, the prefixes of a joining order come first: they show what every
+player adds on joining once.
+
+The process has both the odd and the even part, since coalitions come without their complements,
+and a prior on the linear part too. For the signs u of two coalitions, all at unit scale,
 
     cov(v, v') = linear sum_j w_j u_j u'_j + k_odd + even (k_even + 5) + nugget [u = u'].
 
 The weights w_j, which add up to 1, follow how far a player's inputs are from the background's:
-w_j ~ d_j^(2 exponent). So do relevances. The five numbers are those that make some of a row's own
-values most likely, with a prior around what is usual. Players that add nothing wherever one of them
-joins are quiet: they have smaller weights, if that makes the values more likely. Shapley values
-depend on the odd part alone.
-
-All rows are fitted side by side, each by its own values: a batch costs little more than a row.
+w_j ~ d_j^(2 exponent). So do relevances. Players that add nothing wherever one of them joins are
+quiet, and may have smaller weights. A row's own values choose these numbers, one after the other,
+from a few values around what is usual. All rows are fitted side by side.
 """
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.linalg import hadamard
 from torch import Tensor
 
-from shearshap.methods.kriging.joins import Joins
-from shearshap.methods.kriging.kernels import chunk_entries, shapley_covariances, shapley_of_white
-from shearshap.methods.kriging.minimising import minimise_each
-from shearshap.methods.kriging.odd_even import evenly_spaced
-from shearshap.methods.kriging.posterior import efficient
+from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.games.coalitions import Bools, with_ends
+from shearshap.games.game import GameInfo
+from shearshap.methods.base import Design, Estimate, Method, Promise, Screening, as_tensor
+from shearshap.methods.kriging.calibration import MAX_RELEVANCE, quiet_players, relevances
+from shearshap.methods.kriging.kernel import (
+    Covariance,
+    chunk_entries,
+    odd_even_kernels,
+    shapley_of_kernel,
+    shapley_of_white,
+)
+from shearshap.methods.kriging.pairs import evenly_spaced, signs_of
+from shearshap.methods.kriging.posterior import Factors, Process, efficient
+from shearshap.methods.permutation import prefixes, random_orders
 
+MAX_PLAYERS_PER_EVALUATION = 4
 MIN_ROWS_AT_ONCE = 8  #: that are fitted side by side
-STEPS = 8  #: of the fit
-MAX_FITTED = 80  #: coalitions that a fit sees: five numbers need no more
+MAX_FITTED = 80  #: coalitions that a fit sees: six numbers need no more
+SWEEPS = 2  #: in which every number is chosen once
 CONSTANT = 5.0  #: variance of the constant, relative to the even part's
-LARGEST_RELEVANCE = 0.95
 HEREDITY = 0.5  #: how a relevance's logit follows the log of its player's weight
 JITTER = 1e-9
-LEAST_DISTANCE = 1e-3  #: of a player, relative to the mean
-QUIET_WEIGHTS = (0.0, -5.0, -12.0)  #: logs of what quiet players' weights are multiplied by
+MIN_DISTANCE = 1e-3  #: of a player, relative to the mean
 
-# The usual process, and the deviations of: log linear, logit of the relevances, log nugget, log
-# even, exponent
+# The usual process, and the standard deviations around it: of log linear, the relevances' logit,
+# log nugget, log even and the exponent
 USUAL_LINEAR = 3.0
 USUAL_NUGGET = 0.003
 USUAL_EXPONENT = 0.5
 DEVIATIONS = (1.5, 1.0, 2.0, 1.5, 0.3)
+CHOICES = (-1.5, 0.0, 1.5)  #: deviations from the usual
+QUIET_CHOICES = (0.0, -5.0, -12.0)  #: logs of what quiet players' weights are multiplied by
+
+
+@dataclass(frozen=True, repr=False)
+class FewKriging(Method):
+    """Kriging with a prior on the linear part too, for a budget below two a player.
+
+    It has no standard errors: there are too few values to check them.
+    """
+
+    enumerates = False
+
+    def __repr__(self) -> str:
+        """Return the name that explanations report: kriging chooses it, never a user."""
+        return "kriging"
+
+    @property
+    def stops(self) -> bool:
+        """Whether a row can stop: it may be asked to, and never does."""
+        return True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Efficient."""
+        return frozenset({"efficiency"})
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return an evaluation for every four players, but the two ends and two more at least."""
+        return max(4, -(-game.players // MAX_PLAYERS_PER_EVALUATION))
+
+    def screening(self, _game: GameInfo) -> Screening:
+        """Return the screening by how far each player's inputs are from the background's."""
+        return Screening("distance", None)
+
+    def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
+        """Return the design for rows whose players all take part."""
+        return self.design_for(
+            game, budget, rng, torch.ones(1, game.players, dtype=torch.float64, device=game.device)
+        )
+
+    def design_for(
+        self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor
+    ) -> Design:
+        """Return the design of rows whose players are at distances eta (r, p)."""
+        if budget < game.players:
+            warnings.warn(
+                f"kriging: {budget} evaluations are too few for {game.players} players: only the "
+                "ranking is meaningful, and there are no standard errors",
+                ShearWarning,
+                stacklevel=level_of_caller(),
+            )
+        inner = as_tensor(_spread_coalitions(game.players, budget - 2, rng), game)
+        # a distance of 0 counts as the smallest other one, or as 1
+        others = torch.where(eta > 0, eta, torch.inf).amin(dim=1, keepdim=True)
+        distance = torch.where(eta > 0, eta, others.nan_to_num(posinf=1.0))
+        return FewCoalitions(with_ends(inner[None]), distance)
+
+
+@dataclass(frozen=True)
+class FewCoalitions(Design):
+    """Coalitions that all rows share, from which each row's own process makes Shapley values."""
+
+    coalitions: Tensor  #: (1, 2 + c, p)
+    distance: Tensor  #: (r, p) of players' inputs from the background's
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the posterior means."""
+        signs = signs_of(self.coalitions[0]).to(values.device)
+        few = FewValues.from_distances(signs, values.mT, self.distance)
+        at_once = max(MIN_ROWS_AT_ONCE, chunk_entries(signs) // len(signs) ** 2)
+        chunks = [few.take(slice(n, n + at_once)) for n in range(0, len(values), at_once)]
+        return Estimate(torch.cat([_shapley_values(chunk) for chunk in chunks]).mT)
+
+
+def _spread_coalitions(players: int, count: int, rng: np.random.Generator) -> Bools:
+    """Return coalitions (count, p) that separate players."""
+    chains = min(count // (players - 1), 2)
+    order = random_orders(players, 1, rng)
+    both = np.concatenate((order, order[:, ::-1]))[:chains]
+    drawn = [prefixes(both)] if chains else []
+    missing = count - chains * (players - 1)
+    return np.concatenate([*drawn, _hadamard_coalitions(players, missing, rng)])
+
+
+def _hadamard_coalitions(players: int, count: int, rng: np.random.Generator) -> Bools:
+    """Return rows of Hadamard matrices, (count, p), of random columns and signs."""
+    size = 1 << max(players - 1, 1).bit_length()
+    matrix = hadamard(size) > 0
+    drawn = [np.zeros((0, players), dtype=bool)]
+    while sum(map(len, drawn)) < count:
+        columns = rng.permutation(size)[:players]
+        flipped = rng.random(players) < 0.5
+        rows = matrix[:, columns] ^ flipped
+        inner = rows[rows.any(axis=1) & ~rows.all(axis=1)]
+        drawn.append(rng.permutation(inner))
+    return np.concatenate(drawn)[:count]
 
 
 @dataclass(frozen=True)
@@ -52,101 +161,63 @@ class FewValues:
     signs: Tensor  #: (m, p), the empty and the full coalition first
     values: Tensor  #: (r, k, m), less the mean of these two
     log_distance: Tensor  #: (r, p), of the players' inputs from the background's; 0: not known
-    log_factor: Tensor  #: (r, p), of the players' weights
 
     @classmethod
-    def of(cls, signs: Tensor, values: Tensor, distance: Tensor) -> "FewValues":
+    def from_distances(cls, signs: Tensor, values: Tensor, distance: Tensor) -> "FewValues":
         """Return the values (r, k, m) centred, for players at distances (r, p)."""
         centred = values - values[..., :2].mean(-1, keepdim=True)
         relative = distance / distance.mean(1, keepdim=True)
-        log_distance = relative.clamp_min(LEAST_DISTANCE).log()
-        return cls(signs, centred, log_distance, torch.zeros_like(log_distance))
+        log_distance = relative.clamp_min(MIN_DISTANCE).log()
+        return cls(signs, centred, log_distance.expand(len(values), -1))
 
     def take(self, rows: slice) -> "FewValues":
         """Return the values of some rows."""
-        own = (self.values[rows], self.log_distance[rows], self.log_factor[rows])
-        return FewValues(self.signs, *own)
+        return FewValues(self.signs, self.values[rows], self.log_distance[rows])
 
     def thinned(self, count: int) -> "FewValues":
         """Return the values at the two ends, and at some of the other coalitions."""
         others = 2 + evenly_spaced(len(self.signs) - 2, count - 2)
-        places = torch.cat((torch.arange(2), others)).to(self.signs.device)
+        places = torch.cat((torch.arange(2, device="cpu"), others)).to(self.signs.device)
         return replace(self, signs=self.signs[places], values=self.values[..., places])
 
 
-def krige_few(few: FewValues) -> Tensor:
-    """Return the Shapley values, (r, k, p)."""
-    at_once = max(MIN_ROWS_AT_ONCE, chunk_entries(few.signs) // len(few.signs) ** 2)
-    starts = range(0, len(few.values), at_once)
-    return torch.cat([_kriged(few.take(slice(start, start + at_once))) for start in starts])
-
-
-def _kriged(few: FewValues) -> Tensor:
+def _shapley_values(few: FewValues) -> Tensor:
     """Return the Shapley values, (r, k, p), of rows side by side."""
     size = few.values.abs().amax(-1, keepdim=True)
     size = size.clamp_min(torch.finfo(size.dtype).tiny)
     unit = replace(few, values=few.values / size)
-    unit = replace(unit, log_factor=likeliest_factors(unit))
 
-    process = Process.of(fitted(unit.thinned(MAX_FITTED)), unit)
-    return size * process.shapley_values(unit)
-
-
-def likeliest_factors(few: FewValues) -> Tensor:
-    """Return the logs of the factors of quiet players' weights, (r, p), 0 for other players.
-
-    Of a few factors it is the one that makes a row's values most likely under the usual process.
-    """
     rows, outputs, _ = few.values.shape
-    adds_nothing = Joins.of(few.signs).quiet_players(few.values.flatten(0, 1))
-    quiet: Tensor = adds_nothing.unflatten(0, (rows, outputs)).all(1).to(few.values.dtype)
-    if not quiet.any():
-        return few.log_factor
-
-    some = few.thinned(MAX_FITTED)
-    usual = usual_process(few).expand(rows, -1)
-    losses = []
-    for factor in QUIET_WEIGHTS:
-        choice = replace(some, log_factor=factor * quiet)
-        losses.append(Process.of(usual, choice).minus_log_likelihood(choice))
-    best = quiet.new_tensor(QUIET_WEIGHTS)[torch.stack(losses).argmin(0), None]
-    return best * quiet
+    quiet = quiet_players(few.signs, unit.values.flatten(0, 1))
+    quiet = quiet.unflatten(0, (rows, outputs)).all(1).to(few.values.dtype)
+    prior = likeliest_prior(unit.thinned(MAX_FITTED), quiet)
+    process = Process.from_covariance(few.signs, prior.covariance(few.signs), prior.precision)
+    phi = process.condition(unit.values).mean
+    # Half the difference of the full and the empty coalition is the odd part at the full one.
+    full = (unit.values[..., 1:2] - unit.values[..., :1]) / 2
+    return size * efficient(phi, full)
 
 
-def usual_process(few: FewValues) -> Tensor:
-    """Return the numbers of the usual process for so many players, (5,)."""
-    players = few.signs.shape[1]
-    relevance = min(3 / players, 0.4) / LARGEST_RELEVANCE
-    return few.signs.new_tensor(
-        [
-            math.log(USUAL_LINEAR),
-            math.log(relevance / (1 - relevance)),
-            math.log(USUAL_NUGGET),
-            0.0,
-            USUAL_EXPONENT,
-        ]
-    )
-
-
-def fitted(few: FewValues) -> Tensor:
-    """Return the numbers, (r, 5), of the processes under which rows' values are most likely."""
-    usual = usual_process(few)
-    deviations = few.signs.new_tensor(DEVIATIONS)
-
-    def losses(x: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            point = x.detach().clone().requires_grad_()
-            process = Process.of(usual + deviations * point, few)
-            values = process.minus_log_likelihood(few) + 0.5 * point.square().sum(1)
-            (slopes,) = torch.autograd.grad(values.sum(), point)
-        return values.detach(), slopes
-
-    start = usual.new_zeros(len(few.values), len(usual))
-    return usual + deviations * minimise_each(losses, start, STEPS)
+def likeliest_prior(few: FewValues, quiet: Tensor) -> "FewPrior":
+    """Return the priors under which rows' values are likeliest; quiet players are (r, p)."""
+    rows = len(few.values)
+    chosen = few.values.new_zeros(rows, len(DEVIATIONS) + 1)
+    choices = [CHOICES] * len(DEVIATIONS) + [QUIET_CHOICES if quiet.any() else (0.0,)]
+    for number, options in list(enumerate(choices)) * SWEEPS:
+        worth = []
+        for option in options:
+            tried = chosen.clone()
+            tried[:, number] = option
+            prior = FewPrior.from_numbers(tried, few, quiet)
+            penalty = 0.5 * tried[:, :-1].square().sum(1)
+            worth.append(prior.log_likelihood(few) - penalty)
+        best = torch.stack(worth).argmax(0)
+        chosen[:, number] = chosen.new_tensor(options)[best]
+    return FewPrior.from_numbers(chosen, few, quiet)
 
 
 @dataclass(frozen=True)
-class Process:
+class FewPrior:
     """The numbers of each row's process."""
 
     linear: Tensor  #: (r, p), variances of the linear coefficients
@@ -155,78 +226,57 @@ class Process:
     even: Tensor  #: (r, 1, 1)
 
     @classmethod
-    def of(cls, x: Tensor, few: FewValues) -> "Process":
-        """Return the processes of vectors (r, 5) for the players of some values."""
-        log_linear, level, log_nugget, log_even, exponent = x[..., None].unbind(1)
-        log_weight = 2 * exponent * few.log_distance + few.log_factor
-        logit = level + HEREDITY * (log_weight - log_weight.mean(1, keepdim=True))
+    def from_numbers(cls, chosen: Tensor, few: FewValues, quiet: Tensor) -> "FewPrior":
+        """Return the priors of numbers (r, 6), deviations from the usual, and quiet players."""
+        level = min(3 / few.signs.shape[1], 0.4) / MAX_RELEVANCE
+        usual = (
+            math.log(USUAL_LINEAR),
+            math.log(level / (1 - level)),
+            math.log(USUAL_NUGGET),
+            0.0,
+            USUAL_EXPONENT,
+        )
+        numbers = chosen.new_tensor(usual) + chosen.new_tensor(DEVIATIONS) * chosen[:, :-1]
+        log_linear, logit, log_nugget, log_even, exponent = numbers[..., None].unbind(1)
+        log_weight = 2 * exponent * few.log_distance + chosen[:, -1:] * quiet
+        logit = logit + HEREDITY * (log_weight - log_weight.mean(1, keepdim=True))
         return cls(
             linear=log_linear.exp() * torch.softmax(log_weight, 1),
-            relevance=LARGEST_RELEVANCE * torch.sigmoid(logit.clamp(-9, 4)),
-            nugget=log_nugget.exp().clamp(1e-8, 1e3)[..., None],
+            relevance=relevances(logit.clamp_max(4)),
+            nugget=log_nugget.exp()[..., None] + JITTER,
             even=log_even.exp()[..., None],
         )
 
-    def covariance(self, u: Tensor) -> Tensor:
-        """Return the covariances of values at coalitions of signs u (m, p), (r, m, m).
+    @property
+    def precision(self) -> Tensor:
+        """That of the linear coefficients, (r, p)."""
+        return 1 / self.linear
 
-        With s = sum_j atanh(r_j) u_j u'_j and A = prod_j sqrt(1 - r_j^2), as in `kernels`,
+    def kernel(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the covariances at coalitions of signs u (m, p) but for the linear part's.
 
-            k_odd = A sinh(s) - sum_j r_j u_j u'_j   and   k_even = A cosh(s) - 1,
-
-        each divided by what it is at u = u'.
+        They are (r, m, m), and come with the scale of the odd kernel, (r, 1, 1).
         """
-        r = self.relevance
-        a = self._a
-        odd = self._odd_scale
-        even = a * torch.atanh(r).sum(1)[:, None, None].cosh() - 1
+        odd, even, odd_scale, _ = odd_even_kernels(u, self.relevance)
+        kernel = odd.add_(self.even * even.add_(CONSTANT))
+        kernel.diagonal(dim1=1, dim2=2).add_(self.nugget[:, 0])
+        return kernel, odd_scale
 
-        of_linear = _weighted_products(u, self.linear - (r / odd[:, 0]))
-        exponential = _weighted_products(u, torch.atanh(r)).exp()
-        above = a / 2 * (self.even / even + 1 / odd)
-        below = a / 2 * (self.even / even - 1 / odd)
-        constant = self.even * (CONSTANT - 1 / even)
-        covariance = of_linear + above * exponential + below / exponential + constant
-        eye = torch.eye(len(u), dtype=u.dtype, device=u.device)
-        return covariance + (self.nugget + JITTER) * eye
-
-    @property
-    def _a(self) -> Tensor:
-        """A, (r, 1, 1)."""
-        return (0.5 * torch.log1p(-self.relevance.square()).sum(1)).exp()[:, None, None]
-
-    @property
-    def _odd_scale(self) -> Tensor:
-        """What k_odd is at u = u', (r, 1, 1)."""
-        r = self.relevance
-        return self._a * torch.atanh(r).sum(1)[:, None, None].sinh() - r.sum(1)[:, None, None]
-
-    def minus_log_likelihood(self, few: FewValues) -> Tensor:
-        """Return that of the values of each row, (r,), each output with a scale of its own."""
-        lower = torch.linalg.cholesky_ex(self.covariance(few.signs))[0]
-        white = torch.linalg.solve_triangular(lower, few.values.mT, upper=False)
-        squares = white.square().sum(1).clamp_min(torch.finfo(white.dtype).tiny)
-        # Many outputs count as one: they are not independent.
-        log_squares: Tensor = squares.log().mean(1)
-        log_determinant: Tensor = lower.diagonal(dim1=1, dim2=2).log().sum(1)
-        return log_determinant + len(few.signs) * log_squares / 2
-
-    def shapley_values(self, few: FewValues) -> Tensor:
-        """Return the posterior means, (r, k, p)."""
-        u = few.signs
-        of_white, _ = shapley_of_white(u)
-        cross = shapley_covariances(u, self.relevance) / self._odd_scale
-        cross = cross + 2 * self.linear[..., None] * u.mT
+    def covariance(self, u: Tensor) -> Covariance:
+        """Return the prior of values at coalitions u (m, p) and of the Shapley values."""
+        kernel, scale = self.kernel(u)
+        cross, variance = shapley_of_kernel(u, self.relevance)
+        of_white, white_variance = shapley_of_white(u)
         # The odd part of a white game has half of its variance.
-        cross = cross + self.nugget * of_white / 2
+        return Covariance(
+            observed=kernel,
+            cross=cross / scale + self.nugget * of_white / 2,
+            shapley=variance / scale[:, 0] + self.nugget[:, 0] * white_variance / 2,
+        )
 
-        lower = torch.linalg.cholesky_ex(self.covariance(u))[0]
-        solved = torch.cholesky_solve(few.values.mT, lower)
-        # Half the difference of the full and the empty coalition is the odd part at the full one.
-        full = (few.values[..., 1:2] - few.values[..., :1]) / 2
-        return efficient((cross @ solved).mT, full)
-
-
-def _weighted_products(u: Tensor, weights: Tensor) -> Tensor:
-    """Return sum_j w_j u_j u'_j of signs u (m, p) and weights (r, p), (r, m, m)."""
-    return (u * weights[:, None]) @ u.mT
+    def log_likelihood(self, few: FewValues) -> Tensor:
+        """Return that of the values of each row, (r,), each output with a scale of its own."""
+        kernel, _ = self.kernel(few.signs)
+        factors = Factors.from_kernel(kernel, few.signs, self.precision)
+        # Many outputs count as one: they are not independent.
+        return factors.log_likelihood(factors.regress(few.values).squares).mean(1)

@@ -14,15 +14,14 @@ from shearshap.games.coalitions import EMPTY, FULL, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
-from shearshap.methods.kriging import AnyCalibration, Calibration, StagedCalibration
-from shearshap.methods.kriging.calibrating import calibrate
-from shearshap.methods.kriging.effort import MANY_OUTPUTS
-from shearshap.methods.kriging.few_kriging import FewKriging
-from shearshap.methods.kriging.krige import degrees_of_freedom, krige
-from shearshap.methods.kriging.likelihood import informative_games
-from shearshap.methods.kriging.odd_even import OddEven, signs_of
-from shearshap.methods.kriging.pair_selection import selected_pairs
-from shearshap.methods.kriging.shared import SharedKernels
+from shearshap.methods.kriging.calibration import informative_games, row_priors
+from shearshap.methods.kriging.few import FewKriging
+from shearshap.methods.kriging.pairs import OddEven, selected_pairs, signs_of
+from shearshap.methods.kriging.posterior import degrees_of_freedom, standard_errors
+from shearshap.methods.kriging.shared import SharedKernels, calibrate, own_answers
+from shearshap.result.calibration import Calibration
+
+MANY_OUTPUTS = 8  #: from which on those of a row have one kernel
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Kriging(Method):
         own values, the seed and the calibration alone.
     """
 
-    calibration: AnyCalibration | None = field(default=None, repr=False)
+    calibration: Calibration | None = field(default=None, repr=False)
     pilot_rows: ClassVar[int] = 256
 
     @property
@@ -64,52 +63,45 @@ class Kriging(Method):
         return frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the minimum where pairs are too many to afford."""
+        """Return the minimum of the method for few evaluations, or the number of all coalitions."""
         return min(FewKriging().minimum(game), 1 << game.players)
 
-    def chosen(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+    def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method, or the one for budgets that do not hold a pair for each player."""
-        enough = coalitions >= min(fewest_in_pairs(players), 1 << players)
+        enough = coalitions >= min(min_in_pairs(players), 1 << players)
         return self if enough else FewKriging()
 
-    def for_players(self, players: int, every: int) -> Method:
-        """Return the method with the calibration for this number of active players."""
-        return replace(self, calibration=calibration_for(self.calibration, players, every))
+    def for_players(self, _players: int, every: int) -> Method:
+        """Return this method: its calibration knows every number of active players."""
+        check_calibration(self.calibration, every)
+        return self
 
-    def smallest_stage(self, game: GameInfo) -> int:
+    def min_stage(self, game: GameInfo) -> int:
         """Return half the fewest in pairs: the second stage has the first to agree with."""
-        return fewest_in_pairs(game.players) // 2
+        return min_in_pairs(game.players) // 2
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
-        """Return a design of complement pairs, or of all coalitions where the budget holds them."""
+        """Return a design of complement pairs, or of all coalitions if the budget holds them."""
         if budget >= 1 << game.players:
             return enumeration(game)
-        if budget < fewest_in_pairs(game.players):
+        if budget < min_in_pairs(game.players):
             return FewKriging().design(game, budget, rng)
 
         count = (budget - 2) // 2
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
-        calibration = self.calibration
-        if calibration is not None:
-            calibration = calibration.for_players(game.players)
-        return ComplementPairs.of(coalitions, calibration)
+        return ComplementPairs.from_source(coalitions, self.calibration)
 
     def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what was fitted, stage by stage where there are several, or the user's own."""
+        """Return what was fitted, stage by stage if there are several, or the user's own."""
         if self.calibration is not None:
             return self.calibration
         fitted = [
-            (_pairs(design.coalitions), design.calibration)
+            design.calibration
             for design in designs
             if isinstance(design, ComplementPairs) and design.calibration is not None
         ]
-        if not fitted:
-            return None
-        if len(fitted) == 1:
-            _, calibration = fitted[0]
-            return calibration
-        return StagedCalibration(tuple(fitted))
+        return Calibration.joined(fitted[0].size, fitted) if fitted else None
 
 
 @dataclass(frozen=True)
@@ -126,16 +118,16 @@ class ComplementPairs(Design):
 
     coalitions: Tensor  #: (1, 2 + 2 m, p)
     calibration: Calibration | None = None  #: for this number of pairs
-    source: Calibration | StagedCalibration | None = None  #: also for parts of the design
+    source: Calibration | None = None  #: also for parts of the design
     fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
     tentative: bool = False
 
     @classmethod
-    def of(
-        cls, coalitions: Tensor, source: Calibration | StagedCalibration | None
-    ) -> "ComplementPairs":
-        """Return the design with the source's calibration for its number of pairs."""
-        calibration = None if source is None else source.at(_pairs(coalitions))
+    def from_source(cls, coalitions: Tensor, source: Calibration | None) -> "ComplementPairs":
+        """Return the design with the source's calibration for its players and pairs."""
+        if source is None:
+            return cls(coalitions)
+        calibration = source.at(coalitions.shape[2], _pairs(coalitions))
         return cls(coalitions, calibration, source)
 
     def fit(self, values: Tensor) -> "ComplementPairs":
@@ -149,12 +141,13 @@ class ComplementPairs(Design):
         if self.tentative and tentative:
             return self
         calibration, kernels = calibrate(parts)
+        calibration = replace(calibration, pairs=_pairs(self.coalitions))
         return ComplementPairs(self.coalitions, calibration, calibration, kernels, tentative)
 
     def calibrated(self, calibration: object) -> "ComplementPairs":
         """Return the design with another design's calibration."""
-        assert calibration is None or isinstance(calibration, Calibration | StagedCalibration)
-        return self.of(self.coalitions, calibration)
+        assert calibration is None or isinstance(calibration, Calibration)
+        return replace(self, calibration=calibration, source=calibration)
 
     def first(self, coalitions: int) -> Stage:
         """Return the design of the first pairs, those that lower the variance most."""
@@ -165,24 +158,26 @@ class ComplementPairs(Design):
         sides = torch.arange(2, 2 + count, device=device)
         complements = sides + _pairs(self.coalitions)
         columns = torch.cat((ends, sides, complements))
-        return Stage(columns, self.of(self.coalitions[:, columns], self.source))
+        return Stage(columns, self.from_source(self.coalitions[:, columns], self.source))
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior mean and standard deviation of the Shapley values."""
         assert self.calibration is not None, "fit comes before estimate"
-        phi, deviations = krige(self._parts(values), self.calibration, self.shared_kernels)
+        phi, errors = krige(self._parts(values), self.calibration, self.shared_kernels)
 
         rows, columns, outputs = values.shape
         shape = (rows, outputs, -1)
         freedom = degrees_of_freedom(columns // 2, self.coalitions.shape[2])
-        return Estimate(phi.reshape(shape).mT, deviations.reshape(shape).mT, freedom)
+        return Estimate(phi.reshape(shape).mT, errors.reshape(shape).mT, freedom)
 
     @cached_property
     def shared_kernels(self) -> SharedKernels | None:
         """The kernels that rows share, made once for all blocks; None: each row has its own."""
         if self.calibration is None or not self.calibration.centres:
             return None
-        return self.fitted_kernels or SharedKernels.of(signs_of(self._sides), self.calibration)
+        return self.fitted_kernels or SharedKernels.from_calibration(
+            signs_of(self._sides), self.calibration
+        )
 
     @property
     def _sides(self) -> Tensor:
@@ -204,24 +199,33 @@ class ComplementPairs(Design):
         return OddEven.of(self._sides, inside, outside, together)
 
 
-def calibration_for(
-    calibration: AnyCalibration | None, players: int, every: int
-) -> Calibration | StagedCalibration | None:
-    """Return a calibration for rows with this number of active players, of every player there is.
+def krige(
+    parts: OddEven, calibration: Calibration, shared: SharedKernels | None
+) -> tuple[Tensor, Tensor]:
+    """Return the Shapley values and their standard errors, (r, k, p).
 
-    It raises where the calibration was fitted to another number of players.
+    Without shared kernels, each row's own equations are solved.
     """
-    if calibration is None:
-        return None
-    if calibration.size != every:
+    unit, size = parts.normalised()
+    if shared is None:
+        prior = row_priors(unit, calibration)
+        answer = own_answers(unit.signs, unit.odd_by_row, prior, calibration)
+    else:
+        answer = shared.answer(unit)
+    size = size.unflatten(0, (-1, parts.outputs))
+    return size * answer.mean, size * standard_errors(unit, answer, calibration.inflation)
+
+
+def check_calibration(calibration: Calibration | None, players: int) -> None:
+    """Raise if a calibration was fitted to another number of players than a game has."""
+    if calibration is not None and calibration.size != players:
         raise MethodError(
-            f"calibration: it was fitted to {calibration.size} players, the game has {every}; "
-            "give the calibration of an explanation with the same players, or none"
+            f"calibration: expected one fitted to {players} players, got {calibration.size}; pass "
+            "the calibration of an explanation with the same players, or none"
         )
-    return calibration.for_players(players)
 
 
-def fewest_in_pairs(players: int) -> int:
+def min_in_pairs(players: int) -> int:
     """Return the two ends, and a complement pair for each player."""
     return 2 + 2 * players
 

@@ -6,12 +6,20 @@ missing value and a code for a category.
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from shearshap.trees.forest import Floats, TreeModel, UnsupportedTrees
+from shearshap.trees.forest import (
+    CategorySet,
+    Floats,
+    Integers,
+    Tree,
+    TreeModel,
+    UnsupportedTrees,
+)
 
 #: The reader, as module.function, for every library whose models have trees.
 READERS = {
@@ -24,12 +32,10 @@ READERS = {
 
 def read(model: Any) -> TreeModel:
     """Return the trees of a fitted model; raise `UnsupportedTrees` if they cannot be read."""
-    if hasattr(model, "best_estimator_"):  # of a search, which predicts by it
-        return read(model.best_estimator_)
     name = type(model).__name__
     reader = _reader(model)
     if reader is None:
-        raise UnsupportedTrees(f"a {name} is of no library whose trees can be read")
+        raise UnsupportedTrees(f"a {name} is not from a library whose trees can be read")
     try:
         return reader(model)
     except (AttributeError, KeyError) as error:
@@ -56,6 +62,54 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+# Trees
+
+
+def one_output(value: Any, output: int, outputs: int) -> Floats:
+    """Return the values of nodes (n,) as those of one of several outputs, (n, outputs)."""
+    values = np.zeros((len(value), outputs))
+    values[:, output] = value
+    return values
+
+
+def with_leaves_last(
+    children: tuple[Any, Any],
+    column: Any,
+    threshold: Any,
+    missing_left: Any,
+    value: Floats,
+    cover: Any,
+    categories: Mapping[int, CategorySet] = MappingProxyType({}),
+) -> Tree:
+    """Return the tree of what its inner nodes have, and of its leaves' values (l, k) and covers.
+
+    The leaves are numbered behind the inner nodes.
+    """
+    inner = len(column)
+    leaves = len(value)
+
+    def padded(of_inner: Any, of_leaf: float = 0) -> Any:
+        return np.append(of_inner, np.full(leaves, of_leaf, dtype=np.asarray(of_inner).dtype))
+
+    left, right = children
+    return Tree(
+        padded(left, -1),
+        padded(right, -1),
+        padded(column),
+        padded(threshold),
+        padded(missing_left),
+        np.vstack((np.zeros((inner, value.shape[1])), value)),
+        np.append(np.zeros(inner), np.broadcast_to(cover, leaves)),
+        dict(categories),
+    )
+
+
+def bits(words: Integers) -> frozenset[int]:
+    """Return the numbers of the bits that are set in words of 32 bits, the lowest first."""
+    octets = np.ascontiguousarray(words).astype("<u4").view(np.uint8)
+    return frozenset(np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist())
+
+
 # Rows
 
 
@@ -64,7 +118,7 @@ Encoder = Callable[[dict[int, Any]], dict[int, Floats]]
 
 
 def own_codes(categorical: dict[int, Any]) -> dict[int, Floats]:
-    """Return the codes that columns of categories have themselves; NaN where one is missing."""
+    """Return the codes that columns of categories have themselves; NaN if one is missing."""
     return {
         position: np.where(series.cat.codes < 0, np.nan, series.cat.codes.astype(np.float64))
         for position, series in categorical.items()

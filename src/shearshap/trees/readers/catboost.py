@@ -26,7 +26,7 @@ from shearshap.trees.forest import (
     UnsupportedTrees,
     build_forest,
 )
-from shearshap.trees.readers import first_line, narrowed, numbers
+from shearshap.trees.readers import first_line, narrowed, numbers, with_leaves_last
 
 
 def read_catboost(model: Any) -> TreeModel:
@@ -54,7 +54,7 @@ def _saved(model: Any) -> dict[str, Any]:
         raise UnsupportedTrees("it is not fitted")
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
         raise UnsupportedTrees(
-            "it has features of text or embeddings, which CatBoost makes into numbers of its own"
+            "it has features of text or embeddings, which CatBoost encodes itself"
         )
     _refuse_crashing(model)
     with TemporaryDirectory() as folder:
@@ -107,22 +107,10 @@ def _oblivious(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
     column = np.array([each["float_feature_index"] for each in splits], dtype=np.int64)[split]
     border = np.array([each["border"] for each in splits], dtype=np.float32)[split]
 
-    nodes = 2 * leaves - 1
-    values = np.zeros((nodes, outputs))
-    values[leaves - 1 :] = np.reshape(tree["leaf_values"], (leaves, outputs))
-    return Tree(
-        _padded(2 * inner + 1, nodes, -1),
-        _padded(2 * inner + 2, nodes, -1),
-        _padded(column, nodes, 0),
-        _padded(border.astype(np.float64), nodes, 0),
-        _padded(missing_left[column], nodes, False),
-        values,
-    )
-
-
-def _padded(inner: Any, nodes: int, leaf: float) -> Any:
-    """Return what the inner nodes have, and the same number for all leaves behind them."""
-    return np.append(inner, np.full(nodes - len(inner), leaf, dtype=inner.dtype))
+    value = np.reshape(tree["leaf_values"], (leaves, outputs))
+    cover = tree.get("leaf_weights", np.nan)
+    children = (2 * inner + 1, 2 * inner + 2)
+    return with_leaves_last(children, column, border, missing_left[column], value, cover)
 
 
 def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
@@ -150,6 +138,7 @@ def _uneven(tree: dict[str, Any], outputs: int, missing_left: Any) -> Tree:
         border.astype(np.float64),
         missing_left[column],
         np.array(values, dtype=np.float64),
+        [node.get("weight", np.nan) for node in nodes],
     )
 
 

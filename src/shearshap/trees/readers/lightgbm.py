@@ -17,10 +17,17 @@ from shearshap.trees.forest import (
     Tree,
     TreeModel,
     UnsupportedTrees,
-    bits,
     build_forest,
 )
-from shearshap.trees.readers import codes_among, narrowed, numbers, own_codes
+from shearshap.trees.readers import (
+    bits,
+    codes_among,
+    narrowed,
+    numbers,
+    one_output,
+    own_codes,
+    with_leaves_last,
+)
 
 #: How a node takes a column: its missing values, or that it is one of categories.
 NONE, ZERO, NAN, CATEGORY = range(4)
@@ -32,7 +39,7 @@ MISSING_LEFT = 2
 #: What is at most that far from 0 is 0.
 NEARLY_ZERO = float(np.float32(1e-35))
 
-#: Objectives whose predictions are no sums of leaves, as their margins are.
+#: Objectives whose predictions are not sums of leaves, as their margins are.
 LINKED = (
     "binary",
     "multiclass",
@@ -107,34 +114,22 @@ def _tree(fields: Fields, output: int, outputs: int, divisor: int) -> Tree:
     if fields.get("is_linear", "0").strip() == "1":
         raise UnsupportedTrees("linear_tree=True: its leaves are linear models, not numbers")
     value = _array(fields, "leaf_value", np.float64) / divisor
-    leaves = len(value)
-    inner = leaves - 1
-    values = np.zeros((inner + leaves, outputs))
-    values[inner:, output] = value
+    inner = len(value) - 1
+    sides = [_array(fields, f"{side}_child", np.int64)[:inner] for side in ("left", "right")]
+    # a leaf i is -1 - i there, and behind the inner nodes here
+    left, right = (np.where(side < 0, inner - 1 - side, side) for side in sides)
 
     kind = _decision_kinds(fields)[:inner]
-    decision_type = _array(fields, "decision_type", np.int64)
-    default_left = (decision_type & MISSING_LEFT) > 0
-    return Tree(
-        _children(_array(fields, "left_child", np.int64)[:inner], leaves),
-        _children(_array(fields, "right_child", np.int64)[:inner], leaves),
-        _padded(_array(fields, "split_feature", np.int64), leaves),
-        _padded(_array(fields, "threshold", np.float64), leaves),
-        _padded(default_left & (kind != NONE), leaves),  # if none is missing it does not matter
-        values,
+    default_left = (_array(fields, "decision_type", np.int64) & MISSING_LEFT) > 0
+    return with_leaves_last(
+        (left, right),
+        _array(fields, "split_feature", np.int64),
+        _array(fields, "threshold", np.float64),
+        default_left & (kind != NONE),  # if none is missing it does not matter
+        one_output(value, output, outputs),
+        _array(fields, "leaf_count", np.float64) if "leaf_count" in fields else np.nan,
         _category_sets(fields, kind),
     )
-
-
-def _children(child: Integers, leaves: int) -> Integers:
-    """Return children (n,), leaves behind the inner nodes; LightGBM has -1 - i for leaf i."""
-    inner = len(child)
-    return np.append(np.where(child < 0, inner - 1 - child, child), np.full(leaves, -1))
-
-
-def _padded(inner: Any, leaves: int) -> Any:
-    """Return what inner nodes have, and 0 for the leaves behind them."""
-    return np.append(inner, np.zeros(leaves, dtype=inner.dtype))
 
 
 def _category_sets(fields: Fields, kind: Integers) -> dict[int, CategorySet]:

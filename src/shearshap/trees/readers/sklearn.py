@@ -26,26 +26,15 @@ from shearshap.trees.forest import (
     Tree,
     TreeModel,
     UnsupportedTrees,
-    bits,
     build_forest,
 )
-from shearshap.trees.readers import narrowed, numbers, own_values
+from shearshap.trees.readers import bits, narrowed, numbers, one_output, own_values
 
+#: Classes whose models are trees.
 SINGLE = ("DecisionTreeClassifier", "DecisionTreeRegressor")
 FORESTS = ("ForestClassifier", "ForestRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HIST = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
-
-#: Why an ensemble of trees is not read, by a class that it is made of.
-REASONS = {
-    "IsolationForest": "its score is a power of the mean depth of leaves, not a sum of leaves",
-    "AdaBoostRegressor": "it predicts the median of its trees, not a sum of leaves",
-    "BaseWeightBoosting": "it adds up votes of estimators, not values of leaves",
-    "BaseBagging": "it averages estimators that may see columns of their own, which is not read",
-    "_BaseVoting": "it combines estimators of any kind; explain each of them instead",
-    "_BaseStacking": "its last estimator sees the answers of others, not rows",
-    "Pipeline": "it is a Pipeline; what is read is its last step",
-}
 
 #: Strategies of a dummy estimator that answer all rows alike.
 CONSTANT_STRATEGIES = (
@@ -71,15 +60,7 @@ def read_sklearn(model: Any) -> TreeModel:
         return _tree_model([_averaged(tree, weight) for tree in model.estimators_], model)
     if ancestors.intersection(SINGLE):
         return _tree_model([_averaged(model, 1.0)], model)
-    raise UnsupportedTrees(_reason(model, ancestors))
-
-
-def _reason(model: Any, ancestors: set[str]) -> str:
-    name = type(model).__name__
-    for ancestor, reason in REASONS.items():
-        if ancestor in ancestors:
-            return f"{name}: {reason}"
-    return f"{name} is no kind of trees that can be read"
+    raise UnsupportedTrees(f"{type(model).__name__} is not a kind of trees that can be read")
 
 
 def _tree_model(trees: list[Tree], model: Any) -> TreeModel:
@@ -116,9 +97,8 @@ def _boosted(model: Any) -> list[Tree]:
     trees = []
     for stage in model.estimators_:
         for output, estimator in enumerate(stage):
-            nodes = np.zeros((estimator.tree_.node_count, outputs))
-            nodes[:, output] = model.learning_rate * estimator.tree_.value[:, 0, 0]
-            trees.append(_tree(estimator.tree_, nodes))
+            nodes = model.learning_rate * estimator.tree_.value[:, 0, 0]
+            trees.append(_tree(estimator.tree_, one_output(nodes, output, outputs)))
     return trees
 
 
@@ -129,7 +109,8 @@ def _refuse_rows_in_start(start: Any) -> None:
     if isinstance(start, str) or (is_dummy and start.strategy in CONSTANT_STRATEGIES):
         return
     raise UnsupportedTrees(
-        f"init={name}: boosting starts from an estimator, whose answers are no leaves of its trees"
+        f"init={name}: boosting starts from an estimator, whose predictions are not leaves of its "
+        "trees"
     )
 
 
@@ -147,6 +128,7 @@ def _tree(tree: Any, value: Floats) -> Tree:
         np.asarray(tree.threshold, dtype=np.float64),
         np.asarray(missing_left, dtype=np.bool_),
         value,
+        tree.weighted_n_node_samples,
     )
 
 
@@ -188,15 +170,14 @@ def _known_categories(model: Any) -> dict[int, frozenset[int]]:
 def _hist_tree(predictor: Any, output: int, outputs: int, known: dict[int, frozenset[int]]) -> Tree:
     nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(np.bool_)
-    values = np.zeros((len(nodes), outputs))
-    values[:, output] = nodes["value"]
     return Tree(
         np.where(leaf, -1, nodes["left"].astype(np.int64)),
         np.where(leaf, -1, nodes["right"].astype(np.int64)),
         nodes["feature_idx"].astype(np.int64),
         nodes["num_threshold"].astype(np.float64),
         nodes["missing_go_to_left"].astype(np.bool_),
-        values,
+        one_output(nodes["value"], output, outputs),
+        nodes["count"],
         _category_sets(predictor, leaf, known),
     )
 

@@ -19,7 +19,7 @@ from shearshap.trees.forest import (
     UnsupportedTrees,
     build_forest,
 )
-from shearshap.trees.readers import codes_among, narrowed, numbers, own_codes
+from shearshap.trees.readers import codes_among, narrowed, numbers, one_output, own_codes
 
 #: The codes of the categories that a model knows, by column.
 Known = dict[int, dict[Any, float]]
@@ -95,18 +95,16 @@ def _tree(tree: dict[str, Any], output: int, weight: float, outputs: int) -> Tre
         np.nextafter(threshold, -np.inf),  # x < t is the same as x <= the number before t
         default_left,
         _values(tree, output, outputs) * np.float64(weight),
+        tree.get("sum_hessian", np.nan),
         _category_sets(tree, default_left),
     )
 
 
 def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
     """Return the values of leaves (n, k); those of other nodes do not matter."""
-    nodes = len(tree["left_children"])
-    values = np.zeros((nodes, outputs))
     if int(tree["tree_param"].get("size_leaf_vector", 1)) <= 1:
         # a leaf has its value in the place of a threshold
-        values[:, output] = np.asarray(tree["split_conditions"], dtype=np.float32)
-        return values
+        return one_output(np.asarray(tree["split_conditions"], np.float32), output, outputs)
 
     if "leaf_weights" not in tree:
         raise UnsupportedTrees(
@@ -114,9 +112,8 @@ def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
         )
     # the leaves of several outputs lie in a table of their own; its row is the right child
     table = np.asarray(tree["leaf_weights"], dtype=np.float32).reshape(-1, outputs)
-    leaves = np.flatnonzero(np.asarray(tree["left_children"]) < 0)
-    values[leaves] = table[np.asarray(tree["right_children"])[leaves]]
-    return values
+    row = np.where(np.asarray(tree["left_children"]) < 0, tree["right_children"], 0)
+    return np.asarray(table[row], dtype=np.float64)
 
 
 def _category_sets(tree: dict[str, Any], default_left: Any) -> dict[int, CategorySet]:
@@ -164,7 +161,7 @@ def _cut(text: bytes, ends: list[int]) -> list[bytes]:
 def _keys(categories: list[Any], known: dict[Any, float]) -> list[Any]:
     """Return what stands for each category of a frame among those saved.
 
-    Some versions count characters, not bytes, where they cut the words of pandas: "élan" is saved
+    Some versions count characters, not bytes, when they cut the words of pandas: "élan" is saved
     as "éla", and those of a frame to predict are cut alike.
     """
     if not all(isinstance(category, str) for category in categories):
@@ -183,7 +180,7 @@ def _preprocess(rows: Any, *, known: Known, categorical: list[int], missing: flo
     if not np.isnan(missing):
         seen[seen == missing] = np.nan
     codes = seen[:, categorical]
-    seen[:, categorical] = np.where(codes < 0, UNKNOWN, codes)  # -0.5 is no code either
+    seen[:, categorical] = np.where(codes < 0, UNKNOWN, codes)  # -0.5 is not a code either
     return seen
 
 

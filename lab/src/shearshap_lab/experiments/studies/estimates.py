@@ -1,24 +1,42 @@
-"""The studies of networks and of explanations: four metrics of every row, and one row in full."""
+"""What is explained, and the studies of networks and of explanations: four metrics of every row,
+and one row in full.
+"""
 
 import warnings
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.errors import ShearWarning
+from shearshap.errors import InputError, ShearWarning
+from shearshap.explainer import explain, model_game
+from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS
+from shearshap.methods.base import Method
 from shearshap.result.explanation import Explanation, Floats
-from shearshap_lab.experiments.records import STUDIES, joined
-from shearshap_lab.experiments.spec import ABLATION_N, CANDIDATES
-from shearshap_lab.experiments.subject import EVERY, Subject
-from shearshap_lab.metrics import absolute_error, faithfulness, monotonicity, ranking_accuracy
-from shearshap_lab.networks import RECIPES
+from shearshap_lab import networks
+from shearshap_lab.data import Dataset
+from shearshap_lab.experiments.spec import ABLATION_N, CANDIDATES, STUDIES, Spec, joined
+from shearshap_lab.metrics import (
+    absolute_error,
+    faithfulness,
+    monotonicity,
+    ranking_accuracy,
+    removal_effects,
+)
+from shearshap_lab.networks import RECIPES, Trained
 from shearshap_lab.networks.training import BATCH, RATES
+from shearshap_lab.provenance import code_hash, short_hash, versions
 from shearshap_lab.runner import table
+from shearshap_lab.truth import Truth, ground_truth
 
 TRUTH = "truth"  #: the method of the ground truth's own records, whose `n` is 0
 ILLUSTRATED = 1.73  #: f1 - f0 of the row that the paper illustrates
@@ -26,6 +44,94 @@ SPLITS = {
     "stratified": "stratified, by seed",
     "scikit-learn": "scikit-learn, random state 0",
 }  #: how rows are split, in words
+LOGIT = 1  #: the output that the paper explains: the logit of class 1
+EVERY = slice(None)  #: all the rows there are
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A trained network, rows to explain, and their true Shapley values."""
+
+    dataset: Dataset
+    trained: Trained
+    truth: Truth
+    recipe: str  #: how the network was trained, a name of `RECIPES`
+    seed: int  #: of the training, and of the split if the recipe leaves it open
+
+    @property
+    def players(self) -> int:
+        """The number of features."""
+        return len(self.dataset.groups)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the rows are explained against, and by which players."""
+        return {"reference": self.dataset.background, "groups": self.dataset.groups}
+
+    @property
+    def inputs(self) -> NDArray[np.float32]:
+        """The rows to explain, (r, d)."""
+        return self.dataset.inputs[self.truth.rows]
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The columns that say which network records are of."""
+        return {"dataset": self.dataset.name, "recipe": self.recipe, "seed": self.seed}
+
+    @cached_property
+    def effects(self) -> Floats:
+        """What the model loses without each feature alone, (r, p), for faithfulness."""
+        with self.game() as game:
+            return removal_effects(game)
+
+    def budget(self, n: int) -> int:
+        """Return the budget of n evaluations a feature: n p, the base value and the prediction."""
+        return n * self.players + 2
+
+    def explain(
+        self, method: Method, budget: int, *, seed: int = 0, output: Any = LOGIT, rows: Any = EVERY
+    ) -> Explanation:
+        """Explain the rows, or some of them."""
+        return explain(
+            self.trained.network,
+            self.inputs[rows],
+            **self.options,
+            output=output,
+            budget=budget,
+            method=method,
+            seed=seed,
+            drop_null=False,  # methods are compared as the paper has them
+            progress=False,
+        )
+
+    def game(self, rows: Any = EVERY) -> AbstractContextManager[ModelGame]:
+        """Open the game of the rows, or of some of them."""
+        return model_game(self.trained.network, self.inputs[rows], **self.options, output=LOGIT)
+
+
+def prepare(spec: Spec, recipe: str, seed: int, folder: Path) -> Subject:
+    """Return the subject of a recipe and a seed.
+
+    What was trained or computed before is read from the folder, if the same code made it.
+    """
+    chosen = RECIPES[recipe]
+    # the authors' split does not depend on the seed
+    split_seed = 0 if chosen.preparation.split == "scikit-learn" else seed
+    dataset = chosen.load(spec.dataset, seed=split_seed, path=spec.path)
+    facts = short_hash(code_hash(), versions(), spec.dataset, spec.path, chosen, seed)
+    place = folder / "models" / f"{spec.dataset}-{recipe}-seed{seed}-{facts}"
+    try:
+        trained = networks.load(place)
+    except InputError:
+        networks.save(chosen.train(dataset, seed=seed, progress=False), place)
+        trained = networks.load(place)
+    truth = ground_truth(
+        trained, dataset, rows=spec.rows, output=LOGIT, folder=place, progress=False
+    )
+    return Subject(dataset, trained, truth, recipe, seed)
+
+
+# Metrics
 
 
 def draws(*numbers: int) -> int:

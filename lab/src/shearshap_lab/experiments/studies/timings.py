@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 import torch
@@ -10,10 +11,8 @@ import torch
 from shearshap.errors import ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.interactions.cross import cross_contribution
-from shearshap_lab.experiments.records import STUDIES, joined
-from shearshap_lab.experiments.spec import CANDIDATES, Spec
-from shearshap_lab.experiments.studies.estimates import explained
-from shearshap_lab.experiments.subject import LOGIT, Subject
+from shearshap_lab.experiments.spec import CANDIDATES, STUDIES, Spec, joined
+from shearshap_lab.experiments.studies.estimates import LOGIT, Subject, explained
 from shearshap_lab.provenance import machine
 from shearshap_lab.runner import table
 
@@ -85,64 +84,52 @@ def _seconds(work: Work, rows: int) -> float:
 
 def _work(subject: Subject, way: str, method: str, n: int) -> Work:
     """Return what is timed: explaining rows, their bare forward passes, or their derivatives."""
-
-    def explain(rows: slice) -> object:
-        return explained(subject, method, n, rows=rows)
-
-    def forward(rows: slice) -> object:
-        with subject.game(rows) as game:
-            full = torch.ones((1, subject.budget(n), game.players), dtype=torch.bool)
-            return game(full)
-
-    def derivatives(rows: slice) -> object:
-        with subject.game(rows) as game:
-            return cross_contribution(game)
-
-    if way == BATCH:
-        return {FORWARD: forward, DERIVATIVES: derivatives}.get(method, explain)
-    return {
-        FORWARD: _forward_one_by_one(subject, n),
-        DERIVATIVES: _one_by_one(derivatives),
-    }.get(method) or _explain_one_by_one(subject, method, n)
+    if way == ONE_BY_ONE:
+        each = _work_of_a_row(subject, method, n)
+        return lambda rows: [each(slice(row, row + 1)) for row in range(rows.stop)]
+    if method == DERIVATIVES:
+        return partial(_derivatives, subject)
+    if method == FORWARD:
+        return partial(_forward, subject, n)
+    return lambda rows: explained(subject, method, n, rows=rows)
 
 
-def _one_by_one(work: Work) -> Work:
-    """Return the work on rows that is done for one row after the other."""
+def _work_of_a_row(subject: Subject, method: str, n: int) -> Work:
+    """Return the same in the paper's way: N evaluations at a time."""
+    network = subject.trained.network
+    if method == DERIVATIVES:
+        return partial(_derivatives, subject)
+    if method == FORWARD:
+        inputs = torch.from_numpy(subject.inputs)
 
-    def each(rows: slice) -> object:
-        return [work(slice(row, row + 1)) for row in range(rows.stop)]
+        def forward(rows: slice) -> object:
+            with torch.no_grad():
+                return [network(inputs[rows].expand(n, -1)) for _ in range(subject.players)]
 
-    return each
-
-
-def _explain_one_by_one(subject: Subject, method: str, n: int) -> Work:
+        return forward
+    # made once: to adapt the model is no part of the time
     explainer = Explainer(
-        subject.trained.network,
+        network,
         subject.dataset.background,
         groups=subject.dataset.groups,
         output=LOGIT,
         method=CANDIDATES[method],
         batch_size=n,
     )
-    inputs = subject.inputs
-    budget = subject.budget(n)
 
     def explain(rows: slice) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ShearWarning)
-            return explainer(inputs[rows], budget=budget, progress=False)
+            return explainer(subject.inputs[rows], budget=subject.budget(n), progress=False)
 
-    return _one_by_one(explain)
+    return explain
 
 
-def _forward_one_by_one(subject: Subject, n: int) -> Work:
-    """Return the bare forward passes: for each row, a batch of N for each feature."""
-    network = subject.trained.network
-    inputs = torch.from_numpy(subject.inputs)
+def _forward(subject: Subject, n: int, rows: slice) -> object:
+    with subject.game(rows) as game:
+        return game(torch.ones((1, subject.budget(n), game.players), dtype=torch.bool))
 
-    def forward(rows: slice) -> object:
-        with torch.no_grad():
-            batch = inputs[rows].expand(n, -1)
-            return [network(batch) for _ in range(subject.players)]
 
-    return _one_by_one(forward)
+def _derivatives(subject: Subject, rows: slice) -> object:
+    with subject.game(rows) as game:
+        return cross_contribution(game)

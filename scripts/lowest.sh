@@ -1,0 +1,13 @@
+#!/bin/sh
+# Run the tests that need no other library's models with the lowest versions of what we depend on.
+set -eu
+cd "$(dirname "$0")/.."
+[ -x .venv-lowest/bin/python ] || "${PYTHON:-python3}" -m venv .venv-lowest
+python=.venv-lowest/bin/python
+$python scripts/lowest.py > .venv-lowest/constraints.txt
+grep '^torch==' constraints.txt >> .venv-lowest/constraints.txt
+$python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt \
+    -e ".[plots,explain,trees]" -e ./lab captum hypothesis lightgbm polars pytest pytest-xdist scikit-learn xgboost-cpu
+# their warnings are not ours
+exec $python -m pytest -n auto -o filterwarnings=default -m "not slow and not browser and not ray and not docs and not lab" \
+    tests/methods tests/games tests/engine tests/data tests/result tests/interactions "$@"

@@ -1,0 +1,214 @@
+"""Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import isroutine
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from shearshap.data import Inputs, encode
+from shearshap.data.display import every_input_plays
+from shearshap.data.tensors import can_be_subtracted
+from shearshap.engine.run import Options, Task, positive_int
+from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
+from shearshap.games.marginal import ModelGame
+from shearshap.models import (
+    AdaptedModel,
+    EvalMode,
+    Outputs,
+    Predictor,
+    adapted_model,
+    checked_multilabel,
+    checked_output,
+    checked_returns,
+    checked_scale,
+)
+from shearshap.result.explanation import Explanation
+
+MAX_NAMES = 16  #: of players in an error
+
+
+@contextmanager
+def open_game(
+    task: Task, advance: Callable[[int], object], adapted: AdaptedModel | None = None
+) -> "Iterator[NamedGame]":
+    """Check a task, and open its game; afterwards the model is as it was before.
+
+    `advance` is called with the number of evaluations of each batch. `adapted` is the model as an
+    earlier game of the same options has it.
+    """
+    options = task.options
+    output = checked_output(options.output)
+    scale = checked_scale(options.scale, output)
+    checked_returns(options.returns)
+    checked_multilabel(options.multilabel)
+    if options.background is None:
+        raise InputError(
+            "background: say what an absent player is replaced with, for example ('mean', train)"
+        )
+    with EvalMode(options.model, options.device) as used:
+        adapted = adapted or adapted_model(
+            used, scale, returns=options.returns, multilabel=options.multilabel
+        )
+        outputs = Outputs(
+            output,
+            scale,
+            adapted.form,
+            tuple(options.output_names or adapted.output_names),
+            bool(adapted.independent),
+            checked=options.output_names is not None,
+            certainty=adapted.certainty,
+        )
+        outputs.check()
+        inputs = encode(
+            task.rows,
+            options.background,
+            options.groups,
+            adapted,
+            index=task.index,
+            feature_names=options.feature_names,
+        )
+        smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
+        predict = Predictor(smooth, outputs, inputs.decode)
+        game = _game(options, predict, inputs, advance)
+        yield NamedGame(game, inputs, outputs, inputs.names)
+
+
+@dataclass(frozen=True)
+class NamedGame:
+    """The game of a model's predictions, with names and data of rows, players and outputs."""
+
+    game: ModelGame
+    inputs: Inputs
+    outputs: Outputs
+    feature_names: Sequence[str]
+
+    def labelled(self, block: Explanation) -> Explanation:
+        """Return an explanation, whose index is the rows' numbers, with names and data."""
+        rows = _as_slice(block.index)
+        count = block.values.shape[2] if block.values.ndim == 3 else 1
+        words = self.inputs.display_data
+        return replace(
+            block,
+            feature_names=list(self.feature_names),
+            output_names=self.outputs.chosen_names(count),
+            index=self.inputs.index[rows],
+            index_name=self.inputs.index_name,
+            data=self.inputs.data[rows],
+            display_data=None if words is None else words[rows],
+        )
+
+    def point_out(self, error: ModelError) -> None:
+        """Add to a model's error, for its traceback, the row's label and the players present."""
+        if error.row is None:
+            return
+        label = self.inputs.index[self.game.position(error.row)]
+        names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
+        present = [name for name, there in zip(names, error.coalition, strict=True) if there]
+        absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
+        error.add_note(
+            f"Row {error.row} has the label {_shown(label)}.\n"
+            f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
+            "error.inputs is what the model was called with, error.coalition which players are "
+            "present."
+        )
+
+
+def labelled_blocks(
+    named: NamedGame, blocks: Iterator[Explanation], *, notes: bool = True
+) -> Iterator[Explanation]:
+    """Yield blocks with names and data, the first with notes; errors name the row and players."""
+    first = notes
+    try:
+        for block in blocks:
+            labelled = named.labelled(block)
+            yield _with_notes(labelled, named) if first else labelled
+            first = False
+    except ModelError as error:
+        named.point_out(error)
+        raise
+
+
+def _with_notes(block: Explanation, named: NamedGame) -> Explanation:
+    """Return the first block; warn if inputs or outputs may not be what they pass for."""
+    warning = named.outputs.consistency_warning()
+    notes = named.inputs.notes if warning is None else (*named.inputs.notes, warning)
+    for note in notes:
+        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+    return replace(block, notes=(*block.notes, *notes))
+
+
+def _game(
+    options: Options, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
+) -> ModelGame:
+    return ModelGame(
+        predict,
+        inputs.rows,
+        inputs.background,
+        torch.as_tensor(inputs.owner, device=predict.device),
+        inputs.shape,
+        inputs.players,
+        _batch(options, predict, inputs),
+        advance,
+        finite=_finite(predict, inputs),
+        original_rows=inputs.original_rows,
+        type_changes=inputs.type_changes,
+        weights=_weights(inputs),
+        ungrouped=every_input_plays(inputs.owner),
+    )
+
+
+def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
+    """Return the size of batches; what the user has set is not bounded by time."""
+    if options.batch_size != "auto":
+        return Batch(positive_int("batch_size", options.batch_size))
+    size = max(automatic_batch(predict.device, inputs.owner.size), inputs.least_batch)
+    # an accelerator answers later than it is asked: there the time of a call says nothing
+    if predict.device.type != "cpu":
+        return Batch(size)
+    return Batch(size, Pace(FIRST_BATCH if _is_function(options.model) else DEFAULT_BATCH))
+
+
+def _is_function(model: object) -> bool:
+    """Return whether a model is a function of the user's own, and not one of a known library."""
+    return isroutine(model) or not (
+        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
+    )
+
+
+def _weights(inputs: Inputs) -> torch.Tensor | None:
+    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
+
+
+def _finite(predict: Predictor, inputs: Inputs) -> bool:
+    """Return whether all inputs are numbers that can be mixed."""
+    if not predict.adapted.takes_missing:
+        return True  # checked when the rows were read
+    return all(can_be_subtracted(part) for part in (inputs.rows, inputs.background))
+
+
+def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Return numbers of rows, in order, as a slice if none is left out: it copies nothing."""
+    first = int(rows[0])
+    after = int(rows[-1]) + 1
+    return slice(first, after) if after - first == len(rows) else rows
+
+
+def _shown(label: Any) -> str:
+    """Return a row's label as people write it: texts in quotes, numbers and dates without."""
+    return repr(str(label)) if isinstance(label, str) else str(label)
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names as text: the first of them, and how many there are more."""
+    if not names:
+        return "none"
+    shown = ", ".join(names[:MAX_NAMES])
+    left_out = len(names) - MAX_NAMES
+    return f"{shown} and {left_out} more" if left_out > 0 else shown

@@ -1,0 +1,443 @@
+"""The marginal value function: background rows stand in for absent players.
+
+It is also compared with the model itself: the full coalition must be the model's own prediction.
+
+The coalition {0, 2} of three players, the first of which owns two inputs:
+
+    owner          0    0    1    2
+    present        yes  yes  no   yes
+    row            x0   x1   x2   x3
+    background     b0   b1   b2   b3
+    model input    x0   x1   b2   x3
+
+Letters: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shearshap.errors import ModelError, ShearError
+from shearshap.games.batches import Batch, Box, FailedBatch, in_batches, out_of_memory
+from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.game import BatchedGame, CoalitionValues, Usage, with_outputs
+from shearshap.models import Predictor
+
+_ALL = slice(None)
+
+MAX_COMPARED = 1 << 24
+"""Inputs that are compared with the background's at once, to find null players."""
+
+
+CHECKED_ROWS = 4
+"""Rows that are compared with the model if their types are kept: the first ones of a call."""
+
+MIN_PART_OF_EFFECT = 1e-3
+"""A difference below this part of what is explained, prediction - base value, does not count."""
+
+ROUNDING_ERRORS = 1_000
+"""A difference below this many rounding errors of an output's largest value does not count either.
+
+What a model sums up may be much larger than its outputs. In half precision it is `MAX_ROUNDING` of
+the output instead, and on accelerators, which may compute in fewer digits than they store (TF32),
+at least `MIN_ROUNDING_ON_ACCELERATORS`.
+"""
+
+MAX_ROUNDING = 0.05
+MIN_ROUNDING_ON_ACCELERATORS = 0.01
+
+MAX_TERM = 1.0
+"""The size of a network's terms, even if all its outputs are 0: about that of usual weights."""
+
+
+@dataclass
+class ModelGame(BatchedGame):
+    """The game of a model: absent players' inputs come from one or several background rows.
+
+    v(S) = mean over b of f(x_S, xbar_b outside S): eq. 2 of the paper for b = 1, else its eq. 1.
+    """
+
+    predict: Predictor
+    inputs: Tensor  #: (r, d) the rows to explain, flattened
+    background: Tensor  #: (b, d)
+    owner: Tensor  #: (d,) the player that owns each input
+    shape: tuple[int, ...]  #: of one row as the model takes it
+    players: int
+    batch: Batch
+    advance: Callable[[int], object] = lambda _evaluations: None
+    finite: bool = True  #: whether all inputs are finite
+    places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
+    #: returns some of all rows as the user passed them
+    original_rows: Callable[[slice], Any] | None = None
+    type_changes: tuple[str, ...] = ()  #: of the rows on their way to the model, in words
+    weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
+    ungrouped: bool = False  #: whether every input is known to be a player of its own, in order
+    usage: Usage = field(default_factory=Usage)
+    structure: None = None  #: of the players
+
+    @property
+    def rows(self) -> int:
+        """The number of rows r."""
+        return len(self.inputs)
+
+    @property
+    def cost(self) -> int:
+        """Model evaluations for one coalition: one for each background row."""
+        return len(self.background)
+
+    @property
+    def device(self) -> torch.device:
+        """Where coalitions and values live: the model's device if it knows double precision."""
+        own = self.predict.device
+        return torch.device("cpu") if own.type == "mps" else own
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the model can be differentiated, at floating inputs or at its embeddings."""
+        floating = self.inputs.is_floating_point() and self.finite
+        embedded = self.predict.embedding is not None
+        return self.predict.differentiable and (floating or embedded)
+
+    def take(self, rows: slice | Tensor = _ALL, background: slice = _ALL) -> "ModelGame":
+        """Return the game of some rows and background rows, with nothing spent yet.
+
+        The weights of the background rows that are left sum to 1 again.
+        """
+        if isinstance(rows, slice):
+            inputs = self.inputs[rows]
+            numbers = torch.arange(*rows.indices(self.rows), device="cpu")
+        else:
+            inputs = self.inputs[rows.to(self.inputs.device)]
+            numbers = rows.cpu()
+        return replace(
+            self,
+            inputs=inputs,
+            background=self.background[background],
+            weights=self._weights_of(background),
+            places=numbers if self.places is None else self.places[numbers],
+            usage=Usage(),
+        )
+
+    def share(self, background: slice) -> float:
+        """Return the weight of some background rows, as a part of that of all."""
+        if self.weights is None:
+            return len(self.background[background]) / self.cost
+        return float(self.weights[background].sum() / self.weights.sum())
+
+    def _weights_of(self, background: slice) -> Tensor | None:
+        """Return the weights of some background rows, with the sum 1."""
+        if self.weights is None:
+            return None
+        own = self.weights[background]
+        # rows without any weight do not count in a mean, however they are weighted in themselves
+        return own / own.sum() if own.sum() > 0 else None
+
+    def global_row(self, row: int) -> int:
+        """Return a row's number in the whole."""
+        return row if self.places is None else int(self.places[row])
+
+    def active_players(self) -> Tensor | None:
+        """Return which players are not known to be null, (r, p) of bool; None: all of them.
+
+        A player is null whose inputs are the same in the row and in every background row.
+        """
+        first = self.background[0]
+        constant = _same(self.background, first).all(dim=0)
+        if not constant.any():
+            return None
+        # some rows at a time: of images, the inputs of all may be too many to compare at once
+        size = max(1, MAX_COMPARED // len(first))
+        pieces = [self._active(piece, first, constant) for piece in self.inputs.split(size)]
+        active = torch.cat(pieces)
+        return None if active.all() else active.to(self.device)
+
+    def _active(self, inputs: Tensor, background: Tensor, constant: Tensor) -> Tensor:
+        """Return which players of some rows (r, d) are active, (r, p) of bool."""
+        differs = ~(_same(inputs, background) & constant)
+        if self.ungrouped or differs.all():
+            return differs if self.ungrouped else differs.new_ones(len(inputs), self.players)
+        count = differs.new_zeros((len(inputs), self.players), dtype=torch.int32)
+        owner = self.owner.to(inputs.device)
+        return count.index_add_(1, owner, differs.int()) > 0
+
+    def distances(self) -> Tensor:
+        """Return how far each player's inputs are from the background's, (r, p).
+
+        0: they are the same as in every background row, so that the player is null. If inputs
+        are no numbers to measure by, a player is at distance 0 or 1.
+        """
+        inputs = self.inputs.to(self.device)
+        squares = torch.zeros_like(inputs, dtype=torch.float64)
+        # one background row after the other: all at once may be too many to hold
+        for background in self.background.to(self.device):
+            squares += _squared_distances(inputs, background)
+        by_player = squares.new_zeros(len(squares), self.players)
+        owner = self.owner.to(self.device)
+        distances = by_player.index_add_(1, owner, squares / len(self.background)).sqrt()
+        return distances if inputs.is_floating_point() else (distances > 0).double()
+
+    def position(self, place: int) -> int:
+        """Return which of the game's rows has a number in the whole."""
+        return place if self.places is None else self.places.tolist().index(place)
+
+    def consistency_warning(self, ends: CoalitionValues, *, first: bool) -> str | None:
+        """Say why predictions are not the model's own; None if they are, or are not compared.
+
+        The first rows are always compared, and all rows if their types changed.
+        """
+        if self.original_rows is None or not (first or self.type_changes):
+            return None
+        return _disagreement(self, ends.values)
+
+    def untouched_answer(self, count: int) -> Tensor:
+        """Return the model's answer for the first rows as the user passed them, (n, k)."""
+        self.usage.checks += count
+        start = self.global_row(0)
+
+        def forward(box: Box) -> Tensor:
+            assert self.original_rows is not None
+            rows = slice(start + box.rows.start, start + box.rows.stop)
+            return self.predict.answer(self.original_rows(rows), box.size)[:, None, None]
+
+        try:
+            with torch.no_grad():
+                answer = in_batches(Box.full(count, 1, 1), forward, self.batch, self.device)
+        except FailedBatch as failed:
+            cause = failed.__cause__
+            raise ModelError(f"{type(cause).__name__}: {cause}") from cause
+        return answer.reshape(count, -1)
+
+    def surface(self, z: Tensor) -> Tensor:
+        """Map points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
+        # z of each input's player, (r, q, 1, d), by a product with 0s and 1s and not by an index:
+        # its derivatives are products too, and much faster
+        owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
+        weight = (z @ owned.mT).unsqueeze(2)
+        if self.predict.embedding is None:
+            mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
+            return self._mean_answer(self.predict, mixed, self.shape)
+        embed, after = self.predict.embedding
+        with model_errors():
+            rows = embed(self.inputs)[:, None, None]
+            background = embed(self.background)
+        mixed = background + weight[..., None] * (rows - background)
+        return self._mean_answer(after, mixed, tuple(background.shape[1:]))
+
+    def _mean_answer(
+        self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
+    ) -> Tensor:
+        """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
+        with model_errors():
+            answer = self._answer(model, points, shape)
+        return self.mean(with_outputs(answer))
+
+    # The value function
+
+    def outputs(self, coalitions: Tensor, box: Box) -> Tensor:
+        """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""
+        return self._answer(self.predict, self._mixed(coalitions, box), self.shape)
+
+    def mean(self, outputs: Tensor) -> Tensor:
+        """Return outputs (r, c, b, k) averaged over the background rows, (r, c, k)."""
+        if self.cost == 1:
+            return outputs[:, :, 0]
+        if self.weights is None:
+            return outputs.mean(dim=2)
+        return torch.einsum("rcbk,b->rck", outputs, self.weights.to(outputs))
+
+    def evaluated(self, coalitions: Tensor, box: Box) -> Any:
+        """Return the inputs of the evaluations in a box, as the model takes them."""
+        return self.predict.decode(self._mixed(coalitions, box).reshape(-1, *self.shape))
+
+    def _mixed(self, coalitions: Tensor, box: Box) -> Tensor:
+        """Return the mixes of row and background in a box, (r, c, b, d)."""
+        own_rows = box.rows if len(coalitions) > 1 else slice(None)
+        sets = coalitions[own_rows, box.coalitions]
+
+        # whether each input's player is present, (r or 1, c, 1, d)
+        present = sets.to(self.owner.device)
+        if not self.ungrouped:
+            present = torch.gather(present, 2, self.owner.expand(*sets.shape[:2], -1))
+        present = present.unsqueeze(2)
+
+        rows = self.inputs[box.rows, None, None]
+        background = self.background[box.background]
+        if rows.is_floating_point() and self.finite:
+            # exact at the weights 0 and 1, and much faster than torch.where
+            return torch.lerp(background, rows, present.to(rows.dtype))
+        return torch.where(present, rows, background)
+
+    @staticmethod
+    def _answer(
+        model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
+    ) -> Tensor:
+        """Return the model's answer at points (r, c, b, ...), each of a shape: (r, c, b[, k])."""
+        answer = model(points.reshape(-1, *shape))
+        return answer.reshape(*points.shape[:3], *answer.shape[1:])
+
+
+@contextmanager
+def model_errors() -> Iterator[None]:
+    """Raise whatever a model raises as a ModelError, but for errors that memory ran out."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ShearError) or out_of_memory(error):
+            raise
+        raise ModelError(f"{type(error).__name__}: {error}") from error
+
+
+def _same(inputs: Tensor, background: Tensor) -> Tensor:
+    """Return which inputs (r, d) are those of a background row (d,); missing ones are the same."""
+    same = inputs == background
+    if not inputs.is_floating_point():
+        return same
+    return same | (inputs.isnan() & background.isnan())
+
+
+def _squared_distances(inputs: Tensor, background: Tensor) -> Tensor:
+    """Return how far inputs (r, d) are from a background row's (d,), squared; 0: the same."""
+    same = _same(inputs, background)
+    if not inputs.is_floating_point():
+        return (~same).double()
+    squares = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)
+    # the square of a small difference may vanish
+    squares = squares.clamp_min(torch.finfo(squares.dtype).tiny)
+    return torch.where(same, 0.0, squares)
+
+
+# Whether a game's predictions are the model's own: those on the rows as the user passed them. The
+# prediction of a game is the value of its full coalition. So the model is asked once more for the
+# first few rows, without any mixing, and for all rows if their types changed on the way:
+#
+#     mixed        the game's predictions, asked for together with other mixes of row and background
+#     untouched    the model on the rows themselves, and nothing else
+#
+# If the two differ, two further calls show why:
+#
+#     untouched, asked again, differs             the model is random
+#     mixed, asked alone, agrees with untouched   the model depends on its batch
+#                                                 (one background row: as many rows as untouched)
+#     otherwise                                   the rows reach the model changed
+
+
+def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
+    """Return how and why a game's predictions differ from the model's own; None if they do not.
+
+    `ends` (r, 2, k) are base value and prediction of every row.
+    """
+    count = game.rows if game.type_changes else min(CHECKED_ROWS, game.rows, game.batch.size)
+    mixed = ends[:count, FULL]
+    tolerance = _Tolerance.of(game, ends)
+    try:
+        untouched = game.untouched_answer(count)
+        if tolerance.allows(mixed, untouched):
+            return None
+
+        again = game.untouched_answer(count)
+        if not tolerance.allows(untouched, again):
+            return _random(tolerance.largest(untouched, again, game))
+
+        # of one background row, so that as many rows are in a batch as of the untouched ones
+        full = end_coalitions(game.players, game.device)[:, [FULL]]
+        alone = game.take(slice(0, count), background=slice(0, 1))(full)
+        game.usage.checks += count
+    except ModelError as error:
+        return f"the model fails on the rows themselves, but not on mixes with them: {error}"
+
+    difference = tolerance.largest(untouched, mixed, game)
+    if tolerance.allows(alone[:, 0], untouched):
+        return _depends_on_batch(difference)
+    wrong = tolerance.different_rows(untouched, mixed)
+    extent = f"{wrong} of the {count} rows from row {game.global_row(0)} on differ"
+    return _changed(difference, extent, game.type_changes)
+
+
+@dataclass(frozen=True)
+class _Tolerance:
+    """By how much two answers for the same row may differ."""
+
+    allowed: Tensor  #: (k,)
+    log_odds: bool  #: of probabilities, which are compared as these: log-odds magnify rounding
+
+    @classmethod
+    def of(cls, game: ModelGame, ends: Tensor) -> "_Tolerance":
+        outputs = game.predict.outputs
+        log_odds = outputs.scale == "log-odds" and outputs.form == "probability"
+        values = ends.sigmoid() if log_odds else ends
+
+        effect = (values[:, FULL] - values[:, EMPTY]).abs().amax(dim=0)
+        # per output: outputs may differ in scale
+        size = values.abs().amax(dim=(0, 1))
+        rounding = _rounding(game.predict) * size + _rounding_of_sums(game.predict)
+        return cls(MIN_PART_OF_EFFECT * effect + rounding, log_odds)
+
+    def allows(self, first: Tensor, second: Tensor) -> bool:
+        """Return whether answers (n, k) are the same."""
+        return not self.different_rows(first, second)
+
+    def different_rows(self, first: Tensor, second: Tensor) -> int:
+        """Return for how many rows answers (n, k) differ."""
+        same = self._gaps(first, second) <= self.allowed
+        return int((~same).any(dim=1).sum())
+
+    def largest(self, first: Tensor, second: Tensor, game: ModelGame) -> str:
+        """Return the largest difference of answers (n, k), for what is allowed, in words."""
+        smallest = torch.finfo(self.allowed.dtype).tiny
+        excess = self._gaps(first, second) / self.allowed.clamp_min(smallest)
+        row, output = divmod(int(excess.argmax()), excess.shape[1])
+        return (
+            f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {game.global_row(row)}"
+        )
+
+    def _gaps(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the differences of answers (n, k) that are compared with what is allowed."""
+        if self.log_odds:
+            first = first.sigmoid()
+            second = second.sigmoid()
+        return (first - second).abs()
+
+
+def _rounding(predict: Predictor) -> float:
+    """Return by which part of its largest value rounding may change an output."""
+    # a model that takes any type may compute in single precision within
+    precision = predict.dtype or torch.float32
+    rounding = min(ROUNDING_ERRORS * torch.finfo(precision).eps, MAX_ROUNDING)
+    if predict.device.type == "cpu":
+        return rounding
+    return max(rounding, MIN_ROUNDING_ON_ACCELERATORS)
+
+
+def _rounding_of_sums(predict: Predictor) -> float:
+    """Return by how much rounding may change an output that is 0, as the sum of larger terms."""
+    precision = predict.dtype or torch.float64
+    return float(torch.finfo(precision).eps) * MAX_TERM
+
+
+def _random(difference: str) -> str:
+    return (
+        f"the model answers two identical calls differently ({difference}): is it random, or in "
+        "training mode? The values are as uncertain as its answers, whatever their standard errors"
+    )
+
+
+def _depends_on_batch(difference: str) -> str:
+    return (
+        "the model's answer for a row depends on the rows beside it in its batch "
+        f"({difference}, alone and in a larger batch); pass batch_size=1 to ask row by row, or "
+        "make it treat each row by itself"
+    )
+
+
+def _changed(difference: str, extent: str, changes: tuple[str, ...]) -> str:
+    reason = "the rows reach it in another form"
+    if changes:
+        reason = f"{'; '.join(changes)}; give rows and background the same types"
+    return (
+        "the model predicts differently for rows as you passed them and as they are explained "
+        f"({difference}; {extent}): {reason}"
+    )

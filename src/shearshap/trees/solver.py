@@ -1,0 +1,383 @@
+"""The solver for tree ensembles: exact values from their leaves, if the model is their sum.
+
+    read        the trees, and what they see of the rows                          model.py
+    compare     model and leaves, at rows, background rows and mixes of both      proof.py
+    prepare     the leaves for the background                                     values.py
+    explain     rows, block by block; each row's prediction, and a mix of it, are compared too
+
+If the trees cannot be read, or the model is not their sum, it is sampled like any other, and a
+note says why. The values are those of the marginal game, in which absent players come from the
+background; values that follow the covers of the nodes instead would be another `ExactTrees`.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from shearshap.engine.loop import ResultBuffer, RowProgress, progress_bar
+from shearshap.engine.named_game import NamedGame
+from shearshap.engine.run import Options, Run
+from shearshap.engine.sampling import Sampling
+from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
+from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.game import CoalitionValues
+from shearshap.games.marginal import ModelGame
+from shearshap.interactions.indices import k_sii
+from shearshap.methods import Auto, Exact
+from shearshap.models.base import MARGINS
+from shearshap.result.explanation import Explanation
+from shearshap.trees.forest import Floats, TreeModel, UnsupportedTrees
+from shearshap.trees.model import has_trees, is_boosted, tree_model
+from shearshap.trees.proof import LeafOutputs, Mixes, compared_points, decoded, leaf_outputs
+from shearshap.trees.values import ExactTrees
+
+METHOD = "exact (trees)"
+
+PROOFS = 32
+"""Mixes of each row, and of each background row, at which an unknown transformer must not mix
+columns. If they are at most `MAX_PROOFS`, there are `PAIR_PROOFS` of each pair of the two."""
+
+PAIR_PROOFS = 16
+MAX_PROOFS = 1 << 16
+
+PROVED_AT_ONCE = 1 << 12
+"""Mixes that are transformed together."""
+
+BLOCK_BYTES = 1 << 28
+"""Memory for what is found out about the rows that are worked on at once."""
+
+
+def wants_trees(model: Any, run: Run) -> bool:
+    """Return whether a model has trees, and the method leaves it open how to be exact."""
+    return isinstance(run.method, Auto | Exact) and has_trees(model)
+
+
+def tree_solver(
+    options: Options,
+    named: NamedGame,
+    run: Run,
+    *,
+    rows: int | None = None,
+    progress: RowProgress | None = None,
+) -> "TreeSolver":
+    """Return the solver for a model of trees, which are read and prepared for a number of rows.
+
+    By default they are prepared for the rows of the game.
+    """
+    model = options.model
+    with progress_bar(progress.progress if progress else False, unit=" trees") as bar:
+        try:
+            forest = ExactForest.from_model(model, named, run, rows=rows, advance=bar.update)
+        except UnsupportedTrees as refusal:
+            return TreeSolver(model, named, run, None, reason=str(refusal), progress=progress)
+    return TreeSolver(model, named, run, forest, progress=progress)
+
+
+class TreeSolver:
+    """The solver for trees: exact as long as the model is the sum of its leaves, then sampling.
+
+    `forest` is None if the model is known not to be that, and `reason` says why. `checked` says
+    that the model was checked in an earlier call with such a game. `fallback` is the run by which
+    rows are sampled, if it is another one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        named: NamedGame,
+        run: Run,
+        forest: "ExactForest | None",
+        *,
+        reason: str = "",
+        checked: bool = False,
+        fallback: Run | None = None,
+        progress: RowProgress | None = None,
+    ) -> None:
+        self.model = model
+        self.named = named
+        self.run = run
+        self.forest = forest
+        self.checked = checked
+        self.fallback = fallback or run
+        self.progress = progress
+        self.sampling: Sampling | None = None
+        self._rng = np.random.default_rng((run.seed, 1))
+        if forest is None:
+            self.sampling = self._fall_back(reason)
+
+    @property
+    def rows(self) -> int:
+        """The number of all rows."""
+        return self.named.game.rows
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows the next block may have."""
+        if self.sampling is not None:
+            return self.sampling.rows_at_once
+        assert self.forest is not None
+        return self.forest.rows_at_once(self.named.game.players, interactions=self.run.interactions)
+
+    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+        """Return the explanation of a block, or of its first rows if they must be sampled."""
+        if self.sampling is None:
+            try:
+                return self._explain_exactly(rows, buffer)
+            except UnsupportedTrees as refusal:
+                self.sampling = self._fall_back(str(refusal))
+        last = min(rows.stop, rows.start + self.sampling.rows_at_once)
+        return self.sampling.explain(slice(rows.start, last), buffer)
+
+    def _explain_exactly(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+        """Return the explanation of a block, whose index is the rows' numbers.
+
+        Raise `UnsupportedTrees` if its predictions are not those of the leaves.
+        """
+        assert self.forest is not None
+        game = _silent(self.named.game)
+        block = game.take(rows)
+        try:
+            explanation = self.forest.explained(block, self.run, buffer, rows.start, self._rng)
+        except UnsupportedTrees:
+            # as many predictions, and the base value, are of no use any more
+            game.usage.checks += 2 * block.usage.checks + (0 if rows.start else game.cost)
+            raise
+        warning = self._consistency_warning(block, explanation)
+        self.checked = True
+        game.usage.checks += block.usage.checks
+        notes = () if warning is None else (warning,)
+        return replace(explanation, check_evaluations=game.usage.checks, notes=notes)
+
+    def _consistency_warning(self, game: ModelGame, block: Explanation) -> str | None:
+        """Warn if the predictions of a block are not the model's own, and return why."""
+        both = (block.base_values, block.predictions)
+        both_ends = np.stack([values.reshape(len(block), -1) for values in both], axis=1)
+        values = torch.from_numpy(both_ends).to(game.device)
+        ends = CoalitionValues(values, block.values.ndim == 2)
+        warning = game.consistency_warning(ends, first=not self.checked)
+        if warning is not None:
+            warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
+        return warning
+
+    def _fall_back(self, reason: str) -> Sampling:
+        """Return what samples the rows from now on, with a note of the reason."""
+        self.forest = None
+        note = f"the values are not computed from the trees: {reason}"
+        if is_boosted(self.model) and self.named.outputs.scale not in MARGINS:
+            note += "; with scale='margin' they are, wherever the trees can be read"
+        game = self.named.game
+        try:
+            return Sampling(
+                game, self.fallback, progress=self.progress, note=note, checks=game.usage.checks
+            )
+        except BudgetError as error:
+            error.add_note(note[0].upper() + note[1:] + ".")
+            raise
+
+
+@dataclass(frozen=True, eq=False)
+class ExactForest:
+    """The trees of a model, proved to be the model, and ready to explain rows of its games.
+
+    It depends on the model, the background and the players: games of other rows can share it.
+    """
+
+    seen: TreeModel
+    outputs: LeafOutputs
+    trees: ExactTrees
+    base_value: Floats  #: (k,)
+    single: bool  #: whether there is one output, without an axis
+    evaluations: int  #: of a row: its prediction, and the base value that it shares with others
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        named: NamedGame,
+        run: Run,
+        *,
+        rows: int | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> "ExactForest":
+        """Read a model's trees and prepare them; raise `UnsupportedTrees` if they are not it.
+
+        `rows` is how many will come, by default those of the game. `advance` is called with the
+        number of trees that are ready.
+        """
+        if is_boosted(model) and named.outputs.form == "probability":
+            # known beforehand: reading the trees would take its time for nothing
+            raise UnsupportedTrees(
+                "the probabilities of boosted trees are not linear in their leaves"
+            )
+        game = _silent(named.game)
+        _check_budget(run, game)
+        seen = tree_model(model, named.inputs)
+        rng = np.random.default_rng(run.seed)
+        points, single = compared_points(game, seen, rng)
+        outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
+        trees = ExactTrees(
+            seen.forest,
+            seen.owner,
+            game.players,
+            seen.preprocess(decoded(game, game.background)),
+            named.inputs.weights,
+            rows=game.rows if rows is None else rows,
+            interactions=run.interactions,
+            advance=advance,
+        )
+        base_value = _answers(game.take(slice(0, 1)), EMPTY)[0]
+        return cls(seen, outputs, trees, base_value, single, evaluations=game.cost + 1)
+
+    def explained(
+        self,
+        game: ModelGame,
+        run: Run,
+        buffer: ResultBuffer,
+        first_row: int,
+        rng: np.random.Generator,
+    ) -> Explanation:
+        """Return the explanation of a block of rows, whose first has a number among all rows.
+
+        Raise `UnsupportedTrees` if its predictions are not those of the leaves.
+        """
+        seen = self.seen.preprocess(decoded(game, game.inputs))
+        self._prove_columns(game, seen, run.seed)
+        predictions = self._compared_predictions(game, seen, first_row, rng)
+        values = self.outputs(self.trees.values(seen))
+        self._refuse_gaps(predictions - self.base_value - values.sum(axis=1), first_row, "row")
+
+        fields = {
+            "values": values,
+            "base_values": np.broadcast_to(self.base_value, predictions.shape).copy(),
+            "predictions": predictions,
+            "standard_errors": np.zeros_like(values),
+        }
+        if run.interactions:
+            index = self.outputs(self.trees.interactions(seen))
+            pairs = k_sii(torch.from_numpy(values), torch.from_numpy(index))
+            fields["interactions"] = pairs.numpy()
+        if self.single:
+            # a sum over outputs has no axis of them
+            fields = {name: field[..., 0] for name, field in fields.items()}
+        if run.interactions:
+            differences = self.outputs(self.trees.second_differences(seen))
+            fields["cross_contribution"] = np.abs(differences).sum(axis=3)
+        return self._explanation(game, run, fields, buffer, first_row)
+
+    def rows_at_once(self, players: int, *, interactions: bool) -> int:
+        """Return how many rows memory holds at once, at least one."""
+        cells = players * players if interactions else players
+        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
+        return max(1, BLOCK_BYTES // (8 * cells))
+
+    def _compared_predictions(
+        self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return the rows' predictions (r, k); raise if a mix of a row is not its leaves."""
+        rows = game.rows
+        # one draw for a row after the other: how rows are split makes no difference
+        numbers = rng.random((rows, 1 + game.players))
+        mixes = Mixes(
+            np.arange(rows),
+            (numbers[:, 0] * game.cost).astype(np.int64),
+            present=numbers[:, 1:] < 0.5,
+        )
+        assert game.places is not None
+        both = replace(
+            game,
+            inputs=torch.cat((game.inputs, mixes.inputs(game))),
+            places=torch.cat((game.places, game.places)),
+        )
+        try:
+            answers = _answers(both, FULL)
+        except ModelError as error:
+            _answers(game, FULL)  # raises if it is not for a mix
+            raise UnsupportedTrees(f"the model fails on a mix of rows ({error})") from error
+
+        game.usage.checks += rows
+        leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
+        gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
+        self._refuse_gaps(gaps, first_row, "a mix of row")
+        return answers[:rows]
+
+    def _refuse_gaps(self, gaps: Floats, first_row: int, place: str) -> None:
+        """Raise if gaps between model and leaves (r, k) are more than rounding."""
+        wrong = np.argwhere(~(np.abs(gaps) <= 2 * self.outputs.allowed))
+        if len(wrong):
+            row, output = wrong[0]
+            raise UnsupportedTrees(
+                f"at {place} {first_row + row} its leaves add up to a different prediction (by "
+                f"{abs(gaps[row, output]):.2g})"
+            )
+
+    def _prove_columns(self, game: ModelGame, seen: Floats, seed: int) -> None:
+        """Raise if a transformer that is not known makes a column of several, at any row."""
+        if not self.seen.unknown:
+            return
+        rng = np.random.default_rng((seed, 2))
+        rows = game.rows
+        others = game.cost
+        of_pairs = min(PAIR_PROOFS * rows * others, MAX_PROOFS)
+        count = max(PROOFS * rows, PROOFS * others, of_pairs)
+        for start in range(0, count, PROVED_AT_ONCE):
+            number = np.arange(start, min(start + PROVED_AT_ONCE, count))
+            mixes = Mixes(
+                number % rows,
+                (number % rows + number // rows) % others,
+                present=rng.random((len(number), game.players)) < 0.5,
+            )
+            mixes.prove_columns(game, self.seen, seen, self.trees.background)
+
+    def _explanation(
+        self,
+        game: ModelGame,
+        run: Run,
+        fields: dict[str, Floats],
+        buffer: ResultBuffer,
+        first_row: int,
+    ) -> Explanation:
+        rows = game.rows
+        arrays: dict[str, Any] = {
+            name: buffer.array(name, torch.from_numpy(field), first_row)
+            for name, field in fields.items()
+        }
+        if run.stops:
+            arrays["converged"] = np.ones(rows, dtype=np.bool_)
+            arrays["row_evaluations"] = np.full(rows, self.evaluations, dtype=np.int64)
+        return Explanation(
+            **arrays,
+            index=np.arange(first_row, first_row + rows),
+            evaluations=self.evaluations,
+            derivative_passes=0,
+            method=METHOD,
+            seed=run.seed,
+        )
+
+
+def _answers(game: ModelGame, end: int) -> Floats:
+    """Return the values (r, k) of an end: base values, or predictions at one evaluation each."""
+    if end == FULL:
+        game = game.take(background=slice(0, 1))
+    coalition = end_coalitions(game.players, game.device)[:, [end]]
+    return np.asarray(game(coalition)[:, 0].double().cpu().numpy())
+
+
+def _silent(game: ModelGame) -> ModelGame:
+    """Return the game without a progress bar of its evaluations: it is not what takes the time."""
+    return replace(game, advance=lambda _evaluations: None)
+
+
+def _check_budget(run: Run, game: ModelGame) -> None:
+    needed = game.cost + 1
+    if run.budget is None or run.budget >= needed:
+        return
+    error = BudgetError(
+        f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
+        f"{game.cost} for the base value, got {run.budget}"
+    )
+    error.nearest = needed
+    raise error

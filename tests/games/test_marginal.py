@@ -1,0 +1,194 @@
+"""What is explained is what the model says of the rows themselves, or a warning says so."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+from games import Bools, Floats
+from shearshap import METHODS, Explainer, Explanation, ShearWarning, explain_game
+from shearshap.games.marginal import CHECKED_ROWS
+
+ROWS = np.random.default_rng(0).normal(size=(7, 3))
+ZEROS = np.zeros(3)
+
+
+def weighted(rows: Floats) -> Floats:
+    return np.asarray(rows @ [1.0, 2.0, 3.0])
+
+
+class Counted:
+    """A model that counts the rows it is asked for."""
+
+    def __init__(self, model: Callable[[Floats], Floats] = weighted) -> None:
+        self.model = model
+        self.asked = 0
+
+    def __call__(self, rows: Floats) -> Floats:
+        self.asked += len(rows)
+        return self.model(rows)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+@pytest.mark.parametrize("method", ["exact", "leverage", "shear", "kriging"])
+def test_a_few_rows_are_compared_and_counted(count: int, method: str) -> None:
+    model = Counted()
+    answer = Explainer(model, ZEROS, method=method)(ROWS[:count], budget=64)
+    assert answer.check_evaluations == min(count, CHECKED_ROWS)
+    assert model.asked == count * answer.evaluations + answer.check_evaluations
+    assert answer.notes == ()
+
+
+def test_checks_are_those_of_one_call_however_it_is_cut() -> None:
+    answer = Explainer(weighted, ZEROS)(ROWS, budget=8)
+    assert answer[2:].check_evaluations == 4
+    assert Explanation.concat([answer[:2], answer[2:]]).check_evaluations == 4
+
+
+def test_a_game_has_no_model_to_compare_with() -> None:
+    asked = []
+
+    def value(coalitions: Bools) -> Floats:
+        asked.append(len(coalitions))
+        return np.asarray(coalitions.sum(axis=1))
+
+    answer = explain_game(value, players=3, budget=8)
+    assert answer.check_evaluations == 0
+    assert sum(asked) == 8
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_random_model_is_found_out(method: str) -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(rows: Floats) -> Floats:
+        return np.asarray(weighted(rows) + rng.normal(size=len(rows)))
+
+    with pytest.warns(ShearWarning, match="answers two identical calls differently") as caught:
+        answer = Explainer(noisy, ZEROS, method=method)(ROWS, budget=64)
+    assert answer.notes == (str(caught[0].message),)
+    assert answer.check_evaluations == 8
+
+
+def test_a_module_in_training_mode_is_random_only_beyond_our_reach() -> None:
+    """A module is put into eval mode; a function that calls one is not."""
+    net = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1)).double().train()
+    assert Explainer(net, ZEROS)(ROWS, budget=8).notes == ()
+
+    def function(rows: Floats) -> Floats:
+        return net(torch.from_numpy(rows)).detach().numpy()  # type: ignore[no-any-return]
+
+    with pytest.warns(ShearWarning, match="random, or in training mode"):
+        Explainer(function, ZEROS)(ROWS, budget=8)
+
+
+def centred(rows: Floats) -> Floats:
+    return weighted(rows - rows.mean(axis=0))
+
+
+def test_a_model_that_depends_on_its_batch_is_found_out() -> None:
+    with pytest.warns(ShearWarning, match="depends on the rows beside it in its batch") as caught:
+        Explainer(centred, ZEROS)(ROWS, budget=8)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_row_by_row_a_batch_makes_no_difference(count: int) -> None:
+    answer = Explainer(centred, ZEROS, batch_size=1)(ROWS[:count], budget=8)
+    assert answer.notes == ()
+    assert answer.check_evaluations == 1
+
+
+def test_rows_that_reach_the_model_changed_are_said_with_what_changed() -> None:
+    """The rows of the background do not show that the model tells 2 from 2.0."""
+    rows = pd.DataFrame({"k": [1, 2, 4], "x": [0.0, 1.0, 2.0]})
+    train = pd.DataFrame({"k": [5, 6, 8], "x": [0.0, 1.0, 2.0]})
+
+    def by_text(frame: pd.DataFrame) -> Floats:
+        return frame["k"].map(lambda number: float(str(number) == "2")).to_numpy()  # type: ignore[no-any-return]
+
+    with pytest.warns(ShearWarning) as caught:
+        answer = Explainer(by_text, ("mean", train))(rows, budget=4)
+    sentence = str(caught[0].message)
+    assert "as they are explained (1 and 0 for row 1;" in sentence
+    assert "column 'k': Int64 becomes Float64" in sentence
+    np.testing.assert_allclose(answer.predictions, 0)
+    assert "1 of the 3 rows from row 0 on differ" in sentence
+    # the three rows as they are, again, and one by one
+    assert answer.check_evaluations == 3 * 3
+
+
+def test_a_model_that_fails_on_the_rows_themselves_is_said() -> None:
+    def only_large_batches(rows: Floats) -> Floats:
+        if len(rows) == 4:
+            raise ValueError("four is too few")
+        return weighted(rows)
+
+    with pytest.warns(ShearWarning, match=r"fails on the rows themselves.*four is too few"):
+        Explainer(only_large_batches, ZEROS)(ROWS, budget=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(20, 256), nn.ReLU(), nn.Linear(256, 3)).to(dtype)
+    rows = np.random.default_rng(0).normal(size=(50, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Explainer(net, "mean", method="leverage")(rows, budget=100)
+        Explainer(net, rows[0], method="leverage")(rows[:1], budget=100)  # nothing to explain
+
+
+def test_log_odds_of_probabilities_near_one_are_compared_as_probabilities() -> None:
+    """In single precision 1 - 1e-7 has log-odds that rounding moves by a lot."""
+
+    class Sure(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            noise = 1.2e-7 * (len(x) == 4)
+            return torch.full((len(x),), 1 - 2e-7, dtype=torch.float64) + noise
+
+    def sure(rows: Floats) -> Floats:
+        return Sure()(torch.from_numpy(rows)).numpy()  # type: ignore[no-any-return]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Explainer(sure, ZEROS, scale="log-odds")(ROWS, budget=8)
+
+
+def test_the_check_comes_before_the_budget_is_spent() -> None:
+    """Whoever has a slow model hears of it at once."""
+    model = Counted(centred)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ShearWarning)
+        with pytest.raises(ShearWarning):
+            Explainer(model, ZEROS, method="leverage")(ROWS, budget=64)
+    assert model.asked == 2 * 7 + 3 * 4
+
+
+def test_a_large_output_does_not_hide_another_that_changes() -> None:
+    whole = np.arange(12).reshape(4, 3)
+
+    def price_and_chance(rows: Floats) -> Floats:
+        is_whole = rows.dtype.kind == "i"
+        chance = 0.2 + 0.5 * (is_whole & (rows[:, 0] >= 6))  # the rows tried do not show it
+        return np.stack([rows.sum(axis=1) * 1e6, chance], axis=1)
+
+    with pytest.warns(ShearWarning, match="0.7 and 0.2 for row 2.*int64 becomes float64"):
+        Explainer(price_and_chance, ("mean", whole[:2]))(whole, budget=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_is_no_difference_where_a_row_is_its_own_background(dtype: torch.dtype) -> None:
+    row = torch.linspace(-1, 1, 6, dtype=dtype)[None]
+    for seed in range(8):
+        torch.manual_seed(seed)
+        layers = [nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)]
+        network = nn.Sequential(*layers).to(dtype)
+        with torch.no_grad():
+            layers[-1].bias -= network(row)[0]  # so that the prediction is rounding alone
+        assert Explainer(network, row)(row, budget=64).notes == ()

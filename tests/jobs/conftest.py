@@ -1,0 +1,101 @@
+"""Folders to work in, with rows and models."""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from folder_jobs import SCORE, job, table, values, write_rows
+
+FUNCTIONS = """
+import sys
+
+import numpy as np
+
+
+def predict(frame):
+    return 2 * frame["a"] + np.where(frame["s"] == "x", 1.0, 0.0) * frame["b"]
+
+
+def pairs(frame):
+    return 2 * frame["a"] + np.where(frame["s"] == "x", 1.0, 0.0) * (frame["b"] - 1)
+
+
+def both(frame):
+    return np.stack((frame["a"], -frame["b"]), axis=1)
+
+
+def product(frame):
+    return frame["a"] * frame["b"]
+
+
+def total(frame):
+    return frame.select_dtypes("number").sum(axis=1)
+
+
+def hollow(frame):
+    return np.where((frame["a"] == 2) & (frame["s"] == "y"), np.nan, frame["a"])
+
+
+def stopped(frame):
+    raise KeyboardInterrupt
+
+
+def exits(frame):
+    sys.exit(0)
+
+
+def late(error):
+    def function(frame):
+        if (frame["a"] == 300).any():
+            raise error
+        return frame["a"] * frame["b"]
+
+    return function
+
+
+fails_late = late(RuntimeError("no 300"))
+exits_late = late(SystemExit("done"))
+stopped_late = late(KeyboardInterrupt())
+word = "no model"
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with functions to explain, rows, a background row, and 400 rows."""
+    lines = [f"{number},{number % 7}\n" for number in range(400)]
+    files = {
+        "score.py": FUNCTIONS,
+        "rows.csv": "a,b,s\n1,4,x\n2,5,y\n3,6,x\n",
+        "absent.csv": "s,b,a\nz,1,0\n",
+        "many.csv": "a,b\n" + "".join(lines),
+        "few.csv": "a,b\n" + "".join(lines[:3]),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "score", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a folder of rows and a model, of which a test may disturb one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "score", raising=False)
+    Path("score.py").write_text(SCORE)
+    write_rows(Path("rows"), table())
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The values of a run that nothing happens to."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    (place / "score.py").write_text(SCORE)
+    write_rows(place / "rows", table())
+    model = f"{place}/score.py:predict"
+    job(model=model, data=place / "rows", out=place / "values").run(progress=False)
+    return values(str(place / "values"))

@@ -1,0 +1,712 @@
+"""Folders of parts: what comes out, what is gone on with, and what is refused."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+
+from folder_jobs import (
+    GROUP,
+    PARTS,
+    ROWS,
+    SCORE,
+    check_whole,
+    done,
+    explained,
+    job,
+    parts,
+    refusal,
+    save_onnx,
+    shear,
+    table,
+    values,
+    write_rows,
+)
+from shearshap import Auto, Explainer
+from shearshap.errors import InputError
+from shearshap.jobs import InProcess, LocalProcesses, shards
+from shearshap.jobs.executors import executor_for
+from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation, locked
+from shearshap.jobs.options import AUTO, device_of
+from shearshap.jobs.plan import CONVERTED
+from shearshap.jobs.shards import InputFile, batches, cut, sample
+from shearshap.methods.kriging import Calibration
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+# What comes out
+
+
+def test_the_parts_are_what_an_explainer_returns_with_the_same_calibration(folder: Path) -> None:
+    summary = explained(method="auto")
+    found = values()
+    frame = table()
+    calibration = Manifest.load(Path("values") / MANIFEST).preparation.calibration
+    assert calibration is not None
+    sys.path.insert(0, str(folder))
+    import score  # type: ignore[import-not-found]
+
+    sys.path.remove(str(folder))
+    rows = frame.drop(columns="id")
+    one = Explainer(score.predict, ("mean", rows), method=Auto(calibration))(rows, budget=22)
+    for player, name in enumerate("abcks"):
+        np.testing.assert_allclose(found[f"value.{name}"], one.values[:, player], atol=1e-6)
+    assert found["data.k"].tolist() == frame["k"].tolist()
+    assert found.columns[:2].tolist() == ["id", "base_value"]
+    assert "data.a" not in found
+    assert (summary.rows, summary.rows_before, summary.retries) == (ROWS, 0, 0)
+    assert summary.evaluations == found["evaluations"].sum()
+    assert list(parts()) == [f"part-{number:06}.parquet" for number in range(PARTS)]
+    with pytest.raises(InputError, match="the values are in the parts in"):
+        _ = summary.explanation
+
+
+@pytest.mark.slow
+def test_a_csv_file_has_the_values_of_the_same_rows_in_parquet(undisturbed: pd.DataFrame) -> None:
+    table().to_csv("rows.csv", index=False)
+    words = ("--data", "rows.csv", "--shard-rows", GROUP)
+    done(*words)
+    check_whole(values(), undisturbed)  # ids with their zeros
+    assert not Path("values", CONVERTED).exists()
+
+    before = parts()
+    Path("values/part-000002.parquet").unlink()
+    shutil.copy("rows/first.parquet", Path("values", CONVERTED))
+    done(*words)
+    assert parts() == before
+    Path("rows.csv").write_text(Path("rows.csv").read_text()[:-2] + "1\n")  # of the same size
+    assert "other files of data" in refusal(*words)
+
+
+@pytest.mark.slow
+def test_reports_and_interactions_of_a_folder() -> None:
+    options: dict[str, Any] = {"interactions": True, "method": "permutation-antithetic"}
+    outcome = explained(report=True, **options)
+    assert outcome.report == Path("values/_report.html").absolute()
+    assert "<!DOCTYPE html>" in outcome.report.read_text()
+    files = sorted(Path("values/_interactions").glob("*.parquet"))
+    pairs = pd.read_parquet(files)
+    assert pairs["row"].unique().tolist() == table()["id"].tolist()
+    assert np.isfinite(pairs["value"]).all()
+
+    files[3].write_bytes(b"damaged")
+    assert explained(**options).rows == GROUP
+    pd.testing.assert_frame_equal(pd.read_parquet(files), pairs)
+
+
+@pytest.mark.slow
+def test_the_log_has_a_line_for_each_shard() -> None:
+    result = shear("--log", "-")
+    assert result.exit_code == 0, result.stderr
+    entries = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert [entry["first_row"] for entry in entries] == list(range(0, ROWS, GROUP))
+    assert all(entry["rows"] == GROUP and entry["attempt"] == 1 for entry in entries)
+    spent = sum(entry["evaluations"] for entry in entries)
+    assert spent == values()["evaluations"].sum()
+    assert all(entry["peak_bytes"] > 1 << 20 and not entry["error"] for entry in entries)
+    assert f"{ROWS} of {ROWS} rows, " in result.stderr
+    assert result.stdout.startswith(f"rows        {ROWS} explained, 0 done before\n")
+    assert f"evaluations {spent:,}\nretries     0\n" in result.stdout
+
+    for number in (1, 2):
+        done("--log", "shear.log", out=f"out{number}/")
+        assert len(Path("shear.log").read_text().splitlines()) == number * PARTS
+    done("--log", "/dev/null", out="out3/")
+
+
+@pytest.mark.slow
+def test_a_name_says_whether_it_is_a_file_or_a_folder() -> None:
+    one = ("--data", "rows/first.parquet")
+    for name in ("values", "values.txt"):
+        assert "or for a large job a folder, with / at its end; got" in refusal(*one, out=name)
+        assert not Path(name).exists()
+    done(*one, out="values.parquet")
+    done(*one, out="run.1/")
+    assert len(parts("run.1")) == PARTS // 2
+    done(*one, out="run.1")  # it is a folder by now
+    done(out="run.2")  # the data are a folder
+    assert len(parts("run.2")) == PARTS
+
+
+def test_executors_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert executor_for("local") == executor_for("local", workers=1) == InProcess()
+    assert executor_for("local", workers=3) == LocalProcesses(3)
+    with pytest.raises(InputError, match="engine: expected local or ray, got 'mpi'"):
+        executor_for("mpi")
+    with pytest.raises(InputError, match="address and gpus are for --engine ray"):
+        executor_for("local", address="auto")
+    with pytest.raises(InputError, match="workers: expected at least 1, got 0"):
+        LocalProcesses(0)
+
+    in_turn = [device_of(("cuda:0", "cuda:1"), worker) for worker in range(3)]
+    assert in_turn == ["cuda:0", "cuda:1", "cuda:0"]
+    assert device_of((), 3) is None
+    for gpus, device in ((2, "cuda:1"), (0, None)):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
+        assert device_of((AUTO,), 3) == device
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_workers_compute_on_a_gpu() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    drop = ("k", "s")
+    explained(model=network, drop=drop, out="on_cpu")
+    job(model=network, drop=drop, device="auto").run(executor=LocalProcesses(2), progress=False)
+    np.testing.assert_allclose(
+        values().filter(like="value"), values("on_cpu").filter(like="value"), atol=1e-4
+    )
+
+
+# Shards, and the types of their columns
+
+
+def test_a_large_row_group_is_cut_into_shards(tmp_path: Path) -> None:
+    found = cut([InputFile(Path("a"), Path("a"), (5, 2)), InputFile(Path("b"), Path("b"), (3,))], 2)
+    assert [(s.path.name, s.group, s.start, s.rows, s.first_row, s.file_row) for s in found] == [
+        ("a", 0, 0, 2, 0, 0), ("a", 0, 2, 2, 2, 2), ("a", 0, 4, 1, 4, 4), ("a", 1, 0, 2, 5, 5),
+        ("b", 0, 0, 2, 7, 0), ("b", 0, 2, 1, 9, 2),
+    ]  # fmt: skip
+    assert found[3].place == "rows 5 to 6 of a (row group 1)"
+
+    files = [InputFile.from_parquet(path, path) for path in sorted(Path("rows").iterdir())]
+    rows, numbers = sample(cut(files, 7), ["id"], 40)
+    taken = rows["id"].to_pylist()
+    assert 30 < len(taken) <= 40
+    assert taken == sorted(set(taken)) == [f"{number:05}" for number in numbers]
+    assert taken[-1] > "00070"
+    assert len(sample(cut(files, 7), ["id"], 10_000)[0]) == ROWS
+
+    # one shard that is read in three goes, and two rows of it, which are both in the first two
+    count = 2 * shards.MAX_ROWS + 100
+    place = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"id": np.arange(count)}), place)
+    rows, _ = sample(cut([InputFile.from_parquet(place, place)], count), ["id"], 2)
+    assert rows["id"].to_pylist() == [0, count // 2]
+
+
+def test_a_column_has_one_type_in_all_shards() -> None:
+    """Whole numbers stay so, unless one is missing in any shard; then they are floats in all."""
+    frame = table()[["a", "k"]].astype({"k": "Int64"})
+    frame.loc[ROWS - 1, "k"] = pd.NA
+    frame["t"] = frame["a"] > 0
+    frame["n"] = range(ROWS)
+    write_rows(Path("mixed"), frame)
+    Path("types.py").write_text(
+        "def predict(frame):\n"
+        "    kinds = [str(kind) for kind in frame.dtypes]\n"
+        "    assert kinds == ['float64', 'float64', 'bool', 'int64'], kinds\n"
+        "    return frame['a'] * frame['n'] + frame['t']\n"
+    )
+    pd.DataFrame({"a": [0.0], "k": [1], "t": [False], "n": [7]}).to_parquet("absent.parquet")
+    explained(
+        model="types.py:predict", data="mixed", background="absent.parquet", id_column=None, keep=None
+    )  # fmt: skip
+    found = values()
+    assert found["row"].tolist() == list(range(ROWS))
+    assert found["data.k"].isna().sum() == 1
+    np.testing.assert_allclose(found["base_value"], 0.0)
+
+
+def test_missing_values_are_counted_by_the_footers(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = table().astype({"k": "Int64"})
+    frame.loc[ROWS - 1, "k"] = pd.NA
+    read: list[tuple[str, ...]] = []
+    iterate = pq.ParquetFile.iter_batches
+
+    def spy(self: Any, *sizes: Any, columns: Any = None, **options: Any) -> Any:
+        read.append(tuple(columns))
+        return iterate(self, *sizes, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
+    Path("types.py").write_text(
+        "def predict(frame):\n"
+        "    assert frame['k'].dtype == float\n"
+        "    return frame['a'] * frame['k'].fillna(9)\n"
+    )
+    rows = pa.Table.from_pandas(frame.drop(columns="s"), preserve_index=False)
+    for statistics in (True, False):
+        read.clear()
+        pq.write_table(rows, "k.parquet", row_group_size=GROUP, write_statistics=statistics)
+        explained(model="types.py:predict", data="k.parquet", out=f"out-{statistics}")
+        assert (("k",) in read) != statistics
+    np.testing.assert_array_equal(values("out-True")["value.k"], values("out-False")["value.k"])
+
+
+@pytest.mark.slow
+def test_text_has_the_same_categories_in_all_shards() -> None:
+    """A booster that knows categories by their number must not be given others in each shard."""
+    import xgboost
+
+    frame = table().sort_values("s", ignore_index=True)
+    inputs = frame[["a", "s"]].astype({"s": "category"})
+    data = xgboost.DMatrix(inputs, frame["a"] * (frame["s"] == "z"), enable_categorical=True)
+    booster = xgboost.train({"nthread": 1}, data, num_boost_round=5)
+    booster.save_model("model.json")
+    write_rows(Path("sorted"), frame)
+    frame[:4].to_parquet("few.parquet")
+    explained(model="model.json", data="sorted", background="few.parquet", id_column=None)
+    np.testing.assert_allclose(values()["prediction"], booster.predict(data), atol=1e-5)
+
+
+def add_codes(frame: pd.DataFrame) -> Any:
+    """Predict by the codes of categories, as a model does that was trained on codes."""
+    return (frame["a"] * frame["size"].cat.codes + (frame["size"] > "low")).to_numpy(dtype=float)
+
+
+def add_texts(frame: pd.DataFrame) -> Any:
+    return (frame["a"] * (frame["size"].astype(object) == "low")).to_numpy(dtype=float)
+
+
+@pytest.mark.parametrize("model", [add_codes, add_texts])
+def test_categories_keep_their_order(model: Callable[[Any], Any], tmp_path: Path) -> None:
+    """Those of a column that is text in another file are text."""
+    sizes = ["low", "mid", "high", "giant"]
+    frame = table().loc[:29, ["a"]]
+    frame["size"] = pd.Categorical([sizes[row % 3] for row in range(30)], sizes, ordered=True)
+    (tmp_path / "sizes").mkdir()
+    frame[:20].to_parquet("sizes/1.parquet", row_group_size=7)
+    rest = frame[20:] if model is add_codes else frame[20:].astype({"size": str})
+    rest.to_parquet("sizes/2.parquet")
+    explained(model=model, data="sizes", background="mode", id_column=None, keep=None)
+    np.testing.assert_allclose(values()["prediction"], model(frame))
+    assert values()["data.size"].tolist() == frame["size"].tolist()
+
+
+def add_columns(frame: pd.DataFrame) -> Any:
+    """Predict the sum of all columns of numbers."""
+    return frame.select_dtypes("number").sum(axis=1).to_numpy(dtype=float)
+
+
+def test_linked_folders_are_read_once() -> None:
+    for name in ("linked", "elsewhere"):
+        Path(name).mkdir()
+    table().loc[:9, ["a", "b"]].to_parquet("linked/first.parquet")
+    table().loc[10:19, ["a", "b"]].to_parquet("elsewhere/second.parquet")
+    Path("linked/one").symlink_to("../elsewhere")
+    Path("linked/twice").symlink_to("../elsewhere")
+    Path("elsewhere/back").symlink_to("../linked")
+    assert explained(model=add_columns, data="linked", id_column=None, keep=None).rows == 20
+    assert values()["data.a"].tolist() == table().loc[:19, "a"].tolist()
+
+
+def test_names_of_a_part_are_different() -> None:
+    table().loc[:9, ["a", "b", "id"]].rename(columns={"id": "data.a"}).to_parquet("odd.parquet")
+    explained(model=add_columns, data="odd.parquet", id_column="data.a", keep=("a", "a"))
+    found = values()
+    assert found["row"].tolist() == table().loc[:9, "id"].tolist()
+    assert found["data.a"].tolist() == table().loc[:9, "a"].tolist()
+
+
+# What was kept
+
+
+def zeros_in_a_page() -> None:
+    part = Path("values/part-000001.parquet")
+    column = pq.read_metadata(part).row_group(0).column(2)
+    content = bytearray(part.read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    content[middle : middle + 20] = bytes(20)
+    part.write_bytes(content)
+
+
+def copy_of_the_neighbour() -> None:
+    shutil.copy("values/part-000002.parquet", "values/part-000001.parquet")
+
+
+def another_table_of_the_same_job() -> None:
+    part = Path("values/part-000003.parquet")
+    old = pq.read_table(part)
+    place = old.schema.get_field_index("value.a")
+    pq.write_table(old.set_column(place, "value.a", pa.array(np.zeros(len(old)))), part)
+
+
+def missing_and_cut() -> None:
+    Path("values/part-000003.parquet").unlink()
+    part = Path("values/part-000000.parquet")
+    part.write_bytes(part.read_bytes()[:-1])
+    Path("values/.part-000005.parquet.0123.partial").write_text("left by a worker that was killed")
+
+
+def hashes_that_are_cut() -> None:
+    hashes = Path("values/_parts.jsonl")
+    hashes.write_bytes(hashes.read_bytes()[:-30])
+    Path("values/part-000004.parquet").unlink()
+
+
+def hashes_that_are_no_text() -> None:
+    Path("values/_parts.jsonl").write_bytes(os.urandom(999) + b"\n[1]\nnull\n{}\n" + b"[" * 99_999)
+
+
+DAMAGE = [
+    zeros_in_a_page, copy_of_the_neighbour, another_table_of_the_same_job, missing_and_cut,
+    hashes_that_are_cut, hashes_that_are_no_text,
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_was_damaged_is_made_again() -> None:
+    explained()
+    before = parts()
+    for damage in DAMAGE:
+        damage()
+        assert explained().rows > 0
+        assert parts() == before, damage
+    assert explained().rows_before == ROWS
+    assert not list(Path("values").glob(".*"))
+
+
+@pytest.mark.slow
+def test_a_background_that_was_damaged_or_replaced_is_refused() -> None:
+    explained()
+    file = Path("values/_background.parquet")
+    sound = file.read_bytes()
+    file.write_bytes(sound[:100] + bytes(100) + sound[200:])
+    assert "cannot be read" in (message := refusal()) or "another model or background" in message
+    table()[["a", "b", "c", "k", "s"]][:5].to_parquet(file)
+    assert "holds a job with another model or background" in refusal()
+    file.write_bytes(sound)
+    done()
+
+
+# What the job is
+
+
+def test_another_job_is_refused() -> None:
+    explained()
+    others: dict[str, dict[str, Any]] = {
+        "budget 22, and not 32": {"budget": 32},
+        "seed 0, and not 1": {"seed": 1},
+        'method "permutation", and not "kernel"': {"method": "kernel"},
+        "tol unset, and not 0.1": {"tol": 0.1},
+        'id_column "id", and not unset': {"id_column": None},
+        "another background": {"background": "median"},
+    }
+    for words, options in others.items():
+        with pytest.raises(InputError, match=f"holds a job with {words}.*choose another folder"):
+            explained(**options)
+
+    Path("score.py").write_text(SCORE + "\n# changed\n")
+    with pytest.raises(InputError, match="holds a job with another model; choose"):
+        explained()
+    Path("score.py").write_text(SCORE)
+    write_rows(Path("rows"), table(), group=GROUP + 1)
+    with pytest.raises(InputError, match="holds a job with other files of data; choose"):
+        explained()
+
+
+def test_weights_beside_an_onnx_file_are_the_model(folder: Path) -> None:
+    save_onnx(folder / "m.onnx", [2.0] * 4, data="weights.csv")
+    words = ("--model", "m.onnx", "--drop", "s")
+    done(*words)
+    assert "0 explained" in done(*words)
+    message = refusal(*words, "--data", "rows/first.parquet", "--overwrite", out="weights.csv")
+    assert "weights.csv is the model, and would be overwritten" in message
+    weights = np.full(4, 2.0, np.float32)
+    assert Path("weights.csv").read_bytes() == weights.tobytes()
+    weights[0] += 5e-7  # which no prediction of a few rows shows
+    Path("weights.csv").write_bytes(weights.tobytes())
+    assert "holds a job with another model" in refusal(*words)
+
+
+def add(frame: pd.DataFrame) -> Any:
+    return (frame["a"] * frame["b"] + frame["k"]).to_numpy()
+
+
+def add_thousandfold(frame: pd.DataFrame) -> Any:
+    return 1000 * add(frame)
+
+
+def add_otherwise(frame: pd.DataFrame) -> Any:
+    """Differs for rows that are part row, part background, and for no row of the data."""
+    return add(frame) + ((frame["k"] % 1 > 0) * frame["c"]).to_numpy()
+
+
+class Wrapped:
+    """A model in memory that looks the same whatever it holds."""
+
+    def __init__(self, function: Callable[[pd.DataFrame], Any]) -> None:
+        self.function = function
+
+    def __call__(self, frame: pd.DataFrame) -> Any:
+        return self.function(frame)
+
+
+def test_a_model_in_memory_that_was_changed_is_another() -> None:
+    explained(model=Wrapped(add))
+    assert explained(model=Wrapped(add)).rows_before == ROWS
+    for other in (add_thousandfold, add_otherwise):
+        with pytest.raises(InputError, match="holds a job with another model"):
+            explained(model=Wrapped(other))
+
+
+def test_a_function_of_another_source_is_another_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it differs at one row only, which is in no sample."""
+    monkeypatch.syspath_prepend(folder)
+    source = "def predict(frame):\n    return frame['a'] * frame['b'] + (frame['a'] == {})\n"
+    Path("versions.py").write_text(source.format(7))
+    import versions  # type: ignore[import-not-found]
+
+    explained(model=versions.predict)
+    assert explained(model=versions.predict).rows_before == ROWS
+    Path("versions.py").write_text(source.format(100))
+    importlib.reload(versions)
+    with pytest.raises(InputError, match="holds a job with another model"):
+        explained(model=versions.predict)
+    del sys.modules["versions"]
+
+
+MODELS = """
+import torch
+from folder_jobs import explained
+
+class Chosen:
+    def __init__(self):
+        self.names = {"a", "b", "c", "k"}
+    def __call__(self, frame):
+        return frame[sorted(self.names)].to_numpy(dtype=float).prod(axis=1)
+
+def models():
+    torch.manual_seed(0)
+    torch_model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    return {"torch": torch_model, "set": Chosen()}
+
+def explain(name, model):
+    background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else None
+    return explained(model=model, out=name, background=background, drop=("s",))
+
+if __name__ == "__main__":
+    import models_of_mine
+    for name, model in models_of_mine.models().items():
+        models_of_mine.explain(name, model)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_in_memory_is_the_same_in_another_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a pickle of a torch module or of a set differs."""
+    Path("models_of_mine.py").write_text(MODELS)
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    subprocess.run([sys.executable, "models_of_mine.py"], check=True, cwd=folder)
+    monkeypatch.syspath_prepend(folder)
+    import models_of_mine  # type: ignore[import-not-found]
+
+    models = models_of_mine.models()
+    for name, model in models.items():
+        Path(name, "part-000003.parquet").unlink()
+        summary = models_of_mine.explain(name, model)
+        assert (summary.rows, summary.rows_before) == (GROUP, ROWS - GROUP)
+    models["torch"][0].weight.data[0, 0] += 0.001
+    models["set"].names.remove("k")
+    for name, model in models.items():
+        with pytest.raises(InputError, match="holds a job with another model"):
+            models_of_mine.explain(name, model)
+    del sys.modules["models_of_mine"]
+
+
+def test_a_model_and_a_background_that_are_objects() -> None:
+    frame = table()
+    model = LinearRegression().fit(frame[list("abc")], frame["a"] - 2 * frame["b"])
+    options = {"model": model, "budget": None, "method": "auto"}
+    explained(background=frame[list("abc")][:1], **options)
+    found = values()
+    np.testing.assert_allclose(found["value.b"], -2 * (frame["b"] - frame["b"][0]), atol=1e-9)
+    with pytest.raises(InputError, match="another model or background"):
+        explained(background=frame[list("abc")][1:2], **options)
+    frame.to_parquet("one.parquet")
+    explained(
+        background=frame[list("abc")][:1], data="one.parquet", out="one.csv", large=False, **options
+    )  # fmt: skip
+    np.testing.assert_allclose(pd.read_csv("one.csv")["value.b"], found["value.b"])
+
+
+# What is refused
+
+
+def test_mistakes_leave_no_trace() -> None:
+    Path("file").write_text("")
+    Path("full").mkdir()
+    Path("full/other.txt").write_text("")
+    Path("empty").mkdir()
+    write_rows(Path("other"), table())
+    table().drop(columns="k").to_parquet("other/third.parquet")
+    mistakes: dict[str, dict[str, Any]] = {
+        "model: there is no file score9.py": {"model": "score9.py:predict"},
+        "data: there is no file or folder": {"data": "nothing"},
+        "data: there are no rows in the Parquet files of": {"data": "empty"},
+        r"have different columns \(k\)": {"data": "other"},
+        "id: there is no column 'nr'": {"id_column": "nr"},
+        "keep: there is no column 'nr'": {"keep": ("nr",)},
+        "data: no column of .*rows is left for the model": {"drop": (*"abcks",)},
+        "is in the folder of the data": {"out": "rows/values"},
+        "file is a file; a large job writes a folder": {"out": "file"},
+        "not empty: it holds other.txt": {"out": "full"},
+        "values.parquet is a file; a large job": {"out": "values.parquet"},
+        "out: .*no/values cannot be created: No such file": {"out": "no/values"},
+        "device: expected auto, or names": {"device": "gpu"},
+        "there is no method 'magic'": {"method": "magic"},
+        "shard_rows: expected at least 1": {"shard_rows": 0},
+        "overwrite is for a file": {"overwrite": True},
+        "executor and log are for a folder": {"data": "rows/first.parquet", "large": False},
+    }
+    for words, options in mistakes.items():
+        with pytest.raises(Exception, match=words) as raised:
+            job(**options).run(progress=False, executor=InProcess())
+        assert raised.type.__module__ == "shearshap.errors", raised
+    assert not Path("values").exists()
+    assert "--workers is an option of large jobs" in refusal(
+        "--data", "rows/first.parquet", "--workers", "2", out="v.csv"
+    )
+
+
+def test_a_model_that_exits_is_no_success() -> None:
+    Path("score.py").write_text("def predict(frame):\n    raise SystemExit(0)\n")
+    assert "the code of the model score.py:predict called exit (with 0)" in refusal()
+    assert not Path("values").exists()
+
+
+LOGS = [
+    "rows/first.parquet", "rows/new.parquet", "rows/new.jsonl", "score.py", "absent.parquet",
+    "values/_manifest.json", "values/part-000000.parquet", "values/_lock", "values/new.jsonl", "values",
+    "notes.txt", "notes.json", "values.csv", "link", "hard", "nowhere/log",
+]  # fmt: skip
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but locks, by its path."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "_lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+def test_a_log_replaces_nothing_that_is_no_log(folder: Path) -> None:
+    table()[["a", "b", "c", "k", "s"]][:9].to_parquet("absent.parquet")
+    Path("notes.txt").write_text("mine\n")
+    Path("notes.json").write_text('{"mine": 1}\n')
+    Path("link").symlink_to("rows/first.parquet")
+    os.link("rows/second.parquet", "hard")
+    background = ("--background", "mode:absent.parquet")
+    done("--data", "rows/first.parquet", out="values.csv")
+    done(*background)
+    Path("values/part-000001.parquet").unlink()
+    before = contents(folder)
+    for log in LOGS:
+        assert "log: " in refusal(*background, "--log", log), log
+        assert contents(folder) == before, log
+
+
+def test_no_folder_of_parts_is_one_that_is_read(folder: Path) -> None:
+    Path("net").mkdir()
+    shutil.move("score.py", "net/score.py")
+    shutil.copy("rows/first.parquet", "net/absent.parquet")
+    before = contents(folder)
+    words = ("--model", "net/score.py:predict")
+    assert "net holds the model, net/score.py" in refusal(*words, out="net/")
+    words = ("--background", "net/absent.parquet")
+    assert "net holds the background, net/absent.parquet" in refusal(*words, out="net")
+    assert "is the data explained" in refusal(out="rows")
+    assert contents(folder) == before
+
+
+@pytest.mark.slow
+def test_files_in_the_folder_that_are_not_of_the_job(folder: Path) -> None:
+    done()
+    for name in ("part-000001.parquet", "_lock", "_manifest.json", "_parts.jsonl"):
+        kept = Path("values", name).rename("kept")
+        Path("values", name).mkdir()
+        message = refusal()
+        assert f"{folder / 'values' / name} is a folder, but a file of the job belongs" in message
+        Path("values", name).rmdir()
+        kept.rename(Path("values", name))
+    assert "note" not in done()
+    table().to_parquet("values/part-000099.parquet")
+    assert "also holds part-000099.parquet, not of this job" in done()
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    holder = f"another run is using .*process {os.getpid()} on"
+    with locked(tmp_path), pytest.raises(InputError, match=holder), locked(tmp_path):
+        pass
+    with locked(tmp_path):  # it was given back
+        pass
+
+
+# Files that were damaged
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 9_999), st.integers(0, 255)), min_size=1, max_size=5),
+    from_end=st.booleans(),
+    cut_at=st.none() | st.integers(0, 3_000),
+)
+def test_no_damage_to_a_parquet_file_crashes_its_reader(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[int, int]],
+    from_end: bool,
+    cut_at: int | None,
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(table()[:60]), path, row_group_size=20)
+    content = bytearray(path.read_bytes())
+    for place, byte in changes:
+        content[(-1 - place if from_end else place) % len(content)] = byte
+    path.write_bytes(content[:cut_at])
+    try:
+        file = InputFile.from_parquet(path, path)
+        assert file.schema is not None
+        for shard in cut([file], 1_000)[:9]:
+            for _ in batches(shard, file.schema.names, 16):
+                pass
+    except InputError as error:
+        assert "cannot be read" in str(error) or "duplicate column" in str(error)  # noqa: PT017
+
+
+def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
+    preparation = {
+        "columns": [["base_value", "double"], ["evaluations", "int64"]],
+        "gaps": ["k"],
+        "categories": {"s": ["x", "y"]},
+        "calibration": Calibration(players=(0.5, 0.25), centres=((0.1, 0.2),)).to_dict(),
+        "predictions": {"0": [0.5, 1.5]},
+    }
+    path = tmp_path / MANIFEST
+    saved = Manifest(
+        {"budget": 30, "tol": None}, Preparation.from_dict(json.loads(json.dumps(preparation)))
+    )
+    saved.save(path)
+    assert Manifest.load(path) == saved
+    text = path.read_text()
+    damaged = [
+        text.replace("30", "31"), text[:-9], text.replace("0.25", "0.26"), "", "[1]", "null", '"a"',
+        "[" * 200_000, '{"format": ' + "9" * 5_000 + "}", '{"identity": {}, "preparation": 1}',
+    ]  # fmt: skip
+    for content in damaged:
+        path.write_text(content)
+        with pytest.raises(InputError, match="is damaged, or the manifest of another version"):
+            Manifest.load(path)
+    path.write_bytes(os.urandom(200))
+    with pytest.raises(InputError, match="is damaged"):
+        Manifest.load(path)

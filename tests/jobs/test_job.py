@@ -1,0 +1,616 @@
+"""Jobs that write a file: the values are an explainer's, nothing is lost or replaced in silence."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from explain_command import done, explain, refusal
+from folder_jobs import wait_for
+from shearshap import Explainer, Explanation, __version__
+from shearshap.errors import BudgetError, ModelError
+from shearshap.jobs import Job, tables
+from shearshap.jobs.models import open_model
+from shearshap.report import GENERATOR
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def failed(model: object, data: object, *words: object, out: str = "values.parquet") -> str:
+    """Return the line about a mistake, after which no file is left or changed."""
+    before = _files()
+    line = refusal(model, data, *words, out=out)
+    assert _files() == before
+    return line
+
+
+def _files() -> dict[Path, int]:
+    """The files here and when they were changed, but for what Python and a failing model leave."""
+    return {
+        path: path.stat().st_mtime_ns
+        for path in Path().iterdir()
+        if path.name != "__pycache__" and ".partial." not in path.name
+    }
+
+
+def written(path: str = "values.parquet") -> Any:
+    return pd.read_parquet(path)
+
+
+def facts(path: str = "values.parquet") -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(pq.read_schema(path).metadata[tables.METADATA])
+    return known
+
+
+def check_same(found: Any, wanted: Explanation) -> None:
+    """Hold a file's columns against an explanation made in Python."""
+    several = wanted.values.ndim == 3
+    for number, output in enumerate(wanted.output_names):
+        one, ending = wanted.output(number), f".{output}" if several else ""
+        np.testing.assert_allclose(found[f"base_value{ending}"], one.base_values, rtol=1e-6)
+        np.testing.assert_allclose(found[f"prediction{ending}"], one.predictions, rtol=1e-6)
+        np.testing.assert_allclose(found[f"gap{ending}"], one.gap, atol=1e-9)
+        for player, name in enumerate(wanted.feature_names):
+            np.testing.assert_allclose(
+                found[f"value.{name}{ending}"], one.values[:, player], rtol=1e-6, atol=1e-9
+            )
+            if one.standard_errors is not None:
+                errors = found[f"standard_error.{name}{ending}"]
+                np.testing.assert_allclose(
+                    errors, one.standard_errors[:, player], rtol=1e-4, atol=1e-9
+                )
+
+
+# What comes out
+
+
+def test_the_values_are_those_worked_out_by_hand(here: Path) -> None:
+    """With b and s absent as 1 and z, a adds 2 a; b and s share b if s is x, for z adds nothing."""
+    before = {path.name for path in here.iterdir()}
+    text = done("score.py:predict", "rows.csv", "--background", "absent.csv")
+    found = written()
+    assert found["value.a"].tolist() == [2, 4, 6]
+    np.testing.assert_allclose(found["value.b"], [1.5, 0, 2.5])
+    np.testing.assert_allclose(found["value.s"], [2.5, 0, 3.5])
+    assert found["prediction"].tolist() == [6, 4, 12]
+    assert found["base_value"].tolist() == [0, 0, 0]
+    assert found["evaluations"].tolist() == [8, 8, 8]
+    assert found["data.s"].tolist() == ["x", "y", "x"]
+    for line in (
+        "rows        3 of rows.csv, 3 features each\n",
+        "background  the row of absent.csv\n",
+        "method      exact, 8 evaluations a row, seed 0\n",
+        "mean |SHAP| a 4, s 2, b 1.33\n",
+        "written to  values.parquet\n",
+    ):
+        assert line in text
+    new = {path.name for path in here.iterdir()} - before
+    assert new - {"__pycache__"} == {"values.parquet"}
+
+
+def test_the_file_says_how_it_was_made() -> None:
+    done("score:predict", "rows.csv", "--seed", 5, "--budget", 8, "--background", "mode:absent.csv")
+    known = facts()
+    assert known.pop("command").split()[0] == "shear"
+    assert known == {
+        "version": __version__, "model": "score:predict", "data": "rows.csv", "method": "exact", "budget": 8,
+        "background": "mode of the row of absent.csv", "tol": None, "seed": 5, "scale": None, "returns": None,
+        "multilabel": None, "evaluations": 8, "derivative_passes": 0, "degrees_of_freedom": None, "rows": 3,
+        "players": ["a", "b", "s"], "outputs": ["output"], "id": None, "groups": None, "interactions": False,
+    }  # fmt: skip
+
+
+def test_csv_holds_the_same_columns() -> None:
+    done("score.py:both", "rows.csv", "--drop", "s")
+    done("score.py:both", "rows.csv", "--drop", "s", out="values.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("values.csv"), written(), check_dtype=False)
+    assert "value.a.output 1" in written()
+    assert written()["data.s"].tolist() == ["x", "y", "x"]
+
+
+OPTIONS: list[tuple[str, list[object], dict[str, Any], dict[str, Any]]] = [
+    # the model, words in a terminal, options of the explainer, options of its call
+    ("predict", [], {}, {}),
+    ("predict", ["--background", "absent.csv"], {"background": "absent"}, {}),
+    ("predict", ["--background", "mode:absent.csv"], {"background": "mode of absent"}, {}),
+    ("predict", ["--background", "mode"], {"background": "mode"}, {}),
+    ("predict", ["--groups", "b and s=b, s"], {"groups": {"b and s": ["b", "s"]}}, {}),
+    ("predict", ["--groups", "groups.json"], {"groups": {"b and s": ["b", "s"]}}, {}),
+    ("predict", ["--method", "permutation", "--seed", 3], {"method": "permutation", "seed": 3}, {}),
+    ("predict", ["--budget", 6, "--method", "leverage"], {"method": "leverage"}, {"budget": 6}),
+    ("predict", ["--tol", 0.01, "--batch-size", 2], {"batch_size": 2}, {"tol": 0.01}),
+    ("predict", ["--device", "cpu"], {"device": "cpu"}, {}),
+    ("both", ["--output", 1], {"output": 1}, {}),
+    ("both", ["--output", 1, "--output", 0], {"output": [1, 0]}, {}),
+    (
+        "both",
+        ["--output-names", "no, yes", "--output", "yes"],
+        {"output_names": ["no", "yes"], "output": "yes"},
+        {},
+    ),
+    (
+        "both",
+        ["--returns", "margin", "--scale", "probability"],
+        {"returns": "margin", "scale": "probability"},
+        {},
+    ),
+    (
+        "both",
+        ["--returns", "margin", "--scale", "probability", "--multilabel"],
+        {"returns": "margin", "scale": "probability", "multilabel": True},
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "words", "options", "call"), OPTIONS)
+def test_values_are_those_of_an_explainer(
+    model: str, words: list[object], options: dict[str, Any], call: dict[str, Any]
+) -> None:
+    """Every option reaches the explainer, for a file and for a folder of parts."""
+    rows = pd.read_csv("rows.csv").astype({"a": float, "b": float})
+    absent = pd.read_csv("absent.csv").astype({"a": float, "b": float})[["a", "b", "s"]]
+    backgrounds: dict[Any, Any] = {"absent": absent, "mode of absent": ("mode", absent)}
+    background = options.get("background", "mean")
+    wanted = Explainer(
+        open_model(f"score.py:{model}").model,
+        **(options | {"background": backgrounds.get(background, background)}),
+    )(rows, **call)
+    rows.to_parquet("rows.parquet")
+    absent.to_csv("absent.csv", index=False)
+    Path("groups.json").write_text('{"b and s": ["b", "s"]}')
+    for out in ("values.parquet", "parts/"):
+        result = explain(f"score.py:{model}", "rows.parquet", *words, out=out)
+        assert result.exit_code == 0, result.stderr
+        check_same(written(out), wanted)
+
+
+def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
+    columns = [f"x{n}" for n in range(12)]
+    rows = np.random.default_rng(0).normal(size=(4, 12))
+    pd.DataFrame(rows, columns=columns).to_parquet("wide.parquet")
+    (here / "wide.py").write_text("def f(x):\n    return (x['x0'] * x['x1']) + x.sum(axis=1)\n")
+    words = ("--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic")
+    text = done("wide.py:f", "wide.parquet", *words)
+    found = written()
+    assert found["converged"].all()
+    assert (found["evaluations"] < 2000).all()
+    assert "(at most " in text
+    assert (found[[f"standard_error.{name}" for name in columns]].to_numpy() <= 0.5).all()
+    fewer = [f"--drop=x{number}" for number in range(8, 12)]
+    (here / "wide.py").write_text("def f(x):\n    return x.sum(axis=1)\n")
+    text = done("wide.py:f", "wide.parquet", "--method", "kernel", "--budget", 9, *fewer)
+    assert text.count("note        a regression on 7 coalitions has rank ") == 1
+
+
+def test_rows_are_labelled_by_a_column(here: Path) -> None:
+    (here / "named.csv").write_text("id,a,b,s\n007,1,4,x\n008,2,5,y\n010,3,6,x\n")
+    text = done("score.py:predict", "named.csv", "--background", "absent.csv", "--id", "id")
+    assert "row id      id\n" in text
+    assert "not used" not in text
+    found = written()
+    assert found.columns[0] == "id"
+    assert found["id"].tolist() == ["007", "008", "010"]  # as written, to be joined with
+    assert "data.id" not in found
+    np.testing.assert_allclose(found["value.a"], [2, 4, 6])
+    for _ in range(2):  # a file that a run with ids wrote may be replaced by the next
+        done("score.py:predict", "named.csv", "--id", "id", "--keep", "b", out="named_values.csv")
+    assert Path("named_values.csv").read_text().startswith('"id","base_value","prediction"')
+    assert pd.read_csv("named_values.csv").columns[-1] == "data.b"
+
+
+def test_interactions_go_to_a_file_of_their_own() -> None:
+    """Only b and s interact: if s is x they add b together, half of it each."""
+    words = ("--background", "absent.csv", "--interactions")
+    text = done("score.py:pairs", "rows.csv", *words)
+    assert "\n            values.interactions.parquet, pair by pair\n" in text
+    found = pd.read_parquet("values.interactions.parquet")
+    assert list(found.columns) == ["row", "output", "player", "other", "value"]
+    pair = found[(found.player == "b") & (found.other == "s")]
+    np.testing.assert_allclose(pair.value, [3, 0, 5], atol=1e-9)
+    for _ in range(2):  # its own files are replaced
+        done("score.py:pairs", "rows.csv", *words, out="values.csv")
+    Path("other.interactions.csv").write_text("mine")
+    told = failed("score.py:pairs", "rows.csv", "--interactions", out="other.csv")
+    assert told.startswith("interactions: other.interactions.csv already exists")
+
+
+def test_a_job_runs_without_the_command(here: Path) -> None:
+    out = here / "values.parquet"
+    job = Job(
+        model="score.py:predict",
+        data=Path("rows.csv"),
+        out=out,
+        background="absent.csv",
+        report=True,
+    )
+    outcome = job.run()
+    np.testing.assert_allclose(outcome.explanation.values[:, 0], [2, 4, 6])
+    check_same(written(), outcome.explanation)
+    assert (outcome.out, outcome.report) == (out, here / "values.html")
+    assert outcome.report is not None
+    assert "<!DOCTYPE html>" in outcome.report.read_text()
+    size = round(outcome.report.stat().st_size / 1000)
+    assert f"report      {outcome.report}, {size} kB, for a browser" in outcome.summary
+
+
+def test_the_background_of_a_model_is_used_if_none_is_named(here: Path) -> None:
+    (here / "own.py").write_text("""
+class Model:
+    background_ = {"a": 1.0, "code": "7"}
+    text_columns_ = ("code",)
+    feature_names_in_ = ["a", "code"]
+
+    def predict(self, rows):
+        return rows["a"] + 10 * (rows["code"] == "07")
+
+    def unseen(self, rows):
+        return [f"there are {len(rows)} rows"]
+
+model = Model()
+""")
+    (here / "codes.csv").write_text("code,a\n07,3\n7,4\n")
+    text = done("own.py:model", "codes.csv")
+    assert "background  the model's own, from its training rows\n" in text
+    assert "note        there are 2 rows\n" in text
+    assert written()["value.a"].tolist() == [2, 3]
+    assert written()["value.code"].tolist() == [10, 0]
+    done("own.py:model", "codes.csv", "--background", "mean")
+    assert written()["value.a"].tolist() == [-0.5, 0.5]
+
+
+@pytest.mark.slow
+def test_the_program_explains_and_reports(here: Path) -> None:
+    words = "explain --model score.py:predict --data rows.csv --out values.parquet --report"
+    command = [sys.executable, "-m", "shearshap.cli", *words.split()]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert re.search(r"\nreport      values.html, \d+ kB, for a browser\n$", finished.stdout)
+    assert facts()["command"] == f"shear {words}"
+    page = re.sub('<span class="option">|</span>', "", (here / "values.html").read_text())
+    assert f"shear {words}" in page
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "message"),
+    [
+        ("model.h5", (), "model: cannot tell what 'model.h5' is; expected a folder that"),
+        ("model.onnx", (), "model: there is no file model.onnx"),
+        ("absent.py:f", (), "model: there is no file absent.py"),
+        ("broken.py:f", (), "model: broken.py cannot be imported: ValueError: no weights"),
+        ("nowhere:f", (), "model: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, pairs, both"),
+        ("score.py:word", (), "model: expected a torch.nn.Module, "),
+        (".", (), "model: . is a folder without a model; expected a folder that"),
+        ("score.py:predict", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; there are: a, b, s"),
+        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (6, 2): KeyError: 'a' (first on row 0"),
+        ("score.py:hollow", ("--background", "absent.csv"), "the model returned nan for row 1 with 3 of 3 players"),
+        ("score.py:predict", ("--background", "rows.txt"), "background: expected a file that ends in .csv, .parquet"),
+        ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
+        ("score.py:predict", ("--background", "avg:absent.csv"), "background: there is no file avg:absent.csv"),
+        ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
+        ("score.py:predict", ("--background", "large.csv"), "background: large.csv: every coalition is evaluated at"),
+        ("score.py:predict", ("--background", "mean:"), "background: expected mean, median or mode, a file, or mean:FILE; got 'mean:'"),
+        ("score.py:predict", ("--method", "sheer"), "there is no method 'sheer'; did you mean 'shear'? There are: auto"),
+        ("score.py:predict", ("--id", "ID"), "id: there is no column 'ID' in rows.csv; there are: a, b, s"),
+        ("score.py:predict", ("--groups", "pair"), "groups: expected NAME=COLUMN,COLUMN, or a .json file"),
+        ("score.py:predict", ("--groups", "pair=a,,b"), "groups: expected NAME=COLUMN,COLUMN"),
+        ("score.py:predict", ("--groups", "pair=a,d"), "groups: there is no column 'd'; the rows have a, b, s"),
+        ("score.py:predict", ("--groups", "one=a,b", "--groups", "two=b,s"), "groups overlap: input column 1"),
+        ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: duplicate group 'one'"),
+        ("score.py:predict", ("--groups", "no.json"), "groups: no.json cannot be read: "),
+        ("score.py:both", ("--output-names", "yes,yes"), "output-names: duplicate name 'yes'"),
+        ("score.py:both", ("--output-names", "yes,"), "output-names: expected names with commas between them; got 'yes,'"),
+        ("score.py:predict", ("--output", "yes"), "output: there is no output 'yes', as the model's outputs have no"),
+        ("score.py:predict", ("--budget", "1", "--method", "leverage"), "leverage needs at least 6 evaluations a row"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_each(
+    here: Path, model: str, words: tuple[str, ...], message: str
+) -> None:
+    (here / "b.csv").write_text("a\n1\n")
+    (here / "large.csv").write_text("a,b,s\n" + "1,4,x\n" * 1003)
+    (here / "broken.py").write_text("raise ValueError('no weights')\n")
+    assert failed(model, "rows.csv", *words).startswith(message)
+    assert "broken" not in sys.modules
+
+
+def test_the_error_of_a_job_has_the_nearest_budget() -> None:
+    job = Job(model="score.py:product", data=Path("few.csv"), method="exact", budget=3)
+    with pytest.raises(BudgetError) as info:
+        job.run()
+    assert info.value.nearest == 4
+
+
+# Models that fail, or end the program
+
+
+def check_partial(path: str, rows: int) -> None:
+    """Hold the file of finished rows against the explanation of all rows."""
+    found = pd.read_csv(path) if path.endswith(".csv") else pd.read_parquet(path)
+    assert len(found) == rows
+    every = pd.read_csv("many.csv")
+    whole = Explainer(lambda frame: frame["a"] * frame["b"], "mean")(every)
+    wanted = whole[found["row"].to_numpy()]
+    np.testing.assert_allclose(found["value.a"], wanted.values[:, 0])
+    np.testing.assert_allclose(found["value.b"], wanted.values[:, 1])
+    assert found["data.a"].tolist() == found["row"].tolist()
+    assert found["data.b"].tolist() == (found["row"] % 7).tolist()
+
+
+def finished_rows(message: str) -> int:
+    """Return the number of rows that a message says are done."""
+    return int(message.partition("what was done before, ")[2].partition(" row")[0])
+
+
+@pytest.mark.parametrize("out", ["values.parquet", "values.csv"])
+def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) -> None:
+    kept = f"values.partial{Path(out).suffix}"
+    message = failed("score.py:fails_late", "many.csv", out=out)
+    assert message.startswith("the model failed on inputs of shape ")
+    assert "RuntimeError: no 300 " in message
+    assert "(first on row 300 with 2 of 2 players present); what" in message
+    assert message.endswith(f" rows, is in {kept}")
+    assert 16 <= finished_rows(message) <= 300
+    check_partial(kept, finished_rows(message))
+    assert not (here / out).exists()
+    if out.endswith(".parquet"):
+        assert facts(kept)["rows"] == finished_rows(message)
+        assert facts(kept)["unfinished"] == message.partition("; what was done")[0]
+
+    message = failed("score.py:exits_late", "many.csv", out=out)
+    assert message.startswith("the code of the model score.py:exits_late called exit (with 'done')")
+    check_partial(kept, finished_rows(message))
+
+    rows = pd.read_csv("many.csv")
+    rows.assign(id=[f"n{number}" for number in rows.a]).to_csv("named.csv", index=False)
+    failed("score.py:fails_late", "named.csv", "--id", "id", out=out)
+    found = pd.read_csv(kept) if out.endswith(".csv") else pd.read_parquet(kept)
+    assert found["id"].tolist() == [f"n{number}" for number in range(len(found))]
+
+
+def test_rows_that_were_done_outlive_an_interrupt(here: Path) -> None:
+    result = explain("score.py:stopped_late", "many.csv")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.startswith("stopped; what was done before, ")
+    assert result.stderr.endswith(" rows, is in values.partial.parquet\n")
+    check_partial("values.partial.parquet", finished_rows(result.stderr))
+    assert not (here / "values.parquet").exists()
+
+    result = explain("score.py:stopped", "rows.csv")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "stopped; no file is left half written\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows interrupts in another way")
+def test_control_c_keeps_the_rows_that_were_done(here: Path) -> None:
+    (here / "slow.py").write_text("""
+import pathlib, time
+
+def f(frame):
+    if (frame["a"] == 300).any():
+        pathlib.Path("begun").touch()
+        time.sleep(60)
+    return frame["a"] * frame["b"]
+""")
+    words = ["--model", "slow.py:f", "--data", "many.csv", "--out", "values.parquet"]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "shearshap.cli", "explain", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for((here / "begun").exists)
+    command.send_signal(signal.SIGINT)
+    _, message = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert message.endswith(" rows, is in values.partial.parquet\n")
+    check_partial("values.partial.parquet", finished_rows(message))
+
+
+def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream yields them before the error; they need not be the first of their block."""
+    rows = pd.read_csv("many.csv")
+    explanation = Explainer(lambda frame: frame["a"] * frame["b"], "mean")(rows)
+
+    def stream(*_: object, **__: object) -> Any:
+        yield explanation[:16]
+        yield explanation[[20, 21, 399]]
+        raise ModelError("the model broke")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Explainer, "stream", stream)
+        message = "the model broke; what was done before, 19 rows"
+        with pytest.raises(ModelError, match=message) as info:
+            Job(model="score.py:product", data=Path("many.csv"), out=Path("v.parquet")).run()
+    assert info.value.finished.index.tolist() == [*range(16), 20, 21, 399]
+    check_partial("v.partial.parquet", 19)
+
+
+def test_the_error_of_a_job_says_where_the_model_failed() -> None:
+    with pytest.raises(ModelError) as info:
+        Job(model="score.py:fails_late", data=Path("many.csv")).run()
+    error = info.value
+    assert error.row == 300
+    assert error.coalition.tolist() == [True, True]
+    assert list(error.inputs.columns) == ["a", "b"]
+
+
+def test_a_model_that_ends_the_program_is_an_error(here: Path) -> None:
+    assert failed("score.py:exits", "few.csv") == (
+        "the code of the model score.py:exits called exit (with 0); take the call out, or put it "
+        "under if __name__ == '__main__'"
+    )
+    (here / "script.py").write_text("raise SystemExit\n")
+    assert "script.py:f called exit (with None)" in failed("script.py:f", "few.csv")
+
+
+@pytest.mark.parametrize("place", ["at import", "in a prediction"])
+def test_a_model_that_changes_the_folder_changes_no_paths(here: Path, place: str) -> None:
+    (here / "other").mkdir()
+    (here / "other" / "few.csv").write_text("a,b\n7,7\n8,8\n")
+    change = f"os.chdir({str(here / 'other')!r})"
+    first, later = (change, "pass") if place == "at import" else ("pass", change)
+    (here / "moves.py").write_text(
+        f"import os\n{first}\ndef f(frame):\n    {later}\n    return frame['a'] * frame['b']\n"
+    )
+    done("moves.py:f", "few.csv")
+    assert pd.read_parquet(here / "values.parquet")["data.a"].tolist() == [0, 1, 2]
+    assert sorted(path.name for path in (here / "other").iterdir()) == ["few.csv"]
+
+
+# Files that are there already
+
+
+@pytest.mark.parametrize("out", ["values.parquet", "values.csv"])
+def test_a_file_of_ours_is_replaced_and_no_other(here: Path, out: str) -> None:
+    done("score.py:product", "few.csv", "--report", out=out)
+    done("score.py:total", "few.csv", "--report", out=out)  # both are ours
+
+    frame = pd.DataFrame({"row": [1], "value": [2]})
+    write = frame.to_csv if out.endswith(".csv") else frame.to_parquet
+    write(out, index=False)
+    assert failed("no model", "few.csv", out=out) == (
+        f"out: {out} already exists, and was not written by shear explain; choose another name, "
+        "or replace it with --overwrite"
+    )
+    done("score.py:product", "few.csv", "--overwrite", out=out)
+    assert "base_value" in (pd.read_csv(out) if out.endswith(".csv") else written(out))
+
+    (here / out).write_bytes(b"")  # as a script may have made it to have a name of its own
+    done("score.py:product", "few.csv", out=out)
+
+
+def test_no_page_and_no_partial_file_of_another_maker_is_replaced(here: Path) -> None:
+    (here / "values.html").write_text("<!DOCTYPE html>\n<title>My notes</title>\n")
+    assert failed("no model", "few.csv", "--report").startswith(
+        "report: values.html already exists"
+    )
+    done("score.py:product", "few.csv")  # without --report, it is in nobody's way
+    done("score.py:product", "few.csv", "--report", "--overwrite")
+    page = (here / "values.html").read_text()
+    assert f'<meta name="generator" content="{GENERATOR}">' in page
+    (here / "values.partial.parquet").write_text("mine")
+    assert failed("no model", "few.csv").startswith("out: values.partial.parquet already exists")
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "what"),
+    [
+        ((), "rows.csv", "the data explained"),
+        (("--overwrite",), "rows.csv", "the data explained"),
+        (("--background", "mode:absent.csv"), "absent.csv", "the background"),
+        (("--background", "mode:absent.csv"), "link.csv", "the background"),
+        ((), "code.csv", "the model"),
+    ],
+)
+def test_what_is_read_is_not_overwritten(
+    here: Path, words: tuple[str, ...], out: str, what: str
+) -> None:
+    (here / "link.csv").symlink_to("absent.csv")
+    (here / "code.csv").symlink_to("score.py")
+    assert failed("score.py:predict", "rows.csv", *words, out=out) == (
+        f"out: {out} is {what}, and would be overwritten; choose another name"
+    )
+
+
+# Places
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path) -> None:
+    (here / "d.csv").mkdir()
+    os.mkfifo(here / "pipe.csv")
+    places = {
+        "no/values.parquet": "out: there is no folder no",
+        "few.csv/values.csv": "out: there is no folder few.csv",
+        "values.txt": "out: expected a file that ends in .parquet, .pq, .csv, or for a large job a",
+        "d.csv": "out: d.csv is a folder; expected the name of a file",
+        "pipe.csv": "out: pipe.csv cannot be written to; choose another name",
+        "x" * 300 + ".csv": "[Errno 36] File name too long",
+    }
+    if Path("/proc/self").is_dir():  # not even root can write there
+        places["/proc/values.parquet"] = "out: nothing can be written to the folder /proc: "
+    for out, message in places.items():
+        assert failed("no model", "few.csv", out=out).startswith(message)
+    (here / "values.html").mkdir()
+    assert failed("no model", "few.csv", "--report").startswith("report: values.html is a folder")
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_the_longest_name_can_be_written(here: Path, letter: str) -> None:
+    """Though the names of the file that is being written, and of finished rows, are longer."""
+    out = letter * ((255 - len(".parquet")) // len(letter.encode())) + ".parquet"
+    done("score.py:product", "few.csv", out=out)
+    assert (here / out).is_file()
+    failed("score.py:fails_late", "many.csv", out=out)
+    assert len(list(here.glob("*.partial.parquet"))) == 1
+
+
+def test_a_full_disk_is_noticed_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk:
+        def __init__(self, **_: object) -> None: ...
+        def __enter__(self) -> "FullDisk":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def write(self, _: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tables, "TemporaryFile", FullDisk)
+    assert failed("no model", "few.csv") == (
+        "out: nothing can be written to the folder .: No space left on device"
+    )
+
+
+@pytest.mark.parametrize("writer", ["pyarrow.parquet.write_table", "pyarrow.csv.write_csv"])
+def test_a_disk_that_runs_full_leaves_nothing_half_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    out = "values.csv" if "csv" in writer else "values.parquet"
+
+    def full(_: object, place: Path) -> None:
+        place.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer, full)
+    assert failed("score.py:product", "few.csv", out=out) == (
+        f"out: {out} cannot be written: No space left on device; no file is left half written"
+    )
+    assert not list(here.glob("*.partial"))
+
+
+def test_a_report_that_cannot_be_written_leaves_the_values(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shearshap.jobs.job.write_page", full)
+    assert refusal("score.py:product", "few.csv", "--report") == (
+        "report: values.html cannot be written: No space left on device; the values are in values.parquet"
+    )
+    assert len(written()) == 3
+    assert not (here / "values.html").exists()
+
+
+@pytest.mark.parametrize("cells", [[[1], [2]], [b"text", b"\xff"]])
+def test_columns_that_a_file_cannot_hold_are_told_before_any_work(cells: list[Any]) -> None:
+    pq.write_table(pa.table({"a": [1, 2], "b": [3, 4], "l": cells}), "nested.parquet")
+    message = failed("score.py:exits", "nested.parquet", "--drop", "l", out="values.csv")
+    assert message.startswith("out: values.csv cannot hold column 'l', which holds ")
+    done("score.py:product", "nested.parquet", "--drop", "l")
+    done("score.py:product", "nested.parquet", "--drop", "l", "--keep", "a", out="values.csv")

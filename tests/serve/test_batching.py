@@ -1,0 +1,355 @@
+"""Requests that come together share blocks; slow ones end at their time limit."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from shearshap.errors import ModelError
+from shearshap.jobs import Job
+from shearshap.serve import Limits, Service
+from shearshap.serve.batching import Batcher
+from shearshap.serve.guard import Metrics
+from shearshap.serve.prepared import Answers
+from shearshap.serve.schemas import RowExplanation
+
+# A model that answers at once
+
+
+def answers_of(rows: Any) -> Answers:
+    """Return answers in which a row's prediction is the row."""
+    blank: dict[str, Any] = {"values": [[0.0]], "base_value": [0.0], "evaluations": 2}
+    own = [RowExplanation(prediction=[row], standard_errors=None, **blank) for row in rows]
+    return Answers(own, "stub", ())
+
+
+def predictions(answers: Answers) -> list[float]:
+    return [own.prediction[0] for own in answers.explanations]
+
+
+@contextmanager
+def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Any]:
+    made = Batcher(explain, Metrics())
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+        if any(row < 0 for row in rows):
+            raise ModelError("negative")
+        return answers_of(rows)
+
+    with batcher(explain) as made:
+        futures = [made.submit([number], 8) for number in (1, -2, 3)]
+        assert predictions(futures[0].result(5)) == [1.0]
+        with pytest.raises(ModelError, match="negative"):
+            futures[1].result(5)
+        assert predictions(futures[2].result(5)) == [3.0]
+
+
+def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+        if rows[0] < 0:
+            raise RuntimeError("a bug")
+        return answers_of(rows)
+
+    with batcher(explain) as made:
+        with pytest.raises(RuntimeError, match="a bug"):
+            made.submit([-1], 8).result(5)
+        assert predictions(made.submit([4], 8).result(5)) == [4.0]
+    assert "a block could not be explained" in caplog.text
+
+
+def test_requests_of_other_budgets_are_other_blocks() -> None:
+    blocks: list[tuple[int, int]] = []
+    gate = threading.Event()
+
+    def explain(rows: Any, budget: int, _advance: Any) -> Answers:
+        gate.wait(5)
+        blocks.append((budget, len(rows)))
+        return answers_of(rows)
+
+    with batcher(explain) as made:
+        gate.set()
+        for budget in (8, 9):  # of which it is then known that rows take little time
+            made.submit([0] * 20, budget).result(5)
+        blocks.clear()
+        gate.clear()
+        futures = [made.submit([0], 1)]
+        time.sleep(0.05)  # the first is on its way
+        futures += [made.submit([number] * number, 8 + number % 2) for number in (1, 2, 3, 4)]
+        cancelled = made.submit([9], 8)
+        assert cancelled.cancel()
+        gate.set()
+        assert [predictions(each.result(5)) for each in futures[2:]] == [[2] * 2, [3] * 3, [4] * 4]
+    assert blocks == [(1, 1), (9, 4), (8, 6)]
+
+
+# A model that takes its time
+
+BUDGET = 40
+BATCH = 20  #: evaluations of a model call, which cannot be stopped
+EVALUATION = 0.005  #: seconds, once the model is slow
+ROW = BUDGET * EVALUATION
+
+# it is slow once there is a file SLOW, and it writes down how many rows it is asked about
+MODEL = f"""
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def predict(rows):
+    if (HERE / "SLOW").exists():
+        time.sleep({EVALUATION} * len(rows))
+        with (HERE / "asked").open("a") as file:
+            file.write("x" * len(rows))
+    return rows.a * rows.b + rows.c * rows.d + rows.e * rows.f + rows.g * rows.h
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.py").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(size=(30, 8)), columns=list("abcdefgh")).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    return tmp_path
+
+
+def evaluations(folder: Path) -> int:
+    """Return how often the model has been evaluated since it is slow."""
+    file = folder / "asked"
+    return file.stat().st_size if file.exists() else 0
+
+
+@contextmanager
+def serving(
+    folder: Path, *, batch_size: int | None = BATCH, **limits: Any
+) -> Iterator[httpx.Client]:
+    """Serve a model that is slow from the first request on."""
+    job = Job(
+        model=f"{folder / 'model.py'}:predict",
+        data=folder / "rows.csv",
+        budget=BUDGET,
+        batch_size=batch_size,
+    )
+    service = Service(job=job, port=0, limits=Limits(**limits))
+    with service.running() as address, httpx.Client(base_url=address, timeout=60) as client:
+        (folder / "SLOW").touch()
+        yield client
+
+
+def rows(count: int) -> list[dict[str, float]]:
+    rng = np.random.default_rng(1)
+    return [dict(zip("abcdefgh", map(float, row), strict=True)) for row in rng.normal(size=(count, 8))]  # fmt: skip
+
+
+def seconds_of(client: httpx.Client, body: dict[str, Any]) -> float:
+    """Return how long a request takes that must succeed."""
+    started = time.perf_counter()
+    answer = client.post("/explain", json=body)
+    assert answer.status_code == 200, answer.text
+    return time.perf_counter() - started
+
+
+def wait_for_work(folder: Path) -> None:
+    """Wait until the model is at work."""
+    before = evaluations(folder)
+    until = time.monotonic() + 30
+    while evaluations(folder) == before:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def assert_rests(folder: Path, allowed: int) -> None:
+    """Check that the model is evaluated a few times more at most, and then no more."""
+    now = evaluations(folder)
+    time.sleep(3 * ROW)
+    later = evaluations(folder)
+    assert later - now <= allowed
+    time.sleep(3 * ROW)
+    assert evaluations(folder) == later
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [BUDGET, BUDGET - 2])
+def test_small_requests_are_answered_while_a_large_one_is_at_work(
+    folder: Path, budget: int
+) -> None:
+    small = {"rows": rows(1), "budget": budget}
+    with serving(folder, seconds=15 * ROW) as client, ThreadPoolExecutor() as pool:
+        alone = min(seconds_of(client, small) for _ in range(3))
+        large = pool.submit(client.post, "/explain", json={"rows": rows(100)})
+        wait_for_work(folder)
+        together = [seconds_of(client, small) for _ in range(4)]
+        # a block of the large request ends, another has its turn, and then it is the small one's
+        assert sorted(together)[1] < 5 * alone
+        assert max(together) < 10 * alone
+
+        refused = large.result()
+        assert refused.status_code == 504
+        message = "expected an answer within 3 s, got none yet; try fewer rows or a smaller budget"
+        assert refused.json()["error"] == message
+        assert_rests(folder, allowed=BUDGET)
+        assert seconds_of(client, small) < 10 * alone
+
+
+@pytest.mark.slow
+def test_requests_share_blocks_if_it_is_the_block_that_takes_long(folder: Path) -> None:
+    text = (folder / "model.py").read_text().replace(f"{EVALUATION} * len(rows)", "0.1")
+    (folder / "model.py").write_text(text)
+    body = {"rows": rows(1)}
+    with serving(folder, batch_size=None) as client, ThreadPoolExecutor(60) as pool:
+        alone = min(seconds_of(client, body) for _ in range(3))
+        started = time.perf_counter()
+        list(pool.map(lambda _: seconds_of(client, body), range(60)))
+        assert time.perf_counter() - started < 30 * alone
+
+
+@pytest.mark.slow
+def test_a_large_request_that_shares_its_time_has_the_answer_of_its_rows_alone(
+    folder: Path,
+) -> None:
+    many = rows(12)
+    with serving(folder) as client, ThreadPoolExecutor() as pool:
+        large = pool.submit(client.post, "/explain", json={"rows": many})
+        wait_for_work(folder)
+        alone = [client.post("/explain", json={"rows": [row]}).json() for row in many[::5]]
+        whole = large.result().json()
+    assert len(whole["explanations"]) == len(many)
+    for single, expected in zip(alone, whole["explanations"][::5], strict=True):
+        (own,) = single["explanations"]
+        np.testing.assert_allclose(own["values"], expected["values"], atol=1e-9)
+        np.testing.assert_allclose(own["standard_errors"], expected["standard_errors"], atol=1e-9)
+
+
+@pytest.mark.slow
+def test_even_a_single_row_ends_at_the_time_limit(folder: Path) -> None:
+    with serving(folder, seconds=0.5) as client:
+        answer = client.post("/explain", json={"rows": rows(1), "budget": 6 * BUDGET})
+        assert answer.status_code == 504
+        assert_rests(folder, allowed=BATCH)
+
+
+@pytest.mark.slow
+def test_a_request_whose_client_has_gone_is_dropped(folder: Path) -> None:
+    with serving(folder) as client, ThreadPoolExecutor() as pool:
+        large = pool.submit(_given_up, str(client.base_url), rows(100), folder)
+        large.result()
+        time.sleep(ROW)
+        assert_rests(folder, allowed=BUDGET)
+        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
+
+
+def _given_up(address: str, many: list[dict[str, float]], folder: Path) -> None:
+    """Send a request, and hang up when the model is at work."""
+    request = httpx.Request("POST", f"{address}/explain", json={"rows": many})
+    host, port = request.url.host, request.url.port
+    head = f"POST /explain HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host, port or 80)) as connection:
+        head += f"Content-Length: {len(request.content)}\r\n\r\n"
+        connection.sendall(head.encode() + request.content)
+        wait_for_work(folder)
+
+
+@pytest.mark.slow
+def test_reading_and_explaining_share_one_time_limit(folder: Path) -> None:
+    body = httpx.Request("POST", "http://x", json={"rows": rows(100)}).content
+
+    def slowly() -> Iterator[bytes]:
+        yield body[:100]
+        time.sleep(1.0)
+        yield body[100:]
+
+    with serving(folder, seconds=2.0) as client:
+        started = time.perf_counter()
+        headers = {"Content-Type": "application/json"}
+        answer = client.post("/explain", content=slowly(), headers=headers)
+        assert answer.status_code == 504
+        assert time.perf_counter() - started < 2.9
+
+
+def test_a_request_has_a_limit_of_evaluations(folder: Path) -> None:
+    with serving(folder, evaluations=10 * BUDGET) as client:
+        about = client.get("/about").json()
+        assert about["most_evaluations"] == 10 * BUDGET
+        refused = client.post("/explain", json={"rows": rows(11)})
+        assert refused.status_code == 422
+        assert refused.json()["where"] == "rows"
+        assert refused.json()["error"] == (
+            "rows: expected at most 400 evaluations in a request, got 11 rows of 40 evaluations, "
+            "440 in all; try at most 10 rows, a smaller budget, or shear explain for a whole file"
+        )
+        assert evaluations(folder) == 0
+        assert client.post("/explain", json={"rows": rows(1), "budget": 20}).status_code == 200
+
+
+def test_a_row_at_the_default_budget_is_never_too_much(folder: Path) -> None:
+    with serving(folder, evaluations=10) as client:
+        assert client.get("/about").json()["budget"]["maximum"] == BUDGET
+        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_service_although_a_large_request_is_at_work(folder: Path) -> None:
+    limit = 10 * ROW
+    given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
+    given += ["--budget", str(BUDGET), "--port", "0", "--timeout", str(limit)]
+    shear = [sys.executable, "-m", "shearshap.cli", "serve", *given]
+    with (
+        subprocess.Popen(shear, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service,
+        ThreadPoolExecutor() as pool,
+    ):  # fmt: skip
+        address = _address(service)
+        (folder / "SLOW").touch()
+        body = {"rows": rows(500)}
+        large: Future[httpx.Response] = pool.submit(
+            httpx.post, f"{address}/explain", json=body, timeout=60
+        )
+        wait_for_work(folder)
+        started = time.perf_counter()
+        service.terminate()
+        code = service.wait(120)
+        took = time.perf_counter() - started
+        refused = large.result()
+    assert took < 2 * limit  # of 100 s that the whole request would take
+    assert code in (0, -signal.SIGTERM)
+    assert refused.status_code == 503
+    assert "got a service that is being stopped" in refused.json()["error"]
+
+
+def _address(service: "subprocess.Popen[str]") -> str:
+    assert service.stdout is not None
+    for line in service.stdout:
+        found = re.match(r"API +(http://.+)/openapi.json", line)
+        if found:
+            return found[1]
+    raise AssertionError("the service did not start")
+
+
+@pytest.mark.slow
+def test_a_model_that_hangs_does_not_hold_up_the_end(folder: Path) -> None:
+    text = (folder / "model.py").read_text().replace(f"{EVALUATION} * len(rows)", "20")
+    (folder / "model.py").write_text(text)
+    started = 0.0
+    with serving(folder, seconds=1.0) as client:
+        assert client.post("/explain", json={"rows": rows(1)}).status_code == 504
+        started = time.perf_counter()
+    assert time.perf_counter() - started < 10

@@ -1,0 +1,261 @@
+"""Starting a service: every option of `shear explain` has the same effect in it."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from shearshap import Explanation
+from shearshap.cli import app as command
+from shearshap.errors import InputError, ModelError
+from shearshap.jobs import Job
+from shearshap.jobs.models import importing
+from shearshap.serve import Service
+from shearshap.serve.prepared import prepare
+from shearshap.serve.schemas import plain_rows
+from shearshap.serve.server import is_loopback
+
+MODEL = """
+import numpy as np
+import torch
+
+def predict(rows):
+    x = rows.to_numpy()
+    scores = np.stack([x[:, 0] * x[:, 1], x[:, 2] + x[:, 3] * x[:, 4], x[:, 1] * x[:, -1]], 1)
+    weights = np.exp(scores)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+def in_small_batches(rows):
+    if len(rows) > 16:
+        raise ValueError(f"{len(rows)} rows are too many at once")
+    return predict(rows)
+
+network = torch.nn.Sequential(torch.nn.Linear(6, 1), torch.nn.Softplus())
+for parameter in network.parameters():
+    torch.nn.init.constant_(parameter, 0.5)
+"""
+
+OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "background": ({"background": "median"}, {}),
+    "budget": ({"budget": 40}, {}),
+    "method": ({"method": "permutation"}, {}),
+    "outputs": ({"outputs": ("2",)}, {}),
+    "output_names": ({"output_names": ("no", "maybe", "yes")}, {}),
+    "groups": ({"groups": {"first two": ["a", "b"]}, "budget": 20}, {"budget": 20}),
+    "id_column": ({"id_column": "f"}, {}),
+    "scale": ({"returns": "probability", "scale": "log-odds"}, {"returns": "probability"}),
+    "returns": ({"returns": "margin", "scale": "probability"}, {"returns": "probability", "scale": "log-odds"}),
+    "multilabel": ({"returns": "margin", "scale": "probability", "multilabel": True}, {"returns": "margin", "scale": "probability"}),
+    "drop": ({"drop": ("e",)}, {}),
+    "seed": ({"seed": 1}, {}),
+    "tol": ({"tol": 0.1, "budget": 60}, {"budget": 60}),
+}  # fmt: skip
+"""Options of a job, each with and without it; others that it needs are in both."""
+
+TESTED_BY_FAILURES = {"batch_size", "device", "interactions"}
+ABOUT_FILES = {"model", "data", "trust"}
+NOT_OF_A_SERVICE = {"out", "large", "report", "overwrite", "keep", "shard_rows", "command"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("options")
+    (place / "model.py").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.gamma(2, 0.5, size=(40, 6)), columns=list("abcdef"))
+    table.to_csv(place / "rows.csv", index=False)
+    return place
+
+
+def job(folder: Path, function: str = "predict", **options: Any) -> Job:
+    given: dict[str, Any] = {"background": "mean", "budget": 30} | options
+    place = f"{folder / 'model.py'}:{function}"
+    return Job(model=place, data=folder / "rows.csv", out=folder / "values.parquet", **given)
+
+
+def assert_served(chosen: Job, expected: Explanation) -> None:
+    """Check that a service of a job answers what the job writes, for all its rows."""
+    with importing(chosen.model):
+        served = prepare(chosen)
+        answers = served.explain(plain_rows(served.rows))
+    assert served.outputs == expected.output_names
+    assert served.overview.feature_names == expected.feature_names
+    assert answers.method == expected.method
+
+    def assert_same(name: str, array: NDArray[Any], rtol: float = 1e-7, atol: float = 0) -> None:
+        own = np.array([getattr(each, name) for each in answers.explanations])
+        outputs_first = np.moveaxis(array, -1, 1) if array.ndim == 3 else array
+        np.testing.assert_allclose(own, outputs_first.reshape(own.shape), rtol, atol)
+
+    # rows are split into other blocks
+    assert expected.standard_errors is not None
+    assert_same("values", expected.values, 1e-5, 1e-7)
+    assert_same("standard_errors", expected.standard_errors, 1e-5, 1e-7)
+    assert_same("base_value", expected.base_values)
+    assert_same("prediction", expected.predictions)
+    spent = expected.row_evaluations
+    every = np.full(len(expected), expected.evaluations)
+    assert_same("evaluations", every if spent is None else spent)
+
+
+def differs(explanation: Explanation, other: Explanation) -> bool:
+    names = (explanation.feature_names, explanation.output_names)
+    if names != (other.feature_names, other.output_names):
+        return True
+    return not np.allclose(explanation.values, other.values)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_service_answers_what_explain_writes(option: str, folder: Path) -> None:
+    chosen, without = (job(folder, **given) for given in OPTIONS[option])
+    expected = chosen.run().explanation
+    assert differs(expected, without.run().explanation), "the option must show in this test"
+    assert_served(chosen, expected)
+
+
+def test_the_model_is_called_with_no_more_than_the_batch_size(folder: Path) -> None:
+    with pytest.raises(ModelError, match="rows are too many at once"):
+        prepare(job(folder, "in_small_batches"))
+    chosen = job(folder, "in_small_batches", batch_size=16)
+    assert_served(chosen, chosen.run().explanation)
+
+
+def test_a_device_is_that_of_the_explainer(folder: Path) -> None:
+    with pytest.raises(InputError, match="device: expected"):
+        prepare(job(folder, "network", device="nowhere"))
+    chosen = job(folder, "network", device="cpu")
+    assert_served(chosen, chosen.run().explanation)
+
+
+def test_interactions_are_refused_since_no_answer_has_them(folder: Path) -> None:
+    with pytest.raises(InputError, match="a service does not answer with interactions"):
+        Service(job=job(folder, interactions=True)).check()
+
+
+def test_no_option_of_a_job_is_forgotten() -> None:
+    """An option that a job gains must be tested above, or be one that a service cannot have."""
+    known = set(OPTIONS) | TESTED_BY_FAILURES | ABOUT_FILES | NOT_OF_A_SERVICE
+    assert {each.name for each in fields(Job)} == known
+
+
+# The command
+
+
+OF_EXPLAIN_ALONE = {
+    "out", "report", "overwrite", "interactions", "id_column",
+    "keep", "workers", "engine", "address", "gpus", "shard_rows", "log",
+}  # fmt: skip
+"""Options about files to write and large jobs; a service leaves out a column of ids by --drop."""
+
+
+def test_serve_has_the_options_of_explain() -> None:
+    commands: Any = typer.main.get_command(command)
+    explain, serve = (
+        {each.name for each in commands.commands[name].params} for name in ("explain", "serve")
+    )
+    assert explain - serve == OF_EXPLAIN_ALONE
+
+
+def test_options_of_the_command_reach_the_service(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Service] = []
+    monkeypatch.setattr(Service, "run", lambda service, _say: started.append(service))
+    words = ["serve", "--model", "m.py:f", "--data", str(folder / "rows.csv")]
+    words += ["--groups", "first=a,b", "--output-names", "no,maybe,yes", "--batch-size", "7"]
+    words += ["--device", "cpu", "--max-evaluations", "5000"]
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 0, result.output
+    (service,) = started
+    assert service.job.groups == {"first": ["a", "b"]}
+    assert service.job.output_names == ("no", "maybe", "yes")
+    assert (service.job.batch_size, service.job.device) == (7, "cpu")
+    assert service.limits.evaluations == 5000
+
+
+def refusal(*words: object) -> str:
+    result = CliRunner().invoke(command, ["serve", *map(str, words)])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    return result.stderr.removeprefix("error: ").strip()
+
+
+def test_what_cannot_be_started_is_refused_in_a_line(folder: Path) -> None:
+    given = ("--model", f"{folder / 'model.py'}:predict", "--data", folder / "rows.csv")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refusal(*given, "--port", port)
+    assert said.startswith(f"port: cannot bind to 127.0.0.1:{port}: Address already in use")
+    (folder / "model.pkl").write_bytes(b"")
+    said = refusal("--model", folder / "model.pkl", "--data", folder / "rows.csv", "--port", 0)
+    assert "is a pickle, and opening one runs whatever code is in it" in said
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
+    given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
+    shear = [sys.executable, "-m", "shearshap.cli", "serve", *given, "--port", "0"]
+    with subprocess.Popen(shear, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        lines = []
+        for text in service.stdout:
+            lines.append(text)
+            if text.startswith("API"):
+                break
+        place = lines[-1].split()[1].removesuffix("/openapi.json")
+        about = httpx.get(f"{place}/about").json()
+        service.send_signal(signal.SIGINT)
+        assert service.wait(20) == 0
+    assert lines[1] == f"rows loaded 40 of {folder / 'rows.csv'}, 6 features\n"
+    assert about["model"].endswith("model.py:predict")
+
+
+# Who may send requests
+
+
+def test_others_can_be_let_in_only_with_a_token(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"others can reach 0\.0\.0\.0, so a token is needed"):
+        Service(job=job(folder), host="0.0.0.0").check()
+    with pytest.raises(InputError, match="expected at least 16 characters, got 5; try "):
+        Service(job=job(folder), host="0.0.0.0", token="short").check()
+    with pytest.raises(InputError, match="expected ASCII characters"):
+        Service(job=job(folder), token="ä" * 20).check()
+    service = Service(job=job(folder), host="0.0.0.0", token="correct-horse-battery-staple")
+    service.check()
+    assert service.hosts is None
+    assert Service(job=job(folder)).hosts == ("localhost", "127.0.0.1", "::1")
+
+
+def test_loopback_is_told_from_other_hosts() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.org", "")))
+
+
+def test_the_container_is_made_of_files_that_there_are() -> None:
+    root = Path(__file__).parents[2]
+    steps = (root / "deploy" / "Containerfile").read_text()
+    sent = (root / ".dockerignore").read_text().split()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", steps, re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (root / name).exists()
+        assert f"!{name}" in sent
+    assert steps.rindex("USER shear") > steps.rindex("RUN ")
+    (entry,) = re.findall(r"^ENTRYPOINT (.+)$", steps, re.MULTILINE)
+    program, *words = json.loads(entry)
+    assert program == "shear"
+    said = refusal(*words[1:], "--model", "m", "--data", "d", "--port", "0")
+    assert "so a token is needed" in said
