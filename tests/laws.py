@@ -316,7 +316,6 @@ class SilentGame:
     cost: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     usage: Usage = field(default_factory=Usage)
-    structure: None = None
 
     def take(self, rows: slice | Tensor) -> "SilentGame":
         raise AssertionError(f"a design looked at rows {rows}")

@@ -56,24 +56,12 @@ __all__ = [
     "model_game",
 ]
 
-_HOMES = {
-    "explainer": ("Explainer", "explain", "explain_game", "model_game"),
-    "result.explanation": ("Explanation",),
-    "methods": (
-        "METHODS",
-        "Auto",
-        "Exact",
-        "Kernel",
-        "Kriging",
-        "Leverage",
-        "Permutation",
-        "Shear",
-        "Welford",
-    ),
+_MODULES = {
+    **dict.fromkeys(__all__, "methods"),
+    **dict.fromkeys(("Explainer", "explain", "explain_game", "model_game"), "explainer"),
+    "Explanation": "result.explanation",
 }
-"""The public names by the modules that they come from."""
-
-_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+"""The modules that the public names come from; those of the errors are there already."""
 
 
 if not TYPE_CHECKING:  # else a type checker would take any name for one of ours
@@ -81,9 +69,9 @@ if not TYPE_CHECKING:  # else a type checker would take any name for one of ours
     def __getattr__(name: str) -> object:
         """Return a public name, or a module of the package, and import it first."""
         if name in _MODULES:
-            found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-            globals()[name] = found  # so that this function is asked only once
-            return found
+            value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+            globals()[name] = value  # so that this function is asked only once
+            return value
         missing = AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name.startswith("__"):
             raise missing

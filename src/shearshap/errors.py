@@ -11,7 +11,6 @@ ShearWarning      a valid result that needs attention; the message says why
 """
 
 import sys
-from types import FrameType
 from typing import Any
 
 
@@ -71,13 +70,11 @@ def level_of_caller() -> int:
     """
     level = 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
         level += 1
         frame = frame.f_back
     return level
 
 
-def _is_ours(frame: FrameType) -> bool:
-    """Return whether a frame is this package's, or stands between two of them."""
-    module = str(frame.f_globals.get("__name__"))
-    return module.startswith(("shearshap.", "captum.log.")) or module == "contextlib"
+_OURS = ("shearshap.", "captum.log.", "contextlib")
+"""How the modules begin whose frames are this package's, or stand between two of them."""

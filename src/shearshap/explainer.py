@@ -9,10 +9,9 @@ model_game(model, rows, background=...)      the game itself, to ask for coaliti
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
-from inspect import isbuiltin, isfunction
 from typing import Any, Literal
 
 import numpy as np
@@ -22,11 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from shearshap.data import Background, Groups
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
-from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.run import Options, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
 from shearshap.errors import InputError, ModelError
 from shearshap.games.game import FunctionGame
-from shearshap.games.marginal import ModelGame
+from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods.base import Method
 from shearshap.models import Form, Output, Scale
 from shearshap.result.explanation import Explanation
@@ -196,7 +195,7 @@ class Explainer(Options):
 
     @contextmanager
     def game(
-        self, rows: Any, advance: Callable[[int], object] = lambda _evaluations: None
+        self, rows: Any, advance: Callable[[int], object] = no_progress
     ) -> Iterator[ModelGame]:
         """Open the cooperative game of the model's predictions for rows; see `model_game`."""
         with torch.inference_mode(False), open_game(Task(self, rows), advance) as named:
@@ -284,7 +283,7 @@ def model_game(
     feature_names: Sequence[str] | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
-    advance: Callable[[int], object] = lambda _evaluations: None,
+    advance: Callable[[int], object] = no_progress,
     reference: Background | None = None,
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
@@ -328,34 +327,33 @@ def explain_game(
             f"value: expected a function of coalitions (c, p), got {type(value).__name__}"
         )
     game = FunctionGame(value, positive_int("players", players))
-    run = Run.of(method, budget, tol=tol, seed=seed, interactions=interactions)
+    options = Options(value, method=method, seed=seed)
+    run = options.run(budget, tol=tol, interactions=interactions)
     return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
 
 
 def _brief(content: Any) -> str:
     """Return what an option is in a few words: never the numbers of an array, or a network."""
-    if content is None or isinstance(content, str | int | float):
+    if content is None or isinstance(content, str | int | float | Method | torch.device):
         return repr(content)
     if isinstance(content, tuple):
         return f"({', '.join(map(_brief, content))})"
     kind = type(content).__name__
-    shape = getattr(content, "shape", None)
-    if isinstance(shape, tuple):
-        return f"<{kind} of shape {tuple(shape)}>"
-    if isfunction(content) or isbuiltin(content):
-        return f"<function {content.__name__}>"
-    if isinstance(content, Mapping | Sequence):
+    if isinstance(content, list | dict):
         return f"<{kind} of {len(content)}>"
-    return repr(content) if isinstance(content, Method | torch.device) else f"<{kind}>"
+    if hasattr(content, "shape"):
+        return f"<{kind} of shape {tuple(content.shape)}>"
+    return f"<{kind} {content.__name__}>" if hasattr(content, "__name__") else f"<{kind}>"
 
 
-def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanation]:
+def _outside_inference_mode(blocks: Generator[Explanation]) -> Generator[Explanation]:
     """Yield blocks made outside torch's inference mode, in which there are no derivatives.
 
     The mode is left for each block, and not for all of them: between two blocks it is the caller's.
     Each block knows the seconds that it took.
     """
-    try:
+    # a stream that is closed early closes what it draws from, which gives the model back
+    with closing(blocks):
         while True:
             started = time.perf_counter()
             with torch.inference_mode(False):
@@ -363,28 +361,19 @@ def _outside_inference_mode(blocks: Iterator[Explanation]) -> Iterator[Explanati
             if block is None:
                 return
             yield replace(block, seconds=time.perf_counter() - started)
-    finally:
-        # a stream that is closed early closes what it draws from, which gives the model back
-        _close(blocks)
 
 
-def _concatenated(blocks: Iterator[Explanation]) -> Explanation:
+def _concatenated(blocks: Generator[Explanation]) -> Explanation:
     """Return all blocks as one explanation; a model's error holds those finished before."""
     finished: list[Explanation] = []
-    try:
-        finished.extend(blocks)
-    except ModelError as error:
-        error.finished = Explanation.concat(finished) if finished else None
-        raise
-    finally:
-        _close(blocks)
+    # closed at once: an error's traceback would keep them, and the model, as they are
+    with closing(blocks):
+        try:
+            finished.extend(blocks)
+        except ModelError as error:
+            error.finished = Explanation.concat(finished) if finished else None
+            raise
     return Explanation.concat(finished)
-
-
-def _close(blocks: Iterator[Explanation]) -> None:
-    """Close blocks at once: an error's traceback would keep them, and the model, as they are."""
-    if isinstance(blocks, Generator):
-        blocks.close()
 
 
 def _either(name: str, value: Any, other_name: str, other: Any) -> Any:

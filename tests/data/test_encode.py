@@ -148,7 +148,7 @@ def test_output_out_of_range() -> None:
         ({"value": 3}, InputError, "value: "),
         ({"players": 0}, InputError, "players: "),
         ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 6 coalitions"),
-        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for a coalition of 0 of 3 players"),
+        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for row 0 with 0 of 3 players"),
     ],
 )  # fmt: skip
 def test_bad_games_are_refused(

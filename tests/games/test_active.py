@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from games import Floats
 from shearshap import Explanation, explain, model_game
 from shearshap.errors import MethodError, ModelError
-from shearshap.games.active import ActiveGame, without_null
+from shearshap.games.active import ActiveGame
 from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS, Auto, Kriging
 from shearshap.methods.kriging import Calibration
@@ -317,38 +317,11 @@ def test_values_are_those_of_the_whole_game(alike: bool) -> None:
     torch.testing.assert_close(among(own), expected)
     part = among.take(torch.tensor([2, 1]))
     torch.testing.assert_close(part(own[[2, 1]]), expected[[2, 1]])
-    assert [part.global_row(row) for row in range(2)] == [2, 1]
+    assert [part.game.global_row(row) for row in range(2)] == [2, 1]
     torch.testing.assert_close(among.distances(), game.distances().gather(1, among.own))
 
 
-def test_the_surface_is_that_of_the_whole_game() -> None:
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
-    rows = torch.randn(3, 4)
-    rows[0, 2] = 0
-    rows[1, 0] = 0
-    rows[2, 3] = 0
-    with model_game(network, rows, background=0.0) as game:
-        active = game.active_players()
-        assert active is not None
-        among = ActiveGame.of(game, active, int(active.sum(dim=1).max()))
-        z = torch.rand(3, 5, 3)
-        wide = torch.zeros(3, 5, 4)
-        for row in range(3):
-            wide[row][:, among.own[row]] = z[row]
-        torch.testing.assert_close(among.surface(z), game.surface(wide))
-
-
 # Calibrations by the number of active players
-
-
-def test_a_calibration_is_adapted_to_fewer_players() -> None:
-    four = Calibration(level=-2.0, players=(0.1, 0.2, 0.3, 0.4), centres=((0.2, 0.4, 0.2, 0.4),))
-    assert four.for_players(4) is four
-    two = four.for_players(2)
-    assert two.level == -2.0
-    assert two.players == (0.0, 0.0)
-    np.testing.assert_allclose(two.centres, [[0.3, 0.3]])
 
 
 def test_the_nearest_number_of_players_is_taken() -> None:
@@ -405,30 +378,3 @@ def test_filled_up_rows_add_up_and_their_null_players_have_nothing(method: str) 
     if answer.calibration is not None:
         every = (answer.calibration, *answer.calibration.others)
         assert sorted(fit.size for fit in every) == [18, 22, 27, 30]
-
-
-def test_what_null_players_have_is_divided_among_the_active() -> None:
-    values = torch.tensor([[[1.0], [0.2], [3.0]], [[1.0], [2.0], [4.0]]])
-    active = torch.tensor([[True, False, True], [True, True, True]])
-    wanted = np.array([[1.1, 0.0, 3.1], [1.0, 2.0, 4.0]])
-    np.testing.assert_allclose(without_null(values, active)[..., 0], wanted, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_kriging_keeps_null_players_where_it_would_be_slow() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(4, 30))
-    rows[0, :25] = 0
-    rows[1, :10] = 0
-
-    def model(x: Floats) -> Floats:
-        return np.asarray(np.sin(x).sum(axis=1) + x[:, 0] * x[:, 11] * x[:, 12])
-
-    few = explain(model, rows, background=np.zeros(30), budget=300, method="kriging")
-    assert few.calibration.size == 30
-    assert [fit.size for fit in few.calibration.others] == [22]
-    many = explain(model, rows, background=np.zeros(30), budget=400, method="kriging")
-    assert not many.calibration.others
-    assert many.row_evaluations is not None
-    assert many.row_evaluations.tolist() == [32, 400, 400, 400]
-    assert (many.values[rows == 0] == 0).all()

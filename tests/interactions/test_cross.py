@@ -14,13 +14,8 @@ from shearshap.games.marginal import ModelGame
 from shearshap.interactions.cross import (
     block_maximum,
     cross_contribution,
-    degenerate,
-    derivative_contribution,
     gradient_differences,
     hessian,
-    second_difference_coalitions,
-    second_difference_evaluations,
-    second_differences,
 )
 from shearshap.models import AdaptedModel, Predictor
 
@@ -102,24 +97,6 @@ def test_second_differences_against_four_values() -> None:
     assert game.usage.derivative_passes == 0
 
 
-def test_the_coalitions_of_second_differences() -> None:
-    coalitions = second_difference_coalitions(3, torch.device("cpu"))
-    written = ["".join(str(int(member)) for member in one) for one in coalitions[0]]
-    assert written == ["111", "011", "101", "110", "001", "010", "100"]
-    assert second_difference_coalitions(6, torch.device("cpu")).shape == (1, 22, 6)
-    assert second_difference_evaluations(6) == 22
-
-
-def test_second_differences_of_values() -> None:
-    """Two rows and two outputs of the game z_0 z_1 - 3 z_1 z_2, the second output of half its size."""
-    z = second_difference_coalitions(3, torch.device("cpu"))[0].double()
-    game = z[:, 0] * z[:, 1] - 3 * z[:, 1] * z[:, 2]
-    row = torch.stack((game, game / 2), dim=1)
-    eta = second_differences(torch.stack((row, 10 * row)), 3)
-    wanted = 1.5 * np.array([[0, 1, 0], [1, 0, 3], [0, 3, 0]])
-    np.testing.assert_allclose(eta, [wanted, 10 * wanted], atol=1e-12)
-
-
 def test_block_maximum_against_input_by_input() -> None:
     net = network(7, outputs=1)
     game = game_of(net)
@@ -134,12 +111,6 @@ def test_block_maximum_against_input_by_input() -> None:
             ].max()
     np.testing.assert_allclose(block_maximum(game), slow, atol=1e-10)
     assert game.usage.derivative_passes == 7 + 2
-
-
-def test_on_single_inputs_the_block_maximum_is_the_hessian() -> None:
-    game = game_of(network(7))
-    game.owner, game.players = torch.arange(7), 7
-    np.testing.assert_allclose(block_maximum(game), hessian(game), atol=1e-10)
 
 
 def test_automatic_choice() -> None:
@@ -158,15 +129,6 @@ def test_a_two_class_relu_softmax_has_a_hessian_of_rank_one_which_is_not_used() 
     eta = cross_contribution(game_of(net))
     assert (eta == gradient_differences(game_of(net))).all()
     assert (eta.argsort(dim=2) != ranking).any()
-
-
-def test_degenerate_matrices() -> None:
-    a = torch.tensor([1.0, -2.0, 3.0])
-    swap = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    found = degenerate(
-        torch.stack([torch.zeros(3, 3), torch.outer(a, a), -torch.outer(a, a), swap, torch.eye(3)])
-    )
-    assert found.tolist() == [True, True, True, False, False]
 
 
 def test_pieces_of_rows_change_nothing() -> None:
@@ -207,13 +169,6 @@ def test_derivatives_of_what_has_none_are_refused() -> None:
         MethodError, match="interaction='hessian' needs a model that can be differentiated"
     ):
         cross_contribution(game, "hessian")
-
-
-def test_second_differences_are_no_derivatives() -> None:
-    with pytest.raises(
-        MethodError, match=r"expected one of auto, hessian, .* 'second-differences'"
-    ):
-        derivative_contribution(game_of(network(7)), "second-differences")
 
 
 def test_a_gradient_that_is_zero_warns() -> None:

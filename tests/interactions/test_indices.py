@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from definitions import interaction_index, pairs_of
+from definitions import pairs_of
 from games import (
     Bools,
     Floats,
@@ -22,17 +22,16 @@ from games import (
     smooth_table,
     table_game,
 )
-from shearshap import METHODS, Explainer, MethodError, model_game
+from shearshap import METHODS, Explainer, model_game
 from shearshap.games.game import FunctionGame
 from shearshap.interactions import kriged
 from shearshap.interactions.cross import cross_contribution
 from shearshap.interactions.indices import (
     estimated_second_differences,
-    exact_interactions,
     has_pairs,
     interactions,
 )
-from shearshap.interactions.kriged import differences_of_kernel, interactions_of_kernel
+from shearshap.interactions.kriged import differences_of_kernel
 from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging import kernel as kernels
 
@@ -109,17 +108,6 @@ def test_all_coalitions_give_the_definition(players: int) -> None:
     )
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 5, 6])
-def test_exact_indices_of_every_order(order: int) -> None:
-    tables = np.stack([random_table(P, seed) for seed in range(2)])
-    expected = [
-        [interaction_index(table, players) for players in combinations(range(P), order)]
-        for table in tables
-    ]
-    index = exact_interactions(tensor(tables), order)
-    np.testing.assert_allclose(index, np.array(expected).reshape(2, -1), atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("table", "expected"), [([1.0, 3.0], [[2.0]]), ([1.0, 2.0, 4.0, 9.0], [[1, 4], [4, 3]])]
 )
@@ -156,15 +144,6 @@ def test_exact_agrees_with_shapiq(players: int) -> None:
     np.testing.assert_allclose(np.diag(ours), [theirs[(i,)] for i in range(players)], atol=1e-9)
 
 
-def test_null_and_symmetric_players_with_all_coalitions() -> None:
-    """Players 0 and 1 count alike, player 4 not at all."""
-    z = all_coalitions(P).astype(float)
-    table = np.exp(z @ [0.7, 0.7, -0.4, 0.9, 0.0])
-    answer = found(all_coalitions(P), table[None])[0]
-    np.testing.assert_allclose(answer[4], 0, atol=1e-12)
-    np.testing.assert_allclose(answer[0, 2:], answer[1, 2:], atol=1e-12)
-
-
 # Some pairs
 
 
@@ -190,14 +169,6 @@ def slow_kernel(r: Floats, u: Floats) -> Floats:
     return np.array(
         [[sum(product(T, r) * product(T, a) * product(T, b) for T in EVEN) for b in u] for a in u]
     )
-
-
-def test_the_interactions_of_the_kernel() -> None:
-    u = SIGNS
-    duals = np.random.default_rng(0).normal(size=(2, len(u)))
-    fast = interactions_of_kernel(tensor(u), tensor(np.stack([R, R[::-1]])), tensor(duals))
-    np.testing.assert_allclose(fast[0], slow_cross(R, u) @ duals[0], atol=1e-12)
-    np.testing.assert_allclose(fast[1], slow_cross(R[::-1], u) @ duals[1], atol=1e-12)
 
 
 def test_the_answer_solves_the_kriging_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,25 +304,6 @@ def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # Pairs or none
-
-
-@pytest.mark.parametrize(
-    "name", ["exact", "kriging", "leverage", "kernel-paired", "permutation-antithetic"]
-)
-def test_methods_that_the_error_names_have_pairs(name: str) -> None:
-    game = FunctionGame(lambda z: z.sum(axis=1), 7)
-    budget = 128 if name == "exact" else 60
-    assert has_pairs(METHODS[name].design(game, budget, np.random.default_rng(0)).coalitions)
-    with pytest.raises(MethodError, match=f"'{name}'"):
-        interactions(
-            torch.zeros(1, 2, 7, dtype=torch.bool), torch.zeros(1, 2, 1), torch.zeros(1, 7, 1)
-        )
-
-
-@pytest.mark.parametrize("name", ["kernel", "permutation", "kernel-welford"])
-def test_other_methods_have_none(name: str) -> None:
-    game = FunctionGame(lambda z: np.tanh(z.sum(axis=1)), 9)
-    assert not has_pairs(METHODS[name].design(game, 120, np.random.default_rng(0)).coalitions)
 
 
 def test_rows_with_designs_of_their_own() -> None:

@@ -40,7 +40,7 @@ from shearshap import (
 )
 from shearshap.engine.plan import BLOCK_BYTES
 from shearshap.engine.results import StageEstimate, estimate_fields
-from shearshap.engine.run import Run
+from shearshap.engine.run import Options
 from shearshap.engine.sampling import explained_blocks
 from shearshap.games.game import CoalitionValues, FunctionGame, Game
 from shearshap.games.marginal import ModelGame
@@ -64,7 +64,7 @@ def solve(
 ) -> Explanation:
     """Explain a game with a budget of evaluations a row."""
     return Explanation.concat(
-        list(explained_blocks(game, Run.of(method, budget, tol=tol, seed=seed)))
+        list(explained_blocks(game, Options(None, method=method, seed=seed).run(budget, tol=tol)))
     )
 
 

@@ -66,7 +66,6 @@ from shearshap.data.tensors import (
     numpy_type,
 )
 from shearshap.errors import InputError
-from shearshap.games.batches import to_device
 from shearshap.models import AdaptedModel
 
 MAX_EXACT_IN_SINGLE = 1 << 24
@@ -105,7 +104,7 @@ def encode_array(
 def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str) -> Tensor:
     """Return rows (n, d) on the model's device and in the type to mix in."""
     usable = rows.clone() if rows.is_inference() else rows
-    placed = to_device(usable, model.device, dtype)
+    placed = usable.to(model.device, dtype)
     if not model.takes_missing:  # else what is not finite is never mixed by numbers
         check_range(placed, argument)
     return placed

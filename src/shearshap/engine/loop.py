@@ -11,7 +11,7 @@ and the rows that are finished when a model fails are the loop's.
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,7 @@ def blocks_of(
     *,
     at_once: bool = False,
     progress: "RowProgress | None" = None,
-) -> Iterator[Explanation]:
+) -> Generator[Explanation]:
     """Yield the explanations of a solver's rows, block by block, in their order.
 
     After the deadline no further block is begun; a warning says how many rows are left. If the
@@ -73,47 +73,41 @@ def blocks_of(
     """
     is_whole = at_once and clock.deadline is None
     buffer = ResultBuffer(solver.rows if is_whole else None)
-    try:
-        yield from _blocks_in(buffer, solver, clock, progress or RowProgress())
-    finally:
-        buffer.wait()  # for the blocks of a caller that has stopped before the last one
-
-
-def _blocks_in(
-    buffer: "ResultBuffer", solver: Solver, clock: "Clock", progress: "RowProgress"
-) -> Iterator[Explanation]:
+    shown = progress or RowProgress()
     count = solver.rows
     done = 0
     size = solver.rows_at_once
     if clock.deadline is not None:
         size = min(size, FIRST_BLOCK)
-    while done < count and size:
-        try:
+    try:
+        while done < count and size:
             block = solver.explain(slice(done, min(done + size, count)), buffer)
-        except ModelError as error:
-            finished: Explanation | None = error.finished
-            error.finished = None
-            if finished is not None:
-                buffer.wait()
-                yield finished
-            raise
-        done += len(block)
-        progress.finished(len(block))
-        if done >= count:
-            buffer.wait()  # the numbers of all blocks are there when the last one is
+            done += len(block)
+            shown.finished(len(block))
+            if done >= count:
+                buffer.wait()  # the numbers of all blocks are there when the last one is
 
-        late = done < count and not clock.allowed(solver.rows_at_once, done)
-        if late:
-            note = clock.warning(done, count)
-            block = replace(block, notes=(*block.notes, note))
-        yield block
-        if late:
-            return
+            late = done < count and not clock.allowed(solver.rows_at_once, done)
+            if late:
+                note = clock.warning(done, count)
+                block = replace(block, notes=(*block.notes, note))
+            yield block
+            if late:
+                return
 
-        # asked again, since the caller may have taken its time
-        size = clock.allowed(solver.rows_at_once, done)
-        if not size and done < count:
-            clock.warning(done, count)
+            # asked again, since the caller may have taken its time
+            size = clock.allowed(solver.rows_at_once, done)
+            if not size and done < count:
+                clock.warning(done, count)
+    except ModelError as error:
+        finished: Explanation | None = error.finished
+        error.finished = None
+        if finished is not None:
+            buffer.wait()
+            yield finished
+        raise
+    finally:
+        buffer.wait()  # for the blocks of a caller that has stopped before the last one
 
 
 class Clock:
@@ -252,7 +246,7 @@ class RowProgress:
         """Take rows to need this many evaluations each, at most."""
         self._row_evaluations = max(1, evaluations)
 
-    def asked(self, evaluations: int) -> None:
+    def evaluated(self, evaluations: int) -> None:
         """Count evaluations."""
         self._evaluations += evaluations
         self._begun += evaluations / self._row_evaluations

@@ -1,11 +1,9 @@
 """Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from inspect import isroutine
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +15,7 @@ from shearshap.data.tensors import can_be_subtracted
 from shearshap.engine.run import Options, Task, positive_int
 from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
-from shearshap.games.marginal import ModelGame
+from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.models import (
     AdaptedModel,
     EvalMode,
@@ -36,7 +34,9 @@ MAX_NAMES = 16  #: of players in an error
 
 @contextmanager
 def open_game(
-    task: Task, advance: Callable[[int], object], adapted: AdaptedModel | None = None
+    task: Task,
+    advance: Callable[[int], object] = no_progress,
+    adapted: AdaptedModel | None = None,
 ) -> "Iterator[NamedGame]":
     """Check a task, and open its game; afterwards the model is as it was before.
 
@@ -76,8 +76,25 @@ def open_game(
         )
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)
-        game = _game(options, predict, inputs, advance)
-        yield NamedGame(game, inputs, outputs, inputs.names)
+        weights = inputs.weights
+        game = ModelGame(
+            predict,
+            inputs.rows,
+            inputs.background,
+            torch.as_tensor(inputs.owner, device=predict.device),
+            inputs.shape,
+            inputs.players,
+            _batch(options, predict, inputs),
+            advance,
+            # without missing values it was checked when the rows were read
+            finite=not adapted.takes_missing
+            or (can_be_subtracted(inputs.rows) and can_be_subtracted(inputs.background)),
+            original_rows=inputs.original_rows,
+            type_changes=inputs.type_changes,
+            weights=None if weights is None else torch.from_numpy(weights),
+            ungrouped=every_input_plays(inputs.owner),
+        )
+        yield NamedGame(game, inputs, outputs)
 
 
 @dataclass(frozen=True)
@@ -87,7 +104,6 @@ class NamedGame:
     game: ModelGame
     inputs: Inputs
     outputs: Outputs
-    feature_names: Sequence[str]
 
     def labelled(self, block: Explanation) -> Explanation:
         """Return an explanation, whose index is the rows' numbers, with names and data."""
@@ -96,7 +112,7 @@ class NamedGame:
         words = self.inputs.display_data
         return replace(
             block,
-            feature_names=list(self.feature_names),
+            feature_names=list(self.inputs.names),
             output_names=self.outputs.chosen_names(count),
             index=self.inputs.index[rows],
             index_name=self.inputs.index_name,
@@ -109,12 +125,13 @@ class NamedGame:
         if error.row is None:
             return
         label = self.inputs.index[self.game.position(error.row)]
-        names = self.feature_names or [f"x{player}" for player in range(self.game.players)]
-        present = [name for name, there in zip(names, error.coalition, strict=True) if there]
-        absent = [name for name, there in zip(names, error.coalition, strict=True) if not there]
+        shown = repr(str(label)) if isinstance(label, str) else str(label)
+        names = np.array(self.inputs.names or [f"x{player}" for player in range(self.game.players)])
+        present = _listed(names[error.coalition])
+        absent = _listed(names[~error.coalition])
         error.add_note(
-            f"Row {error.row} has the label {_shown(label)}.\n"
-            f"Players present: {_listed(present)}; absent: {_listed(absent)}.\n"
+            f"Row {error.row} has the label {shown}.\n"
+            f"Players present: {present}; absent: {absent}.\n"
             "error.inputs is what the model was called with, error.coalition which players are "
             "present."
         )
@@ -124,44 +141,21 @@ def labelled_blocks(
     named: NamedGame, blocks: Iterator[Explanation], *, notes: bool = True
 ) -> Iterator[Explanation]:
     """Yield blocks with names and data, the first with notes; errors name the row and players."""
-    first = notes
     try:
         for block in blocks:
             labelled = named.labelled(block)
-            yield _with_notes(labelled, named) if first else labelled
-            first = False
+            if notes:
+                # inputs or outputs may not be what they pass for
+                warning = named.outputs.consistency_warning()
+                new = named.inputs.notes if warning is None else (*named.inputs.notes, warning)
+                for note in new:
+                    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+                labelled = replace(labelled, notes=(*labelled.notes, *new))
+            yield labelled
+            notes = False
     except ModelError as error:
         named.point_out(error)
         raise
-
-
-def _with_notes(block: Explanation, named: NamedGame) -> Explanation:
-    """Return the first block; warn if inputs or outputs may not be what they pass for."""
-    warning = named.outputs.consistency_warning()
-    notes = named.inputs.notes if warning is None else (*named.inputs.notes, warning)
-    for note in notes:
-        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
-    return replace(block, notes=(*block.notes, *notes))
-
-
-def _game(
-    options: Options, predict: Predictor, inputs: Inputs, advance: Callable[[int], object]
-) -> ModelGame:
-    return ModelGame(
-        predict,
-        inputs.rows,
-        inputs.background,
-        torch.as_tensor(inputs.owner, device=predict.device),
-        inputs.shape,
-        inputs.players,
-        _batch(options, predict, inputs),
-        advance,
-        finite=_finite(predict, inputs),
-        original_rows=inputs.original_rows,
-        type_changes=inputs.type_changes,
-        weights=_weights(inputs),
-        ungrouped=every_input_plays(inputs.owner),
-    )
 
 
 def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
@@ -172,25 +166,10 @@ def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
     # an accelerator answers later than it is asked: there the time of a call says nothing
     if predict.device.type != "cpu":
         return Batch(size)
-    return Batch(size, Pace(FIRST_BATCH if _is_function(options.model) else DEFAULT_BATCH))
-
-
-def _is_function(model: object) -> bool:
-    """Return whether a model is a function of the user's own, and not one of a known library."""
-    return isroutine(model) or not (
-        isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
-    )
-
-
-def _weights(inputs: Inputs) -> torch.Tensor | None:
-    return None if inputs.weights is None else torch.from_numpy(inputs.weights)
-
-
-def _finite(predict: Predictor, inputs: Inputs) -> bool:
-    """Return whether all inputs are numbers that can be mixed."""
-    if not predict.adapted.takes_missing:
-        return True  # checked when the rows were read
-    return all(can_be_subtracted(part) for part in (inputs.rows, inputs.background))
+    model = options.model
+    of_library = isinstance(model, torch.nn.Module | tuple) or hasattr(model, "predict")
+    # a function of the user's own may take any time
+    return Batch(size, Pace(DEFAULT_BATCH if of_library else FIRST_BATCH))
 
 
 def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
@@ -200,14 +179,9 @@ def _as_slice(rows: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     return slice(first, after) if after - first == len(rows) else rows
 
 
-def _shown(label: Any) -> str:
-    """Return a row's label as people write it: texts in quotes, numbers and dates without."""
-    return repr(str(label)) if isinstance(label, str) else str(label)
-
-
-def _listed(names: list[str]) -> str:
+def _listed(names: NDArray[np.str_]) -> str:
     """Return some names as text: the first of them, and how many there are more."""
-    if not names:
+    if not len(names):
         return "none"
     shown = ", ".join(names[:MAX_NAMES])
     left_out = len(names) - MAX_NAMES

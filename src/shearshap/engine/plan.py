@@ -49,7 +49,7 @@ class Plans:
 
     def __init__(self, game: Game, run: Run) -> None:
         self.players = game.players  #: all of them
-        self.asked = run  #: as the user asked for it
+        self.requested = run  #: as the user asked for it
         self.resolved = self._resolved(game, run)  #: for all players
         self.checked = False  #: whether the game's predictions were compared with the model's
         self._plans: dict[int, Plan] = {}
@@ -60,7 +60,7 @@ class Plans:
             run = self.resolved
             if game.players < self.players:
                 # all rows have the same budget, however many of their players are active
-                run = self._resolved(game, replace(self.asked, budget=run.budget))
+                run = self._resolved(game, replace(self.requested, budget=run.budget))
             self._plans[game.players] = Plan(game, run)
         return self._plans[game.players]
 
@@ -90,7 +90,7 @@ class Plans:
     @property
     def calibration(self) -> object:
         """The calibration so far, as an option for another run; None if there is none."""
-        given = getattr(self.asked.method, "calibration", None)
+        given = getattr(self.requested.method, "calibration", None)
         if given is not None:
             return given
         learnt = [plan.calibration for plan in self._plans.values()]
@@ -207,7 +207,17 @@ class PlannedStage:
         if known is None:
             # before the first stage the two ends are known, with which every stage begins
             known = keys[:2]
-        fresh, source = fresh_and_source(known, keys)
+
+        both = np.concatenate((known, keys))
+        _, first, group = np.unique(both, return_index=True, return_inverse=True)
+        # a key is fresh if it occurs first after the known ones
+        fresh = np.sort(first[first >= len(known)]) - len(known)
+
+        # of each distinct key: its place in (known before, fresh)
+        place = np.empty(len(first), dtype=np.int64)
+        place[group[: len(known)]] = np.arange(len(known))
+        place[group[len(known) + fresh]] = len(known) + np.arange(len(fresh))
+        source = place[group[len(known) :]]
         device = stage.design.coalitions.device
         return cls(
             stage.design,
@@ -215,17 +225,3 @@ class PlannedStage:
             torch.from_numpy(fresh).to(device),
             torch.from_numpy(source).to(device),
         )
-
-
-def fresh_and_source(known: Keys, keys: Keys) -> tuple[Keys, Keys]:
-    """Return which of a stage's keys (c,) are not `known` (c',), and the place of each value."""
-    both = np.concatenate((known, keys))
-    _, first, group = np.unique(both, return_index=True, return_inverse=True)
-    # a key is fresh if it occurs first after the known ones
-    fresh = np.sort(first[first >= len(known)]) - len(known)
-
-    # of each distinct key: its place in (known before, fresh)
-    place = np.empty(len(first), dtype=np.int64)
-    place[group[: len(known)]] = np.arange(len(known))
-    place[group[len(known) + fresh]] = len(known) + np.arange(len(fresh))
-    return fresh, place[group[len(known) :]]

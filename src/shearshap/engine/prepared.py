@@ -1,7 +1,7 @@
 """From a task to explanations: at once, block by block, or by a model that was prepared before.
 
-Solvers are asked in turn which of them takes a model: those of models that know their own answer
-come first, sampling takes any. Each text has its own players, so they come before that.
+A model of trees knows its own answer, and any other is sampled. Each text has its own players, so
+texts come before that.
 
 What an `Explainer` finds out anew in each call is found out here once, on a sample of rows: the
 background in the types that it has in common with the rows, kriging's calibration, a forest's
@@ -10,7 +10,7 @@ who came before, and jobs, workers on other machines and a service can share wha
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,56 +19,24 @@ import torch
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
-from shearshap.engine.run import Options, Run, Task, default_budget, positive_int
+from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
 from shearshap.engine.text import takes_texts, text_blocks
-from shearshap.errors import BudgetError, InputError
-from shearshap.games.marginal import ModelGame
+from shearshap.errors import InputError
+from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
-from shearshap.methods.kriging.method import min_in_pairs
+from shearshap.methods.kriging import Calibration
 from shearshap.models import AdaptedModel
 from shearshap.models.huggingface import check_text_model
 from shearshap.result.explanation import Explanation
+from shearshap.trees.proof import decoded
 from shearshap.trees.solver import ExactForest, TreeSolver, tree_solver, wants_trees
-
-Advance = Callable[[int], object]
 
 EXPECTED_ROWS = 10_000
 """Rows for which a forest is prepared: as many as make it worth its time."""
 
 MAX_PLANS = 16
 """Budgets whose designs are kept."""
-
-
-def _no_progress(_evaluations: int) -> None:
-    """Show no progress."""
-
-
-# Solvers
-
-
-def _trees(
-    options: Options, named: NamedGame, run: Run, rows: int | None, progress: RowProgress
-) -> Solver | None:
-    if not wants_trees(options.model, run):
-        return None
-    return tree_solver(options, named, run, rows=rows, progress=progress)
-
-
-def _sampling(
-    _options: Options, named: NamedGame, run: Run, _rows: int | None, progress: RowProgress
-) -> Solver:
-    return Sampling(named.game, run, progress=progress)
-
-
-MakeSolver = Callable[[Options, NamedGame, Run, int | None, RowProgress], Solver | None]
-
-SOLVERS: dict[str, MakeSolver] = {"trees": _trees, "sampling": _sampling}
-"""The solvers by name, in the order in which they are asked.
-
-Each returns a solver for the rows of a game, or None if the model is not of its kind. A number of
-rows is what it should prepare for, if more will come than those of the game.
-"""
 
 
 def _solver(
@@ -79,25 +47,26 @@ def _solver(
     rows: int | None = None,
     progress: RowProgress | None = None,
 ) -> Solver:
-    """Return the solver for a game: the first that takes its model."""
-    shown = progress or RowProgress()
-    made = (make(options, named, run, rows, shown) for make in SOLVERS.values())
-    return next(solver for solver in made if solver is not None)
+    """Return the solver for a game: trees know their own answer, and any model can be sampled.
+
+    `rows` is what to prepare for, if more will come than those of the game.
+    """
+    if wants_trees(options.model, run):
+        return tree_solver(options, named, run, rows=rows, progress=progress)
+    return Sampling(named.game, run, progress=progress)
 
 
-def solve(task: Task, run: Run, progress: bool | None = None) -> Iterator[Explanation]:
+def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Explanation]:
     """Return the explanations of a task's rows, block by block."""
     options = task.options
     check_text_model(options.model, task.rows, options.background)
-    shown = RowProgress(progress)
-    return (
-        text_blocks(task, run, shown) if takes_texts(options.model) else _blocks(task, run, shown)
-    )
+    blocks = text_blocks if takes_texts(options.model) else _blocks
+    return blocks(task, run, RowProgress(progress))
 
 
-def _blocks(task: Task, run: Run, progress: RowProgress) -> Iterator[Explanation]:
+def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     clock = Clock(run.deadline)
-    with open_game(task, progress.asked) as named:
+    with open_game(task, progress.evaluated) as named:
         solver = _solver(task.options, named, run, progress=progress)
         with progress.over(solver.rows):
             blocks = blocks_of(solver, clock, at_once=run.at_once, progress=progress)
@@ -136,7 +105,7 @@ class PreparedExplainer:
         *,
         budget: int | None = None,
         index: Any = None,
-        advance: Advance = _no_progress,
+        advance: Callable[[int], object] = no_progress,
     ) -> Explanation:
         """Return the explanation of rows of the same kind as those of the sample.
 
@@ -150,8 +119,11 @@ class PreparedExplainer:
         with torch.inference_mode(False), open_game(task, advance, self.adapted) as named:
             solver = self._solver(named, run)
             explanation = _explained(named, solver, notes=False)
-        method = _method_of_all(solver)
-        return explanation if method is None else replace(explanation, method=method)
+        sampling = _sampling_of(solver)
+        if sampling is None:
+            return explanation
+        # rows with few active players may be exact; that must not show in their neighbours' answers
+        return replace(explanation, method=name_of(sampling.plans.resolved.method))
 
     def _solver(self, named: NamedGame, run: Run) -> Solver:
         if self.forest is None:
@@ -185,26 +157,30 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         )
     with torch.inference_mode(False):
         fixed, types = with_fixed_background(options, rows)
-        with open_game(Task(fixed, rows), _no_progress) as named:
+        with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
             overview = _explained(named, solver)
-            if isinstance(solver, TreeSolver) and solver.forest is not None:
+            sampling = _sampling_of(solver)
+            if sampling is None:
+                assert isinstance(solver, TreeSolver)
+                assert solver.forest is not None
                 minimum = solver.forest.evaluations
                 exact = replace(run, budget=run.budget or minimum)
                 return PreparedExplainer(
                     fixed, exact, overview, minimum, types, adapted, solver.forest
                 )
 
-            plans = _plans_of(solver)
-            usual = replace(run, budget=plans.resolved.budget)
+            resolved = sampling.plans.resolved
+            usual = replace(run, budget=resolved.budget)
             if hasattr(run.method, "calibration"):
-                calibration = overview.calibration or _calibration_below(named, run)
+                # if all coalitions were evaluated, nothing was fitted; smaller budgets need a rule
+                calibration = overview.calibration or Calibration.default(named.game.players)
                 method = replace(run.method, calibration=calibration)  # type: ignore[type-var]
                 usual = replace(usual, method=method)
                 fixed = replace(fixed, method=method)
             minimum = named.game.cost * run.method.minimum(named.game)
-    overview = replace(overview, method=name_of(plans.resolved.method))
+    overview = replace(overview, method=name_of(resolved.method))
     return PreparedExplainer(fixed, usual, overview, minimum, types, adapted)
 
 
@@ -213,18 +189,13 @@ def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping
 
     The types of columns come with them, if the model is given frames of pandas; else None.
     """
-    with open_game(Task(options, rows), _no_progress) as named:
+    with open_game(Task(options, rows)) as named:
         game = named.game
-        first = _decoded(game, game.inputs[:1])
+        first = decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
         if named.inputs.weights is not None:
             return options, types  # rows with weights are not a statistic of the rows explained
-        return replace(options, background=_decoded(game, game.background)), types
-
-
-def _decoded(game: ModelGame, inputs: torch.Tensor) -> Any:
-    """Return inputs (n, d) as the model takes them."""
-    return game.predict.decode(inputs.reshape(-1, *game.shape))
+        return replace(options, background=decoded(game, game.background)), types
 
 
 def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:
@@ -233,34 +204,8 @@ def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Expla
     return Explanation.concat(list(blocks))
 
 
-def _plans_of(solver: Solver) -> Plans:
+def _sampling_of(solver: Solver) -> Sampling | None:
+    """Return what samples rows; None if trees give their values."""
     sampling = solver.sampling if isinstance(solver, TreeSolver) else solver
-    assert isinstance(sampling, Sampling)
-    return sampling.plans
-
-
-def _method_of_all(solver: Solver) -> str | None:
-    """Return the method's name for all rows; None: blocks have the names of their own.
-
-    Rows with few active players may be exact; that must not show in their neighbours' answers.
-    """
-    if isinstance(solver, TreeSolver) and solver.sampling is None:
-        return None
-    return name_of(_plans_of(solver).resolved.method)
-
-
-def _calibration_below(named: NamedGame, run: Run) -> Any:
-    """Return the calibration for budgets that do not hold all coalitions, if the default does.
-
-    None if such budgets need none, since there are too few players.
-    """
-    game = named.game
-    try:
-        usual = default_budget(game) // game.cost
-    except BudgetError:  # of very many background rows
-        return None
-    coalitions = min(usual, (1 << game.players) - 2)
-    if coalitions < min_in_pairs(game.players):
-        return None
-    below = replace(run, budget=coalitions * game.cost)
-    return _explained(named, Sampling(game, below), notes=False).calibration
+    assert sampling is None or isinstance(sampling, Sampling)
+    return sampling

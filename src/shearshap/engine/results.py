@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.engine.loop import ResultBuffer
@@ -23,7 +21,7 @@ from shearshap.errors import ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
 from shearshap.games.game import Game, all_finite
-from shearshap.interactions.cross import CrossContribution, derivative_cross
+from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods.base import Design, Estimate
 from shearshap.methods.standard_errors import all_alike
@@ -110,35 +108,12 @@ class StageEstimate:
 class FinishedRows:
     """The fields of a block's rows, set as the rows finish."""
 
-    def __init__(
-        self,
-        count: int,
-        device: torch.device,
-        *,
-        interactions: bool = False,
-        cross: CrossContribution | None = None,
-    ) -> None:
-        self.count = count
+    def __init__(self, game: Game, *, interactions: bool = False) -> None:
+        self.count = game.rows
         self.interactions = interactions
-        self.cross = cross
+        self.cross = derivative_cross(game) if interactions else None
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
-        self.done = torch.zeros(count, dtype=torch.bool, device=device)
-
-    @classmethod
-    def of(cls, game: Game, *, interactions: bool) -> "FinishedRows":
-        """Return the rows of a game, none of which is finished yet."""
-        cross = derivative_cross(game) if interactions else None
-        return cls(game.rows, game.device, interactions=interactions, cross=cross)
-
-    @property
-    def any(self) -> bool:
-        """Whether any row is finished."""
-        return bool(self.done.any())
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The numbers of the rows that are finished, in order."""
-        return np.flatnonzero(self.done.cpu().numpy())
+        self.done = torch.zeros(game.rows, dtype=torch.bool, device=game.device)
 
     def add(self, made: StageEstimate, converged: Tensor, done: Tensor | slice) -> None:
         """Set the fields of those rows of an answer that are done, (r,) of bool, or of all."""
@@ -149,23 +124,18 @@ class FinishedRows:
 
         finished = {name: part[done] for name, part in fields.items()}
         if self.interactions:
-            finished |= self._interactions(made, rows, done)
+            design = made.design
+            shared = len(design.coalitions) == 1
+            finished |= interaction_fields(
+                design.coalitions if shared else design.coalitions[done],
+                made.values[done],
+                made.estimate.values[done],
+                None if self.cross is None else self.cross.take(rows),
+                design.calibration,
+            )
         for name, part in finished.items():
             self._set(name, rows, part)
         self.done[rows] = True
-
-    def _interactions(
-        self, made: StageEstimate, rows: Tensor, done: Tensor | slice
-    ) -> dict[str, Tensor]:
-        design = made.design
-        shared = len(design.coalitions) == 1
-        return interaction_fields(
-            design.coalitions if shared else design.coalitions[done],
-            made.values[done],
-            made.estimate.values[done],
-            None if self.cross is None else self.cross.take(rows),
-            design.calibration,
-        )
 
     def merge(self, part: "FinishedRows", rows: Tensor, game: ActiveGame) -> None:
         """Add the finished rows of a game among some players, as rows of a game of all.
@@ -222,8 +192,8 @@ class FinishedRows:
         arrays: dict[str, Any] = {
             name: buffer.array(name, part, first_row) for name, part in fields.items()
         }
-        if single:
-            arrays |= _without_outputs(arrays)
+        if single:  # an axis of outputs has one entry
+            arrays |= {name: part[..., 0] for name, part in arrays.items() if "k" in _letters(name)}
         if not has_errors:
             arrays["standard_errors"] = None
         return arrays | {
@@ -243,11 +213,6 @@ def _alike_so_far(design: Design, values: Tensor) -> Tensor:
         # most rows share their coalitions, and few have one value
         alike[row] &= not are_all(coalitions[row])
     return alike
-
-
-def _without_outputs(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return those arrays that have an axis of outputs, without it: it has one entry."""
-    return {name: part[..., 0] for name, part in arrays.items() if "k" in _letters(name)}
 
 
 def _letters(name: str) -> str:

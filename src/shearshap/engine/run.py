@@ -30,9 +30,6 @@ MAX_BACKGROUND_ROWS = 1_000
 MAX_DEFAULT_EXACT = 1 << 16
 """Evaluations a row that exact spends without a budget: those of 16 players."""
 
-MAX_DEADLINE = 1e9
-"""Seconds, some thirty years, beyond which a deadline is none."""
-
 MAX_DRAWN = 1 << 29
 """Coalitions times players of the largest design that is drawn.
 
@@ -72,11 +69,17 @@ class Options:
         deadline: Any = None,
     ) -> "Run":
         """Return a run with these options, checked as far as that needs no game."""
-        return Run.of(
-            self.method,
-            budget,
-            tol=tol,
-            seed=self.seed,
+        if tol is not None:
+            _check_positive("tol", tol, "the standard error at which to stop")
+        if deadline == inf:
+            deadline = None
+        if deadline is not None:
+            _check_positive("deadline", deadline, "seconds after which to stop")
+        return Run(
+            resolve(self.method),
+            None if budget is None else positive_int("budget", budget),
+            tol,
+            positive_int("seed", self.seed),
             interactions=interactions,
             deadline=deadline,
             drop_null=self.drop_null,
@@ -100,43 +103,10 @@ class Run:
     budget: int | None = None  #: model evaluations for one row; None: `default_budget`
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
-    order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
+    interactions: bool = False  #: whether pairwise interactions are asked for too
     deadline: float | None = None  #: seconds after which no further block of rows is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
-
-    @classmethod
-    def of(
-        cls,
-        method: str | Method,
-        budget: Any = None,
-        *,
-        tol: Any = None,
-        seed: Any = 0,
-        interactions: bool = False,
-        deadline: Any = None,
-        drop_null: bool = True,
-    ) -> "Run":
-        """Return a run with the user's options, checked as far as that needs no game."""
-        if tol is not None:
-            _check_positive("tol", tol, "the standard error at which to stop")
-        deadline = _checked_deadline(deadline)
-        if budget is not None:
-            budget = positive_int("budget", budget)
-        return cls(
-            resolve(method),
-            budget,
-            tol,
-            positive_int("seed", seed),
-            2 if interactions else 1,
-            deadline,
-            drop_null=bool(drop_null),
-        )
-
-    @property
-    def interactions(self) -> bool:
-        """Whether interactions are asked for too."""
-        return self.order > 1
 
     @property
     def stops(self) -> bool:
@@ -157,15 +127,13 @@ class Run:
         """Return the evaluations to spend on a row if the user sets no budget."""
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
-        smallest = game.cost * self.method.minimum(game)
-        return max(default_budget(game), smallest)
-
-    def max_evaluations(self, game: Game) -> int:
-        """Return the largest number of evaluations that may be spent on a row."""
-        coalitions = self.coalitions(game)
-        if self.method.enumerates:
-            coalitions = min(coalitions, 1 << game.players)
-        return game.cost * coalitions
+        if game.cost > MAX_BACKGROUND_ROWS:
+            raise BudgetError(
+                f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
+                "('mean', background), fewer rows, or a budget that allows for them"
+            )
+        coalitions = min(2 + DEFAULT_A_PLAYER * game.players, 1 << game.players)
+        return game.cost * max(coalitions, self.method.minimum(game))
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""
@@ -219,19 +187,6 @@ class Run:
             raise error
 
 
-def default_budget(game: Game) -> int:
-    """Return the evaluations to spend on a row if the user sets no budget."""
-    if game.cost > MAX_BACKGROUND_ROWS:
-        raise BudgetError(
-            f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
-            "('mean', background), fewer rows, or a budget that allows for them"
-        )
-    coalitions = 2 + DEFAULT_A_PLAYER * game.players
-    if game.players < 16:
-        coalitions = min(coalitions, 1 << game.players)
-    return game.cost * coalitions
-
-
 def all_coalitions_budget(game: Game) -> int:
     """Return the evaluations of all coalitions, or raise if the user must allow them."""
     needed = game.cost << game.players
@@ -254,14 +209,6 @@ def positive_int(name: str, number: Any) -> int:
         expected = "an integer from 0" if is_seed else "a positive integer"
         raise error(f"{name}: expected {expected}, got {number!r}")
     return int(number)
-
-
-def _checked_deadline(deadline: Any) -> Any:
-    """Return a deadline in seconds; None if it is so far away that it is none."""
-    if deadline is None or deadline == inf:
-        return None
-    _check_positive("deadline", deadline, "seconds after which to stop")
-    return None if deadline > MAX_DEADLINE else deadline
 
 
 def _check_positive(name: str, number: Any, meaning: str) -> None:

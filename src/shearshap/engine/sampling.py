@@ -30,7 +30,7 @@ rows only.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,7 +52,7 @@ from shearshap.methods.kriging.pairs import evenly_spaced
 from shearshap.result.explanation import Explanation
 
 
-def explained_blocks(game: Game, run: Run) -> Iterator[Explanation]:
+def explained_blocks(game: Game, run: Run) -> Generator[Explanation]:
     """Yield the explanations of a game's rows, block by block; their index is rows' numbers."""
     return blocks_of(Sampling(game, run), Clock(run.deadline), at_once=run.at_once)
 
@@ -81,8 +81,9 @@ class Sampling:
         self.checks = checks
         # the pilot rows are all in the first block, since a calibration is fitted to them together
         self.rows_at_once = max(FIRST_BLOCK, pilot_rows(self.plans.resolved))
-        if progress is not None:
-            progress.expect(self.plans.resolved.max_evaluations(game))
+        budget = self.plans.resolved.budget
+        if progress is not None and budget is not None:
+            progress.expect(min(budget, game.cost << game.players))
 
     @property
     def rows(self) -> int:
@@ -97,7 +98,7 @@ class Sampling:
             for group in block.groups:
                 group.finish()
         except ModelError as error:
-            if any(group.finished.any for group in block.groups):
+            if any(group.finished.done.any() for group in block.groups):
                 error.finished = self._explanation(block, buffer)
             raise
         self.rows_at_once = min(group.rows_at_once(0, pilot=False) for group in block.groups)
@@ -123,7 +124,7 @@ class _Block:
         self.first_row = first_row  #: its number in the whole
         self.ends = game.ends()
         self.groups = [
-            RowGroup.begun(own, plan, self.ends.values, members) for own, plan, members in planned
+            RowGroup(own, plan, self.ends.values, members) for own, plan, members in planned
         ]
         self.notes: tuple[str, ...] = ()
         warning = game.consistency_warning(self.ends, first=not plans.checked)
@@ -141,7 +142,7 @@ class _Block:
         notes = (*self.notes, *arrays.pop("notes"))
         return Explanation(
             **arrays,
-            index=self.first_row + finished.rows,
+            index=self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
             derivative_passes=max(group.derivative_passes for group in self.groups),
             method=", ".join(methods),
             seed=run.seed,
@@ -154,11 +155,11 @@ class _Block:
         first = self.groups[0]
         if first.members is None:
             return first.finished
-        every = FinishedRows(self.game.rows, self.game.device)
+        every = FinishedRows(self.game)
         for group in self.groups:
             assert isinstance(group.game, ActiveGame)
             assert group.members is not None
-            if group.finished.any:
+            if group.finished.done.any():
                 every.merge(group.finished, group.members, group.game)
         return every
 
@@ -168,7 +169,7 @@ def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:
 
     The members (n,) are numbers of rows in the block; None: all of them, with all players.
     """
-    active = game.active_players() if plans.asked.drop_null else None
+    active = game.active_players() if plans.requested.drop_null else None
     if active is None:
         return [(game, None)]
     assert isinstance(game, ModelGame)
@@ -199,24 +200,18 @@ class _Waiting:
         return replace(self, rows=self.rows[which], values=self.values[which], before=before)
 
 
-@dataclass
 class RowGroup:
     """Rows of a block with equally many players, on their way through the stages of their plan."""
 
-    game: Game
-    plan: Plan
-    pilot: int  #: how many of the rows a calibration is fitted to
-    ends: Tensor  #: (r, 2, k) the values of the empty and the full coalition
-    finished: FinishedRows
-    members: Tensor | None = None  #: (r,) its rows' numbers in the block; None: all rows
-    screening_passes: int = 0  #: passes for derivatives that screening spent on each row
-
-    @classmethod
-    def begun(cls, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> "RowGroup":
-        """Return the group of a block's members, by the two ends of all rows of the block."""
-        finished = FinishedRows.of(game, interactions=plan.run.interactions)
-        own = ends if members is None else ends[members]
-        return cls(game, plan, plan.next_pilot(), own, finished, members)
+    def __init__(self, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> None:
+        self.game = game
+        self.plan = plan
+        self.members = members  #: (r,) its rows' numbers in the block; None: all rows
+        #: (r, 2, k) the values of the empty and the full coalition, from those of all rows
+        self.ends = ends if members is None else ends[members]
+        self.pilot = plan.next_pilot()  #: how many of the rows a calibration is fitted to
+        self.finished = FinishedRows(game, interactions=plan.run.interactions)
+        self.screening_passes = 0  #: passes for derivatives that screening spent on each row
 
     @property
     def derivative_passes(self) -> int:
@@ -267,7 +262,12 @@ class RowGroup:
         stage = self.plan.stage(waiting.stage)
         assert stage is not None, "rows wait only for a stage that there is"
         try:
-            fresh = self._fresh_values(stage, waiting)
+            if len(stage.fresh):
+                everyone = len(waiting.rows) == self.game.rows
+                game = self.game.take(slice(None) if everyone else waiting.rows)
+                fresh = game(stage.design.coalitions[:, stage.fresh])
+            else:
+                fresh = waiting.values[:, :0]
         except ModelError as error:
             if error.known is not None and len(error.known):
                 answered = waiting.take(slice(0, len(error.known)))
@@ -285,17 +285,9 @@ class RowGroup:
             waiting.rows[~converged],
             waiting.stage + 1,
             made.values[~converged],
-            self._spent(stage, waiting),
+            made.evaluations,
             before=made.estimate.values[~converged],
         )
-
-    def _fresh_values(self, stage: PlannedStage, waiting: _Waiting) -> Tensor:
-        """Return the values (r, f, k) of a stage's coalitions that are not known yet."""
-        if not len(stage.fresh):
-            return waiting.values[:, :0]
-        everyone = len(waiting.rows) == self.game.rows
-        game = self.game.take(slice(None) if everyone else waiting.rows)
-        return game(stage.design.coalitions[:, stage.fresh])
 
     def _estimate(self, stage: PlannedStage, waiting: _Waiting, fresh: Tensor) -> StageEstimate:
         """Return a stage's estimate, by the values known before and the fresh ones (r, f, k)."""
@@ -303,12 +295,8 @@ class RowGroup:
         # spread over all rows here: if rows are sorted, the first say little about the others
         pilot = evenly_spaced(len(values), self.pilot).to(values.device)
         design = self.plan.calibrated_design(waiting.stage, values[pilot])
-        spent = self._spent(stage, waiting)
+        spent = waiting.evaluations + len(stage.fresh) * self.game.cost
         return StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
-
-    def _spent(self, stage: PlannedStage, waiting: _Waiting) -> int:
-        """Return the evaluations spent on each row after a stage."""
-        return waiting.evaluations + len(stage.fresh) * self.game.cost
 
     def _finish(self, made: StageEstimate) -> None:
         """Finish all rows of an estimate, whether they have converged or not."""

@@ -1,6 +1,6 @@
 """Text classifiers: every text is a game, since its words are its players."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from shearshap.engine.sampling import Sampling
 from shearshap.models import EvalMode
 from shearshap.models.huggingface import (
     FramedClassifier,
-    Kind,
     Text,
     TextClassifier,
     player_kind,
@@ -33,7 +32,7 @@ def takes_texts(model: object) -> bool:
     return text_classifier(model) is not None
 
 
-def text_blocks(task: Task, run: Run, progress: RowProgress) -> Iterator[Explanation]:
+def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     """Yield the explanation of each text, which has one row."""
     classifier = text_classifier(task.options.model)
     assert classifier is not None, "takes_texts says so"
@@ -73,11 +72,13 @@ class _Texts:
         number = rows.start
         text = self.texts[number]
         task = _text_task(self.task, self.classifier, text, self.absent)
-        with open_game(task, self.progress.asked) as game:
+        with open_game(task, self.progress.evaluated) as game:
             named = _named_text(game, text, number, self.index[[number]])
             solver = Sampling(named.game, self.run, progress=self.progress)
             (explanation,) = labelled_blocks(named, blocks_of(solver, Clock(None)))
-        names = list(text.names) if len(self.texts) == 1 else _places(text, self.kind)
+        names = list(text.names)
+        if len(self.texts) > 1:  # their words differ, and so players are named by their place
+            names = [f"{self.kind.removesuffix('s')} {place}" for place in range(len(names))]
         return replace(
             explanation,
             feature_names=names,
@@ -116,13 +117,5 @@ def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) 
     game = replace(named.game, places=torch.tensor([number]))
     if number > 0:  # the first text shows whether the model answers as it should
         game = replace(game, original_rows=None)
-    inputs = replace(named.inputs, index=label)
-    return replace(named, game=game, inputs=inputs, feature_names=text.names)
-
-
-def _places(text: Text, kind: Kind) -> list[str]:
-    """Return the names of a text's players by their place, "word 0" and so on.
-
-    They are for several texts, whose words differ.
-    """
-    return [f"{kind.removesuffix('s')} {place}" for place in range(len(text.names))]
+    inputs = replace(named.inputs, index=label, names=list(text.names))
+    return replace(named, game=game, inputs=inputs)

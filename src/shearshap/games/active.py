@@ -14,7 +14,6 @@ Letters: r rows, c coalitions, p players, q of them that play, k outputs.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -66,11 +65,6 @@ class ActiveGame:
         return self.game.differentiable
 
     @property
-    def structure(self) -> None:
-        """How players are grouped: all of them are alike."""
-        return self.game.structure
-
-    @property
     def usage(self) -> Usage:
         """The cost of each row so far."""
         return self.game.usage
@@ -78,10 +72,6 @@ class ActiveGame:
     def take(self, rows: slice | Tensor) -> "ActiveGame":
         """Return the game of some of the rows, with nothing spent yet."""
         return ActiveGame(self.game.take(rows), self.own[rows], self.active[rows])
-
-    def global_row(self, row: int) -> int:
-        """Return a row's number in the whole."""
-        return self.game.global_row(row)
 
     def active_players(self) -> Tensor | None:
         """Return which of its players are not known to be null, (r, q)."""
@@ -101,32 +91,19 @@ class ActiveGame:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, q) of bool to values (r, c, k)."""
-        own = self.own[:1] if self._alike else self.own
-        return self.game(self._among_all(coalitions, own))
-
-    def surface(self, z: Tensor) -> Tensor:
-        """Map points z (r, n, q) to g(z), (r, n, k), differentiably; null players are at 0."""
-        placed = torch.nn.functional.one_hot(self.own, self.game.players).to(z.dtype)
-        return self.game.surface(z @ placed)
+        alike = (self.own == self.own[:1]).all()
+        own = self.own[:1] if alike else self.own  # rows of the same players share coalitions
+        rows = max(len(coalitions), len(own))
+        count = coalitions.shape[1]
+        wide = coalitions.new_zeros(rows, count, self.game.players)
+        index = own[:, None].expand(rows, count, -1)
+        return self.game(wide.scatter_(2, index, coalitions.expand(rows, -1, -1)))
 
     def pairs_of(self, every: Tensor) -> Tensor:
         """Return the part (r, q, q) of a matrix over all players (r, p, p)."""
         rows = torch.arange(self.rows, device=every.device)[:, None, None]
         own = self.own.to(every.device)
         return every[rows, own[:, :, None], own[:, None, :]]
-
-    def _among_all(self, coalitions: Tensor, own: Tensor) -> Tensor:
-        """Return coalitions (r or 1, c, q) as those of all players, (r or 1, c, p)."""
-        rows = max(len(coalitions), len(own))
-        count = coalitions.shape[1]
-        wide = coalitions.new_zeros(rows, count, self.game.players)
-        index = own[:, None].expand(rows, count, -1)
-        return wide.scatter_(2, index, coalitions.expand(rows, -1, -1))
-
-    @cached_property
-    def _alike(self) -> bool:
-        """Whether all rows have the same active players, so that they share coalitions."""
-        return bool((self.own == self.own[:1]).all())
 
 
 def without_null(values: Tensor, active: Tensor) -> Tensor:
@@ -148,15 +125,9 @@ def widened(part: Tensor, letters: str, own: Tensor, players: int) -> Tensor:
     """
     for axis, letter in enumerate(letters):
         if letter == "p":
-            part = _widened_axis(part, axis, own, players)
+            shape = list(part.shape)
+            index = own.reshape(len(own), *(-1 if at == axis else 1 for at in range(1, part.ndim)))
+            index = index.expand(shape)
+            shape[axis] = players
+            part = part.new_zeros(shape).scatter_(axis, index, part)
     return part
-
-
-def _widened_axis(part: Tensor, axis: int, own: Tensor, players: int) -> Tensor:
-    shape = list(part.shape)
-    index_shape = [1] * part.ndim
-    index_shape[0] = len(own)
-    index_shape[axis] = own.shape[1]
-    index = own.reshape(index_shape).expand(shape)
-    shape[axis] = players
-    return part.new_zeros(shape).scatter_(axis, index, part)

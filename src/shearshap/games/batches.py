@@ -21,9 +21,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -122,8 +122,7 @@ def automatic_batch(device: torch.device, inputs: int) -> int:
     return max(1, memory // (4 * inputs))  # four bytes a number
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Which evaluations: some rows, some of their coalitions and some background rows."""
 
     rows: slice
@@ -136,23 +135,17 @@ class Box:
         return cls(slice(0, rows), slice(0, coalitions), slice(0, background))
 
     @property
-    def slices(self) -> tuple[slice, slice, slice]:
-        """The three axes, in order."""
-        return self.rows, self.coalitions, self.background
-
-    @property
     def size(self) -> int:
         """The number of evaluations in the box."""
-        return prod(part.stop - part.start for part in self.slices)
+        return prod(part.stop - part.start for part in self)
 
     def halves(self) -> tuple["Box", "Box"]:
         """Return the box cut in two along its first axis that is longer than 1."""
-        for name in ("rows", "coalitions", "background"):
-            part = getattr(self, name)
+        for name, part in self._asdict().items():
             if part.stop - part.start > 1:
                 middle = part.start + (part.stop - part.start) // 2
-                first = replace(self, **{name: slice(part.start, middle)})
-                second = replace(self, **{name: slice(middle, part.stop)})
+                first = self._replace(**{name: slice(part.start, middle)})
+                second = self._replace(**{name: slice(middle, part.stop)})
                 return first, second
         raise ValueError("a single evaluation cannot be halved")
 
@@ -197,10 +190,10 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
             continue
 
         if outputs is None:
-            shape = [part.stop - part.start for part in whole.slices]
+            shape = [part.stop - part.start for part in whole]
             outputs = torch.empty((*shape, *piece.shape[3:]), dtype=torch.float64, device=device)
         # the one copy of what the model returned, whose memory it may use again
-        outputs[box.slices] = piece.to(device)
+        outputs[box] = piece.to(device)
     assert outputs is not None, "a box holds at least one evaluation"
     return outputs
 
@@ -299,19 +292,18 @@ def free_memory(device: torch.device) -> int | None:
     return free + kept
 
 
+def _is_driver_as_fast(source: Tensor) -> bool:
+    return source.device.type != "cuda" or source.nbytes <= SMALL_BYTES
+
+
 def to_numpy(numbers: Tensor) -> NDArray[Any]:
     """Return a tensor as a numpy array: of the CPU's its own memory, else a complete copy."""
-    if numbers.device.type != "cuda" or numbers.nbytes <= SMALL_BYTES:
+    if _is_driver_as_fast(numbers):
         return numbers.cpu().numpy()
 
     array = empty_array(numbers.shape, numbers.dtype)
     copy_to_host(numbers, torch.from_numpy(array))
     return array
-
-
-def to_device(numbers: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return a tensor on a device and in a type: itself if it is so already."""
-    return numbers.to(device, dtype)
 
 
 def empty_array(shape: Sequence[int], dtype: torch.dtype) -> NDArray[Any]:
@@ -321,11 +313,31 @@ def empty_array(shape: Sequence[int], dtype: torch.dtype) -> NDArray[Any]:
 
 def copy_to_host(source: Tensor, destination: Tensor) -> None:
     """Copy a tensor into one of the host, of the same type, and wait until it is there."""
-    if source.device.type != "cuda" or source.nbytes <= SMALL_BYTES:
+    if _is_driver_as_fast(source):
         destination.copy_(source)
         return
     with torch.cuda.device(source.device):
-        _copy_to_host_by_pieces(_flat(source), destination.view(-1))
+        _copy_by_pieces(source.detach().contiguous().view(-1), destination.view(-1))
+
+
+def _copy_by_pieces(source: Tensor, destination: Tensor) -> None:
+    """Copy numbers (n,) from a GPU to the host, by two pieces of pinned memory that take turns."""
+    size = PIECE_BYTES // source.itemsize
+    pinned = torch.empty((2, size), dtype=source.dtype, device="cpu", pin_memory=True)
+    filled = [torch.cuda.Event(), torch.cuda.Event()]
+    parts = source.split(size)
+
+    def fill(number: int) -> None:
+        part = parts[number]
+        pinned[number % 2, : len(part)].copy_(part, non_blocking=True)
+        filled[number % 2].record()
+
+    fill(0)
+    for number, part in enumerate(destination.split(size)):
+        if number + 1 < len(parts):
+            fill(number + 1)
+        filled[number % 2].synchronize()
+        part.copy_(pinned[number % 2, : len(part)])
 
 
 class HostCopies:
@@ -337,8 +349,8 @@ class HostCopies:
 
     def start(self, source: Tensor, destination: Tensor) -> None:
         """Copy a tensor, which must not change before it is there, into one of the host."""
-        if source.device.type != "cuda" or source.nbytes <= SMALL_BYTES:
-            copy_to_host(source, destination)
+        if _is_driver_as_fast(source):
+            destination.copy_(source)
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="copies to the host")
@@ -363,44 +375,3 @@ def _copy_aside(source: Tensor, destination: Tensor, computed: torch.cuda.Event)
     with torch.cuda.stream(stream):
         stream.wait_event(computed)
         copy_to_host(source, destination)
-
-
-def _flat(numbers: Tensor) -> Tensor:
-    return numbers.detach().contiguous().view(-1)
-
-
-def _copy_to_host_by_pieces(source: Tensor, destination: Tensor) -> None:
-    """Copy numbers (n,) from a GPU to the host."""
-    pinned = _Pinned(source.dtype)
-    parts = source.split(pinned.size)
-
-    def fill(number: int) -> None:
-        part = parts[number]
-        pinned.piece(number, len(part)).copy_(part, non_blocking=True)
-        pinned.event(number).record()
-
-    fill(0)
-    for number, part in enumerate(destination.split(pinned.size)):
-        if number + 1 < len(parts):
-            fill(number + 1)
-        pinned.event(number).synchronize()
-        part.copy_(pinned.piece(number, len(part)))
-
-
-class _Pinned:
-    """Two pieces of pinned memory that take turns, each with an event of the GPU's last use."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self.size = PIECE_BYTES // dtype.itemsize  #: numbers in a piece
-        self._pieces = [
-            torch.empty(self.size, dtype=dtype, device="cpu", pin_memory=True) for _ in range(2)
-        ]
-        self._events = [torch.cuda.Event() for _ in range(2)]
-
-    def piece(self, number: int, count: int) -> Tensor:
-        """Return the first numbers of the piece whose turn it is."""
-        return self._pieces[number % 2][:count]
-
-    def event(self, number: int) -> torch.cuda.Event:
-        """Return the event of the piece whose turn it is."""
-        return self._events[number % 2]

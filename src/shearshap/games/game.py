@@ -17,7 +17,7 @@ Letters everywhere: r rows, c coalitions, p players, d model inputs, b backgroun
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -60,11 +60,7 @@ class GameInfo(Protocol):
 
     @property
     def differentiable(self) -> bool:
-        """Whether the game's surface can be differentiated."""
-
-    @property
-    def structure(self) -> None:
-        """How players are grouped: None, all of them alike. A tree of groups would be another."""
+        """Whether the model can be differentiated."""
 
 
 class Game(GameInfo, Protocol):
@@ -91,9 +87,6 @@ class Game(GameInfo, Protocol):
     def take(self, rows: slice | Tensor) -> "Game":
         """Return the game of some of the rows, with nothing spent yet."""
 
-    def global_row(self, row: int) -> int:
-        """Return a row's number among all rows, of which the game may hold a part."""
-
     def ends(self) -> CoalitionValues:
         """Evaluate the empty and the full coalition."""
 
@@ -106,9 +99,6 @@ class Game(GameInfo, Protocol):
         `first` says that no rows of this game were compared before.
         """
 
-    def surface(self, z: Tensor) -> Tensor:
-        """Map points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably."""
-
 
 class BatchedGame(ABC):
     """A game whose coalition values are means of a model's outputs.
@@ -116,6 +106,7 @@ class BatchedGame(ABC):
     One coalition of one row takes `cost` evaluations, b: with each background row, for example.
     """
 
+    source: ClassVar[Literal["the model", "the game"]] = "the model"  #: for messages
     players: int
     batch: Batch
     advance: Callable[[int], object]  #: called with the number of evaluations of each batch
@@ -139,10 +130,6 @@ class BatchedGame(ABC):
         """Where coalitions and values live."""
 
     @abstractmethod
-    def global_row(self, row: int) -> int:
-        """Return a row's number among all rows."""
-
-    @abstractmethod
     def outputs(self, coalitions: Tensor, box: Box) -> Tensor:
         """Return the model's outputs in a box of evaluations, (r, c, b) or (r, c, b, k)."""
 
@@ -153,6 +140,18 @@ class BatchedGame(ABC):
     @abstractmethod
     def evaluated(self, coalitions: Tensor, box: Box) -> Any:
         """Return the inputs of the evaluations in a box, as the model takes them."""
+
+    def global_row(self, row: int) -> int:
+        """Return a row's number among all rows."""
+        return row
+
+    def active_players(self) -> Tensor | None:
+        """Return None: all players may be active."""
+        return None
+
+    def consistency_warning(self, _ends: CoalitionValues, *, first: bool) -> str | None:  # noqa: ARG002
+        """Return None: predictions are the model's own."""
+        return None
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
@@ -179,9 +178,8 @@ class BatchedGame(ABC):
         self.usage.evaluations += coalitions.shape[1] * self.cost
 
         values = self.mean(with_outputs(outputs))
-        wrong = first_not_finite(values)
-        if wrong is not None:
-            raise self._not_finite(values, wrong, coalitions)
+        if not all_finite(values):
+            raise self._not_finite(values, coalitions)
         return CoalitionValues(values, single=outputs.ndim == 3)
 
     # Errors that lead to the row and the coalition
@@ -190,8 +188,10 @@ class BatchedGame(ABC):
         """Return what to raise: the model's error, and the first row and coalition it fails on."""
         cause = failed.__cause__
         shape = (failed.box.size, *self.shape)
-        message = f"the model failed on inputs of shape {shape}: {type(cause).__name__}: {cause}"
-        message += _hint(cause)
+        reason = f"{type(cause).__name__}: {cause}"
+        message = f"{self.source} failed on inputs of shape {shape}: {reason}"
+        if "'indices'" in str(cause) and "Long" in str(cause):
+            message += "; pass rows of indices as an integer tensor, torch.as_tensor(rows)"
         if self.type_changes:
             message += f" (on the way to the model, {'; '.join(self.type_changes)})"
 
@@ -199,132 +199,90 @@ class BatchedGame(ABC):
         if failing is None:
             error = ModelError(message)
         else:
-            question = self._question(coalitions, failing.rows.start, failing.coalitions.start)
-            error = question.error(f"{message} (first on {question})")
+            place = (failing.rows.start, failing.coalitions.start)
+            error = self._error_at(coalitions, place, f"{message} (first on", ")")
         if failed.outputs is not None:
             error.known = self.mean(with_outputs(failed.outputs))
         return error
 
-    def _not_finite(self, values: Tensor, place: list[int], coalitions: Tensor) -> ModelError:
+    def _not_finite(self, values: Tensor, coalitions: Tensor) -> ModelError:
         """Return what to raise if a value (r, c, k) is NaN or infinite."""
-        row, column, output = place
-        question = self._question(coalitions, row, column)
-        error = question.error(
-            f"the model returned {float(values[row, column, output])} for {question} (output "
-            f"{output}); it must be finite at every mix of row and background"
+        row, column, output = (~torch.isfinite(values)).nonzero()[0].tolist()
+        error = self._error_at(
+            coalitions,
+            (row, column),
+            f"{self.source} returned {float(values[row, column, output])} for",
+            f" (output {output}); it must be finite for every coalition",
         )
         error.known = values[:row]
         return error
 
-    def _question(self, coalitions: Tensor, row: int, column: int) -> "_Evaluation":
-        """Return one of the calls of the model."""
+    def _error_at(
+        self, coalitions: Tensor, place: tuple[int, int], before: str, after: str
+    ) -> ModelError:
+        """Return an error that leads to a row and a coalition, and names them in its message."""
+        row, column = place
         box = Box(slice(row, row + 1), slice(column, column + 1), slice(0, self.cost))
-        own = coalitions[row] if len(coalitions) > 1 else coalitions[0]
-        return _Evaluation(
-            self.global_row(row), own[column].cpu().numpy(), self.evaluated(coalitions, box)
-        )
-
-
-@dataclass(frozen=True)
-class _Evaluation:
-    """A row and a coalition that a model was called for, to locate its errors."""
-
-    row: int  #: its number among all rows
-    coalition: NDArray[np.bool_]  #: (p,)
-    inputs: Any  #: one for each background row, as the model takes them
-
-    def __str__(self) -> str:
-        """Return its place in words."""
-        present = int(self.coalition.sum())
-        return f"row {self.row} with {present} of {len(self.coalition)} players present"
-
-    def error(self, message: str) -> ModelError:
-        """Return an error that leads here."""
-        error = ModelError(message)
-        error.row = self.row
-        error.coalition = self.coalition
-        error.inputs = self.inputs
+        coalition = coalitions[row if len(coalitions) > 1 else 0, column].cpu().numpy()
+        number = self.global_row(row)
+        present = f"{coalition.sum()} of {len(coalition)} players present"
+        error = ModelError(f"{before} row {number} with {present}{after}")
+        error.row = number
+        error.coalition = coalition
+        error.inputs = self.evaluated(coalitions, box)
         return error
 
 
 @dataclass
-class FunctionGame:
+class FunctionGame(BatchedGame):
     """A cooperative game that is a function of coalitions: one row, no model."""
 
     value: Callable[[Any], Any]
     players: int
     usage: Usage = field(default_factory=Usage)
+    batch: Batch = field(default_factory=lambda: Batch(1 << 62))
+    source = "the game"
     device = torch.device("cpu")
     rows = 1
     cost = 1
     differentiable = False
-    structure = None
+    type_changes = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape of one coalition."""
+        return (self.players,)
+
+    def advance(self, _evaluations: int) -> None:
+        """Show no progress: the engine counts the evaluations of one row."""
 
     def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
         return replace(self, usage=Usage())
 
-    def global_row(self, row: int) -> int:
-        """Return the row itself: there is one."""
-        return row
-
-    def __call__(self, coalitions: Tensor) -> Tensor:
-        """Map coalitions (1, c, p) of bool to values (1, c, k)."""
-        return self._values(coalitions).values
-
-    def ends(self) -> CoalitionValues:
-        """Evaluate the empty and the full coalition."""
-        return self._values(end_coalitions(self.players, self.device))
-
-    def consistency_warning(self, _ends: CoalitionValues, *, first: bool) -> str | None:  # noqa: ARG002
-        """Return None: there is no model beside the game."""
-        return None
-
-    def active_players(self) -> Tensor | None:
-        """Return None: nothing is known of the players."""
-        return None
-
     def distances(self) -> Tensor:
         """Return ones (1, p): nothing is known of the players."""
         return torch.ones(1, self.players, dtype=torch.float64)
 
-    def surface(self, _z: Tensor) -> Tensor:
-        """Raise: a function of coalitions has no values in between."""
-        raise ModelError(
-            "a game that is a function of coalitions has no derivatives; use second differences"
-        )
-
-    def _values(self, coalitions: Tensor) -> CoalitionValues:
-        """Return the values (1, c, k) of coalitions (1, c, p), and whether k is an axis."""
-        sets = coalitions[0].numpy().copy()  # the function may write into them
+    def outputs(self, coalitions: Tensor, box: Box) -> Tensor:
+        """Return the values of the coalitions in a box, (1, c, 1) or (1, c, 1, k)."""
+        sets = self.evaluated(coalitions, box)
         count = len(sets)
-        try:
-            # a copy, since the function may use its memory again
-            answer = real_numbers(self.value(sets), "the game").detach().cpu().double().clone()
-        except ModelError:
-            raise
-        except Exception as error:
-            raise ModelError(
-                f"the game failed on {count} coalitions of {self.players} players: {error}"
-            ) from error
+        answer = real_numbers(self.value(sets), self.source).detach()
         if answer.ndim not in (1, 2) or len(answer) != count or answer.numel() == 0:
             raise ModelError(
                 f"the game returned shape {tuple(answer.shape)} for {count} coalitions; "
                 f"expected ({count},) or ({count}, k)"
             )
+        return answer.reshape(1, count, 1, *answer.shape[1:])
 
-        self.usage.evaluations += count
-        values = answer.reshape(1, count, -1)
-        wrong = first_not_finite(values)
-        if wrong is not None:
-            coalition = coalitions[0, wrong[1]].numpy()
-            not_finite = ModelError(
-                f"the game returned {float(values[tuple(wrong)])} for a coalition of "
-                f"{coalition.sum()} of {self.players} players; it must be finite"
-            )
-            not_finite.coalition = coalition
-            raise not_finite
-        return CoalitionValues(values, answer.ndim == 1)
+    def mean(self, outputs: Tensor) -> Tensor:
+        """Return values (1, c, k), which are the outputs (1, c, 1, k) themselves."""
+        return outputs[:, :, 0]
+
+    def evaluated(self, coalitions: Tensor, box: Box) -> NDArray[np.bool_]:
+        """Return the coalitions in a box, (c, p): a copy, since the function may write into it."""
+        return coalitions[0, box.coalitions].numpy().copy()
 
 
 def with_outputs(answer: Tensor) -> Tensor:
@@ -339,19 +297,3 @@ def all_finite(values: Tensor) -> bool:
     not, it may only have overflowed.
     """
     return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
-
-
-def first_not_finite(values: Tensor) -> list[int] | None:
-    """Return row, column and output of the first value (r, c, k) that is NaN or infinite."""
-    if all_finite(values):
-        return None
-    wrong: list[int] = (~torch.isfinite(values)).nonzero()[0].tolist()
-    return wrong
-
-
-def _hint(error: BaseException | None) -> str:
-    """Return what to try, for errors that are known to come from the type of the rows."""
-    embedded = "'indices'" in str(error) and "Long" in str(error)
-    if embedded:
-        return "; pass rows of indices as an integer tensor, torch.as_tensor(rows)"
-    return ""

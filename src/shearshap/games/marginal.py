@@ -32,7 +32,6 @@ _ALL = slice(None)
 MAX_COMPARED = 1 << 24
 """Inputs that are compared with the background's at once, to find null players."""
 
-
 CHECKED_ROWS = 4
 """Rows that are compared with the model if their types are kept: the first ones of a call."""
 
@@ -54,6 +53,10 @@ MAX_TERM = 1.0
 """The size of a network's terms, even if all its outputs are 0: about that of usual weights."""
 
 
+def no_progress(_evaluations: int) -> None:
+    """Show no progress."""
+
+
 @dataclass
 class ModelGame(BatchedGame):
     """The game of a model: absent players' inputs come from one or several background rows.
@@ -68,7 +71,7 @@ class ModelGame(BatchedGame):
     shape: tuple[int, ...]  #: of one row as the model takes it
     players: int
     batch: Batch
-    advance: Callable[[int], object] = lambda _evaluations: None
+    advance: Callable[[int], object] = no_progress
     finite: bool = True  #: whether all inputs are finite
     places: Tensor | None = None  #: (r,) the rows' numbers in the whole; None: 0, 1, 2, ...
     #: returns some of all rows as the user passed them
@@ -77,7 +80,6 @@ class ModelGame(BatchedGame):
     weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
     ungrouped: bool = False  #: whether every input is known to be a player of its own, in order
     usage: Usage = field(default_factory=Usage)
-    structure: None = None  #: of the players
 
     @property
     def rows(self) -> int:
@@ -113,11 +115,15 @@ class ModelGame(BatchedGame):
         else:
             inputs = self.inputs[rows.to(self.inputs.device)]
             numbers = rows.cpu()
+        weights = None if self.weights is None else self.weights[background]
+        if weights is not None:
+            # rows without any weight do not count in a mean, however they are weighted
+            weights = weights / weights.sum() if weights.sum() > 0 else None
         return replace(
             self,
             inputs=inputs,
             background=self.background[background],
-            weights=self._weights_of(background),
+            weights=weights,
             places=numbers if self.places is None else self.places[numbers],
             usage=Usage(),
         )
@@ -127,14 +133,6 @@ class ModelGame(BatchedGame):
         if self.weights is None:
             return len(self.background[background]) / self.cost
         return float(self.weights[background].sum() / self.weights.sum())
-
-    def _weights_of(self, background: slice) -> Tensor | None:
-        """Return the weights of some background rows, with the sum 1."""
-        if self.weights is None:
-            return None
-        own = self.weights[background]
-        # rows without any weight do not count in a mean, however they are weighted in themselves
-        return own / own.sum() if own.sum() > 0 else None
 
     def global_row(self, row: int) -> int:
         """Return a row's number in the whole."""
@@ -151,18 +149,16 @@ class ModelGame(BatchedGame):
             return None
         # some rows at a time: of images, the inputs of all may be too many to compare at once
         size = max(1, MAX_COMPARED // len(first))
-        pieces = [self._active(piece, first, constant) for piece in self.inputs.split(size)]
+        owner = self.owner.to(self.inputs.device)
+        pieces = []
+        for inputs in self.inputs.split(size):
+            differs = ~(_same(inputs, first) & constant)
+            if not self.ungrouped:
+                count = differs.new_zeros((len(inputs), self.players), dtype=torch.int32)
+                differs = count.index_add_(1, owner, differs.int()) > 0
+            pieces.append(differs)
         active = torch.cat(pieces)
         return None if active.all() else active.to(self.device)
-
-    def _active(self, inputs: Tensor, background: Tensor, constant: Tensor) -> Tensor:
-        """Return which players of some rows (r, d) are active, (r, p) of bool."""
-        differs = ~(_same(inputs, background) & constant)
-        if self.ungrouped or differs.all():
-            return differs if self.ungrouped else differs.new_ones(len(inputs), self.players)
-        count = differs.new_zeros((len(inputs), self.players), dtype=torch.int32)
-        owner = self.owner.to(inputs.device)
-        return count.index_add_(1, owner, differs.int()) > 0
 
     def distances(self) -> Tensor:
         """Return how far each player's inputs are from the background's, (r, p).
@@ -174,7 +170,10 @@ class ModelGame(BatchedGame):
         squares = torch.zeros_like(inputs, dtype=torch.float64)
         # one background row after the other: all at once may be too many to hold
         for background in self.background.to(self.device):
-            squares += _squared_distances(inputs, background)
+            same = _same(inputs, background)
+            gaps = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)
+            # the square of a small difference may vanish
+            squares += torch.where(same, 0.0, gaps.clamp_min(torch.finfo(gaps.dtype).tiny))
         by_player = squares.new_zeros(len(squares), self.players)
         owner = self.owner.to(self.device)
         distances = by_player.index_add_(1, owner, squares / len(self.background)).sqrt()
@@ -212,27 +211,25 @@ class ModelGame(BatchedGame):
         return answer.reshape(count, -1)
 
     def surface(self, z: Tensor) -> Tensor:
-        """Map points z (r, q, p) to g(z), (r, q, k), differentiably; the caller counts passes."""
+        """Map points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably.
+
+        The caller counts passes.
+        """
         # z of each input's player, (r, q, 1, d), by a product with 0s and 1s and not by an index:
         # its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
         if self.predict.embedding is None:
             mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
-            return self._mean_answer(self.predict, mixed, self.shape)
-        embed, after = self.predict.embedding
-        with model_errors():
-            rows = embed(self.inputs)[:, None, None]
-            background = embed(self.background)
-        mixed = background + weight[..., None] * (rows - background)
-        return self._mean_answer(after, mixed, tuple(background.shape[1:]))
-
-    def _mean_answer(
-        self, model: Callable[[Tensor], Tensor], points: Tensor, shape: tuple[int, ...]
-    ) -> Tensor:
-        """Return the model's answer at points (r, q, b, ...), averaged over b: (r, q, k)."""
-        with model_errors():
-            answer = self._answer(model, points, shape)
+            with model_errors():
+                answer = self._answer(self.predict, mixed, self.shape)
+        else:
+            embed, after = self.predict.embedding
+            with model_errors():
+                rows = embed(self.inputs)[:, None, None]
+                background = embed(self.background)
+                mixed = background + weight[..., None] * (rows - background)
+                answer = self._answer(after, mixed, tuple(background.shape[1:]))
         return self.mean(with_outputs(answer))
 
     # The value function
@@ -299,17 +296,6 @@ def _same(inputs: Tensor, background: Tensor) -> Tensor:
     return same | (inputs.isnan() & background.isnan())
 
 
-def _squared_distances(inputs: Tensor, background: Tensor) -> Tensor:
-    """Return how far inputs (r, d) are from a background row's (d,), squared; 0: the same."""
-    same = _same(inputs, background)
-    if not inputs.is_floating_point():
-        return (~same).double()
-    squares = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)
-    # the square of a small difference may vanish
-    squares = squares.clamp_min(torch.finfo(squares.dtype).tiny)
-    return torch.where(same, 0.0, squares)
-
-
 # Whether a game's predictions are the model's own: those on the rows as the user passed them. The
 # prediction of a game is the value of its full coalition. So the model is asked once more for the
 # first few rows, without any mixing, and for all rows if their types changed on the way:
@@ -332,15 +318,36 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
     """
     count = game.rows if game.type_changes else min(CHECKED_ROWS, game.rows, game.batch.size)
     mixed = ends[:count, FULL]
-    tolerance = _Tolerance.of(game, ends)
+    outputs = game.predict.outputs
+    # log-odds magnify the rounding of probabilities, which are compared as these
+    in_log_odds = outputs.scale == "log-odds" and outputs.form == "probability"
+    allowed = _allowed_difference(game.predict, ends.sigmoid() if in_log_odds else ends)
+
+    def excess(first: Tensor, second: Tensor) -> Tensor:
+        """Return the differences of answers (n, k), as parts of what is allowed."""
+        gaps = first.sigmoid() - second.sigmoid() if in_log_odds else first - second
+        return gaps.abs() / allowed
+
+    def different_rows(first: Tensor, second: Tensor) -> int:
+        return int((~(excess(first, second) <= 1)).any(dim=1).sum())
+
+    def largest(first: Tensor, second: Tensor) -> str:
+        row, output = divmod(int(excess(first, second).argmax()), len(allowed))
+        both = f"{first[row, output]:.6g} and {second[row, output]:.6g}"
+        return f"{both} for row {game.global_row(row)}"
+
     try:
         untouched = game.untouched_answer(count)
-        if tolerance.allows(mixed, untouched):
+        if not different_rows(mixed, untouched):
             return None
 
         again = game.untouched_answer(count)
-        if not tolerance.allows(untouched, again):
-            return _random(tolerance.largest(untouched, again, game))
+        if different_rows(untouched, again):
+            return (
+                f"the model answers two identical calls differently ({largest(untouched, again)}): "
+                "is it random, or in training mode? The values are as uncertain as its answers, "
+                "whatever their standard errors"
+            )
 
         # of one background row, so that as many rows are in a batch as of the untouched ones
         full = end_coalitions(game.players, game.device)[:, [FULL]]
@@ -349,95 +356,34 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
     except ModelError as error:
         return f"the model fails on the rows themselves, but not on mixes with them: {error}"
 
-    difference = tolerance.largest(untouched, mixed, game)
-    if tolerance.allows(alone[:, 0], untouched):
-        return _depends_on_batch(difference)
-    wrong = tolerance.different_rows(untouched, mixed)
-    extent = f"{wrong} of the {count} rows from row {game.global_row(0)} on differ"
-    return _changed(difference, extent, game.type_changes)
-
-
-@dataclass(frozen=True)
-class _Tolerance:
-    """By how much two answers for the same row may differ."""
-
-    allowed: Tensor  #: (k,)
-    log_odds: bool  #: of probabilities, which are compared as these: log-odds magnify rounding
-
-    @classmethod
-    def of(cls, game: ModelGame, ends: Tensor) -> "_Tolerance":
-        outputs = game.predict.outputs
-        log_odds = outputs.scale == "log-odds" and outputs.form == "probability"
-        values = ends.sigmoid() if log_odds else ends
-
-        effect = (values[:, FULL] - values[:, EMPTY]).abs().amax(dim=0)
-        # per output: outputs may differ in scale
-        size = values.abs().amax(dim=(0, 1))
-        rounding = _rounding(game.predict) * size + _rounding_of_sums(game.predict)
-        return cls(MIN_PART_OF_EFFECT * effect + rounding, log_odds)
-
-    def allows(self, first: Tensor, second: Tensor) -> bool:
-        """Return whether answers (n, k) are the same."""
-        return not self.different_rows(first, second)
-
-    def different_rows(self, first: Tensor, second: Tensor) -> int:
-        """Return for how many rows answers (n, k) differ."""
-        same = self._gaps(first, second) <= self.allowed
-        return int((~same).any(dim=1).sum())
-
-    def largest(self, first: Tensor, second: Tensor, game: ModelGame) -> str:
-        """Return the largest difference of answers (n, k), for what is allowed, in words."""
-        smallest = torch.finfo(self.allowed.dtype).tiny
-        excess = self._gaps(first, second) / self.allowed.clamp_min(smallest)
-        row, output = divmod(int(excess.argmax()), excess.shape[1])
+    difference = largest(untouched, mixed)
+    if not different_rows(alone[:, 0], untouched):
         return (
-            f"{first[row, output]:.6g} and {second[row, output]:.6g} for row {game.global_row(row)}"
+            "the model's answer for a row depends on the rows beside it in its batch "
+            f"({difference}, alone and in a larger batch); pass batch_size=1 to ask row by row, or "
+            "make it treat each row by itself"
         )
-
-    def _gaps(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the differences of answers (n, k) that are compared with what is allowed."""
-        if self.log_odds:
-            first = first.sigmoid()
-            second = second.sigmoid()
-        return (first - second).abs()
-
-
-def _rounding(predict: Predictor) -> float:
-    """Return by which part of its largest value rounding may change an output."""
-    # a model that takes any type may compute in single precision within
-    precision = predict.dtype or torch.float32
-    rounding = min(ROUNDING_ERRORS * torch.finfo(precision).eps, MAX_ROUNDING)
-    if predict.device.type == "cpu":
-        return rounding
-    return max(rounding, MIN_ROUNDING_ON_ACCELERATORS)
-
-
-def _rounding_of_sums(predict: Predictor) -> float:
-    """Return by how much rounding may change an output that is 0, as the sum of larger terms."""
-    precision = predict.dtype or torch.float64
-    return float(torch.finfo(precision).eps) * MAX_TERM
-
-
-def _random(difference: str) -> str:
-    return (
-        f"the model answers two identical calls differently ({difference}): is it random, or in "
-        "training mode? The values are as uncertain as its answers, whatever their standard errors"
-    )
-
-
-def _depends_on_batch(difference: str) -> str:
-    return (
-        "the model's answer for a row depends on the rows beside it in its batch "
-        f"({difference}, alone and in a larger batch); pass batch_size=1 to ask row by row, or "
-        "make it treat each row by itself"
-    )
-
-
-def _changed(difference: str, extent: str, changes: tuple[str, ...]) -> str:
+    wrong = different_rows(untouched, mixed)
     reason = "the rows reach it in another form"
-    if changes:
-        reason = f"{'; '.join(changes)}; give rows and background the same types"
+    if game.type_changes:
+        reason = f"{'; '.join(game.type_changes)}; give rows and background the same types"
     return (
         "the model predicts differently for rows as you passed them and as they are explained "
-        f"({difference}; {extent}): {reason}"
+        f"({difference}; {wrong} of the {count} rows from row {game.global_row(0)} on differ): "
+        f"{reason}"
     )
+
+
+def _allowed_difference(predict: Predictor, ends: Tensor) -> Tensor:
+    """Return by how much two answers for the same row may differ, (k,)."""
+    effect = (ends[:, FULL] - ends[:, EMPTY]).abs().amax(dim=0)
+    # per output: outputs may differ in scale
+    size = ends.abs().amax(dim=(0, 1))
+
+    # a model that takes any type may compute in single precision within
+    rounding = min(ROUNDING_ERRORS * torch.finfo(predict.dtype or torch.float32).eps, MAX_ROUNDING)
+    if predict.device.type != "cpu":
+        rounding = max(rounding, MIN_ROUNDING_ON_ACCELERATORS)
+    # an output that is 0 may be the sum of larger terms
+    of_terms = torch.finfo(predict.dtype or torch.float64).eps * MAX_TERM
+    return MIN_PART_OF_EFFECT * effect + rounding * size + of_terms

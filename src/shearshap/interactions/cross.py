@@ -23,8 +23,8 @@ Backward passes count for each output, and all passes for each background row.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -71,11 +71,6 @@ def takes_evaluations(game: GameInfo, kind: CrossKind) -> bool:
 
 
 # Second differences
-
-
-def second_difference_evaluations(players: int) -> int:
-    """Return the number of coalitions that second differences need."""
-    return 1 + players + players * (players - 1) // 2
 
 
 def second_difference_coalitions(players: int, device: torch.device) -> Tensor:
@@ -140,7 +135,7 @@ def derivative_cross(game: Game) -> CrossContribution | None:
 def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
     """Return eta (r, p, p) by derivatives; "auto" is the Hessian, or gradient differences."""
     ways: dict[str, Callable[[ModelGame], Tensor]] = {
-        "auto": hessian_or_differences,
+        "auto": lambda game: _unless_flat(game, by_derivatives(game)),
         "hessian": hessian,
         "gradient-differences": gradient_differences,
         "block-maximum": block_maximum,
@@ -155,11 +150,6 @@ def derivative_contribution(game: Game, kind: CrossKind = "auto") -> Tensor:
             "'second-differences'"
         )
     return ways[kind](game)
-
-
-def hessian_or_differences(game: ModelGame) -> Tensor:
-    """Return eta (r, p, p) by `by_derivatives`, with a warning if all gradients are zero."""
-    return _unless_flat(game, by_derivatives(game))
 
 
 def by_derivatives(game: ModelGame) -> CrossContribution:
@@ -216,7 +206,9 @@ def _gradient_differences(game: ModelGame) -> CrossContribution:
     points = torch.ones((players + 1, players), device=device, dtype=dtype)
     points[1:] -= torch.eye(players, device=device, dtype=dtype)
 
-    slopes = gradients(game, points)
+    slopes = _in_pieces(game, _gradients, points)  # (r, k, p + 1, p)
+    outputs = slopes.shape[1]
+    game.usage.derivative_passes += (1 + outputs) * len(points) * game.cost
     change = slopes[:, :, :1] - slopes[:, :, 1:]  # (r, k, j, i)
     eta = _off_diagonal(change.abs().sum(dim=1).mT)
     return CrossContribution(eta, ~slopes.flatten(1).any(dim=1))
@@ -273,14 +265,6 @@ def hessians(game: ModelGame) -> Tensor:
     return curvature
 
 
-def gradients(game: ModelGame, points: Tensor) -> Tensor:
-    """Return the gradients of every output at points (q, p), (r, k, q, p); count their passes."""
-    slopes = _in_pieces(game, _gradients, points)
-    outputs = slopes.shape[1]
-    game.usage.derivative_passes += (1 + outputs) * len(points) * game.cost
-    return slopes
-
-
 def floating_type(game: ModelGame) -> torch.dtype:
     """Return the type in which to differentiate: the inputs', or the embeddings' of indices."""
     if game.inputs.is_floating_point():
@@ -308,20 +292,11 @@ def _in_pieces(game: ModelGame, derivative: Derivative, points: Tensor) -> Tenso
         game.batch.halve(count)
 
     if game.rows > 1:
-        return _by_halves_of_rows(game, derivative, points)
-    return _by_halves_of_background(game, derivative, points)
+        half = game.rows // 2
+        first = _in_pieces(game.take(slice(0, half)), derivative, points)
+        second = _in_pieces(game.take(slice(half, None)), derivative, points)
+        return torch.cat([first, second])
 
-
-def _by_halves_of_rows(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
-    """Return the derivatives of the first half of the rows, then of the second."""
-    half = game.rows // 2
-    first = _in_pieces(game.take(slice(0, half)), derivative, points)
-    second = _in_pieces(game.take(slice(half, None)), derivative, points)
-    return torch.cat([first, second])
-
-
-def _by_halves_of_background(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
-    """Return the mean, by their weights, of the derivatives with each half of the background."""
     half = game.cost // 2
     weight = game.share(slice(0, half))
     first = _in_pieces(game.take(background=slice(0, half)), derivative, points)
@@ -339,7 +314,7 @@ def _failure(game: ModelGame, error: ModelError) -> ModelError:
 def _differentiate(game: ModelGame, derivative: Derivative, points: Tensor) -> Tensor:
     """Return a derivative at points (q, p) for every row, in one piece and in double precision."""
     z = points.expand(game.rows, -1, -1).clone().requires_grad_()
-    with _differentiating():
+    with torch.enable_grad(), _twice_differentiable:
         return derivative(game, z).detach().to(game.device).double()
 
 
@@ -386,13 +361,6 @@ def _gradient(
             allow_unused=True,
         )
     return zeros if slope is None else slope
-
-
-@contextmanager
-def _differentiating() -> Iterator[None]:
-    """Record gradients, with kernels that can be differentiated twice."""
-    with torch.enable_grad(), _twice_differentiable:
-        yield
 
 
 class TwiceDifferentiableKernels:

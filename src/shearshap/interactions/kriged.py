@@ -61,7 +61,12 @@ MAX_PAIRS = 2048
 
 def kriged_interactions(parts: OddEven, calibration: Calibration) -> Tensor:
     """Return the posterior mean of SII, (r, p, p), zero on the diagonal."""
-    return _in_chunks(parts, calibration, _mean_interactions)
+
+    def mean(chunk: OddEven, logit: Tensor) -> Tensor:
+        # ordinary kriging's answer: SII = b K^-1 (e - mean), with b_ij = SII_ij[k(., u')]
+        return interactions_of_kernel(chunk.signs, *_even_dual(chunk, logit))
+
+    return _in_chunks(parts, calibration, mean)
 
 
 def kriged_second_differences(parts: OddEven, calibration: Calibration) -> Tensor:
@@ -85,12 +90,6 @@ def _in_chunks(
     chunks = zip(*(tensor.split(chunk_rows) for tensor in by_row), strict=True)
     means = [mean(OddEven(unit.signs, odd, even), own) for odd, even, own in chunks]
     return size[..., None] * torch.cat(means)
-
-
-def _mean_interactions(parts: OddEven, logit: Tensor) -> Tensor:
-    """Return ordinary kriging's answer: SII = b K^-1 (e - mean), with b_ij = SII_ij[k(., u')]."""
-    r, dual = _even_dual(parts, logit)
-    return interactions_of_kernel(parts.signs, r, dual)
 
 
 def _mean_differences(parts: OddEven, logit: Tensor, nugget: float) -> Tensor:

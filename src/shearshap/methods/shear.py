@@ -24,7 +24,6 @@ from shearshap.games.game import GameInfo
 from shearshap.interactions.cross import (
     CrossKind,
     second_difference_coalitions,
-    second_difference_evaluations,
     takes_evaluations,
 )
 from shearshap.methods.base import (
@@ -109,7 +108,7 @@ class Shear(Method):
         by_values = takes_evaluations(game, self.interaction)
         if self.selection == "random" or not by_values:
             return 0
-        return second_difference_evaluations(game.players)
+        return 1 + game.players + comb(game.players, 2)  # `second_difference_coalitions`
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Differences":
         """Return the design with random cooperators, the same for all rows."""
