@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from definitions import pairs_of
+from definitions import interaction_index, pairs_of
 from games import (
     Bools,
     Floats,
@@ -28,6 +28,7 @@ from shearshap.interactions import kriged
 from shearshap.interactions.cross import cross_contribution
 from shearshap.interactions.indices import (
     estimated_second_differences,
+    exact_interactions,
     has_pairs,
     interactions,
 )
@@ -106,6 +107,17 @@ def test_all_coalitions_give_the_definition(players: int) -> None:
     np.testing.assert_allclose(
         found(shuffled, table[None])[0], slow_interactions(table), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5, 6])
+def test_exact_indices_of_every_order(order: int) -> None:
+    tables = np.stack([random_table(P, seed) for seed in range(2)])
+    expected = [
+        [interaction_index(table, players) for players in combinations(range(P), order)]
+        for table in tables
+    ]
+    index = exact_interactions(tensor(tables), order)
+    np.testing.assert_allclose(index, np.array(expected).reshape(2, -1), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class Options:
             None if budget is None else positive_int("budget", budget),
             tol,
             positive_int("seed", self.seed),
-            interactions=interactions,
+            order=2 if interactions else 1,
             deadline=deadline,
             drop_null=self.drop_null,
         )
@@ -103,10 +103,15 @@ class Run:
     budget: int | None = None  #: model evaluations for one row; None: `default_budget`
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
-    interactions: bool = False  #: whether pairwise interactions are asked for too
+    order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
     deadline: float | None = None  #: seconds after which no further block of rows is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
+
+    @property
+    def interactions(self) -> bool:
+        """Whether interactions are asked for too."""
+        return self.order > 1
 
     @property
     def stops(self) -> bool:

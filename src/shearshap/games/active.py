@@ -60,6 +60,11 @@ class ActiveGame:
         return self.game.device
 
     @property
+    def structure(self) -> None:
+        """That of the whole game."""
+        return self.game.structure
+
+    @property
     def differentiable(self) -> bool:
         """Whether the model can be differentiated."""
         return self.game.differentiable

@@ -62,6 +62,10 @@ class GameInfo(Protocol):
     def differentiable(self) -> bool:
         """Whether the model can be differentiated."""
 
+    @property
+    def structure(self) -> None:
+        """How players are grouped: None, all of them alike. A tree of groups would be another."""
+
 
 class Game(GameInfo, Protocol):
     """A cooperative game for each of r rows, all with the same p players."""
@@ -113,6 +117,7 @@ class BatchedGame(ABC):
     usage: Usage
     shape: tuple[int, ...]  #: of one row as the model takes it
     type_changes: tuple[str, ...]  #: of the rows on their way to the model, in words
+    structure: ClassVar[None] = None  #: of the players
 
     @property
     @abstractmethod

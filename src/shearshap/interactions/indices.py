@@ -1,19 +1,19 @@
 """Shapley interactions, from the values that the Shapley values were computed from.
 
-With u = 2z - 1 and v = sum_T c_T prod_{j in T} u_j, the Shapley interaction index of the players i
-and j (Grabisch & Roubens 1999) is
+With u = 2z - 1 and v = sum_T c_T prod_{j in T} u_j, the Shapley interaction index of a set S of
+s players (Grabisch & Roubens 1999) is
 
-    SII_ij = 4 * sum over even T containing i and j of c_T / (|T| - 1).
+    SII_S = 2^s * sum over T containing S, |T| - s even, of c_T / (|T| - s + 1).
 
-It depends on the even part e(S) = (v(S) + v(S^c)) / 2 alone, which every complement pair shows. The
-k-SII of order 2, or
+For order s = 1 it is the Shapley value. For s = 2 it depends on the even part
+e(S) = (v(S) + v(S^c)) / 2 alone, which every complement pair shows. The k-SII of order 2, or
 n-Shapley values (Bordt & von Luxburg 2023), divide phi_i between the player alone and its pairs:
 
     Phi_ij = SII_ij,   Phi_i = phi_i - 1/2 sum_j SII_ij,
     sum_i Phi_i + sum_{i<j} Phi_ij = sum_i phi_i.
 
-From all coalitions it is exact. From some, it is the posterior mean of a Gaussian process
-(`kriged`). The same values give the second differences when all players are
+From all coalitions an index of any order is exact. From some, that of order 2 is the posterior mean
+of a Gaussian process (`kriged`). The same values give the second differences when all players are
 present: the cross-contribution (`cross`) of a model without derivatives, at no extra cost.
 
 Letters: r rows, c coalitions, m complement pairs, p players, k outputs.
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from shearshap.errors import MethodError
-from shearshap.games.coalitions import codes, subsets
+from shearshap.games.coalitions import codes
 from shearshap.interactions.cross import CrossContribution
 from shearshap.interactions.kriged import kriged_interactions, kriged_second_differences
 from shearshap.methods.kriging import Calibration
@@ -85,7 +85,7 @@ def interactions(
         The rule for relevances; None for the default.
     """
     check_pairs(coalitions)
-    index = _of_pairs(coalitions, values, calibration, exact_interactions, kriged_interactions)
+    index = _of_pairs(coalitions, values, calibration, _exact_matrix, kriged_interactions)
     return k_sii(phi, (index + index.transpose(1, 2)) / 2)
 
 
@@ -136,13 +136,12 @@ def _of_pairs(
     flat_values = values.mT.flatten(0, 1).double()  # (r k, c)
     distinct, complements = _complements(sets)
     if len(distinct) == 1 << players:
-        chunk_rows = max(1, chunk_entries(flat_values) // players >> players)
-        tables = flat_values[:, distinct].split(chunk_rows)
-        pairs = torch.cat([exact(table) for table in tables])
+        tables = flat_values[:, distinct].split(max(1, chunk_entries(flat_values) >> players))
+        found = torch.cat([exact(table) for table in tables])
     else:
         parts = _odd_even(sets, flat_values, distinct, complements)
-        pairs = kriged(parts, calibration or Calibration.default(players))
-    return pairs.reshape(len(values), -1, players, players).permute(0, 2, 3, 1)
+        found = kriged(parts, calibration or Calibration.default(players))
+    return found.reshape(len(values), -1, players, players).permute(0, 2, 3, 1)
 
 
 # Exactly, from tables: the values of all 2^p coalitions, in binary counting order. Bit i of a
@@ -154,16 +153,21 @@ def _of_pairs(
 # So the even columns are the coalitions without player 0, the odd ones those with it.
 
 
-def exact_interactions(table: Tensor) -> Tensor:
+def exact_interactions(table: Tensor, order: int) -> Tensor:
+    """Return SII_S of all S of `order` players, in lexicographic order, of tables (r, 2^p)."""
+    more = _set_sizes(table) - order
+    is_even = (more % 2 == 0) & (more >= 0)
+    weight = torch.where(is_even, 2**order / (more + 1), 0.0)
+    return _superset_sums(weight * _walsh_transform(table), order)
+
+
+def _exact_matrix(table: Tensor) -> Tensor:
     """Return SII of pairs, (r, p, p), zero on the diagonal, of tables (r, 2^p)."""
     players = _players(table)
-    members = torch.from_numpy(subsets(players)).to(table)  # (2^p, p)
-    size = members.sum(1)
-    is_even = (size % 2 == 0) & (size > 0)
-    weight = torch.where(is_even, 4 / (size - 1), 0.0)
-    weighted = (weight * _walsh_transform(table))[..., None] * members
-    index = members.mT @ weighted
-    return index - torch.diag_embed(index.diagonal(dim1=1, dim2=2))
+    i, j = torch.triu_indices(players, players, offset=1, device=table.device)
+    index = table.new_zeros(len(table), players, players)
+    index[:, i, j] = exact_interactions(table, order=2)
+    return index + index.mT
 
 
 def exact_second_differences(table: Tensor) -> Tensor:
@@ -197,6 +201,30 @@ def _walsh_transform(table: Tensor) -> Tensor:
     return table
 
 
+def _set_sizes(table: Tensor) -> Tensor:
+    """Return |T| of every T, (2^p,)."""
+    sizes = table.new_zeros(1)
+    for _ in range(_players(table)):
+        sizes = torch.cat((sizes, sizes + 1))
+    return sizes
+
+
+def _superset_sums(table: Tensor, order: int) -> Tensor:
+    """Return the sums over all T that contain S, for all S of `order` players, of (r, 2^p).
+
+    The table is folded in half, one player at a time, so that the first one has the lowest bit.
+    """
+    if order == 0:
+        return table.sum(1, keepdim=True)
+    sums = [table[:, :0]]
+    for _ in range(_players(table)):
+        absent = table[:, ::2]
+        present = table[:, 1::2]
+        sums.append(_superset_sums(present, order - 1))
+        table = absent + present
+    return torch.cat(sums, dim=1)
+
+
 # Coalitions and their complements
 
 
@@ -212,11 +240,13 @@ def check_pairs(coalitions: Tensor) -> None:
 
 def has_pairs(coalitions: Tensor) -> bool:
     """Return whether coalitions (r or 1, c, p) come with all their complements, in every row."""
-    for sets in coalitions:
-        distinct, complements = _complements(sets)
-        if not torch.equal(sets[distinct], ~sets[complements]):
-            return False
-    return True
+    return all(_are_paired(sets) for sets in coalitions)
+
+
+def _are_paired(sets: Tensor) -> bool:
+    """Return whether sets (c, p) come with all their complements."""
+    distinct, complements = _complements(sets)
+    return torch.equal(sets[distinct], ~sets[complements])
 
 
 def _odd_even(sets: Tensor, values: Tensor, distinct: Tensor, complements: Tensor) -> OddEven:
