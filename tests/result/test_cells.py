@@ -59,7 +59,7 @@ def test_values_go_by_word() -> None:
 
 
 def test_pairs_go_by_word_and_still_add_up() -> None:
-    worded = by_word(texts(), pairs=True)
+    worded = by_word(texts(), 4)
     assert worded.interactions is not None
     assert worded.cross_contribution is not None
     alone = np.einsum("rpp->rp", worded.interactions)

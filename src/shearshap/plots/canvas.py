@@ -1,6 +1,7 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from math import floor, log10
 from typing import Any, Literal
 
@@ -254,18 +255,9 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
         digits = max(1, 1 + floor(log10(largest)) - floor(log10(step or largest)) + 1)
         exact = np.where(np.abs(numbers) < 1e-9 * largest, 0.0, numbers)  # 0 up to rounding
         return [true_minus(f"{number:.{digits}g}") for number in exact]
-    places = _step_places(step)
-    return [format_number(float(number), places) for number in numbers]
-
-
-def _step_places(step: float) -> int:
-    """Return the decimals of a distance: 2 of 0.25, 0 of 5."""
-    if not step:
-        return 2
-    first = max(0, -floor(log10(step) + 1e-9))
-    scaled = step * 10**first
-    is_round = abs(scaled - round(scaled)) < 1e-6 * max(1.0, scaled)
-    return first if is_round else first + 1
+    # the decimals of the distance: 2 of 0.25, 0 of 5
+    exponent = int(Decimal(f"{step:.2g}").normalize().as_tuple().exponent)
+    return [format_number(float(number), max(0, -exponent)) for number in numbers]
 
 
 class _RoomyLocator(MaxNLocator):
@@ -397,8 +389,7 @@ def draw_colour_bar(
     assert high is not None
     below = numbers is not None and bool(np.nanmin(numbers) < low)
     above = numbers is not None and bool(np.nanmax(numbers) > high)
-    ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = ends.get((below, above), "neither")
+    extend = (("neither", "max"), ("min", "both"))[below][above]
 
     opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
     if as_high:

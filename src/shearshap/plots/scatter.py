@@ -19,8 +19,7 @@ AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
 FEW = 300  #: rows up to which dots are large
 LARGE_DOT = 5.5  #: points: the diameter of the dots of few rows
-FLAT_LETTERS = 60  #: letters of all categories together that fit on a line
-FLAT_ROOM = 70  #: letters that fit if all categories are as long as the longest
+MAX_FLAT_LETTERS = 64  #: letters on a line, if all categories are as long as the longest
 
 
 def dependence(
@@ -162,7 +161,7 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
     """Put categories on the x-axis, and return each row's x, beside rows of like value, (r,)."""
     names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in own.categories]
     ax.set_xticks(range(len(names)), names)
-    if _need_slant(names):
+    if max(map(len, names)) * len(names) > MAX_FLAT_LETTERS:
         ax.tick_params(axis="x", rotation=35)
         for text in ax.get_xticklabels():
             text.set(ha="right", rotation_mode="anchor")
@@ -175,12 +174,6 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
         members = own.numbers == category
         offsets[members] = views.swarm_offsets(values[members], span, bins=bins, across=across)
     return own.numbers + canvas.HALF_SWARM * offsets
-
-
-def _need_slant(names: list[str]) -> bool:
-    """Return whether names are too long to stand beside each other."""
-    lengths = [len(name) for name in names]
-    return sum(lengths) > FLAT_LETTERS or max(lengths) * len(names) > FLAT_ROOM
 
 
 # Colours
@@ -216,12 +209,10 @@ def _limits(known: Floats) -> tuple[float, float]:
     """
     if not known.size:
         return 0.0, 1.0
-    percentiles = np.percentile(known, [5, 95])
-    extremes = known.min(), known.max()
-    for low, high in (percentiles, extremes):
-        if low < high:
-            return float(low), float(high)
-    return float(known[0]) - 1, float(known[0]) + 1
+    low, high = np.percentile(known, [5, 95])
+    if low == high:
+        low, high = known.min(), known.max()
+    return (float(low), float(high)) if low < high else (float(low) - 1, float(high) + 1)
 
 
 # All features

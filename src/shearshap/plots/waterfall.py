@@ -53,35 +53,26 @@ def waterfall(
 
     ax = canvas.axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
     ax.use_sticky_edges = False
-    _draw_steps(ax, view)
-
-    steps = [canvas.player_label(step.name, step.cell) for step in view.steps]
-    canvas.label_lines(ax, ["base value", *steps, "prediction"], view.numbers)
-
-    intervals = any(step.margin > 0 for step in view.steps)
-    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=intervals))
-    canvas.tidy(ax, "x", numbers="x")
-    canvas.colour_key(ax, canvas.SIGNS)
-    return ax
-
-
-def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
-    """Draw the steps on lines 1, 2, ..., between the base value on line 0 and the prediction."""
-    lines = np.arange(1, len(view.steps) + 1)
-    last = len(view.steps) + 1
-    step_colours = [step.colour for step in view.steps]
-    ax.barh(lines, view.sizes, left=view.starts, height=THICKNESS, color=step_colours, zorder=2)
-
+    lines = np.arange(1, len(view.steps) + 1)  # between the base value and the prediction
+    last = len(lines) + 1
+    hues = [step.colour for step in view.steps]
+    ax.barh(lines, view.sizes, left=view.starts, height=THICKNESS, color=hues, zorder=2)
     # a thin line leads from the end of each step to the start of the next
     ends = np.array([view.base, *view.ends])
     ax.vlines(ends, np.arange(last), np.arange(1, last + 1), **canvas.ZERO)
-
     margins = np.array([step.margin for step in view.steps])
     known = margins > 0
     if known.any():
         ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], **canvas.WHISKER)
-
     ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
+
+    steps = [canvas.player_label(step.name, step.cell) for step in view.steps]
+    canvas.label_lines(ax, ["base value", *steps, "prediction"], view.numbers)
+
+    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=bool(known.any())))
+    canvas.tidy(ax, "x", numbers="x")
+    canvas.colour_key(ax, canvas.SIGNS)
+    return ax
 
 
 # One strip
@@ -128,13 +119,12 @@ def force(
 
     lines = len(below) + len(above)
     ax = canvas.axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
-    low, high = _limits(view, below + above)
-    low, high = _draw_side(ax, below, RAISES, -1, low, high)
-    low, high = _draw_side(ax, above, LOWERS, 1, low, high)
+    ax.use_sticky_edges = False
+    _draw_side(ax, below, RAISES, away=-1)
+    _draw_side(ax, above, LOWERS, away=1)
 
     ax.plot([view.prediction], [0], "D", color=INK, markersize=7, markeredgecolor="white", zorder=5)
     ax.plot([view.base], [0], "D", color="white", markersize=6, markeredgecolor=INK, zorder=4)
-    ax.set_xlim(low, high)
     edge = HALF + GAP_LINES - 0.4
     ax.set_ylim(-edge - len(below), edge + len(above))
     ax.set_yticks([])
@@ -167,22 +157,11 @@ def _pieces(view: views.Waterfall, *, raises: bool) -> list[_Piece]:
     return pieces
 
 
-def _limits(view: views.Waterfall, pieces: list[_Piece]) -> tuple[float, float]:
-    """Return where the x-axis begins and ends for the strip alone."""
-    marks = [view.base, view.prediction]
-    low = min(*marks, *(piece.start for piece in pieces))
-    high = max(*marks, *(piece.start + piece.size for piece in pieces))
-    margin = 0.03 * (high - low) or max(0.1, 0.1 * abs(low))
-    return low - margin, high + margin
+def _draw_side(ax: Axes, pieces: list[_Piece], colour: str, *, away: int) -> None:
+    """Draw the pieces of one sign, their names above (1) or below (-1).
 
-
-def _draw_side(
-    ax: Axes, pieces: list[_Piece], colour: str, away: int, low: float, high: float
-) -> tuple[float, float]:
-    """Draw the pieces of one sign, their names above (1) or below (-1), and return wider limits.
-
-    Names go to the side that needs the smaller limits. They go to the right of their thin lines in
-    the order from the right, so that no line crosses a name, and the other way round.
+    Names go from their thin lines towards the prediction, over the pieces of the other sign. The
+    nearest to the prediction is nearest to the strip, so that no line crosses a name.
     """
     starts = [piece.start for piece in pieces]
     sizes = [piece.size for piece in pieces]
@@ -190,41 +169,19 @@ def _draw_side(
     for patch in strip:
         patch.set(edgecolor="white", linewidth=0.8, zorder=2)
 
-    width = canvas.width_in_points(ax)
-    limits = {way: _widened(pieces, way, low, high, width) for way in (1, -1)}
-    towards = min(limits, key=lambda way: limits[way][1] - limits[way][0])
-    order = sorted(pieces, key=lambda piece: -towards * piece.middle)
-    for number, piece in enumerate(order):
+    for number, piece in enumerate(pieces):
         height = away * (HALF + GAP_LINES + number)
         ax.plot([piece.middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
             piece.label,
             xy=(piece.middle, height),
-            xytext=(4 * towards, 0),
+            xytext=(-4 * away, 0),
             textcoords="offset points",
-            ha="left" if towards > 0 else "right",
+            ha="left" if away < 0 else "right",
             va="center",
             color=INK,
             size=canvas.SMALL,
         )
-    return limits[towards]
-
-
-def _widened(
-    pieces: list[_Piece], towards: int, low: float, high: float, width: float
-) -> tuple[float, float]:
-    """Return limits between which names fit into axes that are `width` points wide.
-
-    A name of w points at x fits to the right if (high - x) / (high - low) >= w / width.
-    """
-    for piece in pieces:
-        letters_width = 0.9 * canvas.LETTER * canvas.SMALL * len(piece.label) + 8
-        part = min(0.6, letters_width / width)
-        if towards > 0:
-            high = max(high, (piece.middle - part * low) / (1 - part))
-        else:
-            low = min(low, (piece.middle - part * high) / (1 - part))
-    return low, high
 
 
 # All rows, feature by feature

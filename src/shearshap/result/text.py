@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
+from itertools import compress
 from math import ceil, floor, log10
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -374,12 +375,8 @@ def importance_text(table: "Importance") -> str:
             output = shortened(mean.output, LETTERS)
             lines.append([feature, cohort, output, mean.text, mean.interval])
 
-    columns = [0, 3, 4]
-    if len(table.output_names) > 1:
-        columns.insert(1, 2)
-    if table.cohorts is not None:
-        columns.insert(1, 1)
-    text = _aligned([[line[at] for at in columns] for line in lines], left=len(columns) - 2)
+    used = (True, table.cohorts is not None, len(table.output_names) > 1, True, True)
+    text = _aligned([list(compress(line, used)) for line in lines], left=sum(used) - 2)
     left_out = max(0, len(table) - MAX_FEATURES)
     below = [f"... and {counted(left_out, 'more feature')}"] if left_out else []
     return "\n".join([repr(table), "", text, *below, table.interval_words])

@@ -207,7 +207,6 @@ def rows_text(explanation: Explanation) -> str:
 class Swarm:
     """A player's values in all rows, as points around a line."""
 
-    player: int
     name: str
     values: Floats  #: (r,) NaN if a row does not have the player, as a text lacks a word
     offsets: Floats  #: (r,) from -1 to 1: how far off the line
@@ -218,20 +217,18 @@ def swarms(
     explanation: Explanation, players: Sequence[int] | Ints, *, bins: int, across: float
 ) -> list[Swarm]:
     """Return the swarms of some players; for `bins` and `across` see `swarm_offsets`."""
-    values = explanation.values[:, players]
-    span = float(values.min()), float(values.max())
-    return [_swarm(explanation, int(player), span, bins, across) for player in players]
-
-
-def _swarm(
-    explanation: Explanation, player: int, span: Interval, bins: int, across: float
-) -> Swarm:
-    present = ~padding(explanation)[:, player]
-    values = np.where(present, explanation.values[:, player], np.nan)
-    offsets = np.zeros_like(values)
-    offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
-    ranks = data_ranks(ordered_numbers(explanation, player))
-    return Swarm(player, explanation.feature_names[player], values, offsets, ranks)
+    drawn = explanation.values[:, players]
+    span = float(drawn.min()), float(drawn.max())
+    absent = padding(explanation)
+    found = []
+    for player in players:
+        present = ~absent[:, player]
+        values = np.where(present, explanation.values[:, player], np.nan)
+        offsets = np.zeros_like(values)
+        offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
+        ranks = data_ranks(ordered_numbers(explanation, int(player)))
+        found.append(Swarm(explanation.feature_names[player], values, offsets, ranks))
+    return found
 
 
 def swarm_offsets(values: Floats, span: Interval, *, bins: int, across: float) -> Floats:
@@ -292,7 +289,8 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
     if explanation.data is None:
         return unknown
     data = explanation.data[:, player]
-    cells = data if explanation.display_data is None else explanation.display_data[:, player]
+    cells = cells_of(explanation, player)
+    assert cells is not None, "there are data"
     is_text = np.array([isinstance(content, str) for content in cells], dtype=bool)
     if not is_text.any():
         return data
