@@ -438,6 +438,9 @@ def test_texts_keep_apart_and_inside(plot: str, extreme: str) -> None:
 # arguments
 
 
+NONE_OF_THEM: Any = "none of them"
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
@@ -452,8 +455,14 @@ def test_texts_keep_apart_and_inside(plot: str, extreme: str) -> None:
         (lambda it: plots.scatter(replace(it, data=None), 0), "neither data nor display_data"),
         (lambda it: plots.scatter(it, 0, colour=[1, 2]), "a feature, or .* each of 6 rows, got 2"),
         (lambda it: plots.decision(it, highlight=6), "row: expected a number from 0 to 5, got 6"),
-        (lambda it: plots.heatmap(it, order="rows"), "order: expected 'prediction', 'similar' or"),
-        (lambda it: plots.cooperators(it, edges="all"), "edges: expected 'interactions', 'cross"),
+        (
+            lambda it: plots.heatmap(it, order=NONE_OF_THEM),
+            "order: expected 'prediction', 'similar' or",
+        ),
+        (
+            lambda it: plots.cooperators(it, edges=NONE_OF_THEM),
+            "edges: expected 'interactions', 'cross",
+        ),
         (lambda it: plots.cooperators(it, edges="interactions"), "has no interactions; explain"),
         (
             lambda it: plots.cooperators(replace(it, cross_contribution=None)),

@@ -6,41 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shearshap import Explanation
+from drawn import explanation
 from shearshap.result import views
 from shearshap.result.explanation import Floats
 from shearshap.result.text import cell_content
-
-
-def explanation(
-    rows: int = 3, players: int = 30, *, errors: bool = True, seed: int = 0
-) -> Explanation:
-    """Return values of many sizes, and a gap of 0.01 in every row."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(rows, players)) * 1.3 ** -np.arange(players)
-    base = rng.normal(size=rows)
-    return Explanation(
-        values=values,
-        base_values=base,
-        predictions=base + values.sum(axis=1) + 0.01,
-        standard_errors=rng.random((rows, players)) / 5 if errors else None,
-        evaluations=64,
-        derivative_passes=0,
-        method="kriging",
-        seed=seed,
-        degrees_of_freedom=9.0,
-        data=rng.normal(size=(rows, players)),
-    )
-
 
 # waterfall
 
 
 def test_a_single_player_beyond_the_most_has_its_own_step() -> None:
     sample = explanation(players=5)
-    whole = replace(sample, predictions=sample.base_values + sample.values.sum(axis=1))
-    assert len(views.waterfall(whole, 0, 4).steps) == 5
-    assert [step.name for step in views.waterfall(whole, 0, 3).steps[3:]] == ["2 others"]
+    assert len(views.waterfall(sample, 0, 4).steps) == 5
+    assert [step.name for step in views.waterfall(sample, 0, 3).steps[3:]] == ["2 others"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +39,7 @@ def test_a_gap_is_a_step_unless_it_rounds_to_0(size: float, gap: float, visible:
         predictions=np.array([size + gap]),
     )
     names = [step.name for step in views.waterfall(sample, 0, 3).steps]
-    assert names == (["x0", views.GAP] if visible else ["x0"])
+    assert names == (["age", views.GAP] if visible else ["age"])
 
 
 # bars and intervals
@@ -102,7 +79,7 @@ def test_swarms_are_as_counted_by_hand(bins: int, across: float) -> None:
     for swarm, player in zip(
         views.swarms(sample, order, bins=bins, across=across), order, strict=True
     ):
-        assert swarm.name == f"x{player}"
+        assert swarm.name == sample.feature_names[player]
         assert swarm.values.tolist() == sample.values[:, player].tolist()
         expected = slow_offsets(sample.values[:, player], span, bins, across)
         assert swarm.offsets == pytest.approx(expected)
@@ -112,15 +89,6 @@ def test_swarms_are_as_counted_by_hand(bins: int, across: float) -> None:
             for number in sample.data[:, player]
         ]
         assert swarm.ranks == pytest.approx(expected_ranks)
-
-
-def test_a_swarm_keeps_points_apart_until_it_is_full() -> None:
-    values = np.array([0.0, 0.01, 0.02, 10.0, 0.0])
-    offsets = views.swarm_offsets(values, (0.0, 10.0), bins=10, across=20.0)
-    assert offsets == pytest.approx([0, 0.1, -0.1, 0, 0.2])
-    full = views.swarm_offsets(np.zeros(101), (0.0, 0.0), bins=10, across=20.0)
-    assert np.sort(full) == pytest.approx(np.linspace(-1, 1, 101))
-    assert not views.swarm_offsets(np.zeros(1), (0.0, 0.0), bins=10, across=20.0).any()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +125,7 @@ def test_ranks_of_data(data: list[float], ranks: list[float]) -> None:
     ],
 )
 def test_cells_are_written_as_people_read_them(content: object, text: str) -> None:
-    shown = np.full((3, 30), "other", dtype=object)
+    shown = np.full((6, 5), "other", dtype=object)
     shown[1, 2] = content
     assert cell_content(replace(explanation(), display_data=shown), 1, 2) == text
 
@@ -174,7 +142,7 @@ def test_a_missing_number_is_told_from_a_player_without_numbers() -> None:
 
 def test_a_column_of_numbers_and_holes_is_numbers() -> None:
     shown = np.array([["1"], [None], [2.5]], dtype=object)
-    column = views.column(replace(explanation(players=1), display_data=shown), 0, 12)
+    column = views.column(replace(explanation(3, 1), display_data=shown), 0, 12)
     assert column.numbers == pytest.approx([1, np.nan, 2.5], nan_ok=True)
     assert column.categories == ()
 

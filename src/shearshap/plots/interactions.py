@@ -18,7 +18,7 @@ from shearshap.result.importance import mean_sizes
 from shearshap.result.text import decimals, format_number, format_numbers
 from shearshap.result.views import Edges, Ints, Strengths
 
-NUMBERED = 10  #: features up to which cells of pairs have numbers
+MAX_NUMBERED = 10  #: features up to which cells of pairs have numbers
 PAIR_LETTERS = 20  #: letters of a name beside a matrix, at most
 MAX_EDGES = 30  #: the strongest pairs, drawn as edges
 WIDEST = 7.0  #: points: the width of the strongest edge
@@ -67,7 +67,7 @@ def interactions(
     ax = canvas.axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, [some.feature_names[player] for player in players])
-    if len(players) <= NUMBERED:
+    if len(players) <= MAX_NUMBERED:
         _write_cells(ax, cells, coloured)
 
     what = f"mean of {views.rows_text(explanation)}" if len(some) > 1 else ""
@@ -112,6 +112,7 @@ def _name_both_sides(ax: Axes, names: list[str]) -> None:
 def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
     """Write the numbers into cells, white on dark colours."""
     places = decimals(np.nan_to_num(cells))
+    hues = coloured.to_rgba(cells).tolist()
     for (line, place), number in np.ndenumerate(cells):
         if np.isnan(number):
             continue
@@ -121,7 +122,7 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
             format_number(float(number), places),
             ha="center",
             va="center",
-            color=canvas.ink_on(canvas.colour_of(coloured, number)),
+            color=canvas.ink_on(hues[line][place]),
             size=canvas.SMALL - 2,
         )
 
@@ -179,7 +180,7 @@ def cooperators(
     ax.axis("off")
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
     marks = _legend_marks(strengths, strongest, float(sizes.max()))
-    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.key_look())
+    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
     return ax
 
 

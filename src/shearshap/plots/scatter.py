@@ -17,8 +17,6 @@ from shearshap.result.importance import mean_sizes
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
-FEW = 300  #: rows up to which dots are large
-LARGE_DOT = 5.5  #: points: the diameter of the dots of few rows
 MAX_FLAT_LETTERS = 64  #: letters on a line, if all categories are as long as the longest
 
 
@@ -110,15 +108,13 @@ def scatter(
     ax.set_xlabel(canvas.shorten(own.name) + note)
     ax.set_ylabel(canvas.axis_label(explanation, "Shapley value", intervals=errors, letters=28))
 
-    # dots of few rows are larger, but not in swarms, where they stand side by side
-    dot = LARGE_DOT if len(x) <= FEW and not own.categories else canvas.DOT
     # after the labels, as a legend may stand below them
     if by is None:
-        ax.scatter(x, values, color=LOWERS, zorder=3, **canvas.dot_look(len(x), dot))
+        ax.scatter(x, values, color=LOWERS, zorder=3, **canvas.dot_look(len(x)))
     elif by.categories:
-        _draw_categories(ax, x, values, by, dot)
+        _draw_categories(ax, x, values, by)
     else:
-        _draw_numbers(ax, x, values, by, dot)
+        _draw_numbers(ax, x, values, by)
     return ax
 
 
@@ -179,23 +175,23 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
 # Colours
 
 
-def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     """Draw points in the colours of numbers, and beside them a bar of colours."""
     known = by.numbers[~np.isnan(by.numbers)]
-    dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known), dot)
+    dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known))
     if known.size:
         canvas.draw_colour_bar(ax, dots, canvas.shorten(by.name), known)
     if known.size < len(by.numbers):
         canvas.colour_key(ax, {"no number": GREY}, marker="o")
 
 
-def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     """Draw points in the colours of categories, and beside them which is which."""
     hues = list(KINDS[: len(by.categories)])
     if by.others is not None:
         hues[by.others] = GREY
     colours = [hues[int(number)] for number in by.numbers]
-    ax.scatter(x, y, c=colours, **canvas.dot_look(len(x), dot))
+    ax.scatter(x, y, c=colours, **canvas.dot_look(len(x)))
     names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in by.categories]
     marks = [canvas.colour_mark(name, hue, "o") for name, hue in zip(names, hues, strict=True)]
     canvas.key_beside(ax, marks, canvas.shorten(by.name))

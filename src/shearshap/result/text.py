@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MINUS = "\N{MINUS SIGN}"
 MAX_DIGITS = 9  #: of a base value or prediction, before and after the point
 NEAR = 0.6  #: of difflib's ratio of equal letters: "sheer" is near "shear", "foo" near nothing
-LISTED = 40  #: names that a message lists
+MAX_LISTED = 40  #: names that a message lists
 MAX_LINES = 8  #: of a table of several outputs
 WIDTH = 80  #: letters of a line if there is no terminal
 LETTERS = 14  #: of a line of a name, at most
@@ -128,23 +128,17 @@ def no_such(what: str, name: str, known: Sequence[str], *, where: object = None)
     no_such("method", "sheer", METHODS) is "there is no method 'sheer'; did you mean 'shear'? There
     are: auto, exact, ...".
     """
-    names = ", ".join(known[:LISTED])
-    if len(known) > LISTED:
-        names += f" and {len(known) - LISTED} more"
+    names = ", ".join(known[:MAX_LISTED])
+    if len(known) > MAX_LISTED:
+        names += f" and {len(known) - MAX_LISTED} more"
     missing = f"there is no {what} {name!r}"
     if where is not None:
         missing += f" in {where}"
-    near = nearest(name, known)
-    if near is None:
-        return f"{missing}; there are: {names}"
-    return f"{missing}; did you mean {near!r}? There are: {names}"
-
-
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that a user may have meant, or None if none is near."""
     by_letters = {each.lower(): each for each in known}
     near = get_close_matches(name.lower()[:100], by_letters, n=1, cutoff=NEAR)
-    return by_letters[near[0]] if near else None
+    if not near:
+        return f"{missing}; there are: {names}"
+    return f"{missing}; did you mean {by_letters[near[0]]!r}? There are: {names}"
 
 
 # The first rows of an explanation

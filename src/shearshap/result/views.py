@@ -30,14 +30,7 @@ from shearshap.result.cells import (
 from shearshap.result.colours import GREY, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance, importance
-from shearshap.result.text import (
-    cell_content,
-    counted,
-    decimals,
-    format_end,
-    format_estimate,
-    smallest_shown,
-)
+from shearshap.result.text import cell_content, counted, decimals, smallest_shown
 
 Ints = NDArray[np.int64]
 Interval = tuple[float, float]
@@ -75,26 +68,6 @@ class Waterfall:
     def sizes(self) -> list[float]:
         """The steps' sizes."""
         return [step.size for step in self.steps]
-
-    @property
-    def ends(self) -> list[float]:
-        """The numbers at which the steps end."""
-        ends: list[float] = (self.base + np.cumsum(self.sizes)).tolist()
-        return ends
-
-    @property
-    def starts(self) -> list[float]:
-        """The numbers at which the steps start."""
-        return [self.base, *self.ends[:-1]]
-
-    @property
-    def numbers(self) -> list[str]:
-        """The texts of all lines: the base value, the steps with their margins, the prediction."""
-        places = decimals(self.sizes)
-        steps = [format_estimate(step.size, step.margin, places) for step in self.steps]
-        base = format_end(self.base, self.sizes)
-        prediction = format_end(self.prediction, self.sizes)
-        return [base, *steps, prediction]
 
 
 def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
