@@ -166,8 +166,6 @@ def test_dependence_draws_intervals_when_asked() -> None:
     assert np.array(lines.get_segments())[:, :, 1] == pytest.approx(
         np.column_stack((lower[:, 1], upper[:, 1]))
     )
-    with pytest.raises(InputError, match="kriging has no standard errors; try"):
-        plots.dependence(explanation(errors=False), 1, errors=True)
 
 
 def test_categories_stand_on_the_axis_in_the_order_of_their_data() -> None:
@@ -237,20 +235,6 @@ def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
     )
     colours = [to_hex(colour).upper() for colour in np.asarray(edges_of(ax).get_colors())]
     assert colours == np.where(strengths[order] < 0, LOWERS, RAISES).tolist()
-
-
-def test_cooperators_need_to_know_who_acts_together() -> None:
-    sample = replace(explanation(), cross_contribution=None)
-    with pytest.raises(
-        InputError, match="has no cross-contribution or interactions; explain with interactions"
-    ):
-        plots.cooperators(sample)
-    with pytest.raises(InputError, match="has no interactions; explain with"):
-        plots.cooperators(explanation(), edges="interactions")
-    with pytest.raises(
-        InputError, match="edges: expected 'interactions', 'cross-contribution' or None, got 'all'"
-    ):
-        plots.cooperators(sample, edges="all")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("players", [1, 5, 14, 30])
@@ -380,14 +364,10 @@ def test_axes_given_are_drawn_on_and_nothing_else_changes(plot: str) -> None:
 @pytest.mark.parametrize("plot", DRAW)
 def test_one_output_at_a_time(plot: str) -> None:
     sample = explanation()
-    two = replace(
-        sample,
-        values=np.stack((sample.values, -sample.values), axis=2),
-        base_values=np.stack((sample.base_values,) * 2, axis=1),
-        predictions=np.stack((sample.predictions,) * 2, axis=1),
-        standard_errors=np.stack((sample.standard_errors,) * 2, axis=2),  # type: ignore[arg-type]
-        output_names=["no", "yes"],
-    )
+    names = ("values", "base_values", "predictions", "standard_errors")
+    arrays: dict[str, Any] = {name: getattr(sample, name)[..., None] for name in names}
+    twice = {name: array.repeat(2, axis=-1) for name, array in arrays.items()}
+    two = replace(sample, **twice, output_names=["no", "yes"])
     if plot != "bar":  # which draws bars by class
         with pytest.raises(
             InputError,
@@ -395,14 +375,7 @@ def test_one_output_at_a_time(plot: str) -> None:
         ):
             DRAW[plot](two)
     DRAW[plot](two.output("yes"))
-    single = replace(
-        sample,
-        **{
-            n: getattr(two, n)[..., :1]
-            for n in ("values", "base_values", "predictions", "standard_errors")
-        },
-    )
-    DRAW[plot](single)
+    DRAW[plot](replace(sample, **arrays))
     with pytest.raises(InputError, match=rf"{plot}: expected a shearshap.Explanation, got ndarray"):
         DRAW[plot](sample.values) if plot != "convergence" else plots.convergence(
             [sample.values, sample.values]  # type: ignore[list-item]
@@ -465,54 +438,45 @@ def test_texts_keep_apart_and_inside(plot: str, extreme: str) -> None:
 # arguments
 
 
+NONE_OF_THEM: Any = "none of them"
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
+        (lambda it: plots.waterfall(it, row=6), "row: expected a number from 0 to 5, got 6"),
+        (lambda it: plots.cooperators(it, row=-7), "row: expected a number from 0 to 5, got -7"),
+        (lambda it: plots.waterfall(it, max_players=0), "max_players: expected a positive integer"),
+        (lambda it: plots.bar(it, max_players=-1), "max_players: expected a positive integer"),
+        (lambda it: plots.bar(it[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
+        (lambda it: plots.dependence(it, "height"), "player: there is no feature 'height'; there"),
+        (lambda it: plots.dependence(it, 5), r"player: there is no feature 5; .* \(0 to 4\)"),
+        (lambda it: plots.dependence(it, 0, cooperator="x"), "cooperator: there is no feature 'x'"),
+        (lambda it: plots.scatter(replace(it, data=None), 0), "neither data nor display_data"),
+        (lambda it: plots.scatter(it, 0, colour=[1, 2]), "a feature, or .* each of 6 rows, got 2"),
+        (lambda it: plots.decision(it, highlight=6), "row: expected a number from 0 to 5, got 6"),
         (
-            lambda: plots.waterfall(explanation(), row=6),
-            "row: expected a number from 0 to 5, got 6",
+            lambda it: plots.heatmap(it, order=NONE_OF_THEM),
+            "order: expected 'prediction', 'similar' or",
         ),
         (
-            lambda: plots.cooperators(explanation(), row=-7),
-            "row: expected a number from 0 to 5, got -7",
+            lambda it: plots.cooperators(it, edges=NONE_OF_THEM),
+            "edges: expected 'interactions', 'cross",
+        ),
+        (lambda it: plots.cooperators(it, edges="interactions"), "has no interactions; explain"),
+        (
+            lambda it: plots.cooperators(replace(it, cross_contribution=None)),
+            "has no cross-contribution or interactions; explain with interactions=True",
         ),
         (
-            lambda: plots.waterfall(explanation(), max_players=0),
-            "max_players: expected a positive integer, got 0",
-        ),
-        (
-            lambda: plots.bar(explanation(), max_players=0),
-            "max_players: expected a positive integer, got 0",
-        ),
-        (
-            lambda: plots.beeswarm(explanation(), max_players=-1),
-            "max_players: expected a positive integer, got -1",
-        ),
-        (
-            lambda: plots.dependence(explanation(), "height"),
-            "player: there is no feature 'height'; there are age, a very",
-        ),
-        (
-            lambda: plots.bar(explanation()[[]]),
-            "bar: there is nothing to draw in an explanation of 0 rows",
-        ),
-        (
-            lambda: plots.dependence(explanation(), 5),
-            r"player: there is no feature 5; there are .* \(0 to 4\)",
-        ),
-        (
-            lambda: plots.dependence(explanation(), 0, cooperator="x"),
-            "cooperator: there is no feature 'x'",
-        ),
-        (
-            lambda: plots.dependence(replace(explanation(), data=None), 0),
-            "neither data nor display_data",
+            lambda it: plots.dependence(replace(it, standard_errors=None), 1, errors=True),
+            "kriging has no standard errors; try",
         ),
     ],
 )
 def test_what_is_wrong_is_said(draw: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        draw()
+        draw(explanation())
     assert not plt.get_fignums()
 
 

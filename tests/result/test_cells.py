@@ -13,7 +13,7 @@ from drawn import (
     labels,
 )
 from shearshap import Explanation, plots
-from shearshap.result.cells import by_word, has_places, padding, text_of_row
+from shearshap.result.cells import by_word, padding
 
 TEXTS = [["so", "lovely", "", ""], ["the", "so", "the", "bad"], ["lovely", "lovely", "", ""]]
 
@@ -59,7 +59,7 @@ def test_values_go_by_word() -> None:
 
 
 def test_pairs_go_by_word_and_still_add_up() -> None:
-    worded = by_word(texts(), pairs=True)
+    worded = by_word(texts(), 4)
     assert worded.interactions is not None
     assert worded.cross_contribution is not None
     alone = np.einsum("rpp->rp", worded.interactions)
@@ -78,16 +78,6 @@ def test_the_largest_words_are_kept() -> None:
     sample = texts()
     largest = sample.abs().mean().top(2).feature_names
     assert set(by_word(sample, 2).feature_names) == set(largest)
-
-
-def test_a_text_has_its_words_and_no_padding() -> None:
-    one = text_of_row(texts(), 0)
-    assert one.feature_names == ["so", "lovely"]
-    assert one.values.shape == (1, 2)
-    assert one.interactions is not None
-    assert one.interactions.shape == (1, 2, 2)
-    assert not has_places(one)
-    assert not has_places(replace(texts(), data=np.zeros((3, 4))))
 
 
 # plots

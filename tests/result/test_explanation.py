@@ -4,7 +4,6 @@ import json
 import zipfile
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, time, timedelta, timezone
-from decimal import Decimal
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +19,8 @@ from hypothesis import strategies as st
 
 from shearshap import Explainer, Explanation, InputError, explain
 from shearshap.methods.kriging import Calibration
-from shearshap.result.archive import decoded, encoded
 from shearshap.result.axes import axes, declared
 from shearshap.result.explanation import Floats
-from shearshap.result.text import first_rows
 
 BACKENDS = ["pandas", "polars", "pyarrow"]
 
@@ -114,22 +111,18 @@ def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> N
             replace(whole, **{name: array[:2]})
 
 
-def test_an_error_says_which_shape_was_wanted() -> None:
-    message = r"^interactions: expected an array of shape \(3, 4, 4, 2\), that is \(r, p, p, k\), got \(3, 4, 4\)$"
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"interactions": np.zeros((3, 4))}, r"^interactions: expected an array of shape \(3, 4, 4\), that is \(r, p, p\), got \(3, 4\)$"),
+        ({"values": np.zeros(3)}, r"values: expected an array \(r, p\) or \(r, p, k\), got shape \(3,\)"),
+        ({"feature_names": ["a", "b"]}, "feature_names: expected 4 names, got 2"),
+        ({"output_names": ["a", "b"]}, "output_names: expected 1 names, got 2"),
+    ],
+)  # fmt: skip
+def test_an_error_says_which_shape_was_wanted(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        replace(explanation(outputs=2), interactions=np.zeros((3, 4, 4)))
-    with pytest.raises(
-        InputError, match=r"values: expected an array \(r, p\) or \(r, p, k\), got shape \(3,\)"
-    ):
-        replace(explanation(), values=np.zeros(3))
-    with pytest.raises(
-        InputError, match=r"feature_names: expected a name for each feature \(4\), got 2"
-    ):
-        replace(explanation(), feature_names=["a", "b"])
-    with pytest.raises(
-        InputError, match=r"output_names: expected a name for each output \(1\), got 2"
-    ):
-        replace(explanation(), output_names=["a", "b"])
+        replace(explanation(), **change)
 
 
 def test_labels_may_be_any_list() -> None:
@@ -161,11 +154,9 @@ def test_rows_are_taken_of_every_array(rows: Any, outputs: int | None) -> None:
 
 
 def test_players_stay_together() -> None:
-    for key in ((0, 1), (slice(None), "x0"), (slice(None), [0, 1], 0)):
+    for key in ((0, 1), (slice(None), "x0"), (slice(None), [0, 1], 0), (0, slice(None), 0, 0)):
         with pytest.raises(InputError, match="an explanation is indexed by rows, and keeps all"):
             full()[key]
-    with pytest.raises(InputError, match="three axes: rows, features and outputs"):
-        full()[0, :, 0, 0]
 
 
 def test_rows_and_outputs_are_taken_as_shap_takes_them() -> None:
@@ -174,35 +165,23 @@ def test_rows_and_outputs_are_taken_as_shap_takes_them() -> None:
     check_same(whole[:, :, 1], whole.output(1))
     check_same(whole[..., "c"], whole.output("c"))
     check_same(whole[1:, :, -1], whole[1:].output(2))
-    check_same(whole[0, :], whole[0])
-    check_same(whole[[2, 0], ...], whole[[2, 0]])
-    some = whole[:, :, ["c", 0]]
-    assert some.output_names == ["c", "a"]
-    assert same(some.values, whole.values[..., [2, 0]])
-    assert same(some.interactions, whole.interactions[..., [2, 0]])  # type: ignore[index]
-    assert whole[:, :, 1:].output_names == ["b", "c"]
-    with pytest.raises(InputError, match=r"there is no output 3; there are a, b, c \(0 to 2\)"):
-        whole[:, :, 3]
     check_same(full()[:, :, 0], full())
-    with pytest.raises(InputError, match="has one output, without an axis"):
-        full()[:, :, [0]]
+    for key in (3, [0, 1], slice(None)):
+        with pytest.raises(InputError, match=r"there is no output .*; there are a, b, c \(0 to 2"):
+            whole[:, :, key]
 
 
 def test_rows_are_found_by_their_labels() -> None:
     whole = full()
     check_same(whole.row("id-1"), whole[1])
     check_same(whole.row(["id-2", "id-0"]), whole[[2, 0]])
-    with pytest.raises(
-        InputError, match="there is no row 'id-3'; labels are of type str, such as 'id-0'"
-    ):
+    with pytest.raises(InputError, match="there is no row 'id-3'; there are 'id-0', 'id-1'"):
         whole.row("id-3")
     numbered = replace(whole, index=np.array([512, 457, 512]))
     check_same(numbered.row(512), numbered[[0, 2]])
     check_same(numbered.row(np.int64(457)), numbered[1])
-    with pytest.raises(InputError, match=r"no row 'x'; labels are of type int, such as 512, 457"):
-        numbered.row("x")
-    with pytest.raises(InputError, match="there are no rows"):
-        whole[:0].row("x")
+    with pytest.raises(InputError, match="there is no row '512'; there are 512, 457"):
+        numbered.row("512")
     pairs: Any = [("a", 1), ("a", 2), ("b", 1)]
     check_same(replace(whole, index=pairs).row(("a", 2)), replace(whole, index=pairs)[1])
     days = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], dtype="datetime64[ns]")
@@ -258,34 +237,33 @@ def test_parts_with_fewer_players_are_padded(outputs: int | None) -> None:
     assert whole.values.shape[:2] == (3, 4)
     assert same(whole.values[:2, :2], few.values)
     assert same(whole.values[2:], many.values)
-    assert whole.standard_errors is not None
+    fills = {
+        "values": 0,
+        "standard_errors": 0,
+        "interactions": 0,
+        "data": np.nan,
+        "display_data": "",
+    }
+    for name, fill in fills.items():
+        beyond = getattr(whole, name)[:2, 2:]
+        assert all(same(cell, fill) for cell in beyond.flat)
     assert whole.interactions is not None
-    assert whole.cross_contribution is not None
-    for array in (whole.values, whole.standard_errors):
-        assert (array[:2, 2:] == 0).all()
-    for array in (whole.interactions, whole.cross_contribution):
-        assert (array[:2, 2:] == 0).all()
-        assert (array[:2, :, 2:] == 0).all()
+    assert (whole.interactions[:2, :, 2:] == 0).all()
     assert same(whole.interactions[:2, :2, :2], few.interactions)
-    assert whole.data is not None
-    assert np.isnan(whole.data[:2, 2:]).all()
-    assert whole.display_data is not None
-    assert whole.display_data[:2, 2:].tolist() == [["", ""], ["", ""]]
     np.testing.assert_allclose(whole.gap, np.concatenate([few.gap, many.gap]))
 
 
 def test_parts_of_other_players_or_outputs_are_refused() -> None:
     part = explanation()
     other = replace(part, feature_names=["x0", "b", "x2", "x3"])
-    message = "feature 1 of part 1 is 'b', and of the longest part 'x1'"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="part 1 has 'b' instead of 'x1'"):
         Explanation.concat([part, other])
-    with pytest.raises(
-        InputError, match=r"part 0 has output [(]no axis of outputs[)], and part 1 has a, b"
+    for several in (
+        explanation(outputs=2),
+        replace(explanation(outputs=1), output_names=["output"]),
     ):
-        Explanation.concat([part, replace(explanation(outputs=2), output_names=["a", "b"])])
-    with pytest.raises(InputError, match="expected parts of the same outputs"):
-        Explanation.concat([part, replace(explanation(outputs=1), output_names=["output"])])
+        with pytest.raises(InputError, match="expected parts of the same outputs; part 0 has"):
+            Explanation.concat([part, several])
 
 
 def test_numbers_of_the_whole_are_the_worst_of_the_parts() -> None:
@@ -393,8 +371,6 @@ def test_other_objects_come_back_as_their_text() -> None:
     back = saved(replace(explanation(1), display_data=cells)).display_data
     assert back is not None
     assert back.tolist() == [["(1+2j)", {"a": date(2024, 1, 1)}, "2024-01", time(1, 2)]]
-    assert same(decoded(encoded(Decimal("0.10"))), Decimal("0.10"))
-    assert encoded(np.float32(0.5)) == 0.5
 
 
 def test_an_explanation_of_a_model_is_saved(tmp_path: Path) -> None:
@@ -456,7 +432,7 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
             "version": 2
         },
         "its format is 'other', not 'shearshap explanation'": {"format": "other"},
-        "it has no derivative_passes, evaluations": {"fields": {}},
+        "missing 4 required .* 'evaluations', 'derivative_passes'": {"fields": {}},
     }
     for message, change in changes.items():
         full().save(path)
@@ -465,10 +441,10 @@ def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
 
     full().save(path)
     rewritten(path, lambda header: header["fields"].update(weights=1))
-    check("it holds weights, which Explanation does not have")
+    check("unexpected keyword argument 'weights'")
     full().save(path)
     rewritten(path, lambda header: header["fields"].update(feature_names=["a"]))
-    check(r"feature_names: expected a name for each feature \(4\), got 1")
+    check("feature_names: expected 4 names, got 1")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.6, 0.99])
@@ -632,15 +608,23 @@ def test_pairs_and_main_effects_add_up() -> None:
     np.testing.assert_allclose(sums, found.predictions - found.base_values, atol=1e-9)
 
 
-def test_tables_that_cannot_be_made_are_refused() -> None:
-    with pytest.raises(InputError, match="has no interactions; explain with interactions=True"):
-        explanation().to_frame(interactions=True)
-    with pytest.raises(InputError, match="wide=True and interactions=True are two tables"):
-        full().to_frame(wide=True, interactions=True)
-    with pytest.raises(
-        InputError, match="backend: expected pandas, polars or pyarrow, got 'excel'"
-    ):
-        full().to_frame("excel")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interactions": True}, "has no interactions; explain with interactions=True"),
+        ({"wide": True, "interactions": True}, "wide=True and interactions=True are two tables"),
+        ({"backend": "excel"}, "backend: expected pandas, polars or pyarrow, got 'excel'"),
+    ],
+)
+def test_tables_that_cannot_be_made_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        explanation().to_frame(**options)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    both = replace(explanation(players=2, outputs=2), feature_names=["a", "a.b"])
+    with pytest.raises(InputError, match="two columns would have the same name"):
+        replace(both, output_names=["b.c", "c"]).to_frame(wide=True)
 
 
 # What else
@@ -721,19 +705,6 @@ def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
     assert str(explanation(0)).splitlines()[2].startswith("row")
     assert "1 more row" in str(explanation(6))
     assert str(explanation(1, 1))
-
-
-def test_numbers_of_a_table_add_up() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(5, 12))
-    base = np.full(5, 100.0)
-    answer = Explanation(values, base, base + values.sum(axis=1), None, 8, 0, "exact", 0)
-    view = first_rows(answer, players=3)
-    assert view.names[-1] == "9 others"
-    assert len(view.names) == 4
-    for line, total in zip(view.lines, values.sum(axis=1), strict=True):
-        assert sum(cell.number for cell in line.cells) == pytest.approx(total)
-    assert all(cell.error == 0 for cell in view.cells)
 
 
 def test_a_notebook_shows_a_table_with_bars() -> None:

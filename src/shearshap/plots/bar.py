@@ -12,7 +12,7 @@ from shearshap.result import views
 from shearshap.result.cells import has_places, same_players
 from shearshap.result.colours import COHORTS, GREY
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import cohorts, distinct_names, mean_sizes, side_by_side
+from shearshap.result.importance import cohorts, mean_sizes, side_by_side
 from shearshap.result.text import format_numbers
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
@@ -154,12 +154,11 @@ def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """Return the explanations of cohorts, of the same features and one output."""
     if not 1 <= len(cohorts) <= len(COHORTS):
         raise InputError(f"bar: expected 1 to {len(COHORTS)} cohorts, got {len(cohorts)}")
-    names = distinct_names(list(cohorts))
-    every = [canvas.single_output(part, "bar") for part in cohorts.values()]
-    players = {() if has_places(part) else tuple(part.feature_names) for part in every}
+    parts = {name: canvas.single_output(part, "bar") for name, part in cohorts.items()}
+    players = {() if has_places(part) else tuple(part.feature_names) for part in parts.values()}
     if len(players) > 1:
         raise InputError("bar: expected cohorts of the same features, got other names")
-    return dict(zip(names, every, strict=True))
+    return parts
 
 
 def _short_names(names: Iterable[str]) -> list[str]:

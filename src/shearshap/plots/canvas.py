@@ -1,6 +1,7 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from math import floor, log10
 from typing import Any, Literal
 
@@ -30,7 +31,6 @@ BY_SIGN = LinearSegmentedColormap.from_list("by sign", [LOWERS, PAPER, RAISES])
 #: sizes without a sign
 BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, "#4D4D4D"])
 
-RGB = tuple[float, float, float]
 Which = Literal["x", "y", "both"]
 
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
@@ -42,11 +42,18 @@ BETWEEN = 1.5  #: letters between two labels, at least
 MAX_TICKS = 8
 STEPS = (1, 2, 2.5, 5, 10)
 DOT = 4.0  #: points: the diameter
-MANY = 5_000  #: points beyond which a vector graphic holds them as one picture
+MAX_VECTOR_POINTS = 5_000  #: points beyond which a vector graphic holds them as one picture
 HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
 MAX_LISTED = 4  #: outputs that an error message lists
 
 ZERO: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "zorder": 1}  #: the look of a line at 0
+KEY: dict[str, Any] = {  #: the look of a legend
+    "frameon": False,
+    "fontsize": SMALL,
+    "labelcolor": INK,
+    "handletextpad": 0.4,
+    "columnspacing": 1.4,
+}
 WHISKER: dict[str, Any] = {
     "fmt": "none",
     "ecolor": INK,
@@ -120,7 +127,7 @@ def key_below(ax: Axes, marks: Sequence[Line2D]) -> None:
         bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
         ncols=min(max(1, columns), len(marks)),
         borderaxespad=0.0,
-        **key_look(),
+        **KEY,
     )
 
 
@@ -133,31 +140,14 @@ def key_beside(ax: Axes, marks: Sequence[Any], title: str = "") -> None:
         bbox_to_anchor=(1, 1),
         title_fontproperties={"size": SMALL},
         alignment="left",
-        **key_look(),
+        **KEY,
     )
     legend.get_title().set_color(INK)
 
 
-def key_look() -> dict[str, Any]:
-    """Return the options of `Axes.legend` that all legends have."""
-    return {
-        "frameon": False,
-        "fontsize": SMALL,
-        "labelcolor": INK,
-        "handletextpad": 0.4,
-        "columnspacing": 1.4,
-    }
-
-
-def colour_of(colours: ScalarMappable, number: float) -> RGB:
-    """Return the colour of a number: red, green and blue from 0 to 1."""
-    red, green, blue = colours.to_rgba(np.array([number]))[0, :3].tolist()
-    return red, green, blue
-
-
-def ink_on(colour: RGB) -> str:
+def ink_on(colour: Sequence[float]) -> str:
     """Return the colour of text that can be read on a colour: white on a dark one."""
-    red, green, blue = colour
+    red, green, blue = colour[:3]
     brightness = 0.299 * red + 0.587 * green + 0.114 * blue  # as the eye sees it
     return "white" if brightness < 0.58 else INK
 
@@ -254,18 +244,9 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
         digits = max(1, 1 + floor(log10(largest)) - floor(log10(step or largest)) + 1)
         exact = np.where(np.abs(numbers) < 1e-9 * largest, 0.0, numbers)  # 0 up to rounding
         return [true_minus(f"{number:.{digits}g}") for number in exact]
-    places = _step_places(step)
-    return [format_number(float(number), places) for number in numbers]
-
-
-def _step_places(step: float) -> int:
-    """Return the decimals of a distance: 2 of 0.25, 0 of 5."""
-    if not step:
-        return 2
-    first = max(0, -floor(log10(step) + 1e-9))
-    scaled = step * 10**first
-    is_round = abs(scaled - round(scaled)) < 1e-6 * max(1.0, scaled)
-    return first if is_round else first + 1
+    # the decimals of the distance: 2 of 0.25, 0 of 5
+    exponent = int(Decimal(f"{step:.2g}").normalize().as_tuple().exponent)
+    return [format_number(float(number), max(0, -exponent)) for number in numbers]
 
 
 class _RoomyLocator(MaxNLocator):
@@ -322,16 +303,11 @@ def swarm_room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
 
 
 def draw_numbers(
-    ax: Axes,
-    x: Floats,
-    y: Floats,
-    numbers: Floats,
-    limits: tuple[float, float],
-    diameter: float = DOT,
+    ax: Axes, x: Floats, y: Floats, numbers: Floats, limits: tuple[float, float]
 ) -> PathCollection:
     """Draw points that are coloured by numbers between limits; grey ones without a number first."""
     known = ~np.isnan(numbers)
-    look = dot_look(len(x), diameter)
+    look = dot_look(len(x))
     if not known.all():
         ax.scatter(x[~known], y[~known], color=GREY, zorder=2, **look)
     scale = Normalize(*limits)
@@ -340,9 +316,9 @@ def draw_numbers(
     )
 
 
-def dot_look(points: int, diameter: float = DOT) -> dict[str, Any]:
+def dot_look(points: int) -> dict[str, Any]:
     """Return the options of `Axes.scatter` for this number of points."""
-    return {"s": diameter**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MANY}
+    return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MAX_VECTOR_POINTS}
 
 
 # Cells, and bars of colours
@@ -397,8 +373,7 @@ def draw_colour_bar(
     assert high is not None
     below = numbers is not None and bool(np.nanmin(numbers) < low)
     above = numbers is not None and bool(np.nanmax(numbers) > high)
-    ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = ends.get((below, above), "neither")
+    extend = (("neither", "max"), ("min", "both"))[below][above]
 
     opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
     if as_high:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from shearshap.errors import InputError
 from shearshap.plots import canvas
@@ -51,7 +51,10 @@ def convergence(
     for colour, marker, player in zip(KINDS, MARKERS, from_the_top.tolist(), strict=False):
         _draw_player(ax, budgets, parts, player, colour, marker)
 
-    _mark_doublings(ax)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("budget" if isinstance(explanations, Mapping) else "model evaluations")
     intervals = bool((views.margins(parts[0]) > 0).any())
     ax.set_ylabel(canvas.axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
@@ -73,18 +76,6 @@ def _draw_player(
         lower = values - margins
         upper = values + margins
         ax.fill_between(budgets, lower, upper, color=colour, alpha=0.15, linewidth=0)
-
-
-def _mark_doublings(ax: Axes) -> None:
-    """Mark the x-axis at powers of two, written out."""
-    ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
-    ax.xaxis.set_major_formatter(FuncFormatter(_budget_text))
-    ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _budget_text(budget: float, _: int | None) -> str:
-    return f"{budget:,.0f}" if budget >= 1 else f"{budget:g}"
 
 
 # The explanations, checked

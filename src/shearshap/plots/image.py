@@ -69,18 +69,14 @@ def image(
     ax.grid(visible=False)
     ax.set(xticks=[], yticks=[])
     ax.spines["bottom"].set_visible(False)
-    ax.set_xlabel(canvas.axis_label(explanation, _ends(explanation, row)))
+    prediction = format_end(float(explanation.predictions[row]), values)
+    base = format_end(float(explanation.base_values[row]), values)
+    what = f"prediction {prediction}\nbase value {base}"
+    ax.set_xlabel(canvas.axis_label(explanation, what))
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     as_high = height > LOW * width
     canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)
     return ax
-
-
-def _ends(explanation: Explanation, row: int) -> str:
-    values = explanation.values[row]
-    prediction = format_end(float(explanation.predictions[row]), values)
-    base = format_end(float(explanation.base_values[row]), values)
-    return f"prediction {prediction}\nbase value {base}"
 
 
 def _grey(picture: Any) -> Floats:

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 
 from shearshap.errors import InputError
 from shearshap.plots import canvas
@@ -19,7 +18,7 @@ from shearshap.result.importance import mean_sizes
 from shearshap.result.text import decimals, format_number, format_numbers
 from shearshap.result.views import Edges, Ints, Strengths
 
-NUMBERED = 10  #: features up to which cells of pairs have numbers
+MAX_NUMBERED = 10  #: features up to which cells of pairs have numbers
 PAIR_LETTERS = 20  #: letters of a name beside a matrix, at most
 MAX_EDGES = 30  #: the strongest pairs, drawn as edges
 WIDEST = 7.0  #: points: the width of the strongest edge
@@ -68,7 +67,7 @@ def interactions(
     ax = canvas.axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, [some.feature_names[player] for player in players])
-    if len(players) <= NUMBERED:
+    if len(players) <= MAX_NUMBERED:
         _write_cells(ax, cells, coloured)
 
     what = f"mean of {views.rows_text(explanation)}" if len(some) > 1 else ""
@@ -91,7 +90,7 @@ def _with_strengths(
     if row is not None:
         explanation = views.of_row(explanation, canvas.row_number(explanation, row))
     if has_places(explanation):
-        explanation = by_word(explanation, most, pairs=True)
+        explanation = by_word(explanation, most)
     strengths = views.strengths(explanation, kinds)
     if strengths is None:
         raise InputError(
@@ -113,6 +112,7 @@ def _name_both_sides(ax: Axes, names: list[str]) -> None:
 def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
     """Write the numbers into cells, white on dark colours."""
     places = decimals(np.nan_to_num(cells))
+    hues = coloured.to_rgba(cells).tolist()
     for (line, place), number in np.ndenumerate(cells):
         if np.isnan(number):
             continue
@@ -122,7 +122,7 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
             format_number(float(number), places),
             ha="center",
             va="center",
-            color=canvas.ink_on(canvas.colour_of(coloured, number)),
+            color=canvas.ink_on(hues[line][place]),
             size=canvas.SMALL - 2,
         )
 
@@ -170,20 +170,17 @@ def cooperators(
     players = np.sort(views.largest(sizes, most))
     names = [explanation.feature_names[player] for player in players]
 
-    if ax is None:  # names and legend find their place inside axes that fill the figure
-        ax = canvas.axes_of(None, 5.6, 5.2)
-        ax.set_position((0.02, 0.02, 0.96, 0.96))
+    ax = canvas.axes_of(ax, 5.6, 5.2)
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(players)) / len(players)
     place = np.column_stack((np.cos(angles), np.sin(angles)))  # from the top, clockwise
     strongest = _draw_edges(ax, place, strengths, players)
     radii = _draw_nodes(ax, place, explanation, players)
 
-    texts = _write_names(ax, place, names, radii)
-    marks = _legend_marks(strengths, strongest, float(sizes.max()))
-    ax.legend(handles=marks, loc="lower center", **canvas.key_look())
-    legend_height = (1 + len(marks)) * 1.5 * canvas.SMALL
-    _set_limits(ax, place, texts, radii, legend_height)
+    _write_names(ax, place, names, radii)
     ax.axis("off")
+    ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
+    marks = _legend_marks(strengths, strongest, float(sizes.max()))
+    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
     return ax
 
 
@@ -221,22 +218,22 @@ def _draw_nodes(ax: Axes, place: Floats, explanation: Explanation, players: Ints
     area = MAX_NODE_AREA * sizes[players] / (sizes.max() or 1.0)
     hues = [sign_colour(mean) for mean in means[players]]
     x, y = place.T
-    ax.scatter(x, y, np.maximum(area, MIN_NODE_AREA), hues, edgecolors="white", zorder=3)
+    area_shown = np.maximum(area, MIN_NODE_AREA)
+    ax.scatter(x, y, area_shown, hues, edgecolors="white", zorder=3, clip_on=False)
     return np.asarray(np.sqrt(area) / 2)
 
 
-# Names, legend and limits
+# Names and legend
 
 
-def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> list[Annotation]:
+def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> None:
     """Write each name outside the circle, clear of its node."""
-    texts = []
     for (x, y), name, radius in zip(place.tolist(), names, radii.tolist(), strict=True):
         away = radius + CLEAR
         # names above and below the circle stand in the middle over and under their nodes
         horizontal = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
         vertical = "center" if abs(y) < 0.9 else "bottom" if y > 0 else "top"
-        text = ax.annotate(
+        ax.annotate(
             canvas.shorten(name, NODE_LETTERS),
             xy=(x, y),
             xytext=(away * x, away * y),
@@ -246,30 +243,6 @@ def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> li
             color=INK,
             size=canvas.SMALL,
         )
-        texts.append(text)
-    return texts
-
-
-def _set_limits(
-    ax: Axes, place: Floats, texts: list[Annotation], radii: Floats, legend_height: float
-) -> None:
-    """Set limits so that all names, and below them the legend (in points), lie inside the axes.
-
-    With S points to a unit, a name that needs n points beyond its node at x fits in W points if S
-    |x| + n <= W / 2.
-    """
-    inches = 72 / ax.figure.dpi
-    boxes = [text.get_window_extent() for text in texts]
-    sizes = np.array([(box.width, box.height) for box in boxes]) * inches
-    needs = sizes + radii[:, None] + CLEAR
-
-    room = np.array([ax.bbox.width, ax.bbox.height]) * inches - (0, legend_height)
-    scale = ((room / 2 - needs) / np.maximum(np.abs(place), 0.1)).min()
-    scale = max(scale, room.min() / 8)  # names may leave a tiny plot, but something is drawn
-
-    half_x, half_y = room / 2 / scale
-    below = legend_height * 2 * half_y / room[1]
-    ax.set(aspect="equal", xlim=(-half_x, half_x), ylim=(-half_y - below, half_y))
 
 
 def _legend_marks(strengths: Strengths, strongest: float, largest: float) -> list[Line2D]:

@@ -17,10 +17,7 @@ from shearshap.result.importance import mean_sizes
 
 AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
-FEW = 300  #: rows up to which dots are large
-LARGE_DOT = 5.5  #: points: the diameter of the dots of few rows
-FLAT_LETTERS = 60  #: letters of all categories together that fit on a line
-FLAT_ROOM = 70  #: letters that fit if all categories are as long as the longest
+MAX_FLAT_LETTERS = 64  #: letters on a line, if all categories are as long as the longest
 
 
 def dependence(
@@ -111,15 +108,13 @@ def scatter(
     ax.set_xlabel(canvas.shorten(own.name) + note)
     ax.set_ylabel(canvas.axis_label(explanation, "Shapley value", intervals=errors, letters=28))
 
-    # dots of few rows are larger, but not in swarms, where they stand side by side
-    dot = LARGE_DOT if len(x) <= FEW and not own.categories else canvas.DOT
     # after the labels, as a legend may stand below them
     if by is None:
-        ax.scatter(x, values, color=LOWERS, zorder=3, **canvas.dot_look(len(x), dot))
+        ax.scatter(x, values, color=LOWERS, zorder=3, **canvas.dot_look(len(x)))
     elif by.categories:
-        _draw_categories(ax, x, values, by, dot)
+        _draw_categories(ax, x, values, by)
     else:
-        _draw_numbers(ax, x, values, by, dot)
+        _draw_numbers(ax, x, values, by)
     return ax
 
 
@@ -162,7 +157,7 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
     """Put categories on the x-axis, and return each row's x, beside rows of like value, (r,)."""
     names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in own.categories]
     ax.set_xticks(range(len(names)), names)
-    if _need_slant(names):
+    if max(map(len, names)) * len(names) > MAX_FLAT_LETTERS:
         ax.tick_params(axis="x", rotation=35)
         for text in ax.get_xticklabels():
             text.set(ha="right", rotation_mode="anchor")
@@ -177,32 +172,26 @@ def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
     return own.numbers + canvas.HALF_SWARM * offsets
 
 
-def _need_slant(names: list[str]) -> bool:
-    """Return whether names are too long to stand beside each other."""
-    lengths = [len(name) for name in names]
-    return sum(lengths) > FLAT_LETTERS or max(lengths) * len(names) > FLAT_ROOM
-
-
 # Colours
 
 
-def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     """Draw points in the colours of numbers, and beside them a bar of colours."""
     known = by.numbers[~np.isnan(by.numbers)]
-    dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known), dot)
+    dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known))
     if known.size:
         canvas.draw_colour_bar(ax, dots, canvas.shorten(by.name), known)
     if known.size < len(by.numbers):
         canvas.colour_key(ax, {"no number": GREY}, marker="o")
 
 
-def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column, dot: float) -> None:
+def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     """Draw points in the colours of categories, and beside them which is which."""
     hues = list(KINDS[: len(by.categories)])
     if by.others is not None:
         hues[by.others] = GREY
     colours = [hues[int(number)] for number in by.numbers]
-    ax.scatter(x, y, c=colours, **canvas.dot_look(len(x), dot))
+    ax.scatter(x, y, c=colours, **canvas.dot_look(len(x)))
     names = [canvas.shorten(category, canvas.CELL_LETTERS) for category in by.categories]
     marks = [canvas.colour_mark(name, hue, "o") for name, hue in zip(names, hues, strict=True)]
     canvas.key_beside(ax, marks, canvas.shorten(by.name))
@@ -216,12 +205,10 @@ def _limits(known: Floats) -> tuple[float, float]:
     """
     if not known.size:
         return 0.0, 1.0
-    percentiles = np.percentile(known, [5, 95])
-    extremes = known.min(), known.max()
-    for low, high in (percentiles, extremes):
-        if low < high:
-            return float(low), float(high)
-    return float(known[0]) - 1, float(known[0]) + 1
+    low, high = np.percentile(known, [5, 95])
+    if low == high:
+        low, high = known.min(), known.max()
+    return (float(low), float(high)) if low < high else (float(low) - 1, float(high) + 1)
 
 
 # All features

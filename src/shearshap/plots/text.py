@@ -3,7 +3,6 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.text import Annotation
 
@@ -17,7 +16,7 @@ SIZE = 12  #: points: the size of words
 WIDTH = 6.8  #: inches
 EDGE = 10.0  #: points around all
 BETWEEN = 5.0  #: points between two words
-NUMBERED = 60  #: words up to which each has its number below
+MAX_NUMBERED = 60  #: words up to which each has its number below
 WORD_LETTERS = 30  #: letters of a word, at most
 
 
@@ -50,7 +49,7 @@ def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> A
         assert figure is not None
         figure.set_size_inches(WIDTH, (bottom + 3.2 * canvas.SMALL) / 72)
     marks = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
-    ax.legend(handles=marks, loc="lower left", ncols=2, borderaxespad=0.2, **canvas.key_look())
+    ax.legend(handles=marks, loc="lower left", ncols=2, borderaxespad=0.2, **canvas.KEY)
     return ax
 
 
@@ -74,9 +73,9 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     """
     values = one.values[0]
     far = float(np.abs(values).max(initial=0.0)) or 1.0
-    colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
+    scale = Normalize(-far, far)
     numbers = format_numbers(values, sign=True)
-    numbered = len(values) <= NUMBERED
+    numbered = len(values) <= MAX_NUMBERED
     height = (3.0 if numbered else 2.0) * SIZE
     room = canvas.width_in_points(ax) - 2 * EDGE
 
@@ -84,7 +83,7 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     top = EDGE + 2.2 * SIZE
     words = zip(one.feature_names, numbers, values.tolist(), strict=True)
     for name, number, value in words:
-        hue = canvas.colour_of(colours, value)
+        hue = canvas.BY_SIGN(scale(value))
         word = _write(ax, canvas.shorten(name, WORD_LETTERS), SIZE, canvas.ink_on(hue))
         word.set_bbox({"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"})
         lines = {0.0: word}  # how far below the top

@@ -1,7 +1,7 @@
 """Rows from base value to prediction: one as steps or as a strip, or many as lines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ WAY = "from base value to prediction"  #: what the x-axis shows
 HALF = 0.8  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name
 LINE = 0.2  #: inches: the height of a line of text
-FEW = 60  #: rows up to which lines are drawn without transparency
+MAX_OPAQUE_ROWS = 60  #: rows up to which lines are drawn without transparency
 
 
 def waterfall(
@@ -53,52 +53,34 @@ def waterfall(
 
     ax = canvas.axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
     ax.use_sticky_edges = False
-    _draw_steps(ax, view)
+    lines = np.arange(1, len(view.steps) + 1)  # between the base value and the prediction
+    last = len(lines) + 1
+    hues = [step.colour for step in view.steps]
+    ends = view.base + np.cumsum([0.0, *view.sizes])
+    ax.barh(lines, view.sizes, left=ends[:-1], height=THICKNESS, color=hues, zorder=2)
+    # a thin line leads from the end of each step to the start of the next
+    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), **canvas.ZERO)
+    margins = np.array([step.margin for step in view.steps])
+    known = margins > 0
+    if known.any():
+        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], **canvas.WHISKER)
+    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
 
     steps = [canvas.player_label(step.name, step.cell) for step in view.steps]
-    canvas.label_lines(ax, ["base value", *steps, "prediction"], view.numbers)
+    places = decimals(view.sizes)
+    numbers = [format_estimate(step.size, step.margin, places) for step in view.steps]
+    base = format_end(view.base, view.sizes)
+    prediction = format_end(view.prediction, view.sizes)
+    names = ["base value", *steps, "prediction"]
+    canvas.label_lines(ax, names, [base, *numbers, prediction])
 
-    intervals = any(step.margin > 0 for step in view.steps)
-    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=intervals))
+    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=bool(known.any())))
     canvas.tidy(ax, "x", numbers="x")
     canvas.colour_key(ax, canvas.SIGNS)
     return ax
 
 
-def _draw_steps(ax: Axes, view: views.Waterfall) -> None:
-    """Draw the steps on lines 1, 2, ..., between the base value on line 0 and the prediction."""
-    lines = np.arange(1, len(view.steps) + 1)
-    last = len(view.steps) + 1
-    step_colours = [step.colour for step in view.steps]
-    ax.barh(lines, view.sizes, left=view.starts, height=THICKNESS, color=step_colours, zorder=2)
-
-    # a thin line leads from the end of each step to the start of the next
-    ends = np.array([view.base, *view.ends])
-    ax.vlines(ends, np.arange(last), np.arange(1, last + 1), **canvas.ZERO)
-
-    margins = np.array([step.margin for step in view.steps])
-    known = margins > 0
-    if known.any():
-        ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], **canvas.WHISKER)
-
-    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
-
-
 # One strip
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A part of the strip."""
-
-    start: float  #: the lower end
-    size: float
-    label: str
-
-    @property
-    def middle(self) -> float:
-        """Where the thin line to the name begins."""
-        return self.start + self.size / 2
 
 
 def force(
@@ -123,20 +105,16 @@ def force(
     explanation = canvas.single_output(explanation, "force")
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_players", max_players))
-    below = _pieces(view, raises=True)
-    above = _pieces(view, raises=False)
-
-    lines = len(below) + len(above)
+    lines = np.count_nonzero(view.sizes)
     ax = canvas.axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
-    low, high = _limits(view, below + above)
-    low, high = _draw_side(ax, below, RAISES, -1, low, high)
-    low, high = _draw_side(ax, above, LOWERS, 1, low, high)
+    ax.use_sticky_edges = False
+    below = _draw_side(ax, view, away=-1)
+    above = _draw_side(ax, view, away=1)
 
     ax.plot([view.prediction], [0], "D", color=INK, markersize=7, markeredgecolor="white", zorder=5)
     ax.plot([view.base], [0], "D", color="white", markersize=6, markeredgecolor=INK, zorder=4)
-    ax.set_xlim(low, high)
     edge = HALF + GAP_LINES - 0.4
-    ax.set_ylim(-edge - len(below), edge + len(above))
+    ax.set_ylim(-edge - below, edge + above)
     ax.set_yticks([])
     ax.set_xlabel(canvas.axis_label(explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
@@ -150,81 +128,38 @@ def force(
     return ax
 
 
-def _pieces(view: views.Waterfall, *, raises: bool) -> list[_Piece]:
-    """Return the pieces of one sign, the largest first, which is nearest to the prediction."""
-    steps = [step for step in view.steps if step.size and (step.size > 0) == raises]
-    steps.sort(key=lambda step: -abs(step.size))
-    places = decimals(view.sizes)
-    end = view.prediction
-    pieces = []
-    for step in steps:
-        name = canvas.player_label(step.name, step.cell, letters=20, cell_letters=14)
-        label = f"{name}  {format_estimate(step.size, step.margin, places)}"
-        # what raises the output is left of the prediction
-        start = end - step.size
-        pieces.append(_Piece(min(start, end), abs(step.size), label))
-        end = start
-    return pieces
+def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
+    """Draw the steps that raise the output (-1), or those that lower it (1); return how many.
 
-
-def _limits(view: views.Waterfall, pieces: list[_Piece]) -> tuple[float, float]:
-    """Return where the x-axis begins and ends for the strip alone."""
-    marks = [view.base, view.prediction]
-    low = min(*marks, *(piece.start for piece in pieces))
-    high = max(*marks, *(piece.start + piece.size for piece in pieces))
-    margin = 0.03 * (high - low) or max(0.1, 0.1 * abs(low))
-    return low - margin, high + margin
-
-
-def _draw_side(
-    ax: Axes, pieces: list[_Piece], colour: str, away: int, low: float, high: float
-) -> tuple[float, float]:
-    """Draw the pieces of one sign, their names above (1) or below (-1), and return wider limits.
-
-    Names go to the side that needs the smaller limits. They go to the right of their thin lines in
-    the order from the right, so that no line crosses a name, and the other way round.
+    Names stand below the strip (-1) or above it (1). The largest is nearest to the prediction, and
+    its name nearest to the strip. Names go from their thin lines towards the prediction, so that no
+    line crosses a name.
     """
-    starts = [piece.start for piece in pieces]
-    sizes = [piece.size for piece in pieces]
-    strip = ax.barh([0.0] * len(pieces), sizes, left=starts, height=2 * HALF, color=colour)
-    for patch in strip:
-        patch.set(edgecolor="white", linewidth=0.8, zorder=2)
+    steps = [step for step in view.steps if step.size * away < 0]
+    steps.sort(key=lambda step: -abs(step.size))
+    sizes = np.array([abs(step.size) for step in steps])
+    ends = view.prediction + away * np.cumsum([0.0, *sizes])
+    middles = (ends[1:] + ends[:-1]) / 2
+    look: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.8, "zorder": 2}
+    colour = RAISES if away < 0 else LOWERS
+    ax.barh(np.zeros(len(steps)), sizes, 2 * HALF, middles - sizes / 2, color=colour, **look)
 
-    width = canvas.width_in_points(ax)
-    limits = {way: _widened(pieces, way, low, high, width) for way in (1, -1)}
-    towards = min(limits, key=lambda way: limits[way][1] - limits[way][0])
-    order = sorted(pieces, key=lambda piece: -towards * piece.middle)
-    for number, piece in enumerate(order):
+    places = decimals(view.sizes)
+    for number, (step, middle) in enumerate(zip(steps, middles.tolist(), strict=True)):
+        name = canvas.player_label(step.name, step.cell, letters=20, cell_letters=14)
         height = away * (HALF + GAP_LINES + number)
-        ax.plot([piece.middle] * 2, [away * HALF, height], **canvas.ZERO)
+        ax.plot([middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
-            piece.label,
-            xy=(piece.middle, height),
-            xytext=(4 * towards, 0),
+            f"{name}  {format_estimate(step.size, step.margin, places)}",
+            xy=(middle, height),
+            xytext=(-4 * away, 0),
             textcoords="offset points",
-            ha="left" if towards > 0 else "right",
+            ha="left" if away < 0 else "right",
             va="center",
             color=INK,
             size=canvas.SMALL,
         )
-    return limits[towards]
-
-
-def _widened(
-    pieces: list[_Piece], towards: int, low: float, high: float, width: float
-) -> tuple[float, float]:
-    """Return limits between which names fit into axes that are `width` points wide.
-
-    A name of w points at x fits to the right if (high - x) / (high - low) >= w / width.
-    """
-    for piece in pieces:
-        letters_width = 0.9 * canvas.LETTER * canvas.SMALL * len(piece.label) + 8
-        part = min(0.6, letters_width / width)
-        if towards > 0:
-            high = max(high, (piece.middle - part * low) / (1 - part))
-        else:
-            low = min(low, (piece.middle - part * high) / (1 - part))
-    return low, high
+    return len(steps)
 
 
 # All rows, feature by feature
@@ -312,9 +247,9 @@ def _draw_lines(ax: Axes, levels: Floats, predictions: Floats) -> ScalarMappable
     lines = LineCollection(
         list(np.stack((levels, heights), axis=2)),
         colors=INK if alike else colours.to_rgba(predictions),
-        linewidths=1.3 if rows <= FEW else 0.9,
-        alpha=0.9 if rows <= FEW else max(0.25, 0.9 * (FEW / rows) ** 0.5),
-        rasterized=rows > canvas.MANY,
+        linewidths=1.3 if rows <= MAX_OPAQUE_ROWS else 0.9,
+        alpha=0.9 if rows <= MAX_OPAQUE_ROWS else max(0.25, 0.9 * (MAX_OPAQUE_ROWS / rows) ** 0.5),
+        rasterized=rows > canvas.MAX_VECTOR_POINTS,
         zorder=3,
     )
     ax.add_collection(lines)

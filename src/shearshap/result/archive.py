@@ -17,7 +17,7 @@ one key, which names the kind:
 import json
 import zipfile
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -60,9 +60,7 @@ def load(kind: type[Result], path: Path) -> Result:
     if not path.is_file():
         raise InputError(f"there is no file {path}; expected one written by Explanation.save")
     try:
-        contents = _contents(_entries(path))
-        _check_fields(kind, contents)
-        return kind(**contents)
+        return kind(**_contents(_entries(path)))
     except ImportError as error:
         raise InputError(f"{path} holds values of pandas: pip install pandas") from error
     # a damaged file may hold anything in place of what the decoders expect
@@ -102,23 +100,6 @@ def _contents(entries: dict[str, NDArray[Any]]) -> dict[str, Any]:
             f"{VERSION}; install a newer shearshap"
         )
     return entries | {name: decoded(content) for name, content in header["fields"].items()}
-
-
-def _check_fields(kind: type[Result], contents: dict[str, Any]) -> None:
-    """Raise if a file lacks what a class needs, or holds what it does not have."""
-    known = {each.name: each for each in fields(kind)}
-    foreign = sorted(contents.keys() - known.keys())
-    if foreign:
-        raise ValueError(f"it holds {', '.join(foreign)}, which {kind.__name__} does not have")
-
-    needed = {
-        name
-        for name, each in known.items()
-        if each.default is MISSING and each.default_factory is MISSING
-    }
-    missing = sorted(needed - contents.keys())
-    if missing:
-        raise ValueError(f"it has no {', '.join(missing)}")
 
 
 # Values that JSON lacks

@@ -106,8 +106,8 @@ def taken(result: "DataclassInstance", rows: NDArray[np.int64]) -> dict[str, Any
     return {name: array[rows] for name, (_, array) in arrays(result).items()}
 
 
-def of_output(result: "DataclassInstance", number: int | list[int]) -> dict[str, Any]:
-    """Return one output's part of the arrays that have a k axis, or that of several, by name."""
+def of_output(result: "DataclassInstance", number: int) -> dict[str, Any]:
+    """Return one output's part of the arrays that have a k axis, by name."""
     return {
         name: array[..., number]
         for name, (letters, array) in arrays(result).items()

@@ -41,36 +41,17 @@ def label_array(labels: Iterable[Any]) -> NDArray[Any]:
     """
     if isinstance(labels, np.ndarray):
         return labels
-    if hasattr(labels, "to_numpy") and not _is_delicate(labels):
-        return np.asarray(labels.to_numpy())
-    return _from_list(_listed(labels))
+    # an Index or a Series of pandas; an index of several levels has tuples
+    if hasattr(labels, "isna") and getattr(labels, "nlevels", 1) == 1 and not labels.isna().any():
+        return np.asarray(labels.to_numpy())  # type: ignore[attr-defined]
 
-
-def _is_delicate(labels: Any) -> bool:
-    """Return whether a library's conversion to numpy may change a label."""
-    if hasattr(labels, "isna"):  # an Index or a Series of pandas; one of several levels has tuples
-        return getattr(labels, "nlevels", 1) == 1 and bool(labels.isna().any())
-    missing = getattr(labels, "null_count", 0)  # a method of polars, a number of pyarrow
-    if callable(missing):
-        missing = missing()
-    kind = str(getattr(labels, "dtype", getattr(labels, "type", "")))
-    has_zone = "time_zone='" in kind or "tz=" in kind
-    return bool(missing) or has_zone
-
-
-def _listed(labels: Any) -> list[Any]:
-    for name in ("to_list", "to_pylist", "tolist"):
-        if hasattr(labels, name):
-            return list(getattr(labels, name)())
-    return list(labels)
-
-
-def _from_list(labels: list[Any]) -> NDArray[Any]:
-    types = {type(label) for label in labels}
+    convert = getattr(labels, "to_pylist", None) or getattr(labels, "tolist", None)
+    every = list(labels) if convert is None else convert()
+    types = {type(label) for label in every}
     if len(types) == 1 and types <= {bool, int, float, str}:
-        return np.asarray(labels)
-    objects = np.empty(len(labels), dtype=object)
-    objects[:] = labels
+        return np.asarray(every)
+    objects = np.empty(len(every), dtype=object)
+    objects[:] = every
     return objects
 
 
@@ -132,9 +113,7 @@ def text_of_row(explanation: "Explanation", row: int) -> "Explanation":
     return replace(one, **fields, feature_names=words)
 
 
-def by_word(
-    explanation: "Explanation", most: int | None = None, *, pairs: bool = False
-) -> "Explanation":
+def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation":
     """Return the explanation of texts whose players are words, wherever they are in a text.
 
     The value of a word that is in a text several times is the sum of its values, and 0 in a text
@@ -145,11 +124,8 @@ def by_word(
     explanation
         Of texts, whose players are places.
     most
-        How many words to keep, those of the largest mean |value|; the values of the others are
-        lost.
-    pairs
-        Whether to keep interactions and cross-contribution, which takes a number for each pair of
-        words in each row.
+        How many words to keep, those of the largest mean |value|, with interactions and
+        cross-contribution. None: all words; their pairs would be too many, and are left out.
     """
     words, owners = _owners(explanation)
     if most is not None and len(words) > most:
@@ -163,7 +139,7 @@ def by_word(
     fields: dict[str, Any] = {}
     for name, (letters, array) in axes.arrays(explanation).items():
         if letters.startswith("rpp"):
-            fields[name] = _pair_sums(array, owners, len(words)) if pairs else None
+            fields[name] = None if most is None else _pair_sums(array, owners, len(words))
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):

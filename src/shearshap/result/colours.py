@@ -3,6 +3,8 @@
 They come from the palette of Okabe and Ito, which most colour-blind people can tell apart.
 """
 
+import numpy as np
+
 RAISES = "#D55E00"  #: vermilion: a value that raises the output
 LOWERS = "#0072B2"  #: blue: a value that lowers it
 
@@ -18,7 +20,7 @@ LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)
 KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")
 
 #: cohorts and classes: the colours of raising and lowering, which have a meaning, come last
-COHORTS = (*KINDS[2:3], *KINDS[4:5], *KINDS[3:4], *KINDS[5:], *KINDS[:2])
+COHORTS = tuple(KINDS[place] for place in (2, 4, 3, 5, 6, 7, 0, 1))
 
 #: the custom properties of a page's style sheet: `ink` is var(--ink)
 PAGE = {
@@ -54,19 +56,6 @@ def rank_colour(rank: float) -> str:
     """Return the colour of a rank between 0 (low) and 1 (high); grey if it is NaN."""
     if rank != rank:
         return GREY
-    low, middle, high = LOW_TO_HIGH
-    if rank < 0.5:
-        return _mixture(low, middle, 2 * rank)
-    return _mixture(middle, high, 2 * rank - 1)
-
-
-def _mixture(start: str, end: str, weight: float) -> str:
-    """Return the colour on the straight way between two, at the start if the weight is 0."""
-    pairs = zip(_channels(start), _channels(end), strict=True)
-    mixed = [round(first + weight * (last - first)) for first, last in pairs]
-    return "#" + "".join(f"{channel:02X}" for channel in mixed)
-
-
-def _channels(colour: str) -> list[int]:
-    """Return the red, green and blue of "#RRGGBB", each from 0 to 255."""
-    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    stops = [list(bytes.fromhex(colour[1:])) for colour in LOW_TO_HIGH]  # red, green and blue
+    channels = [np.interp(rank, (0.0, 0.5, 1.0), channel) for channel in zip(*stops, strict=True)]
+    return "#" + "".join(f"{round(channel):02X}" for channel in channels)

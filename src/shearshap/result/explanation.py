@@ -14,7 +14,14 @@ from shearshap.errors import InputError
 from shearshap.result import axes as declared
 from shearshap.result.axes import axes, joined
 from shearshap.result.cells import label_array
-from shearshap.result.importance import Cohorts, Importance, Magnitudes, cohorts, importance
+from shearshap.result.importance import (
+    Cohorts,
+    Importance,
+    Magnitudes,
+    cohorts,
+    importance,
+    student_quantile,
+)
 
 Floats = NDArray[np.float64]
 
@@ -135,21 +142,21 @@ class Explanation:
     def __post_init__(self) -> None:
         """Fill in default names and labels, and check every shape."""
         if self.index is not None:
-            self._fill("index", _checked_labels(self.index))
-        self._fill("feature_names", list(self.feature_names))
-        self._fill("output_names", list(self.output_names))
+            if not isinstance(self.index, Iterable) or isinstance(self.index, str):
+                raise InputError(f"index: expected a label for each row, got {self.index!r}")
+            self._fill("index", label_array(self.index))
         declared.check_shapes(self)
 
         size = declared.sizes(self)
         if self.index is None:
             self._fill("index", np.arange(size["r"]))
-        if not self.feature_names:
-            self._fill("feature_names", [f"x{player}" for player in range(size["p"])])
-        if not self.output_names:
-            self._fill("output_names", _default_output_names(size.get("k")))
-
-        _check_names("feature_names", self.feature_names, size["p"], "feature")
-        _check_names("output_names", self.output_names, size.get("k", 1), "output")
+        players = [f"x{player}" for player in range(size["p"])]
+        outputs = [f"output {output}" for output in range(size["k"])] if "k" in size else ["output"]
+        for name, default in (("feature_names", players), ("output_names", outputs)):
+            names = list(getattr(self, name)) or default
+            if len(names) != len(default):
+                raise InputError(f"{name}: expected {len(default)} names, got {len(names)}")
+            self._fill(name, names)
 
     def _fill(self, name: str, content: Any) -> None:
         """Set a field of this frozen instance, while it is being made."""
@@ -166,36 +173,25 @@ class Explanation:
         The values then add up, and are the nearest that do in the least-squares sense. Methods
         that promise efficiency need no correction.
         """
-        players = self.values.shape[1]
-        correction = self.gap[:, None] / players
-        values = self.values + correction
-        if self.interactions is None:
-            return replace(self, values=values)
-
-        # Only main effects, on the diagonal, take part of the gap.
-        several = self.interactions.ndim == 4
-        diagonal = np.eye(players)[:, :, None] if several else np.eye(players)
-        interactions = self.interactions + diagonal * correction[:, :, None]
-        return replace(self, values=values, interactions=interactions)
+        players = np.arange(self.values.shape[1])
+        correction = self.gap[:, None] / len(players)
+        interactions = None if self.interactions is None else self.interactions.copy()
+        if interactions is not None:
+            # only main effects, on the diagonal, take part of the gap
+            interactions[:, players, players] += correction
+        return replace(self, values=self.values + correction, interactions=interactions)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the confidence interval of every value, lower and upper bound, each like `values`.
 
         value -+ t standard_error, with Student's t of the standard errors' degrees of freedom.
         """
-        # not at the top: it takes a second to import, which every worker of a job would spend
-        from scipy.stats import t as student
-
-        if not 0 < level < 1:
-            raise InputError(
-                f"level: expected a number between 0 and 1, such as 0.95, got {level!r}"
-            )
         if self.standard_errors is None:
             raise InputError(
                 f"{self.method} has no standard errors; try method='kriging' or "
                 "'permutation-antithetic'"
             )
-        margin = student.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors
+        margin = student_quantile(level, self.degrees_of_freedom) * self.standard_errors
         return self.values - margin, self.values + margin
 
     # Rows and outputs
@@ -212,43 +208,26 @@ class Explanation:
     def __getitem__(self, rows: Any) -> Self:
         """Return the explanation of some of the rows, by their places.
 
-        A single row keeps the axis of rows. `explanation[rows, :, output]` chooses an output too,
-        by its number or name, or several of them. Players stay together, since their values add up
-        to the prediction.
+        A single row keeps the axis of rows. `explanation[rows, :, output]` and
+        `explanation[..., output]` choose an output too, by its number or name. Players stay
+        together, since their values add up to the prediction.
         """
-        if isinstance(rows, tuple):
-            return self._of_axes(rows)
+        match rows:
+            case (some, slice(start=None, stop=None, step=None), output):
+                return self[some].output(output)
+            case (dots, output) if dots is Ellipsis:
+                return self.output(output)
+            case tuple():
+                raise InputError(
+                    "an explanation is indexed by rows, and keeps all its features: take "
+                    "explanation[rows], explanation[rows, :, output], or of its arrays "
+                    "explanation.values[:, feature]"
+                )
         places = np.arange(len(self))[rows].reshape(-1)
         evaluations = self.evaluations
         if self.row_evaluations is not None and len(places):
             evaluations = int(self.row_evaluations[places].max())
         return replace(self, **declared.taken(self, places), evaluations=evaluations, seconds=None)
-
-    def _of_axes(self, key: tuple[Any, ...]) -> Self:
-        """Return the part of an explanation by rows, players (which must be all) and output."""
-        rows, players, outputs = _three_axes(key)
-        if not (isinstance(players, slice) and players == slice(None)):
-            raise InputError(
-                "an explanation is indexed by rows, and keeps all its features: take "
-                "explanation[rows], explanation[rows, :, output], or of its arrays "
-                "explanation.values[:, feature]"
-            )
-        some = self[rows]
-        if isinstance(outputs, slice) and outputs == slice(None):
-            return some
-        return some._of_outputs(outputs)
-
-    def _of_outputs(self, which: Any) -> Self:
-        """Return the explanation of one output, or of several, which keep their axis."""
-        if isinstance(which, str | int | np.integer):
-            return self.output(which)
-        if self.values.ndim == 2:
-            raise InputError("the explanation has one output, without an axis of outputs")
-        every = range(len(self.output_names))
-        chosen = every[which] if isinstance(which, slice) else which
-        numbers = [self._output_number(each) for each in chosen]
-        arrays = declared.of_output(self, numbers)
-        return replace(self, **arrays, output_names=[self.output_names[each] for each in numbers])
 
     def row(self, label: Any) -> Self:
         """Return the explanation of the rows with a label, such as an id; see `index`.
@@ -262,34 +241,30 @@ class Explanation:
 
     def _places_of(self, label: Any) -> list[int]:
         """Return the places of the rows with a label, or raise."""
-        places = [place for place, each in enumerate(self.index.tolist()) if each == label]
-        if not places and isinstance(label, np.datetime64 | np.generic):
-            places = np.flatnonzero(self.index == label).tolist()
+        places = [place for place, each in enumerate(self.index) if each == label]
         if not places:
+            some = ", ".join(map(repr, self.index[:3].tolist()))
             raise InputError(
-                f"there is no row {label!r}; {_label_hint(self.index)}. explanation[3] takes rows "
-                "by position"
+                f"there is no row {label!r}; there are {some}, ...; explanation[3] takes rows by "
+                "position"
             )
         return places
 
     def output(self, which: int | np.integer[Any] | str) -> Self:
         """Return the explanation of one of several outputs, by its name or number."""
-        number = self._output_number(which)
+        names = self.output_names
+        if isinstance(which, str) and which in names:
+            number = names.index(which)
+        elif isinstance(which, int | np.integer) and -len(names) <= which < len(names):
+            number = int(which)
+        else:
+            raise InputError(
+                f"there is no output {which!r}; there are {', '.join(names)} (0 to "
+                f"{len(names) - 1})"
+            )
         if self.values.ndim == 2:
             return self
-        arrays = declared.of_output(self, number)
-        return replace(self, **arrays, output_names=[self.output_names[number]])
-
-    def _output_number(self, which: int | np.integer[Any] | str) -> int:
-        count = len(self.output_names)
-        if isinstance(which, str) and which in self.output_names:
-            return self.output_names.index(which)
-        if isinstance(which, int | np.integer) and -count <= which < count:
-            return int(which) % count
-        raise InputError(
-            f"there is no output {which!r}; there are {', '.join(self.output_names)} (0 to "
-            f"{count - 1})"
-        )
+        return replace(self, **declared.of_output(self, number), output_names=[names[number]])
 
     # Importance
 
@@ -505,45 +480,6 @@ class Explanation:
         return explanation_html(self)
 
 
-def _three_axes(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return an index of three axes; `...` or nothing stands for all of those not named."""
-    dots = [place for place, part in enumerate(key) if part is Ellipsis]
-    end = dots[0] if dots else len(key)
-    before, after = key[:end], key[end + 1 :]
-    if len(before) + len(after) > 3 or len(dots) > 1:
-        raise InputError("an explanation has three axes: rows, features and outputs")
-    return *before, *[slice(None)] * (3 - len(before) - len(after)), *after
-
-
-def _label_hint(index: NDArray[Any]) -> str:
-    """Return what the labels of rows look like."""
-    if not len(index):
-        return "there are no rows"
-    some = index[:3].tolist()
-    kind = type(some[0]).__name__
-    return f"labels are of type {kind}, such as {', '.join(map(repr, some))}"
-
-
-def _checked_labels(index: Any) -> NDArray[Any]:
-    if not isinstance(index, Iterable) or isinstance(index, str):
-        raise InputError(f"index: expected a label for each row, got {index!r}")
-    return label_array(index)
-
-
-def _default_output_names(outputs: int | None) -> list[str]:
-    """Return names for the outputs; None is a single output, without an axis."""
-    if outputs is None:
-        return ["output"]
-    return [f"output {output}" for output in range(outputs)]
-
-
-def _check_names(field_name: str, names: list[str], count: int, kind: str) -> None:
-    if len(names) != count:
-        raise InputError(
-            f"{field_name}: expected a name for each {kind} ({count}), got {len(names)}"
-        )
-
-
 def _check_alike(parts: list[Any]) -> None:
     """Raise if parts cannot be joined: they have different outputs, or different players."""
     first = parts[0]
@@ -552,20 +488,12 @@ def _check_alike(parts: list[Any]) -> None:
         same_axes = part.values.ndim == first.values.ndim
         if not same_axes or part.output_names != first.output_names:
             raise InputError(
-                f"concat: expected parts of the same outputs; part 0 has {_outputs(first)}, and "
-                f"part {number} has {_outputs(part)}"
+                f"concat: expected parts of the same outputs; part 0 has {first.output_names} and "
+                f"values {first.shape}, part {number} {part.output_names} and {part.shape}"
             )
-        names = part.feature_names
-        if names != players[: len(names)]:
-            place = next(place for place, name in enumerate(names) if name != players[place])
-            raise InputError(
-                "concat: expected parts of the same features, or of the first of them; feature "
-                f"{place} of part {number} is {names[place]!r}, and of the longest part "
-                f"{players[place]!r}"
-            )
-
-
-def _outputs(part: Explanation) -> str:
-    """Return the outputs of an explanation in words."""
-    names = ", ".join(part.output_names)
-    return f"{names} (no axis of outputs)" if part.values.ndim == 2 else names
+        for name, wanted in zip(part.feature_names, players, strict=False):
+            if name != wanted:
+                raise InputError(
+                    "concat: expected parts of the same features, or of the first of them; part "
+                    f"{number} has {name!r} instead of {wanted!r}"
+                )

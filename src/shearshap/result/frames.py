@@ -24,24 +24,21 @@ def tidy(explanation: "Explanation", backend: str) -> Any:
     shape = _full_shape(explanation)
     row, player, output = np.indices(shape).reshape(3, -1)
     rows, _, outputs = shape
-    columns = {
+    columns: Columns = {
         "row": _labels(explanation)[row],
         "output": _objects(explanation.output_names)[output],
         "player": _objects(explanation.feature_names)[player],
         "value": explanation.values.reshape(-1),
         "standard_error": _errors(explanation).reshape(-1),
-        "base_value": explanation.base_values.reshape(rows, outputs)[row, output],
-        "prediction": explanation.predictions.reshape(rows, outputs)[row, output],
     }
-    cells: NDArray[Any] | None = explanation.data
     if explanation.display_data is not None:
-        texts = [as_text(value) for value in explanation.display_data.flat]
-        cells = _objects(texts).reshape(explanation.display_data.shape)
-    if cells is not None:
-        columns["data"] = cells[row, player]
-    order = ["row", "output", "player", "value", "standard_error", "data"]
-    names = [name for name in order if name in columns] + ["base_value", "prediction"]
-    return table({name: columns[name] for name in names}, backend)
+        texts = [as_text(value) for value in explanation.display_data[row, player]]
+        columns["data"] = _objects(texts)
+    elif explanation.data is not None:
+        columns["data"] = explanation.data[row, player]
+    columns["base_value"] = explanation.base_values.reshape(rows, outputs)[row, output]
+    columns["prediction"] = explanation.predictions.reshape(rows, outputs)[row, output]
+    return table(columns, backend)
 
 
 def pairs(explanation: "Explanation", backend: str) -> Any:
@@ -98,14 +95,17 @@ def _wide_columns(explanation: "Explanation") -> Columns:
     evaluations = explanation.row_evaluations
     if evaluations is None:
         evaluations = np.full(len(explanation), explanation.evaluations)
-    columns: Columns = {}
-    columns |= _named_columns("base_value", [""], explanation.base_values, explanation)
+    columns = _named_columns("base_value", [""], explanation.base_values, explanation)
     columns |= _named_columns("prediction", [""], explanation.predictions, explanation)
     columns |= _named_columns("gap", [""], explanation.gap, explanation)
     columns["evaluations"] = evaluations
     if explanation.converged is not None:
         columns["converged"] = explanation.converged
-    players = [f".{name}" for name in _column_names(explanation)]
+    counts = Counter(explanation.feature_names)
+    players = [
+        f".{name} ({player})" if counts[name] > 1 else f".{name}"
+        for player, name in enumerate(explanation.feature_names)
+    ]
     columns |= _named_columns("value", players, explanation.values, explanation)
     columns |= _named_columns("standard_error", players, _errors(explanation), explanation)
     return columns
@@ -114,37 +114,21 @@ def _wide_columns(explanation: "Explanation") -> Columns:
 def _named_columns(
     what: str, middles: list[str], array: NDArray[Any], explanation: "Explanation"
 ) -> Columns:
-    """Return a column for each output, and each player if the array has them, by their names."""
-    endings = _endings(explanation)
+    """Return a column for each output, and each player if the array has them, by their names.
+
+    One output needs no ending.
+    """
+    several = explanation.values.ndim == 3
+    endings = [f".{name}" for name in explanation.output_names] if several else [""]
     whole = array.reshape(len(explanation), len(middles), len(endings))
-    return {
+    columns = {
         f"{what}{middle}{ending}": whole[:, player, output]
         for output, ending in enumerate(endings)
         for player, middle in enumerate(middles)
     }
-
-
-def _column_names(explanation: "Explanation") -> list[str]:
-    """Return the players' names, with their numbers if two have the same name."""
-    names = explanation.feature_names
-    counts = Counter(names)
-    return [f"{name} ({player})" if counts[name] > 1 else name for player, name in enumerate(names)]
-
-
-def _endings(explanation: "Explanation") -> list[str]:
-    """Return what the columns of each output end in; one output needs no ending.
-
-    Outputs go by number if their names would make two columns the same: value.a.b.c may be
-    output "c" of player "a.b", or output "b.c" of player "a".
-    """
-    if explanation.values.ndim == 2:
-        return [""]
-    players = _column_names(explanation)
-    outputs = explanation.output_names
-    columns = {f"{player}.{output}" for player in players for output in outputs}
-    if len(columns) == len(players) * len(outputs):
-        return [f".{output}" for output in outputs]
-    return [f".{number}" for number in range(len(outputs))]
+    if len(columns) < len(middles) * len(endings):
+        raise InputError("to_frame: two columns would have the same name; rename an output")
+    return columns
 
 
 # Columns

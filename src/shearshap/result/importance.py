@@ -21,8 +21,7 @@ Letters: g cohorts, r rows, p players, k outputs.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -189,53 +188,38 @@ class Magnitudes:
 
     def by(self, groups: Any, *, bins: int = 4) -> "Cohorts":
         """Return the rows in cohorts; see `Explanation.by`."""
-        return replace(cohorts(self.explanation, groups, bins), sizes=True)
+        return cohorts(self.explanation, groups, bins).abs
 
 
-@dataclass(frozen=True, eq=False)
-class Cohorts(Mapping[str, "Explanation"]):
+class Cohorts(dict[str, "Explanation"]):
     """Rows in cohorts: a mapping from each cohort's name to the explanation of its rows."""
 
-    parts: dict[str, "Explanation"]
-    sizes: bool = False  #: whether `mean` is of |values|
+    def __init__(self, parts: Mapping[str, "Explanation"], sizes: bool = False) -> None:
+        super().__init__(parts)
+        self.sizes = sizes  #: whether `mean` is of |values|
 
-    def __getitem__(self, name: str) -> "Explanation":
-        """Return the explanation of a cohort's rows."""
-        if name not in self.parts:
-            raise InputError(f"there is no cohort {name!r}; there are {', '.join(self.parts)}")
-        return self.parts[name]
+    def __missing__(self, name: str) -> "Explanation":
+        """Raise, and say which cohorts there are."""
+        raise InputError(f"there is no cohort {name!r}; there are {', '.join(self)}")
 
-    def __contains__(self, name: object) -> bool:
-        """Return whether there is a cohort of this name."""
-        return name in self.parts
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of the cohorts."""
-        return iter(self.parts)
-
-    def __len__(self) -> int:
-        """Return the number of cohorts."""
-        return len(self.parts)
-
-    def __call__(self) -> Self:
+    def __call__(self) -> "Cohorts":
         """Return the same, so that `abs()` and shap's `abs` are one."""
         return self
 
     @property
-    def abs(self) -> Self:
+    def abs(self) -> "Cohorts":
         """The same cohorts, of whose |values| `mean` is then taken."""
-        return replace(self, sizes=True)
+        return Cohorts(self, sizes=True)
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
         """Return the importance of each player in each cohort; see `Explanation.mean`."""
-        tables = {
-            name: importance(part, self.sizes, level, axis) for name, part in self.parts.items()
-        }
-        return side_by_side(tables)
+        return side_by_side(
+            {name: importance(part, self.sizes, level, axis) for name, part in self.items()}
+        )
 
     def __repr__(self) -> str:
         """Return the cohorts and how many rows each has."""
-        counts = [f"{name}: {len(part):,} rows" for name, part in self.parts.items()]
+        counts = [f"{name}: {len(part):,} rows" for name, part in self.items()]
         return f"Cohorts({', '.join(counts)})"
 
 
@@ -249,8 +233,6 @@ def importance(explanation: "Explanation", sizes: bool, level: float, axis: int 
             f"mean: expected axis 0, the mean over the rows, got {axis!r}; for other means take "
             "explanation.values"
         )
-    if not 0 < level < 1:
-        raise InputError(f"level: expected a number between 0 and 1, such as 0.95, got {level!r}")
     if not len(explanation):
         raise InputError("mean: expected at least one row, got none")
     explanation = same_players(explanation)
@@ -285,9 +267,6 @@ def _margins(explanation: "Explanation", sizes: bool, level: float) -> tuple[Flo
 
     Both are infinite for a single row.
     """
-    # not at the top: it takes a second to import
-    from scipy.stats import t as student
-
     values = np.abs(explanation.values) if sizes else explanation.values
     rows = len(values)
     if rows == 1:
@@ -300,7 +279,17 @@ def _margins(explanation: "Explanation", sizes: bool, level: float) -> tuple[Flo
         of_values = explanation.standard_errors.mean(axis=0) ** 2
     freedom = _freedom(over_rows, rows - 1, of_values, explanation.degrees_of_freedom)
     error = np.sqrt(over_rows + of_values)
-    return error, student.ppf((1 + level) / 2, freedom) * error
+    return error, student_quantile(level, freedom) * error
+
+
+def student_quantile(level: float, freedom: float | Floats) -> Any:
+    """Return how many standard errors an interval reaches to either side, by Student's t."""
+    # not at the top: it takes a second to import, which every worker of a job would spend
+    from scipy.stats import t as student
+
+    if not 0 < level < 1:
+        raise InputError(f"level: expected a number between 0 and 1, such as 0.95, got {level!r}")
+    return student.ppf((1 + level) / 2, freedom)
 
 
 def _freedom(first: Floats, first_freedom: float, second: Floats, second_freedom: float) -> Floats:
@@ -358,16 +347,18 @@ def cohorts(explanation: "Explanation", groups: Any, bins: int = 4) -> Cohorts:
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise InputError(f"bins: expected a positive integer, got {bins!r}")
     if isinstance(groups, Mapping):
-        names = distinct_names(list(groups))
+        names = [str(name) for name in groups]
         masks = [_mask(chosen, explanation) for chosen in groups.values()]
     else:
         if isinstance(groups, str):
             numbers, names = _by_cell(explanation, groups, int(bins))
         else:
             numbers, labels = _numbered(_checked_labels(groups, len(explanation)))
-            names = distinct_names(labels)
+            names = [label_text(label) for label in labels]
         masks = [numbers == number for number in range(len(names))]
 
+    if len(set(names)) < len(names):
+        raise InputError(f"groups: expected labels of different texts, got {', '.join(names)}")
     parts = {name: explanation[mask] for name, mask in zip(names, masks, strict=True)}
     empty = [name for name, part in parts.items() if not len(part)]
     if empty or not parts:
@@ -418,23 +409,6 @@ def _numbered(labels: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     return np.array([number[label] for label in labels], dtype=np.int64), distinct
 
 
-def distinct_names(labels: list[Any], texts: list[str] | None = None) -> list[str]:
-    """Return a name for each of different labels: its text, or more of it if two have the same.
-
-    1 and "1" have the same text, and become 1 and '1'.
-    """
-    short = [label_text(label) for label in labels] if texts is None else texts
-    count = Counter(short)
-    names = [
-        text if count[text] == 1 or is_missing(label) else repr(label)
-        for label, text in zip(labels, short, strict=True)
-    ]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"groups: expected labels with different names, got {twice[0]} twice")
-    return names
-
-
 def _by_cell(
     explanation: "Explanation", name: str, bins: int
 ) -> tuple[NDArray[np.int64], list[str]]:
@@ -449,14 +423,16 @@ def _by_cell(
     if column is None:
         raise InputError(f"groups: the explanation does not know what {name!r} holds; pass labels")
 
-    cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in column.tolist()]
+    cells = column.tolist()
     numbers, labels = _numbered(cells)
     known = [label for label in labels if label is not None]
     if len(known) > MAX_KINDS and all(isinstance(label, float | int) for label in known):
         return _binned(cells, name, bins)
-    names = distinct_names(known, [_number_text(each) for each in known])
+    texts = [_number_text(each) for each in known]
+    if len(set(texts)) < len(texts):  # numbers that differ beyond the digits shown
+        texts = [str(each) for each in known]
     missing = ["missing"] if len(known) < len(labels) else []
-    return numbers, [f"{name} = {each}" for each in names] + missing
+    return numbers, [f"{name} = {each}" for each in texts] + missing
 
 
 def _binned(cells: list[Any], name: str, bins: int) -> tuple[NDArray[np.int64], list[str]]:
@@ -467,13 +443,11 @@ def _binned(cells: list[Any], name: str, bins: int) -> tuple[NDArray[np.int64], 
     known = sorted(cell for cell in cells if not is_missing(cell))
     ends = [known[-(-len(known) * part // bins) - 1] for part in range(1, bins + 1)]
     limits = list(dict.fromkeys(ends))
-    texts = [_limit_text(limit, known) for limit in limits[:-1]]
-    if texts:
-        names = [f"{name} ≤ {texts[0]}"]
-        names += [f"{low} < {name} ≤ {high}" for low, high in pairwise(texts)]
+    texts = [_limit_text(limit, known) for limit in limits[:-1]] or [_number_text(limits[0])]
+    names = [f"{name} ≤ {texts[0]}"]
+    names += [f"{low} < {name} ≤ {high}" for low, high in pairwise(texts)]
+    if len(limits) > 1:
         names.append(f"{name} > {texts[-1]}")
-    else:
-        names = [f"{name} ≤ {_number_text(limits[0])}"]
 
     places = [len(limits) if is_missing(cell) else bisect_left(limits, cell) for cell in cells]
     missing = ["missing"] if len(limits) in places else []

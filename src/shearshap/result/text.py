@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
+from itertools import compress
 from math import ceil, floor, log10
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 MINUS = "\N{MINUS SIGN}"
 MAX_DIGITS = 9  #: of a base value or prediction, before and after the point
 NEAR = 0.6  #: of difflib's ratio of equal letters: "sheer" is near "shear", "foo" near nothing
-LISTED = 40  #: names that a message lists
+MAX_LISTED = 40  #: names that a message lists
 MAX_LINES = 8  #: of a table of several outputs
 WIDTH = 80  #: letters of a line if there is no terminal
 LETTERS = 14  #: of a line of a name, at most
@@ -127,23 +128,17 @@ def no_such(what: str, name: str, known: Sequence[str], *, where: object = None)
     no_such("method", "sheer", METHODS) is "there is no method 'sheer'; did you mean 'shear'? There
     are: auto, exact, ...".
     """
-    names = ", ".join(known[:LISTED])
-    if len(known) > LISTED:
-        names += f" and {len(known) - LISTED} more"
+    names = ", ".join(known[:MAX_LISTED])
+    if len(known) > MAX_LISTED:
+        names += f" and {len(known) - MAX_LISTED} more"
     missing = f"there is no {what} {name!r}"
     if where is not None:
         missing += f" in {where}"
-    near = nearest(name, known)
-    if near is None:
-        return f"{missing}; there are: {names}"
-    return f"{missing}; did you mean {near!r}? There are: {names}"
-
-
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that a user may have meant, or None if none is near."""
     by_letters = {each.lower(): each for each in known}
     near = get_close_matches(name.lower()[:100], by_letters, n=1, cutoff=NEAR)
-    return by_letters[near[0]] if near else None
+    if not near:
+        return f"{missing}; there are: {names}"
+    return f"{missing}; did you mean {by_letters[near[0]]!r}? There are: {names}"
 
 
 # The first rows of an explanation
@@ -374,12 +369,8 @@ def importance_text(table: "Importance") -> str:
             output = shortened(mean.output, LETTERS)
             lines.append([feature, cohort, output, mean.text, mean.interval])
 
-    columns = [0, 3, 4]
-    if len(table.output_names) > 1:
-        columns.insert(1, 2)
-    if table.cohorts is not None:
-        columns.insert(1, 1)
-    text = _aligned([[line[at] for at in columns] for line in lines], left=len(columns) - 2)
+    used = (True, table.cohorts is not None, len(table.output_names) > 1, True, True)
+    text = _aligned([list(compress(line, used)) for line in lines], left=sum(used) - 2)
     left_out = max(0, len(table) - MAX_FEATURES)
     below = [f"... and {counted(left_out, 'more feature')}"] if left_out else []
     return "\n".join([repr(table), "", text, *below, table.interval_words])

@@ -30,14 +30,7 @@ from shearshap.result.cells import (
 from shearshap.result.colours import GREY, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance, importance
-from shearshap.result.text import (
-    cell_content,
-    counted,
-    decimals,
-    format_end,
-    format_estimate,
-    smallest_shown,
-)
+from shearshap.result.text import cell_content, counted, decimals, smallest_shown
 
 Ints = NDArray[np.int64]
 Interval = tuple[float, float]
@@ -75,26 +68,6 @@ class Waterfall:
     def sizes(self) -> list[float]:
         """The steps' sizes."""
         return [step.size for step in self.steps]
-
-    @property
-    def ends(self) -> list[float]:
-        """The numbers at which the steps end."""
-        ends: list[float] = (self.base + np.cumsum(self.sizes)).tolist()
-        return ends
-
-    @property
-    def starts(self) -> list[float]:
-        """The numbers at which the steps start."""
-        return [self.base, *self.ends[:-1]]
-
-    @property
-    def numbers(self) -> list[str]:
-        """The texts of all lines: the base value, the steps with their margins, the prediction."""
-        places = decimals(self.sizes)
-        steps = [format_estimate(step.size, step.margin, places) for step in self.steps]
-        base = format_end(self.base, self.sizes)
-        prediction = format_end(self.prediction, self.sizes)
-        return [base, *steps, prediction]
 
 
 def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
@@ -207,7 +180,6 @@ def rows_text(explanation: Explanation) -> str:
 class Swarm:
     """A player's values in all rows, as points around a line."""
 
-    player: int
     name: str
     values: Floats  #: (r,) NaN if a row does not have the player, as a text lacks a word
     offsets: Floats  #: (r,) from -1 to 1: how far off the line
@@ -218,20 +190,18 @@ def swarms(
     explanation: Explanation, players: Sequence[int] | Ints, *, bins: int, across: float
 ) -> list[Swarm]:
     """Return the swarms of some players; for `bins` and `across` see `swarm_offsets`."""
-    values = explanation.values[:, players]
-    span = float(values.min()), float(values.max())
-    return [_swarm(explanation, int(player), span, bins, across) for player in players]
-
-
-def _swarm(
-    explanation: Explanation, player: int, span: Interval, bins: int, across: float
-) -> Swarm:
-    present = ~padding(explanation)[:, player]
-    values = np.where(present, explanation.values[:, player], np.nan)
-    offsets = np.zeros_like(values)
-    offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
-    ranks = data_ranks(ordered_numbers(explanation, player))
-    return Swarm(player, explanation.feature_names[player], values, offsets, ranks)
+    drawn = explanation.values[:, players]
+    span = float(drawn.min()), float(drawn.max())
+    absent = padding(explanation)
+    found = []
+    for player in players:
+        present = ~absent[:, player]
+        values = np.where(present, explanation.values[:, player], np.nan)
+        offsets = np.zeros_like(values)
+        offsets[present] = swarm_offsets(values[present], span, bins=bins, across=across)
+        ranks = data_ranks(ordered_numbers(explanation, int(player)))
+        found.append(Swarm(explanation.feature_names[player], values, offsets, ranks))
+    return found
 
 
 def swarm_offsets(values: Floats, span: Interval, *, bins: int, across: float) -> Floats:
@@ -292,7 +262,8 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
     if explanation.data is None:
         return unknown
     data = explanation.data[:, player]
-    cells = data if explanation.display_data is None else explanation.display_data[:, player]
+    cells = cells_of(explanation, player)
+    assert cells is not None, "there are data"
     is_text = np.array([isinstance(content, str) for content in cells], dtype=bool)
     if not is_text.any():
         return data
