@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, Phase, settings
 from prometheus_client.parser import text_string_to_metric_families
 
 import browser
-from shearshap import Auto, Explainer
+from shearshap import Auto, Explainer, Explanation
 from shearshap.jobs import Job
 from shearshap.serve import Limits
 from shearshap.serve.app import make_app, page
-from shearshap.serve.prepared import Answers, Prepared, prepare
+from shearshap.serve.prepared import Prepared, prepare
 from shearshap.serve.schemas import plain_rows
 from shearshap.serve.server import LOOPBACK
 from shearshap_lab import data as paper_data
@@ -266,9 +266,8 @@ def test_a_few_players_have_the_same_answer_below_the_exact_budget_too(tmp_path:
     together = served.explain(rows[:20], 12)
     assert together.method == "kriging"
     for number in (0, 7, 19):
-        (alone,) = served.explain(rows[number : number + 1], 12).explanations
-        expected = together.explanations[number].values
-        np.testing.assert_allclose(alone.values, expected, atol=1e-10)
+        alone = served.explain(rows[number : number + 1], 12)
+        np.testing.assert_allclose(alone.values[0], together.values[number], atol=1e-10)
 
 
 @pytest.mark.lab
@@ -293,11 +292,10 @@ def test_a_network_of_the_paper_is_explained_by_its_encoded_rows(
     rows = plain_rows(frame)
     for kept, asked in ((20_000, slice(0, 6)), (20_000, slice(3, 6)), (0, slice(2, 6))):
         monkeypatch.setattr("shearshap.serve.prepared.MAX_CELLS", kept)
-        own = served.explain(rows[asked]).explanations
-        values = np.swapaxes(expected.values, 1, 2)[asked]
-        np.testing.assert_allclose([each.values for each in own], values, atol=1e-6)
+        own = served.explain(rows[asked])
+        np.testing.assert_allclose(own.values, expected.values[asked], atol=1e-6)
         predictions = network.predict_proba(frame)[asked]
-        np.testing.assert_allclose([each.prediction for each in own], predictions, atol=1e-6)
+        np.testing.assert_allclose(own.predictions, predictions, atol=1e-6)
 
 
 # Refusals
@@ -403,7 +401,7 @@ def test_requests_beyond_the_limit_are_told_to_come_back(
     gate = threading.Event()
     explain = prepared.explain
 
-    def when_let(*given: Any) -> Answers:
+    def when_let(*given: Any) -> Explanation:
         gate.wait(20)
         return explain(*given)
 

@@ -18,30 +18,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shearshap import Explanation
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.serve import Limits, Service
 from shearshap.serve.batching import Batcher
 from shearshap.serve.guard import Metrics
-from shearshap.serve.prepared import Answers
-from shearshap.serve.schemas import RowExplanation
 
 # A model that answers at once
 
 
-def answers_of(rows: Any) -> Answers:
-    """Return answers in which a row's prediction is the row."""
-    blank: dict[str, Any] = {"values": [[0.0]], "base_value": [0.0], "evaluations": 2}
-    own = [RowExplanation(prediction=[row], standard_errors=None, **blank) for row in rows]
-    return Answers(own, "stub", ())
+def explained(rows: Any) -> Explanation:
+    """Return an explanation in which a row's prediction is the row."""
+    zeros = np.zeros(len(rows))
+    return Explanation(zeros[:, None], zeros, np.array(rows), None, 2, 0, "stub", 0)
 
 
-def predictions(answers: Answers) -> list[float]:
-    return [own.prediction[0] for own in answers.explanations]
+def predictions(future: "Future[list[Explanation]]") -> list[float]:
+    return [float(row) for part in future.result(5) for row in part.predictions]
 
 
 @contextmanager
-def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Any]:
+def batcher(explain: Callable[[Any, int, Any], Explanation]) -> Iterator[Any]:
     made = Batcher(explain, Metrics())
     made.start()
     yield made
@@ -49,29 +47,29 @@ def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Any]:
 
 
 def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None:
-    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Explanation:
         if any(row < 0 for row in rows):
             raise ModelError("negative")
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         futures = [made.submit([number], 8) for number in (1, -2, 3)]
-        assert predictions(futures[0].result(5)) == [1.0]
+        assert predictions(futures[0]) == [1.0]
         with pytest.raises(ModelError, match="negative"):
             futures[1].result(5)
-        assert predictions(futures[2].result(5)) == [3.0]
+        assert predictions(futures[2]) == [3.0]
 
 
 def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Explanation:
         if rows[0] < 0:
             raise RuntimeError("a bug")
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         with pytest.raises(RuntimeError, match="a bug"):
             made.submit([-1], 8).result(5)
-        assert predictions(made.submit([4], 8).result(5)) == [4.0]
+        assert predictions(made.submit([4], 8)) == [4.0]
     assert "a block could not be explained" in caplog.text
 
 
@@ -79,10 +77,10 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
     blocks: list[tuple[int, int]] = []
     gate = threading.Event()
 
-    def explain(rows: Any, budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, budget: int, _advance: Any) -> Explanation:
         gate.wait(5)
         blocks.append((budget, len(rows)))
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         gate.set()
@@ -96,7 +94,7 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
         cancelled = made.submit([9], 8)
         assert cancelled.cancel()
         gate.set()
-        assert [predictions(each.result(5)) for each in futures[2:]] == [[2] * 2, [3] * 3, [4] * 4]
+        assert [predictions(each) for each in futures[2:]] == [[2] * 2, [3] * 3, [4] * 4]
     assert blocks == [(1, 1), (9, 4), (8, 6)]
 
 

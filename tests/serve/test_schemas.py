@@ -102,5 +102,5 @@ def test_times_have_a_zone_if_those_of_the_rows_loaded_do() -> None:
 def test_columns_that_no_request_could_hold_are_refused_at_the_start() -> None:
     with pytest.raises(InputError, match="column 'a' has no values"):
         features_from_frame(pd.DataFrame({"a": [np.nan, np.nan]}))
-    with pytest.raises(InputError, match="column 'a' holds date such as"):
+    with pytest.raises(InputError, match="column 'a' holds mixed cells such as"):
         features_from_frame(pd.DataFrame({"a": [date(2026, 1, 31), "y"]}))

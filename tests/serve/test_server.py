@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from shearshap import Explanation
@@ -26,7 +25,7 @@ from shearshap.jobs import Job
 from shearshap.jobs.models import importing
 from shearshap.serve import Service
 from shearshap.serve.prepared import prepare
-from shearshap.serve.schemas import plain_rows
+from shearshap.serve.schemas import evaluations_of, plain_rows
 from shearshap.serve.server import is_loopback
 
 MODEL = """
@@ -91,25 +90,18 @@ def assert_served(chosen: Job, expected: Explanation) -> None:
     """Check that a service of a job answers what the job writes, for all its rows."""
     with importing(chosen.model):
         served = prepare(chosen)
-        answers = served.explain(plain_rows(served.rows))
-    assert served.outputs == expected.output_names
-    assert served.overview.feature_names == expected.feature_names
-    assert answers.method == expected.method
-
-    def assert_same(name: str, array: NDArray[Any], rtol: float = 1e-7, atol: float = 0) -> None:
-        own = np.array([getattr(each, name) for each in answers.explanations])
-        outputs_first = np.moveaxis(array, -1, 1) if array.ndim == 3 else array
-        np.testing.assert_allclose(own, outputs_first.reshape(own.shape), rtol, atol)
+        answer = served.explain(plain_rows(served.rows))
+    assert served.outputs == answer.output_names == expected.output_names
+    assert served.overview.feature_names == answer.feature_names == expected.feature_names
+    assert answer.method == expected.method
 
     # rows are split into other blocks
-    assert expected.standard_errors is not None
-    assert_same("values", expected.values, 1e-5, 1e-7)
-    assert_same("standard_errors", expected.standard_errors, 1e-5, 1e-7)
-    assert_same("base_value", expected.base_values)
-    assert_same("prediction", expected.predictions)
-    spent = expected.row_evaluations
-    every = np.full(len(expected), expected.evaluations)
-    assert_same("evaluations", every if spent is None else spent)
+    for name in ("values", "standard_errors"):
+        own, other = getattr(answer, name), getattr(expected, name)
+        np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-7)
+    for name in ("base_values", "predictions"):
+        np.testing.assert_allclose(getattr(answer, name), getattr(expected, name))
+    assert evaluations_of(answer) == evaluations_of(expected)
 
 
 def differs(explanation: Explanation, other: Explanation) -> bool:

@@ -13,8 +13,6 @@ The page's script draws them (charts.js), those of single rows too. Words are th
 which wraps and is as large on a phone as on a desk. Marks are SVG, which is printed, too.
 """
 
-import base64
-import hashlib
 import json
 import re
 from collections import Counter
@@ -26,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shearshap.result import colours
-from shearshap.result.html import breakable
+from shearshap.result.html import breakable, policy_hash
 from shearshap.result.text import digits_script
 from shearshap.store import written_whole
 
@@ -229,10 +227,10 @@ def render(page: Page) -> str:
     html = _template().render(
         page=page,
         generator=GENERATOR,
-        colours=_colours(page),
+        colours=colours.page_colours(dark=page.standalone),
         style="\n".join(filter(None, (*style, page.style))),
         script=script,
-        digest=_digest(script),
+        digest=policy_hash(script),
     )
     _check_ids(html)
     return html
@@ -309,41 +307,9 @@ def _tagged(match: re.Match[str]) -> str:
     return f'<a href="{match["to"]}">{match["words"]}</a>'
 
 
-def _colours(page: Page) -> "Markup":
-    """Return the rules that define the page's colours, those of dark pages included."""
-    from markupsafe import Markup
-
-    light = colours.PAGE | {
-        "raises": colours.RAISES,
-        "lowers": colours.LOWERS,
-        "sizes": colours.PAGE["faint"],
-    }
-    if not page.standalone:
-        return Markup(_root(light))
-    dark = colours.DARK_PAGE | {
-        "raises": colours.DARK_RAISES,
-        "lowers": colours.DARK_LOWERS,
-        "sizes": colours.DARK_PAGE["faint"],
-    }
-    return Markup(
-        f"{_root(light)}\n@media screen and (prefers-color-scheme: dark) {{ {_root(dark)} }}"
-    )
-
-
-def _root(properties: Mapping[str, str]) -> str:
-    listed = " ".join(f"--{name}: {colour};" for name, colour in properties.items())
-    return f":root {{ {listed} }}"
-
-
 def resource(name: str) -> str:
     """Return the text of a file of this package, a script or a style sheet."""
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    """Return the script's hash in the form of a content security policy."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return "sha256-" + base64.b64encode(digest).decode()
 
 
 def _check_ids(html: str) -> None:
