@@ -1,6 +1,5 @@
 """Requests that come together share blocks; slow ones end at their time limit."""
 
-import re
 import signal
 import socket
 import subprocess
@@ -203,8 +202,7 @@ def test_small_requests_are_answered_while_a_large_one_is_at_work(
 
         refused = large.result()
         assert refused.status_code == 504
-        message = "expected an answer within 3 s, got none yet; try fewer rows or a smaller budget"
-        assert refused.json()["error"] == message
+        assert "expected an answer within 3 s, got none yet" in refused.json()["error"]
         assert_rests(folder, allowed=BUDGET)
         assert seconds_of(client, small) < 10 * alone
 
@@ -284,29 +282,29 @@ def test_reading_and_explaining_share_one_time_limit(folder: Path) -> None:
         assert time.perf_counter() - started < 2.9
 
 
-def test_a_request_has_a_limit_of_evaluations(folder: Path) -> None:
+def test_a_request_has_a_limit_of_evaluations_but_a_usual_row_is_taken(folder: Path) -> None:
+    with serving(folder, evaluations=10) as client:
+        assert client.get("/about").json()["budget"]["maximum"] == BUDGET
+        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
+    (folder / "SLOW").unlink()
+    (folder / "asked").unlink()
     with serving(folder, evaluations=10 * BUDGET) as client:
         about = client.get("/about").json()
         assert about["most_evaluations"] == 10 * BUDGET
         refused = client.post("/explain", json={"rows": rows(11)})
         assert refused.status_code == 422
         assert refused.json()["where"] == "rows"
-        assert refused.json()["error"] == (
-            "rows: expected at most 400 evaluations in a request, got 11 rows of 40 evaluations, "
-            "440 in all; try at most 10 rows, a smaller budget, or shear explain for a whole file"
-        )
+        assert "expected at most 400 evaluations" in refused.json()["error"]
+        assert "try at most 10 rows" in refused.json()["error"]
         assert evaluations(folder) == 0
         assert client.post("/explain", json={"rows": rows(1), "budget": 20}).status_code == 200
 
 
-def test_a_row_at_the_default_budget_is_never_too_much(folder: Path) -> None:
-    with serving(folder, evaluations=10) as client:
-        assert client.get("/about").json()["budget"]["maximum"] == BUDGET
-        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
-
-
 @pytest.mark.slow
-def test_a_signal_ends_the_service_although_a_large_request_is_at_work(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
+    folder: Path, number: signal.Signals
+) -> None:
     limit = 10 * ROW
     given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
     given += ["--budget", str(BUDGET), "--port", "0", "--timeout", str(limit)]
@@ -315,31 +313,26 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(folder: P
         subprocess.Popen(shear, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service,
         ThreadPoolExecutor() as pool,
     ):  # fmt: skip
-        address = _address(service)
+        assert service.stdout is not None
+        lines = [""]
+        while not lines[-1].startswith("API"):
+            lines.append(next(service.stdout))
+        assert f"rows loaded 30 of {folder / 'rows.csv'}, 8 features\n" in lines
+        address = lines[-1].split()[1].removesuffix("/openapi.json")
         (folder / "SLOW").touch()
-        body = {"rows": rows(500)}
         large: Future[httpx.Response] = pool.submit(
-            httpx.post, f"{address}/explain", json=body, timeout=60
+            httpx.post, f"{address}/explain", json={"rows": rows(500)}, timeout=60
         )
         wait_for_work(folder)
         started = time.perf_counter()
-        service.terminate()
+        service.send_signal(number)
         code = service.wait(120)
         took = time.perf_counter() - started
         refused = large.result()
     assert took < 2 * limit  # of 100 s that the whole request would take
-    assert code in (0, -signal.SIGTERM)
+    assert code in (0, -number)
     assert refused.status_code == 503
     assert "got a service that is being stopped" in refused.json()["error"]
-
-
-def _address(service: "subprocess.Popen[str]") -> str:
-    assert service.stdout is not None
-    for line in service.stdout:
-        found = re.match(r"API +(http://.+)/openapi.json", line)
-        if found:
-            return found[1]
-    raise AssertionError("the service did not start")
 
 
 @pytest.mark.slow
