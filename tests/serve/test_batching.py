@@ -329,7 +329,7 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
         code = service.wait(120)
         took = time.perf_counter() - started
         refused = large.result()
-    assert took < 2 * limit  # of 100 s that the whole request would take
+    assert took < 5 * limit  # of 100 s that the whole request would take
     assert code in (0, -number)
     assert refused.status_code == 503
     assert "got a service that is being stopped" in refused.json()["error"]

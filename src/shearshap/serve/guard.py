@@ -62,31 +62,28 @@ class Metrics:
     """Counts of requests and rows for Prometheus."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        self.requests = Counter(
-            "shear_requests",
-            "Requests answered.",
-            ("method", "path", "status"),
-            registry=self.registry,
-        )
+        registry = CollectorRegistry()
+        self.registry = registry
+        ProcessCollector(registry=registry)
+        labels = ("method", "path", "status")
+        self.requests = Counter("shear_requests", "Requests answered.", labels, registry=registry)
         self.open_requests = Gauge(
-            "shear_open_requests", "Requests that are being answered.", registry=self.registry
+            "shear_open_requests", "Requests that are being answered.", registry=registry
         )
         self.seconds = Histogram(
             "shear_explain_seconds",
             "Seconds to answer POST /explain, waiting included.",
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-            registry=self.registry,
+            registry=registry,
         )
         self.block_rows = Histogram(
             "shear_block_rows",
             "Rows that were explained together.",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
-            registry=self.registry,
+            registry=registry,
         )
         self.evaluations = Counter(
-            "shear_evaluations", "Model evaluations for requests.", registry=self.registry
+            "shear_evaluations", "Model evaluations for requests.", registry=registry
         )
 
 
