@@ -75,13 +75,27 @@ class TwoInputs(nn.Module):
         return answer
 
 
+TARGETS: list[Any] = [
+    0,
+    -1,
+    torch.tensor(1),
+    torch.tensor([0, 1, 1]),
+    [1, 0, 1],
+    [(0,), (1,), (0,)],
+]
+BASELINES: list[Any] = [0.5, rows(1, 4, seed=1), rows(2, 4, seed=1)[[0, 1, 0]], (rows(1, 4),)]
+
+
 @pytest.mark.parametrize(
-    "target",
-    [0, 1, -1, (1,), torch.tensor(1), torch.tensor([0, 1, 1]), [1, 0, 1], [(0,), (1,), (0,)]],
+    "options",
+    [
+        *({"target": target} for target in TARGETS),
+        *({"target": 1, "baselines": baselines} for baselines in BASELINES),
+    ],
 )
-def test_exact_values_of_every_kind_of_target_are_captums(target: Any) -> None:
+def test_targets_and_baselines_are_captums(options: dict[str, Any]) -> None:
     net, x = network(4), rows(3, 4)
-    assert_same(Shapley(net).attribute(x, target=target), theirs(net, x, target=target))
+    assert_same(Shapley(net).attribute(x, **options), theirs(net, x, **options))
 
 
 def test_outputs_of_several_axes() -> None:
@@ -95,18 +109,6 @@ def test_outputs_of_several_axes() -> None:
         assert_same(Shapley(net).attribute(x, target=target), theirs(net, x, target=target))
     _, delta = Shapley(net).attribute(x, return_convergence_delta=True)
     torch.testing.assert_close(delta, torch.zeros(3, 2, 3, dtype=torch.float64), atol=1e-9, rtol=0)
-
-
-@pytest.mark.parametrize(
-    "baselines",
-    [None, 0.5, rows(1, 4, seed=1), rows(2, 4, seed=1)[[0, 1, 0]], (rows(1, 4),)],
-)
-def test_baselines_are_captums(baselines: Any) -> None:
-    net, x = network(4), rows(3, 4)
-    assert_same(
-        Shapley(net).attribute(x, baselines, target=1),
-        theirs(net, x, baselines=baselines, target=1),
-    )
 
 
 @pytest.mark.filterwarnings(GAPS)

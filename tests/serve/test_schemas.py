@@ -92,3 +92,5 @@ def test_columns_that_no_request_could_hold_are_refused_at_the_start() -> None:
         features_from_frame(pd.DataFrame({"a": [np.nan, np.nan]}))
     with pytest.raises(InputError, match="column 'a' holds mixed cells such as"):
         features_from_frame(pd.DataFrame({"a": [date(2026, 1, 31), "y"]}))
+    with pytest.raises(InputError, match="column 'a' holds integer cells such as"):
+        features_from_frame(pd.DataFrame({"a": [2**70, 1]}))

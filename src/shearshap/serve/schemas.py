@@ -324,7 +324,9 @@ def _kind(known: "pd.Series[Any]") -> Kind:
     from pandas.api.types import infer_dtype
 
     inferred = infer_dtype(known)
-    if inferred not in KINDS:
+    # objects other than texts have no limits, and no way back from JSON
+    is_other_object = known.dtype == object and inferred != "string"
+    if is_other_object or inferred not in KINDS:
         raise InputError(
             f"data: column {known.name!r} holds {inferred} cells such as {known.iloc[0]!r}; a "
             "service takes numbers, texts, categories, truth values and times"
