@@ -52,6 +52,11 @@ return unreadable;
 """
 
 
+def browsing(test: Any) -> Any:
+    """Mark a test that drives the one browser of all workers."""
+    return pytest.mark.browser(pytest.mark.slow(pytest.mark.xdist_group("browser")(test)))
+
+
 @contextmanager
 def chromium() -> Iterator["Chrome"]:
     """Yield a fresh headless Chromium; skip the test where there is none, or fail if SHEARSHAP_REQUIRE_BROWSER is set.

@@ -19,7 +19,7 @@ SCRIPT = """
 import shearshap, shearshap.cli, shearshap.jobs, shearshap_lab.networks
 from shearshap.report import Page, render
 from shearshap_lab.data import load
-assert "<h1>" in render(Page("A page", (), (), ()))
+assert "<h1>" in render(Page("A page", (), ()))
 print(shearshap.__file__)
 for name in ("census", "bank", "german"):
     print(repr(load(name)))

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,26 +45,15 @@ def _seeded_and_closed() -> Iterator[None]:
     plt.close("all")
 
 
-KINDS: dict[str, Explanation] = {
-    "plain": explanation(),
-    "words, no errors": explanation(words=True, errors=False),
-    "one of several outputs": explanation(outputs=(3,)),
-}
-
-
-@pytest.fixture(params=KINDS)
-def ours(request: pytest.FixtureRequest) -> Explanation:
-    """An explanation of one output, with what shap is to see of it."""
-    return KINDS[request.param].output(-1)
-
-
-@pytest.fixture
-def theirs(ours: Explanation, request: pytest.FixtureRequest) -> Any:  # noqa: ARG001 - it makes the parameter
-    """What shap gets of it: of several outputs, the last."""
-    whole = KINDS[request.node.callspec.params["ours"]].to_shap()
-    return whole[:, :, 2] if len(whole.shape) == 3 else whole
-
-
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (explanation(), explanation().to_shap()),
+        (explanation(words=True, errors=False), explanation(words=True, errors=False).to_shap()),
+        (explanation(outputs=(3,)).output(-1), explanation(outputs=(3,)).to_shap()[:, :, 2]),
+    ],
+    ids=["plain", "words, no errors", "one of several outputs"],
+)
 def test_numbers_are_ours(ours: Explanation, theirs: Any) -> None:
     np.testing.assert_array_equal(theirs.values, ours.values)
     np.testing.assert_array_equal(theirs.base_values, ours.base_values)
@@ -89,14 +79,13 @@ def test_several_outputs_go_by_number_and_name() -> None:
 
 #: They take our explanations, and draw every name; what else they draw is theirs.
 PLOTS: dict[str, Callable[[Any], Any]] = {
-    "bar": lambda theirs: shap.plots.bar(theirs, show=False),
-    "beeswarm": lambda theirs: shap.plots.beeswarm(theirs, show=False),
+    **{
+        name: partial(getattr(shap.plots, name), show=False)
+        for name in ("bar", "beeswarm", "scatter", "heatmap", "violin")
+    },
     "waterfall": lambda theirs: shap.plots.waterfall(theirs[3], show=False),
     "bar of a row": lambda theirs: shap.plots.bar(theirs[3], show=False),
     "bar of cohorts": lambda theirs: shap.plots.bar(theirs.cohorts(2).abs.mean(0), show=False),
-    "scatter of all": lambda theirs: shap.plots.scatter(theirs, show=False),
-    "heatmap": lambda theirs: shap.plots.heatmap(theirs, show=False),
-    "violin": lambda theirs: shap.plots.violin(theirs, show=False),
     "force": lambda theirs: shap.plots.force(
         theirs[3], matplotlib=True, show=False, contribution_threshold=0
     ),
@@ -112,7 +101,7 @@ PLOTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("plot", PLOTS)
 def test_plots_draw_every_player(plot: str) -> None:
-    PLOTS[plot](KINDS["words, no errors"].to_shap())
+    PLOTS[plot](explanation(words=True, errors=False).to_shap())
     assert all(name in texts(plt.gcf()) for name in NAMES)
 
 

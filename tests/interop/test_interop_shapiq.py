@@ -77,13 +77,10 @@ def test_every_approximator_can_be_imported_by_its_name() -> None:
 
 def test_an_answer_says_what_it_is() -> None:
     table = random_table(PLAYERS)
-    answer = Shapley(n=PLAYERS)(64, table_game(table))
-    assert (answer.index, answer.max_order, answer.min_order, answer.n_players) == (
-        "SV",
-        1,
-        0,
-        PLAYERS,
-    )
+    game = shapiq.Game(n_players=PLAYERS, normalize=False)
+    game.value_function = table_game(table)
+    answer = Shapley(n=PLAYERS)(64, game)
+    assert (answer.index, answer.max_order, answer.n_players) == ("SV", 1, PLAYERS)
     assert answer.baseline_value == answer[()] == table[0]
     assert not answer.estimated
     np.testing.assert_allclose(values_of(answer), exact_shares(table), atol=1e-12)
@@ -104,15 +101,6 @@ def test_a_random_state_is_kept_from_call_to_call_and_none_is_none() -> None:
     assert twice(reset)
 
 
-def test_shapiq_games_are_games() -> None:
-    game = shapiq.Game(n_players=PLAYERS, normalize=False)
-    table = random_table(PLAYERS)
-    game.value_function = table_game(table)
-    np.testing.assert_allclose(
-        values_of(Kriging(n=PLAYERS)(64, game)), exact_shares(table), atol=1e-9
-    )
-
-
 def test_too_small_a_budget_is_an_error() -> None:
     value = table_game(random_table(PLAYERS))
     with pytest.raises(BudgetError, match="leverage needs at least 12 evaluations"):
@@ -122,18 +110,12 @@ def test_too_small_a_budget_is_an_error() -> None:
 
 
 def test_approximators_are_copied_and_pickled_for_other_processes() -> None:
-    value = table_game(smooth_table(PLAYERS))
     for kind in APPROXIMATORS.values():
         known = kind(n=PLAYERS, random_state=3)
         for other in (copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
             assert type(other) is type(known)
             assert other == known
-            assert repr(other.method) == repr(known.method)
-    leverage = Leverage(n=PLAYERS, random_state=3)
-    other = pickle.loads(pickle.dumps(leverage))
-    np.testing.assert_array_equal(
-        values_of(leverage.approximate(40, value)), values_of(other.approximate(40, value))
-    )
+            assert other.method == known.method
 
 
 def test_further_arguments_are_taken_as_shapiqs_approximators_do() -> None:
@@ -161,26 +143,14 @@ def test_shapiqs_explainers_take_them(explainer: str) -> None:
     model = ensemble.HistGradientBoostingRegressor(
         max_iter=10, min_samples_leaf=5, random_state=0
     ).fit(rows, targets)
-    options: dict[str, Any] = {
-        "data": rows,
-        "index": "SV",
-        "max_order": 1,
-        "imputer": "baseline",
-        "random_state": 0,
-    }
-    explain_with = {
-        name: getattr(shapiq, explainer)(model, approximator=approximator, **options)
-        for name, approximator in {
-            "ours": Shear(n=5),
-            "kriging": Kriging(n=5),
-            "theirs": "regression",
-        }.items()
-    }
-    exact = values_of(explain_with["theirs"].explain(rows[0], budget=32))
-    np.testing.assert_allclose(
-        values_of(explain_with["kriging"].explain(rows[0], budget=32)), exact, atol=1e-8
+    options = {"data": rows, "index": "SV", "max_order": 1, "imputer": "baseline"}
+    theirs, kriging, shear = (
+        getattr(shapiq, explainer)(model, approximator=each, random_state=0, **options)
+        for each in ("regression", Kriging(n=5), Shear(n=5))
     )
-    answers = explain_with["ours"].explain_X(rows[:2], budget=5 * 32 + 18)
+    exact = values_of(theirs.explain(rows[0], budget=32))
+    np.testing.assert_allclose(values_of(kriging.explain(rows[0], budget=32)), exact, atol=1e-8)
+    answers = shear.explain_X(rows[:2], budget=5 * 32 + 18)
     assert [answer.index for answer in answers] == ["SV", "SV"]
     np.testing.assert_allclose(values_of(answers[0]), exact, atol=0.2)
 
@@ -191,12 +161,8 @@ def test_shapley_values_are_looked_up_by_player(outputs: tuple[int, ...]) -> Non
     last = (*outputs, 1)[0] - 1
     there = ours.to_shapiq(row=2, output=last)
     own = ours.output(last)
-    assert (there.index, there.max_order, there.estimated, there.estimation_budget) == (
-        "SV",
-        1,
-        True,
-        64,
-    )
+    assert (there.index, there.max_order, there.estimation_budget) == ("SV", 1, 64)
+    assert there.estimated
     assert there[()] == there.baseline_value == own.base_values[2]
     np.testing.assert_array_equal(values_of(there), own.values[2])
 

@@ -12,15 +12,6 @@ from small_explanation import NAMES, explanation
 BACKENDS: list[Literal["pandas", "polars", "pyarrow"]] = ["pandas", "polars", "pyarrow"]
 
 
-def records(frame: Any) -> list[dict[str, Any]]:
-    """Every line of a table as a dict, with None for what is missing."""
-    lines = nw.from_native(frame).rows(named=True)
-    return [
-        {name: None if value is None or value != value else value for name, value in line.items()}
-        for line in lines
-    ]
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("outputs", [(), (3,)])
 def test_tables_hold_a_line_for_each_row_player_and_output(
@@ -28,7 +19,7 @@ def test_tables_hold_a_line_for_each_row_player_and_output(
 ) -> None:
     pytest.importorskip(backend)
     ours = explanation(outputs=outputs, rows=2)
-    lines = iter(records(ours.to_frame(backend)))
+    lines = iter(nw.from_native(ours.to_frame(backend)).rows(named=True))
     assert ours.data is not None
     for row in range(2):
         for player, name in enumerate(NAMES):

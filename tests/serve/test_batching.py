@@ -1,6 +1,5 @@
 """Requests that come together share blocks; slow ones end at their time limit."""
 
-import re
 import signal
 import socket
 import subprocess
@@ -18,30 +17,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shearshap import Explanation
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.serve import Limits, Service
 from shearshap.serve.batching import Batcher
 from shearshap.serve.guard import Metrics
-from shearshap.serve.prepared import Answers
-from shearshap.serve.schemas import RowExplanation
 
 # A model that answers at once
 
 
-def answers_of(rows: Any) -> Answers:
-    """Return answers in which a row's prediction is the row."""
-    blank: dict[str, Any] = {"values": [[0.0]], "base_value": [0.0], "evaluations": 2}
-    own = [RowExplanation(prediction=[row], standard_errors=None, **blank) for row in rows]
-    return Answers(own, "stub", ())
+def explained(rows: Any) -> Explanation:
+    """Return an explanation in which a row's prediction is the row."""
+    zeros = np.zeros(len(rows))
+    return Explanation(zeros[:, None], zeros, np.array(rows), None, 2, 0, "stub", 0)
 
 
-def predictions(answers: Answers) -> list[float]:
-    return [own.prediction[0] for own in answers.explanations]
+def predictions(future: "Future[list[Explanation]]") -> list[float]:
+    return [float(row) for part in future.result(5) for row in part.predictions]
 
 
 @contextmanager
-def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Any]:
+def batcher(explain: Callable[[Any, int, Any], Explanation]) -> Iterator[Any]:
     made = Batcher(explain, Metrics())
     made.start()
     yield made
@@ -49,29 +46,29 @@ def batcher(explain: Callable[[Any, int, Any], Answers]) -> Iterator[Any]:
 
 
 def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None:
-    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Explanation:
         if any(row < 0 for row in rows):
             raise ModelError("negative")
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         futures = [made.submit([number], 8) for number in (1, -2, 3)]
-        assert predictions(futures[0].result(5)) == [1.0]
+        assert predictions(futures[0]) == [1.0]
         with pytest.raises(ModelError, match="negative"):
             futures[1].result(5)
-        assert predictions(futures[2].result(5)) == [3.0]
+        assert predictions(futures[2]) == [3.0]
 
 
 def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    def explain(rows: Any, _budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, _budget: int, _advance: Any) -> Explanation:
         if rows[0] < 0:
             raise RuntimeError("a bug")
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         with pytest.raises(RuntimeError, match="a bug"):
             made.submit([-1], 8).result(5)
-        assert predictions(made.submit([4], 8).result(5)) == [4.0]
+        assert predictions(made.submit([4], 8)) == [4.0]
     assert "a block could not be explained" in caplog.text
 
 
@@ -79,10 +76,10 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
     blocks: list[tuple[int, int]] = []
     gate = threading.Event()
 
-    def explain(rows: Any, budget: int, _advance: Any) -> Answers:
+    def explain(rows: Any, budget: int, _advance: Any) -> Explanation:
         gate.wait(5)
         blocks.append((budget, len(rows)))
-        return answers_of(rows)
+        return explained(rows)
 
     with batcher(explain) as made:
         gate.set()
@@ -96,7 +93,7 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
         cancelled = made.submit([9], 8)
         assert cancelled.cancel()
         gate.set()
-        assert [predictions(each.result(5)) for each in futures[2:]] == [[2] * 2, [3] * 3, [4] * 4]
+        assert [predictions(each) for each in futures[2:]] == [[2] * 2, [3] * 3, [4] * 4]
     assert blocks == [(1, 1), (9, 4), (8, 6)]
 
 
@@ -205,8 +202,7 @@ def test_small_requests_are_answered_while_a_large_one_is_at_work(
 
         refused = large.result()
         assert refused.status_code == 504
-        message = "expected an answer within 3 s, got none yet; try fewer rows or a smaller budget"
-        assert refused.json()["error"] == message
+        assert "expected an answer within 3 s, got none yet" in refused.json()["error"]
         assert_rests(folder, allowed=BUDGET)
         assert seconds_of(client, small) < 10 * alone
 
@@ -286,29 +282,29 @@ def test_reading_and_explaining_share_one_time_limit(folder: Path) -> None:
         assert time.perf_counter() - started < 2.9
 
 
-def test_a_request_has_a_limit_of_evaluations(folder: Path) -> None:
+def test_a_request_has_a_limit_of_evaluations_but_a_usual_row_is_taken(folder: Path) -> None:
+    with serving(folder, evaluations=10) as client:
+        assert client.get("/about").json()["budget"]["maximum"] == BUDGET
+        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
+    (folder / "SLOW").unlink()
+    (folder / "asked").unlink()
     with serving(folder, evaluations=10 * BUDGET) as client:
         about = client.get("/about").json()
         assert about["most_evaluations"] == 10 * BUDGET
         refused = client.post("/explain", json={"rows": rows(11)})
         assert refused.status_code == 422
         assert refused.json()["where"] == "rows"
-        assert refused.json()["error"] == (
-            "rows: expected at most 400 evaluations in a request, got 11 rows of 40 evaluations, "
-            "440 in all; try at most 10 rows, a smaller budget, or shear explain for a whole file"
-        )
+        assert "expected at most 400 evaluations" in refused.json()["error"]
+        assert "try at most 10 rows" in refused.json()["error"]
         assert evaluations(folder) == 0
         assert client.post("/explain", json={"rows": rows(1), "budget": 20}).status_code == 200
 
 
-def test_a_row_at_the_default_budget_is_never_too_much(folder: Path) -> None:
-    with serving(folder, evaluations=10) as client:
-        assert client.get("/about").json()["budget"]["maximum"] == BUDGET
-        assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
-
-
 @pytest.mark.slow
-def test_a_signal_ends_the_service_although_a_large_request_is_at_work(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
+    folder: Path, number: signal.Signals
+) -> None:
     limit = 10 * ROW
     given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
     given += ["--budget", str(BUDGET), "--port", "0", "--timeout", str(limit)]
@@ -317,31 +313,26 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(folder: P
         subprocess.Popen(shear, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service,
         ThreadPoolExecutor() as pool,
     ):  # fmt: skip
-        address = _address(service)
+        assert service.stdout is not None
+        lines = [""]
+        while not lines[-1].startswith("API"):
+            lines.append(next(service.stdout))
+        assert f"rows loaded 30 of {folder / 'rows.csv'}, 8 features\n" in lines
+        address = lines[-1].split()[1].removesuffix("/openapi.json")
         (folder / "SLOW").touch()
-        body = {"rows": rows(500)}
         large: Future[httpx.Response] = pool.submit(
-            httpx.post, f"{address}/explain", json=body, timeout=60
+            httpx.post, f"{address}/explain", json={"rows": rows(500)}, timeout=60
         )
         wait_for_work(folder)
         started = time.perf_counter()
-        service.terminate()
+        service.send_signal(number)
         code = service.wait(120)
         took = time.perf_counter() - started
         refused = large.result()
-    assert took < 2 * limit  # of 100 s that the whole request would take
-    assert code in (0, -signal.SIGTERM)
+    assert took < 5 * limit  # of 100 s that the whole request would take
+    assert code in (0, -number)
     assert refused.status_code == 503
     assert "got a service that is being stopped" in refused.json()["error"]
-
-
-def _address(service: "subprocess.Popen[str]") -> str:
-    assert service.stdout is not None
-    for line in service.stdout:
-        found = re.match(r"API +(http://.+)/openapi.json", line)
-        if found:
-            return found[1]
-    raise AssertionError("the service did not start")
 
 
 @pytest.mark.slow

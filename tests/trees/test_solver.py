@@ -564,6 +564,6 @@ def test_the_service_prepares_trees_once(files: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tree_models, "read", None)  # nothing is read any more
     answers = served.explain(plain_rows(served.rows[:5]))
     assert answers.method == METHOD
-    values = [own.values[0] for own in answers.explanations]
+    values = answers.values
     np.testing.assert_allclose(values, served.overview.values[:5], atol=1e-12)
-    assert [own.evaluations for own in answers.explanations] == [2] * 5
+    assert answers.evaluations == 2

@@ -9,6 +9,7 @@ its tensors, flat, one after the other.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from shearshap.engine.run import positive_int
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explainer import explain
 from shearshap.methods.base import Method
-from shearshap.result.explanation import Explanation
 
 try:
     from captum.attr import PerturbationAttribution
@@ -131,26 +131,24 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         players, owner = np.unique(rows.mask.numpy(), return_inverse=True)
         model = _Forward(self.forward_func, rows)
 
-        def explained(budget: int) -> Explanation:
-            return explain(
-                model,
-                _flat(rows.inputs),
-                reference=_flat(tuple(part[:1] for part in rows.baselines)),
-                groups=owner,
-                budget=budget,
-                method=self.method,
-                batch_size=batch_size,
-                seed=self.seed,
-                progress=progress,
-            )
-
+        explained = partial(
+            explain,
+            model,
+            _flat(rows.inputs),
+            reference=_flat(tuple(part[:1] for part in rows.baselines)),
+            groups=owner,
+            method=self.method,
+            batch_size=batch_size,
+            seed=self.seed,
+            progress=progress,
+        )
+        usual = min(2 * len(players) + 2048, 1 << len(players))
         try:
-            usual = min(2 * len(players) + 2048, 1 << len(players))
-            explanation = explained(usual if n_samples is None else n_samples)
+            explanation = explained(budget=usual if n_samples is None else n_samples)
         except BudgetError as error:
             if n_samples is not None or error.nearest is None:
                 raise
-            explanation = explained(error.nearest)
+            explanation = explained(budget=error.nearest)
 
         phi = torch.from_numpy(explanation.values[:, owner]).movedim(1, -1)
         return phi if phi.ndim == 2 else phi.unflatten(1, model.output_shape)
@@ -249,14 +247,11 @@ def _chosen(answer: Any, index: Index) -> Tensor:
 
 
 def _in_shape(phi: Tensor, rows: "_Rows") -> tuple[Tensor, ...]:
-    """Return values (r, d) or (r, k, d) in the inputs' shapes."""
+    """Return values (r, d) or (r, k, d) in the inputs' shapes, in single precision at least."""
     parts = zip(rows.layout.split(phi), rows.inputs, strict=True)
-    return tuple(part.to(own.device, _real(own)) for part, own in parts)
-
-
-def _real(inputs: Tensor) -> torch.dtype:
-    """Return the type of an input's attributions: real, and of at least single precision."""
-    return torch.promote_types(inputs.dtype, torch.float32).to_real()
+    return tuple(
+        part.to(own.device, torch.promote_types(own.dtype, torch.float32)) for part, own in parts
+    )
 
 
 def _of_players(phi: Tensor, rows: "_Rows") -> Tensor:
@@ -267,8 +262,7 @@ def _of_players(phi: Tensor, rows: "_Rows") -> Tensor:
     numbers = rows.mask - rows.mask.min()
     of_players = phi.new_zeros(*phi.shape[:-1], int(numbers.max()) + 1)
     of_players[..., numbers] = phi
-    widest = max((_real(part) for part in rows.inputs), key=lambda dtype: dtype.itemsize)
-    return of_players.to(rows.inputs[0].device, widest)
+    return of_players.to(rows.inputs[0].device)
 
 
 # captum's arguments
@@ -318,7 +312,7 @@ class _Rows:
     @property
     def layout(self) -> Layout:
         """The place of each tensor in a flat row."""
-        return _layout(self.inputs)
+        return Layout(tuple(tuple(part.shape[1:]) for part in self.inputs))
 
     def take(self, which: Tensor) -> "_Rows":
         """Return some of the rows."""
@@ -348,10 +342,6 @@ class _Rows:
             part[:1].expand(copies, *part.shape[1:]) if by_row else part
             for part, by_row in zip(self.arguments, self.by_row, strict=True)
         ]
-
-
-def _layout(tensors: tuple[Tensor, ...]) -> Layout:
-    return Layout(tuple(tuple(part.shape[1:]) for part in tensors))
 
 
 def _has_rows(argument: Any) -> bool:
@@ -415,11 +405,10 @@ def _baseline(baseline: Tensor | float | None, rows: Tensor) -> Tensor:
 
 def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
     """Return the number of the player that owns each input of a row, (d,), on the CPU."""
-    layout = _layout(tensors)
     if mask is None:
-        return torch.arange(layout.width)
+        return torch.arange(sum(part[0].numel() for part in tensors))
     pairs = zip(_matched(mask, tensors, "feature_mask"), tensors, strict=True)
-    numbers = layout.join(tuple(_player_numbers(part, rows) for part, rows in pairs))
+    numbers = torch.cat(_flat(tuple(_player_numbers(part, rows) for part, rows in pairs)), dim=1)
     if not bool((numbers == numbers[:1]).all()):
         raise InputError(
             "feature_mask: expected the same players in all rows, got a mask that differs from "

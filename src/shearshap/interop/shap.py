@@ -13,40 +13,20 @@ if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
 
 
-def shap_explanation(explanation: "Explanation") -> Any:
+def shap_explanation(explanation: "Explanation", *, interactions: bool) -> Any:
     """Return the `shap.Explanation` of `Explanation.to_shap`."""
-    lower = None
-    upper = None
-    if explanation.standard_errors is not None:
-        lower, upper = explanation.interval()
-    return _made(explanation, explanation.values, lower_bounds=lower, upper_bounds=upper)
-
-
-def shap_interactions(explanation: "Explanation") -> Any:
-    """Return the `shap.Explanation` of `Explanation.to_shap(interactions=True)`.
-
-    shap has half of a pair's interaction on each side of the diagonal, so that
-
-        values[i] = sum over j of interactions[i, j].
-    """
-    if explanation.interactions is None:
-        raise InputError(
-            "to_shap: the explanation has no interactions; explain with interactions=True"
-        )
-    players = explanation.values.shape[1]
-    factor = np.where(np.eye(players, dtype=bool), 1.0, 0.5)
-    if explanation.values.ndim == 3:
-        factor = factor[:, :, None]
-    return _made(explanation, explanation.interactions * factor)
-
-
-def _made(explanation: "Explanation", values: NDArray[np.float64], **bounds: Any) -> Any:
-    """Return a `shap.Explanation` of values or interactions, with data and names."""
     try:
         import shap
     except ImportError as error:
         raise InputError("to_shap needs shap: pip install shap") from error
 
+    values = explanation.values
+    lower = None
+    upper = None
+    if interactions:
+        values = _half_pairs(explanation)
+    elif explanation.standard_errors is not None:
+        lower, upper = explanation.interval()
     labels = None
     if explanation.display_data is not None:
         labels = np.vectorize(_label, otypes=[object])(explanation.display_data)
@@ -60,8 +40,24 @@ def _made(explanation: "Explanation", values: NDArray[np.float64], **bounds: Any
         feature_names=list(explanation.feature_names),
         output_names=list(explanation.output_names) if several else None,
         compute_time=explanation.seconds,
-        **bounds,
+        lower_bounds=lower,
+        upper_bounds=upper,
     )
+
+
+def _half_pairs(explanation: "Explanation") -> NDArray[np.float64]:
+    """Return interactions with half of a pair's on each side of the diagonal, as in shap.
+
+    So values[i] = sum over j of interactions[i, j].
+    """
+    if explanation.interactions is None:
+        raise InputError(
+            "to_shap: the explanation has no interactions; explain with interactions=True"
+        )
+    factor = 0.5 * (1 + np.eye(explanation.values.shape[1]))
+    if explanation.values.ndim == 3:
+        factor = factor[:, :, None]
+    return explanation.interactions * factor
 
 
 def _label(value: Any) -> Any:

@@ -14,6 +14,7 @@ a class of its own, such as `Kriging` or `KernelPaired`; `APPROXIMATORS` holds t
 """
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -93,22 +94,12 @@ class Shapley(Approximator):  # type: ignore[misc]
 
 def _approximator(name: str) -> type[Shapley]:
     """Return the class of a method in METHODS: for "kernel-paired" it is KernelPaired."""
-
-    class Named(Shapley):
-        def __init__(
-            self,
-            n: int,
-            random_state: int | None = None,
-            *,
-            max_order: int = 1,
-            index: str = "SV",
-        ) -> None:
-            super().__init__(n, random_state, method=name, max_order=max_order, index=index)
-
-    # pickle finds the class by this name, in this module
-    Named.__name__ = Named.__qualname__ = "".join(word.capitalize() for word in name.split("-"))
-    Named.__doc__ = f"Shapley values by the method {name!r}: {METHODS[name].__doc__}"
-    return Named
+    contents = {
+        "__init__": partialmethod(Shapley.__init__, method=name),
+        "__doc__": f"Shapley values by the method {name!r}: {METHODS[name].__doc__}",
+        "__module__": __name__,  # where pickle finds the class by its name
+    }
+    return type(name.title().replace("-", ""), (Shapley,), contents)
 
 
 #: the class of every method, by its name in METHODS
@@ -119,7 +110,10 @@ def interaction_values(explanation: Explanation, row: int, output: int | str) ->
     """Return the `shapiq.InteractionValues` of `Explanation.to_shapiq`."""
     single = explanation[row].output(output)
     base_value = float(single.base_values[0])
-    orders = _values_by_order(single)
+    orders = [single.values[0]]
+    if single.interactions is not None:
+        pairs = single.interactions[0]
+        orders = [pairs.diagonal(), pairs[np.triu_indices(len(pairs), 1)]]
     errors = single.standard_errors
     return InteractionValues(
         values=np.concatenate(([base_value], *orders)),
@@ -131,15 +125,6 @@ def interaction_values(explanation: Explanation, row: int, output: int | str) ->
         estimated=errors is None or bool(errors.any()),
         estimation_budget=single.evaluations,
     )
-
-
-def _values_by_order(single: Explanation) -> list[NDArray[np.float64]]:
-    """Return the values of each player and, if there are interactions, of each pair i < j."""
-    if single.interactions is None:
-        return [single.values[0]]
-    pairs = single.interactions[0]
-    above = np.triu_indices(len(pairs), 1)
-    return [pairs.diagonal(), pairs[above]]
 
 
 def __getattr__(name: str) -> type[Shapley]:

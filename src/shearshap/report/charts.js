@@ -48,7 +48,7 @@ const charts = (() => {
   const barOf = (line, scale, height) => {
     const [left, right] = [...line.bar].sort((a, b) => a - b);
     const width = `${(100 * (scale.part(right) - scale.part(left))).toFixed(2)}%`;
-    return svg("rect", { class: line.kind, fill: line.colour, x: scale.place(left), width, y: 2, height: height - 4, rx: 1.5 });
+    return svg("rect", { class: line.kind ?? "sizes", x: scale.place(left), width, y: 2, height: height - 4, rx: 1.5 });
   };
   const whiskerOf = (whisker, scale, middle) => {
     const [low, high] = whisker.map(scale.place);

@@ -56,7 +56,6 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     return Page(
         title=f"What drives the predictions for {Path(facts['data']).name}",
         lead=(lead.strip(),),
-        facts=(),
         sections=sections,
         standalone=True,
         highlights=tuple(highlights(outputs)),
@@ -168,7 +167,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
         "which it is high."
     )
     if has_grey:
-        caption += " Features that are no single number, such as words, are grey."
+        caption += " Categories and texts are grey."
     return _figure("Which way, row by row", outputs, charts, caption)
 
 
@@ -301,8 +300,8 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
         "over all orders in which the features can come in. A row's values add up to the "
         "prediction less the base value.",
         intervals,
-        "**Background.** Another background gives other values. A feature that is as in the "
-        "background has little to explain, however much the model makes of it elsewhere.",
+        "**Background.** Another background gives other values. A feature that has the same value "
+        "as the background gets almost 0, even if the model relies on it for other rows.",
         "**Mixed rows.** The model is evaluated on mixtures of the row and the background. If "
         "features depend on each other, some of these never occur in practice, and the values "
         "also reflect what the model returns there.",

@@ -13,8 +13,6 @@ The page's script draws them (charts.js), those of single rows too. Words are th
 which wraps and is as large on a phone as on a desk. Marks are SVG, which is printed, too.
 """
 
-import base64
-import hashlib
 import json
 import re
 from collections import Counter
@@ -25,9 +23,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shearshap.result import colours
-from shearshap.result.html import breakable
+from shearshap.result.colours import page_colours
+from shearshap.result.html import breakable, policy_hash
 from shearshap.result.text import digits_script
+from shearshap.result.views import Interval
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ MARKUP = re.compile(
     r"|\*\*(?P<bold>.+?)\*\*"
     r"|\[(?P<words>[^\]]+)\]\((?P<to>(?:https?://|#)[^\s)]+)\)"
 )
-Interval = tuple[float, float]
-
-#: colours that are others on a dark page, by the names of their custom properties
-MEANINGS = {colours.RAISES: "raises", colours.LOWERS: "lowers", colours.GREY: "sizes"}
 GENERATOR = "shearshap"  #: named in the head of every page, by which it is known as ours
 OPTION = re.compile(r"(?<!\S)--?\w[\w-]*")
 
@@ -137,11 +132,10 @@ class Page:
 
     title: str
     lead: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]  #: name and value, such as versions and the command
     sections: tuple[Section, ...]
     series: tuple[Series, ...] = ()
     contents: bool = True  #: whether the sections are listed at the top
-    foot: tuple[tuple[str, str], ...] = ()  #: more facts, below the last section
+    foot: tuple[tuple[str, str], ...] = ()  #: facts below the last section, name and value
     standalone: bool = False
     """Whether it is to be sent to somebody: text as wide as the charts, no contents, and dark for
     readers who prefer that. All its pictures must be made by `chart`."""
@@ -158,48 +152,30 @@ class Page:
 class Line:
     """A line of a chart; its marks are numbers on the chart's scale."""
 
-    label: str
-    detail: str = ""  #: after the label, in a softer colour
+    name: str
     number: str = ""
     bar: Interval | None = None
-    colour: str = colours.GREY  #: of the bar
     whisker: Interval | None = None
-    point: float | None = None
     #: points by their colour, [at, offset, at, offset, ...]; an offset is from -1 to 1, how far a
     #: point stands off the line's middle
     dots: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
-def chart(lines: Sequence[Line], *, alt: str, unit: str, rule: float | None = 0.0) -> str:
+def chart(lines: Sequence[Line], *, alt: str, unit: str) -> str:
     """Return a chart as HTML for a panel, its lines from the top down.
 
     `alt` says what it shows, for those who cannot see it, and `unit` what the numbers of the scale
-    are. A vertical line is drawn through all lines at `rule`; None: nowhere.
+    are. A vertical line is drawn through all lines at 0.
     """
     from markupsafe import Markup
 
-    content = {"lines": [_line_data(line) for line in lines], "unit": unit, "rule": rule}
+    marks = [{name: mark for name, mark in vars(line).items() if mark} for line in lines]
+    data = data_element({"lines": marks, "unit": unit, "rule": 0}, "chart-data")
     frame = Markup(
         '<div class="chart" data-chart role="group" aria-label="{}"><p class="note">This '
         "chart is drawn by a script, which your browser does not run.</p>{}</div>"
     )
-    return str(frame.format(alt, Markup(data_element(content, "chart-data"))))
-
-
-def _line_data(line: Line) -> dict[str, Any]:
-    """Return a line as the script takes it, without the marks that it lacks."""
-    fields = {
-        "name": line.label,
-        "detail": line.detail,
-        "number": line.number,
-        "bar": line.bar,
-        "colour": line.colour,
-        "kind": MEANINGS.get(line.colour),
-        "whisker": line.whisker,
-        "point": line.point,
-        "dots": line.dots,
-    }
-    return {name: content for name, content in fields.items() if content not in (None, "", {})}
+    return str(frame.format(alt, Markup(data)))
 
 
 def data_element(content: dict[str, Any], kind: str) -> str:
@@ -229,10 +205,10 @@ def render(page: Page) -> str:
     html = _template().render(
         page=page,
         generator=GENERATOR,
-        colours=_colours(page),
+        colours=page_colours(dark=page.standalone),
         style="\n".join(filter(None, (*style, page.style))),
         script=script,
-        digest=_digest(script),
+        digest=policy_hash(script),
     )
     _check_ids(html)
     return html
@@ -309,41 +285,9 @@ def _tagged(match: re.Match[str]) -> str:
     return f'<a href="{match["to"]}">{match["words"]}</a>'
 
 
-def _colours(page: Page) -> "Markup":
-    """Return the rules that define the page's colours, those of dark pages included."""
-    from markupsafe import Markup
-
-    light = colours.PAGE | {
-        "raises": colours.RAISES,
-        "lowers": colours.LOWERS,
-        "sizes": colours.PAGE["faint"],
-    }
-    if not page.standalone:
-        return Markup(_root(light))
-    dark = colours.DARK_PAGE | {
-        "raises": colours.DARK_RAISES,
-        "lowers": colours.DARK_LOWERS,
-        "sizes": colours.DARK_PAGE["faint"],
-    }
-    return Markup(
-        f"{_root(light)}\n@media screen and (prefers-color-scheme: dark) {{ {_root(dark)} }}"
-    )
-
-
-def _root(properties: Mapping[str, str]) -> str:
-    listed = " ".join(f"--{name}: {colour};" for name, colour in properties.items())
-    return f":root {{ {listed} }}"
-
-
 def resource(name: str) -> str:
     """Return the text of a file of this package, a script or a style sheet."""
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    """Return the script's hash in the form of a content security policy."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return "sha256-" + base64.b64encode(digest).decode()
 
 
 def _check_ids(html: str) -> None:

@@ -40,13 +40,12 @@
     if (Math.abs(gap * unit) >= smallest && gap) steps.push({ name: "unexplained", cell: "", size: gap * unit, margin: 0, grey: true });
     return { steps, places, smallest, largest };
   };
-  const baseOf = (row, output) => (Array.isArray(index.bases[output]) ? index.bases[output][row] : index.bases[output]);
 
   /* The chart of a row: each bar starts where the one above it ends. */
 
   const chartOf = (row, output) => {
     const { steps, places, smallest, largest } = stepsOf(row, output);
-    const base = baseOf(row, output);
+    const base = index.bases[output][row];
     const prediction = index.predictions[output][row];
     const lines = [{ name: "base value", number: digits.end(base, largest), point: base }];
     let at = base;

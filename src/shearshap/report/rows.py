@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.report.page import data_element
-from shearshap.report.result import ROUNDING, Result
+from shearshap.report.result import Result
 from shearshap.report.summary import are_classes
 from shearshap.result import views
 from shearshap.result.cells import label_text
@@ -93,7 +93,7 @@ def _index(
         "units": [_unit(output.values) for output in outputs],
         "labels": [label_text(first.index[place]) for place in places.tolist()],
         "predictions": [_short(output.predictions[places]) for output in outputs],
-        "bases": [_base(output.base_values[places]) for output in outputs],
+        "bases": [_short(output.base_values[places]) for output in outputs],
     }
 
 
@@ -108,13 +108,6 @@ def _unit(values: NDArray[np.float64]) -> float:
 def _short(numbers: NDArray[np.float64]) -> list[float]:
     """Return numbers to six digits."""
     return [float(f"{number:.6g}") for number in numbers]
-
-
-def _base(numbers: NDArray[np.float64]) -> float | list[float]:
-    """Return one number if all rows have the same."""
-    if np.ptp(numbers) <= ROUNDING * np.abs(numbers).max(initial=0.0):
-        return _short(numbers[:1])[0]
-    return _short(numbers)
 
 
 def _block(

@@ -18,7 +18,7 @@ CLEAR = 0.5  #: rank correlation from which on "high raises" is said
 MIN_ROWS = 5  #: fewer rows have no direction
 CATEGORIES = 12  #: of a feature of words, whose means are compared
 
-WORDS = ("No", "One", "Two", "Three", "Four", "Five")  #: up to NAMED
+WORDS = {2: "Two", 3: "Three", 4: "Four", 5: "Five"}  #: up to NAMED
 
 
 def highlights(outputs: Sequence[Explanation]) -> list[str]:
@@ -55,16 +55,11 @@ def _decisive(names: Sequence[str], sizes: Floats) -> str:
     """Return the sentence about the features that account for most of the movement."""
     order = views.largest(sizes)
     parts = np.cumsum(sizes[order]) / sizes.sum()
-    if len(names) == 1:
-        return f"There is one feature, **{_bold(names[0])}**, and it explains all."
-
     count = int(np.searchsorted(parts, MAIN_SHARE - 1e-12)) + 1
-    if count <= NAMED and count < len(names):
-        subject = "One feature accounts" if count == 1 else f"{WORDS[count]} features account"
-    else:
-        count = min(NAMED, len(names) - 1)
-        largest = "largest feature accounts" if count == 1 else f"{count} largest features account"
-        subject = f"The {largest}"
+    subject = "One feature accounts" if count == 1 else f"{WORDS.get(count)} features account"
+    if count > NAMED:
+        count = NAMED
+        subject = f"The {NAMED} largest features account"
     return (
         f"{subject} for {_percent(parts[count - 1])} of the total attribution: "
         f"{_listed([names[n] for n in order[:count]])}."
@@ -88,30 +83,21 @@ def _directions(output: Explanation, players: views.Ints) -> list[str]:
     """Return the sentences that say which way the largest features move predictions."""
     if len(output) < MIN_ROWS:
         return []
-    high = {}
     sentences = []
     for player in players.tolist():
-        moves = np.ptp(output.values[:, player]) > ROUNDING * np.abs(output.values).max()
+        values = output.values[:, player]
+        moves = np.ptp(values) > ROUNDING * np.abs(output.values).max()
         if not moves or not views.has_cells(output, player):
             continue
         column = views.column(output, player, CATEGORIES)
         name = f"**{_bold(output.feature_names[player])}**"
         if column.categories:
-            sentences += _category_direction(name, column, output.values[:, player])
-        else:
-            high[f"high {name}"] = _correlation(column.numbers, output.values[:, player])
-
-    up = [name for name, correlation in high.items() if correlation >= CLEAR]
-    down = [name for name, correlation in high.items() if correlation <= -CLEAR]
-    phrases = []
-    if up:
-        phrases.append(f"{_joined(up)} {'raise' if len(up) > 1 else 'raises'} the prediction")
-    if down:
-        it = "it" if up else "the prediction"
-        phrases.append(f"{_joined(down)} {'lower' if len(down) > 1 else 'lowers'} {it}")
-    if phrases:
-        text = "; ".join(phrases)
-        sentences.insert(0, f"{text[:1].upper()}{text[1:]}.")
+            sentences += _category_direction(name, column, values)
+            continue
+        correlation = _correlation(column.numbers, values)
+        if abs(correlation) >= CLEAR:
+            verb = "raises" if correlation > 0 else "lowers"
+            sentences.append(f"High {name} {verb} the prediction.")
     return sentences
 
 
@@ -159,8 +145,8 @@ def _range(output: Explanation) -> str:
     high = _own(float(predictions.max()))
     mean = _own(float(predictions.mean()))
     return (
-        f"The predictions{name} run from {low} to {high}, with a mean of {mean}. Without any "
-        f"feature the model predicts {base}."
+        f"The predictions{name} run from {low} to {high}, with a mean of {mean}. For the "
+        f"background the model predicts {base}."
     )
 
 
@@ -187,11 +173,11 @@ def _by_output(outputs: Sequence[Explanation]) -> str:
     counts = np.bincount(predictions.argmax(axis=1), minlength=len(names))
     order = np.argsort(-counts, kind="stable")[:DESCRIBED]
     parts = [
-        f"**{_bold(names[n])}** ({_percent(counts[n] / counts.sum())} of the rows)"
+        f"**{_bold(names[n])}** for {_percent(counts[n] / counts.sum())} of the rows"
         for n in order
         if counts[n]
     ]
-    return f"Most often the highest class is {_joined(parts)}."
+    return f"The model predicts {_joined(parts)}."
 
 
 def are_classes(predictions: Floats) -> bool:
@@ -248,12 +234,8 @@ def certainty(outputs: Sequence[Explanation]) -> str:
 
 
 def _percent(part: float) -> str:
-    """Return a part of 1 in percent, never rounded to nothing or to all."""
-    if 0 < part < 0.01:
-        return "less than 1 %"
-    if 0.99 < part < 1:
-        return "over 99 %" if part < 1 - 1e-9 else "100 %"
-    return f"{part:.0%}".replace("%", " %")
+    """Return a part of 1 in percent, never rounded to nothing."""
+    return "less than 1 %" if 0 < part < 0.01 else f"{100 * part:.0f} %"
 
 
 def _listed(names: Sequence[str]) -> str:

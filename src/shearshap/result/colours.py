@@ -31,7 +31,13 @@ PAGE = {
     "line": "#D8DEE4",
     "tint": "#F6F8FA",
     "link": "#0A58A8",
+    "raises": RAISES,
+    "lowers": LOWERS,
+    "sizes": "#8C959F",
 }
+
+DARK_RAISES = "#F0873E"
+DARK_LOWERS = "#4DA6E8"
 
 #: the same for people who prefer dark pages; the signs are lighter there, to stand out as well
 DARK_PAGE = {
@@ -42,9 +48,21 @@ DARK_PAGE = {
     "line": "#2E353D",
     "tint": "#1D2329",
     "link": "#6CB2F2",
+    "raises": DARK_RAISES,
+    "lowers": DARK_LOWERS,
+    "sizes": "#6E7883",
 }
-DARK_RAISES = "#F0873E"
-DARK_LOWERS = "#4DA6E8"
+
+
+def page_colours(*, dark: bool = True) -> str:
+    """Return the CSS rules that define a page's colours; `dark`: also those of dark pages."""
+    light_rule, dark_rule = (
+        ":root { " + " ".join(f"--{name}: {colour};" for name, colour in colours.items()) + " }"
+        for colours in (PAGE, DARK_PAGE)
+    )
+    if not dark:
+        return light_rule
+    return f"{light_rule}\n@media screen and (prefers-color-scheme: dark) {{ {dark_rule} }}"
 
 
 def sign_colour(value: float) -> str:

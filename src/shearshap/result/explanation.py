@@ -440,9 +440,9 @@ class Explanation:
             the diagonal, and half of each pair's interaction on either side of it. A player's row
             adds up to its value.
         """
-        from shearshap.interop.shap import shap_explanation, shap_interactions
+        from shearshap.interop.shap import shap_explanation
 
-        return shap_interactions(self) if interactions else shap_explanation(self)
+        return shap_explanation(self, interactions=interactions)
 
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output.

@@ -4,6 +4,8 @@ The rows are those of `text`. Bars have lighter colours if the page is dark: by 
 theme, or else by what the reader prefers.
 """
 
+import base64
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -64,6 +66,12 @@ def _framed(title: str, parts: Iterable[str], content: str) -> str:
 def breakable(name: str) -> str:
     """Return a name as HTML that may be broken at its joints, such as after the _ of long_name."""
     return "<wbr>".join(escape(part) for part in JOINT.split(name))
+
+
+def policy_hash(text: str) -> str:
+    """Return the hash of a script or style in the form of a content security policy."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _name(name: str) -> str:

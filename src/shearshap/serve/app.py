@@ -1,9 +1,7 @@
 """The addresses of the service, and what each answers."""
 
 import asyncio
-import base64
-import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +9,7 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
@@ -20,12 +18,13 @@ from starlette.exceptions import HTTPException
 
 from shearshap import __version__
 from shearshap.errors import ShearError
-from shearshap.result.colours import DARK_LOWERS, DARK_PAGE, DARK_RAISES, LOWERS, PAGE, RAISES
+from shearshap.result.colours import page_colours
+from shearshap.result.html import policy_hash
 from shearshap.result.importance import mean_sizes
 from shearshap.result.text import digits_script
-from shearshap.serve.batching import Batcher
+from shearshap.serve.batching import Batcher, Parts
 from shearshap.serve.guard import Guard, Metrics, RequestError, shown
-from shearshap.serve.prepared import Answers, Prepared
+from shearshap.serve.prepared import Prepared
 from shearshap.serve.schemas import (
     About,
     Budget,
@@ -35,6 +34,7 @@ from shearshap.serve.schemas import (
     LoadedRows,
     Overview,
     Problem,
+    explained,
     plain_rows,
     request_model,
 )
@@ -104,8 +104,8 @@ def make_app(
     )
     # the guard checks the token; here it is only described
     security = [Depends(HTTPBearer(scheme_name="token", auto_error=False))] if token else []
-    _add_addresses(api, State(prepared, limits, batcher, metrics), security)
     _add_public_addresses(api)
+    api.include_router(_router(State(prepared, limits, batcher, metrics)), dependencies=security)
     _add_handlers(api)
     paths = {"/", "/openapi.json", *api.openapi()["paths"]}
     return Guard(api, limits, metrics, token, hosts, paths)
@@ -186,25 +186,13 @@ class State:
                 "whole file",
                 "rows",
             )
-        answers = await self._answers(question, request)
-        outputs = self.prepared.outputs
-        explanations = answers.explanations
+        parts = await self._parts(question, request)
         if question.output is not None:
-            named = question.output
-            output = outputs.index(named) if isinstance(named, str) else named
-            outputs = outputs[output : output + 1]
-            explanations = [own.only(output) for own in explanations]
-        return Explained(
-            features=self.overview.features,
-            outputs=outputs,
-            method=answers.method,
-            budget=budget,
-            explanations=explanations,
-            notes=list(answers.notes),
-        )
+            parts = [part.output(question.output) for part in parts]
+        return explained(parts, budget)
 
-    async def _answers(self, question: ExplainRequest, request: Request) -> Answers:
-        """Return the answers; when it is too late, or the client has gone, end the work."""
+    async def _parts(self, question: ExplainRequest, request: Request) -> Parts:
+        """Return the explanations; when it is too late, or the client has gone, end the work."""
         expected = f"expected an answer within {self.limits.seconds:g} s"
         answers = asyncio.wrap_future(self.batcher.submit(question.rows, question.budget))
         gone = asyncio.create_task(_gone(request))
@@ -238,50 +226,6 @@ async def _gone(request: Request) -> None:
 # Addresses
 
 
-def _add_addresses(api: FastAPI, state: State, security: Sequence[Any]) -> None:
-    prepared = state.prepared
-    question_type = request_model(
-        prepared.features, prepared.rows, prepared.outputs, state.budget, state.limits.rows
-    )
-
-    @api.post("/explain", summary="Explain rows", response_model=Explained, dependencies=security)
-    async def explain(question: question_type, request: Request) -> Response:  # type: ignore[valid-type]
-        """Return the Shapley values of the rows of the body.
-
-        A row has a cell for each feature, as GET /rows returns it. The answer is the same whatever
-        other rows are explained at the same time.
-        """
-        answer = await state.explain(question, request)
-        # written by pydantic itself, which has null for what is not known
-        return Response(answer.model_dump_json(), media_type="application/json")
-
-    @api.get("/about", summary="The model, its features and the limits", dependencies=security)
-    async def about() -> About:
-        return state.about
-
-    @api.get("/global", summary="The mean size of each feature's values", dependencies=security)
-    async def overview() -> Overview:
-        return state.overview
-
-    @api.get("/rows", summary="Rows that are loaded", dependencies=security)
-    async def rows(
-        offset: Annotated[int, Query(ge=0, le=2**53, description="The first row.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="How many rows.")] = 10,
-    ) -> LoadedRows:
-        listed = plain_rows(prepared.rows.iloc[offset : offset + limit])
-        return LoadedRows(offset=offset, total=len(prepared.rows), rows=listed)
-
-    @api.get(
-        "/metrics",
-        summary="Counts for Prometheus",
-        response_class=PlainTextResponse,
-        dependencies=security,
-    )
-    async def metrics() -> Response:
-        counts = generate_latest(state.metrics.registry)
-        return Response(counts, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
 def _add_public_addresses(api: FastAPI) -> None:
     content, policy = page()
 
@@ -293,6 +237,49 @@ def _add_public_addresses(api: FastAPI) -> None:
     @api.get("/healthz", summary="Whether the service lives")
     async def healthz() -> Health:
         return Health()
+
+
+def _router(state: State) -> APIRouter:
+    """Return the addresses that show something about the model or the rows."""
+    router = APIRouter()
+    prepared = state.prepared
+    question_type = request_model(
+        prepared.features, prepared.rows, prepared.outputs, state.budget, state.limits.rows
+    )
+
+    @router.post("/explain", summary="Explain rows", response_model=Explained)
+    async def explain(question: question_type, request: Request) -> Response:  # type: ignore[valid-type]
+        """Return the Shapley values of the rows of the body.
+
+        A row has a cell for each feature, as GET /rows returns it. The answer is the same whatever
+        other rows are explained at the same time.
+        """
+        answer = await state.explain(question, request)
+        # written by pydantic itself, which has null for what is not known
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    @router.get("/about", summary="The model, its features and the limits")
+    async def about() -> About:
+        return state.about
+
+    @router.get("/global", summary="The mean size of each feature's values")
+    async def overview() -> Overview:
+        return state.overview
+
+    @router.get("/rows", summary="Rows that are loaded")
+    async def rows(
+        offset: Annotated[int, Query(ge=0, le=2**53, description="The first row.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="How many rows.")] = 10,
+    ) -> LoadedRows:
+        listed = plain_rows(prepared.rows.iloc[offset : offset + limit])
+        return LoadedRows(offset=offset, total=len(prepared.rows), rows=listed)
+
+    @router.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        counts = generate_latest(state.metrics.registry)
+        return Response(counts, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return router
 
 
 # Refusals of the framework, in the form of ours
@@ -338,30 +325,13 @@ def page() -> tuple[bytes, str]:
     The policy allows this very style and script, by their hashes, and requests to the service.
     """
     folder = files("shearshap.serve")
-    style = _colours() + (folder / "live.css").read_text(encoding="utf-8")
+    style = page_colours() + (folder / "live.css").read_text(encoding="utf-8")
     script = digits_script() + (folder / "live.js").read_text(encoding="utf-8")
     frame = (folder / "live.html").read_text(encoding="utf-8")
     content = frame.replace("/*style*/", style).replace("/*script*/", script)
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"default-src 'none'; style-src {policy_hash(style)}; script-src {policy_hash(script)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
     return content.encode(), policy
-
-
-def _colours() -> str:
-    light = {**PAGE, "raises": RAISES, "lowers": LOWERS}
-    dark = {**DARK_PAGE, "raises": DARK_RAISES, "lowers": DARK_LOWERS}
-    prefers_dark = "@media (prefers-color-scheme: dark)"
-    return f"{_root(light)}\n{prefers_dark} {{ {_root(dark)} }}\n"
-
-
-def _root(colours: dict[str, str]) -> str:
-    properties = " ".join(f"--{name}: {colour};" for name, colour in colours.items())
-    return f":root {{ {properties} }}"
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

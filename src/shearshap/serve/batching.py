@@ -15,15 +15,17 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from shearshap.engine.prepared import Advance
 from shearshap.errors import ShearError
+from shearshap.result.explanation import Explanation
 from shearshap.serve.guard import Metrics
-from shearshap.serve.prepared import Advance, Answers
-from shearshap.serve.schemas import Row
+from shearshap.serve.schemas import Row, evaluations_of
 
 Rows = Sequence[Row]
-Explain = Callable[[Rows, int, Advance], Answers]
+Explain = Callable[[Rows, int, Advance], Explanation]
+Parts = list[Explanation]  #: of a request's rows, in their order
 
 GATHERING_SECONDS = 0.003
 """How long the first request of a block waits for others."""
@@ -85,26 +87,23 @@ class Pace:
 
 @dataclass(eq=False)
 class Ticket:
-    """A request that waits for its answers; who no longer wants them cancels the future."""
+    """A request that waits for its answer; who no longer wants it cancels the future."""
 
     rows: Rows
     budget: int
-    future: "Future[Answers]" = field(default_factory=Future)
+    future: "Future[Parts]" = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
-    parts: list[Answers] = field(default_factory=list)  #: of the rows that are done
+    parts: Parts = field(default_factory=list)  #: of the rows that are done
     done: int = 0  #: rows
     block: Rows = ()  #: its rows in the block at work
 
-    def take(self, answers: Answers) -> None:
-        """Add the answers of its rows in a block; when they are all there, it is answered."""
-        self.parts.append(answers)
-        self.done += len(self.block)
-        if self.done < len(self.rows):
-            return
-        whole = Answers.concat(self.parts)
-        # from this call on the future cannot be cancelled
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_result(whole)
+    def take(self, part: Explanation) -> None:
+        """Add the explanation of its rows in a block; when all are there, it is answered."""
+        self.parts.append(part)
+        self.done += len(part)
+        # once it is set running, the future cannot be cancelled
+        if self.done == len(self.rows) and self.future.set_running_or_notify_cancel():
+            self.future.set_result(self.parts)
 
     def fail(self, error: BaseException) -> None:
         """Answer with an error."""
@@ -137,8 +136,8 @@ class Batcher:
         for ticket in self._waiting:
             ticket.future.cancel()
 
-    def submit(self, rows: Rows, budget: int) -> "Future[Answers]":
-        """Return the answers to come; when the future is cancelled, the work for it ends."""
+    def submit(self, rows: Rows, budget: int) -> "Future[Parts]":
+        """Return the explanations to come; when the future is cancelled, the work for it ends."""
         ticket = Ticket(rows, budget)
         with self._changed:
             self._waiting.append(ticket)
@@ -207,7 +206,7 @@ class Batcher:
         rows = [row for ticket in tickets for row in ticket.block]
         started = time.perf_counter()
         try:
-            answers = self.explain(rows, tickets[0].budget, check_wanted)
+            explanation = self.explain(rows, tickets[0].budget, check_wanted)
         except _Abandoned:
             return
         except ShearError as error:
@@ -221,9 +220,9 @@ class Batcher:
 
         self._paces[tickets[0].budget].learn(len(rows), time.perf_counter() - started)
         self.metrics.block_rows.observe(len(rows))
-        self.metrics.evaluations.inc(sum(own.evaluations for own in answers.explanations))
+        self.metrics.evaluations.inc(sum(evaluations_of(explanation)))
         start = 0
         for ticket in tickets:
             end = start + len(ticket.block)
-            ticket.take(replace(answers, explanations=answers.explanations[start:end]))
+            ticket.take(explanation[start:end])
             start = end

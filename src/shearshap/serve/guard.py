@@ -62,31 +62,28 @@ class Metrics:
     """Counts of requests and rows for Prometheus."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        self.requests = Counter(
-            "shear_requests",
-            "Requests answered.",
-            ("method", "path", "status"),
-            registry=self.registry,
-        )
+        registry = CollectorRegistry()
+        self.registry = registry
+        ProcessCollector(registry=registry)
+        labels = ("method", "path", "status")
+        self.requests = Counter("shear_requests", "Requests answered.", labels, registry=registry)
         self.open_requests = Gauge(
-            "shear_open_requests", "Requests that are being answered.", registry=self.registry
+            "shear_open_requests", "Requests that are being answered.", registry=registry
         )
         self.seconds = Histogram(
             "shear_explain_seconds",
             "Seconds to answer POST /explain, waiting included.",
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-            registry=self.registry,
+            registry=registry,
         )
         self.block_rows = Histogram(
             "shear_block_rows",
             "Rows that were explained together.",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
-            registry=self.registry,
+            registry=registry,
         )
         self.evaluations = Counter(
-            "shear_evaluations", "Model evaluations for requests.", registry=self.registry
+            "shear_evaluations", "Model evaluations for requests.", registry=registry
         )
 
 
@@ -123,7 +120,7 @@ class Guard:
         try:
             self._check(scope)
             if (scope["method"], scope["path"]) == ("POST", "/explain"):
-                receive = await self._with_body(scope, receive)
+                receive = self._limited(scope, receive)
             await self.app(scope, receive, sent)
         except RequestError as error:
             await error.response()(scope, receive, sent)
@@ -178,8 +175,8 @@ class Guard:
                 headers={"WWW-Authenticate": "Bearer"},
             )
 
-    async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read a body, and return a function that replays it, and then passes on what follows.
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Return a function that receives a body, or refuses one that is too large or too slow.
 
         From now on the request has the seconds of the limits: `until` is when they are over, by
         the event loop's clock.
@@ -190,39 +187,30 @@ class Guard:
             expected = "the header 'Content-Type: application/json'"
             raise RequestError(415, f"expected {expected}, got {shown(kind)}")
 
-        scope["until"] = asyncio.get_running_loop().time() + self.limits.seconds
-        try:
-            async with asyncio.timeout_at(scope["until"]):
-                body = await _body(receive, self.limits.body)
-        except TimeoutError as error:
-            raise RequestError(
-                408, f"expected a complete body within {self.limits.seconds:g} s, got a part of it"
-            ) from error
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        limits = self.limits
+        scope["until"] = asyncio.get_running_loop().time() + limits.seconds
+        size = 0
+        more = True
 
-        async def again() -> Message:
-            return messages.pop() if messages else await receive()
+        async def limited() -> Message:
+            nonlocal size, more
+            if not more:  # what follows is the end of the connection, whenever that is
+                return await receive()
+            try:
+                async with asyncio.timeout_at(scope["until"]):
+                    message = await receive()
+            except TimeoutError as error:
+                raise RequestError(
+                    408, f"expected a complete body within {limits.seconds:g} s, got a part of it"
+                ) from error
+            size += len(message.get("body", b""))
+            if size > limits.body:
+                raise RequestError(
+                    413,
+                    f"expected a body of at most {limits.body} bytes, got more; try fewer rows in "
+                    "a request, or shear explain for a whole file",
+                )
+            more = message.get("more_body", False)
+            return message
 
-        return again
-
-
-async def _body(receive: Receive, limit: int) -> bytes:
-    """Return a request's body, or refuse one that is too large."""
-    chunks = []
-    size = 0
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestError(400, "expected a complete body, got a part of it")
-        chunk = message.get("body", b"")
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            raise RequestError(
-                413,
-                f"expected a body of at most {limit} bytes, got more; try fewer rows in a request, "
-                "or shear explain for a whole file",
-            )
-        more = message.get("more_body", False)
-    return b"".join(chunks)
+        return limited

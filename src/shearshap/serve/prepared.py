@@ -9,30 +9,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
+from shearshap.engine.prepared import Advance, PreparedExplainer, with_fixed_background
 from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.jobs.job import Job
 from shearshap.jobs.options import collect_warnings, errors_with_files
 from shearshap.jobs.plan import explainer_of, open_files
 from shearshap.result.explanation import Explanation
-from shearshap.serve.schemas import (
-    Cell,
-    Feature,
-    Row,
-    RowExplanation,
-    features_from_frame,
-    frame_from_rows,
-)
+from shearshap.serve.schemas import Cell, Feature, Row, features_from_frame, frame_from_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Advance = Callable[[int], object]
 Encode = Callable[[Sequence[Row]], Any]
-
-DEFAULT_SAMPLE = 200
-"""Rows loaded that are explained at the start, for the global view and the calibration."""
 
 MAX_CELLS = 20_000
 """Cells of a column whose encodings are kept."""
@@ -40,50 +29,6 @@ MAX_CELLS = 20_000
 
 def _no_progress(_evaluations: int) -> None:
     """Show no progress."""
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The explanations of some rows, and what holds for all of them."""
-
-    explanations: list[RowExplanation]
-    method: str
-    notes: tuple[str, ...]
-
-    @classmethod
-    def from_explanation(cls, explanation: Explanation, notes: Sequence[str]) -> "Answers":
-        """Return an explanation as answers, with more notes."""
-        rows = len(explanation)
-        spent = explanation.row_evaluations
-        errors = explanation.standard_errors
-        columns = (
-            _outputs_first(explanation.values).tolist(),
-            [None] * rows if errors is None else _outputs_first(errors).tolist(),
-            explanation.base_values.reshape(rows, -1).tolist(),
-            explanation.predictions.reshape(rows, -1).tolist(),
-            [explanation.evaluations] * rows if spent is None else spent.tolist(),
-        )
-        names = RowExplanation.model_fields
-        explanations = [
-            RowExplanation(**dict(zip(names, row, strict=True)))
-            for row in zip(*columns, strict=True)
-        ]
-        every_note = tuple(dict.fromkeys((*explanation.notes, *notes)))
-        return cls(explanations, explanation.method, every_note)
-
-    @classmethod
-    def concat(cls, parts: Sequence["Answers"]) -> "Answers":
-        """Return the answers of several blocks as one."""
-        return cls(
-            [own for part in parts for own in part.explanations],
-            ", ".join(dict.fromkeys(part.method for part in parts)),
-            tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        )
-
-
-def _outputs_first(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return an array (r, p) or (r, p, k) as (r, k, p)."""
-    return array[:, None] if array.ndim == 2 else np.swapaxes(array, 1, 2)
 
 
 @dataclass(eq=False)
@@ -111,7 +56,7 @@ class Prepared:
 
     def explain(
         self, rows: Sequence[Row], budget: int | None = None, advance: Advance = _no_progress
-    ) -> Answers:
+    ) -> Explanation:
         """Explain rows, all of them as one block, or raise a `ShearError`.
 
         `advance` is called with the number of evaluations of each batch; it may raise one, too.
@@ -124,11 +69,14 @@ class Prepared:
             except SystemExit as error:
                 raise ModelError(f"the model's code called exit (with {error.code!r})") from error
         notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
-        return Answers.from_explanation(explanation, notes)
+        return replace(explanation, notes=(*explanation.notes, *notes))
 
 
-def prepare(job: Job, *, sample: int = DEFAULT_SAMPLE) -> Prepared:
-    """Open a job's files, explain a sample of its rows, and return what explains any others."""
+def prepare(job: Job, *, sample: int = 200) -> Prepared:
+    """Open a job's files, explain a sample of its rows, and return what explains any others.
+
+    The sample is for the global view and the calibration.
+    """
     opened = open_files(job)
     rows = opened.rows
     notes = opened.notes

@@ -17,11 +17,13 @@ from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, NaiveDatetime
 from pydantic import create_model as derived_model
 from typing_extensions import TypedDict
 
 from shearshap.errors import InputError
+from shearshap.result.explanation import Explanation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,16 @@ if TYPE_CHECKING:
 Kind = Literal["number", "integer", "boolean", "text", "category", "time"]
 Cell = float | int | bool | str | None
 Row = Mapping[str, Any]
+
+#: by the names of `pandas.api.types.infer_dtype`
+KINDS: Mapping[str, Kind] = {
+    "floating": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+    "string": "text",
+    "categorical": "category",
+    "datetime64": "time",
+}
 
 MAX_CATEGORIES = 200
 """Distinct texts up to which a column's texts are listed for people to choose from."""
@@ -41,8 +53,8 @@ MAX_INTEGER = 2**53 - 1
 
 MAX_TEXT = 10_000  #: characters
 
-TIMES = (1678, 2261)
-"""First and last whole year of pandas, which counts nanoseconds."""
+YEARS = (1678, 2262)
+"""The first whole year of pandas, which counts nanoseconds, and the one after the last."""
 
 
 # Answers
@@ -142,18 +154,6 @@ class RowExplanation(BaseModel):
     prediction: list[float] = Field(description="For each output: the model's own.")
     evaluations: int = Field(description="Model evaluations that were spent on the row.")
 
-    def only(self, output: int) -> "RowExplanation":
-        """Return the explanation of one of the outputs."""
-        chosen = slice(output, output + 1)
-        errors = self.standard_errors
-        return RowExplanation(
-            values=self.values[chosen],
-            standard_errors=None if errors is None else errors[chosen],
-            base_value=self.base_value[chosen],
-            prediction=self.prediction[chosen],
-            evaluations=self.evaluations,
-        )
-
 
 class Explained(BaseModel):
     """The explanations of a request's rows, in their order."""
@@ -164,6 +164,45 @@ class Explained(BaseModel):
     budget: int
     explanations: list[RowExplanation]
     notes: list[str] = Field(description="What to know about the numbers, in sentences.")
+
+
+def explained(parts: Sequence[Explanation], budget: int) -> Explained:
+    """Return the answer to a request whose rows were explained in parts."""
+    return Explained(
+        features=parts[0].feature_names,
+        outputs=parts[0].output_names,
+        method=", ".join(dict.fromkeys(part.method for part in parts)),
+        budget=budget,
+        explanations=[row for part in parts for row in _row_explanations(part)],
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _row_explanations(part: Explanation) -> list[RowExplanation]:
+    rows = len(part)
+    errors = part.standard_errors
+    columns = (
+        _outputs_first(part.values).tolist(),
+        [None] * rows if errors is None else _outputs_first(errors).tolist(),
+        part.base_values.reshape(rows, -1).tolist(),
+        part.predictions.reshape(rows, -1).tolist(),
+        evaluations_of(part),
+    )
+    names = RowExplanation.model_fields
+    return [
+        RowExplanation(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)
+    ]
+
+
+def _outputs_first(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return an array (r, p) or (r, p, k) as (r, k, p)."""
+    return array[:, None] if array.ndim == 2 else np.swapaxes(array, 1, 2)
+
+
+def evaluations_of(explanation: Explanation) -> list[int]:
+    """Return the model evaluations that were spent on each row."""
+    spent = explanation.row_evaluations
+    return [explanation.evaluations] * len(explanation) if spent is None else spent.tolist()
 
 
 # Requests
@@ -193,10 +232,7 @@ def request_model(
     cells = {feature.name: _cell_type(feature, frame[feature.name]) for feature in features}
     row = cast(Any, TypedDict)("Row", cells)
     row.__pydantic_config__ = ConfigDict(extra="forbid")
-    # OpenAPI documents leave nulls out, and cells must not be left out: so no cell is missing here
-    typical = {feature.name: feature.typical for feature in features}
-    (first,) = plain_rows(frame.iloc[:1])
-    example = {name: typical[name] if cell is None else cell for name, cell in first.items()}
+    example = {feature.name: feature.typical for feature in features}
     rows = Field(min_length=1, max_length=max_rows, examples=[[example]])
     words = f"Model evaluations for one row; {budget.default} if it is left out."
     names = Literal[*outputs]  # type: ignore[valid-type]
@@ -223,33 +259,24 @@ def _whole_number(low: float, high: float) -> Any:
 def _cell_type(feature: Feature, column: "pd.Series[Any]") -> Any:
     """Return the type of a cell, with its limits, as pydantic takes it."""
     kind: Any
-    limits: dict[str, Any] = {"strict": True}
     if feature.kind == "integer":
         kind = _whole_number(*_limits(feature, *_integers(column.dtype)))
-        limits = {}
     elif feature.kind == "number":
-        kind = float
-        limits["allow_inf_nan"] = False
-        limits["ge"], limits["le"] = _limits(feature, -MAX_NUMBER, MAX_NUMBER)
+        low, high = _limits(feature, -MAX_NUMBER, MAX_NUMBER)
+        kind = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=low, le=high)]
     elif feature.kind == "boolean":
-        kind = bool
+        kind = Annotated[bool, Field(strict=True)]
     elif feature.kind == "text":
-        kind = str
-        limits["max_length"] = MAX_TEXT
+        kind = Annotated[str, Field(strict=True, max_length=MAX_TEXT)]
     elif feature.kind == "category":
         kind = Literal[*feature.categories or ()]
-        limits = {}
     else:
         # the same hour is another one in another zone
         zone = getattr(column.dtype, "tz", None)
-        kind = NaiveDatetime if zone is None else AwareDatetime
-        first, last = TIMES
         utc = None if zone is None else UTC
-        limits = {
-            "ge": datetime(first, 1, 1, tzinfo=utc),
-            "lt": datetime(last + 1, 1, 1, tzinfo=utc),
-        }
-    cell = Annotated[kind, Field(examples=[feature.typical], **limits)]
+        first, last = (datetime(year, 1, 1, tzinfo=utc) for year in YEARS)
+        kind = Annotated[NaiveDatetime if zone is None else AwareDatetime, Field(ge=first, lt=last)]
+    cell = Annotated[kind, Field(examples=[feature.typical])]
     return cell | None if feature.missing else cell
 
 
@@ -273,13 +300,13 @@ def features_from_frame(frame: "pd.DataFrame") -> list[Feature]:
 
 
 def _feature(column: "pd.Series[Any]") -> Feature:
-    kind = _kind(column)
     known = column.dropna()
     if not len(known):
         raise InputError(
             f"data: column {column.name!r} has no values, so nothing is known about it; leave "
             "it out with --drop, or serve rows that have some"
         )
+    kind = _kind(known)
     is_numeric = kind in ("number", "integer")
     typical = known.median() if is_numeric else known.mode().iloc[0]
     return Feature(
@@ -293,27 +320,18 @@ def _feature(column: "pd.Series[Any]") -> Feature:
     )
 
 
-def _kind(column: "pd.Series[Any]") -> Kind:
-    import pandas as pd
+def _kind(known: "pd.Series[Any]") -> Kind:
+    from pandas.api.types import infer_dtype
 
-    types = pd.api.types
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return "category"
-    if types.is_bool_dtype(column.dtype):
-        return "boolean"
-    if types.is_integer_dtype(column.dtype):
-        return "integer"
-    if types.is_float_dtype(column.dtype):
-        return "number"
-    if types.is_datetime64_any_dtype(column.dtype):
-        return "time"
-    if all(isinstance(cell, str) for cell in column.dropna()):
-        return "text"
-    example = next(cell for cell in column.dropna() if not isinstance(cell, str))
-    raise InputError(
-        f"data: column {column.name!r} holds {type(example).__name__} such as {example!r}; a "
-        "service takes numbers, texts, categories, truth values and times"
-    )
+    inferred = infer_dtype(known)
+    # objects other than texts have no limits, and no way back from JSON
+    is_other_object = known.dtype == object and inferred != "string"
+    if is_other_object or inferred not in KINDS:
+        raise InputError(
+            f"data: column {known.name!r} holds {inferred} cells such as {known.iloc[0]!r}; a "
+            "service takes numbers, texts, categories, truth values and times"
+        )
+    return KINDS[inferred]
 
 
 def _categories(known: "pd.Series[Any]", kind: Kind) -> list[Any] | None:

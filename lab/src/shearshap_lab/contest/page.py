@@ -231,7 +231,7 @@ def page(results: Results) -> Page:
     """Return the whole report."""
     names = [standing.estimator for standing in results.challengers]
     title = f"{names[0]} against our methods" if len(names) == 1 else "Estimators of Shapley values"
-    return Page(title, tuple(sentences(results)), (), tuple(_sections(results)))
+    return Page(title, tuple(sentences(results)), tuple(_sections(results)))
 
 
 def _sections(results: Results) -> Iterator[Section]:

@@ -70,7 +70,7 @@ def page(records: Records, origin: Mapping[str, Any]) -> Page:
     sections = tuple(_sections(findings(records), every))
     foot = tuple(facts(every, origin))
     series = tuple(SERIES.values())
-    return Page(TITLE, tuple(_lead(every)), (), sections, series, contents=False, foot=foot)
+    return Page(TITLE, tuple(_lead(every)), sections, series, contents=False, foot=foot)
 
 
 def in_markdown(whole: Page, records: Records, origin: Mapping[str, Any]) -> str:
