@@ -32,10 +32,7 @@ from sklearn.tree import (
 )
 
 from shearshap.models.sklearn import side_by_side
-from shearshap.trees.forest import (
-    TreeModel,
-    UnsupportedTrees,
-)
+from shearshap.trees.forest import TreeModel, UnsupportedTrees
 from shearshap.trees.readers import read
 
 Call = Callable[[Any], Any]
@@ -103,13 +100,6 @@ def assert_is(model: TreeModel, answer: Any, rows: Any, tolerance: float) -> Non
     sums = model.forest.predict(seen)
     answer = np.asarray(answer, dtype=np.float64).reshape(len(sums), -1)
     assert answer.shape == sums.shape
-
-    decisions = model.forest.decisions
-    some = seen[::5]
-    number = np.repeat(np.arange(len(decisions)), len(some))
-    row = np.tile(np.arange(len(some)), len(decisions))
-    each = decisions.go_right_each(number, some, row).reshape(len(decisions), -1)
-    np.testing.assert_array_equal(decisions.go_right(some), each)
 
     rest = answer - sums
     scale = np.abs(sums).max() + 1

@@ -50,6 +50,17 @@ class Layout:
         return _paths(self)
 
 
+@dataclass(frozen=True, eq=False)
+class TreeGame:
+    """The game of some trees: absent players come from a background, as the trees see it."""
+
+    layout: Layout
+    players: int
+    background: Floats  #: (b, d)
+    weights: Floats  #: (b,) of the background rows, with sum 1
+    pairs: bool = False  #: whether sums are asked for pairs of players, or for players
+
+
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
     """Return some of a forest's trees; `owner` (d,) is the player of each column."""
     nodes = forest.roots[trees]
@@ -65,19 +76,11 @@ def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
         nodes = np.stack((forest.left[of_inner], forest.right[of_inner]), axis=1).ravel()
         levels.append(slice(levels[-1].stop, levels[-1].stop + len(nodes)))
         found.append((nodes, tree, parent))
-    return _numbered(forest, owner, found, tuple(levels[:-1]))
 
-
-def _numbered(
-    forest: Forest,
-    owner: Integers,
-    found: list[tuple[Integers, Integers, Integers]],
-    levels: tuple[slice, ...],
-) -> Layout:
     nodes, tree, parent = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     inner = forest.left[nodes] >= 0
     child = np.full(len(nodes), -1)
-    child[inner] = levels[0].stop + 2 * np.arange(inner.sum()) if levels else 0
+    child[inner] = levels[0].stop + 2 * np.arange(inner.sum())
 
     asked, number = np.unique(forest.decision[nodes[inner]], return_inverse=True)
     decisions = forest.decisions.take(asked)
@@ -85,7 +88,9 @@ def _numbered(
     decision[inner] = number.ravel()
     player = np.full(len(nodes), -1)
     player[inner] = owner[decisions.column[decision[inner]]]
-    return Layout(child, parent, decision, player, forest.value[nodes], tree, levels, decisions)
+    return Layout(
+        child, parent, decision, player, forest.value[nodes], tree, tuple(levels[:-1]), decisions
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ The q that contain a player i are all q less those without it, and so a player's
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
@@ -126,28 +127,29 @@ def _values_matrix(players: int) -> Floats:
 
 
 def leaf_interactions(weights: Floats, players: int) -> Floats:
-    """Return the interactions (l, 2^m, m, m) of leaves' players, for W (l, 2^m)."""
-    absent, both, one, none, mixed, mixed_one = _disjoint_sums(weights, players, INTERACTIONS)
-    table = np.zeros((*weights.shape, players, players))
-    pattern = np.arange(1 << players)
-    for second in range(players):
-        for first in range(second):
-            i = 1 << first
-            j = 1 << second
-            i_failed = (pattern & i) != 0
-            j_failed = (pattern & j) != 0
+    """Return the interactions (l, 2^m, pairs) of leaves' players, for W (l, 2^m).
 
-            # q with i and j: all, less those without i, less those without j, plus without both
-            present = both - one[:, pattern | i] - one[:, pattern | j] + none[:, pattern | i | j]
-            i_present = mixed_one[:, pattern | i] - mixed
-            j_present = mixed_one[:, pattern | j] - mixed
-            values = np.where(
-                i_failed,
-                np.where(j_failed, absent, j_present),
-                np.where(j_failed, i_present, present),
-            )
-            table[:, :, first, second] = values
-            table[:, :, second, first] = values
+    The pairs are those of `np.triu_indices(m, 1)`.
+    """
+    absent, both, one, none, mixed, mixed_one = _disjoint_sums(weights, players, INTERACTIONS)
+    pattern = np.arange(1 << players)
+    pairs = list(combinations(range(players), 2))
+    table = np.empty((*weights.shape, len(pairs)))
+    for number, (first, second) in enumerate(pairs):
+        i = 1 << first
+        j = 1 << second
+        i_failed = (pattern & i) != 0
+        j_failed = (pattern & j) != 0
+
+        # q with i and j: all, less those without i, less those without j, plus without both
+        present = both - one[:, pattern | i] - one[:, pattern | j] + none[:, pattern | i | j]
+        i_present = mixed_one[:, pattern | i] - mixed
+        j_present = mixed_one[:, pattern | j] - mixed
+        table[:, :, number] = np.where(
+            i_failed,
+            np.where(j_failed, absent, j_present),
+            np.where(j_failed, i_present, present),
+        )
     return table
 
 

@@ -36,19 +36,8 @@ FORESTS = ("ForestClassifier", "ForestRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HIST = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 
-#: Strategies of a dummy estimator that answer all rows alike.
-CONSTANT_STRATEGIES = (
-    "prior",
-    "most_frequent",
-    "uniform",
-    "constant",
-    "mean",
-    "median",
-    "quantile",
-)
 
-
-def read_sklearn(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read an estimator of scikit-learn, or one that extends its class."""
     ancestors = {ancestor.__name__ for ancestor in type(model).__mro__}
     if ancestors.intersection(HIST):
@@ -79,20 +68,19 @@ def _answers(estimator: Any) -> Floats:
     if not hasattr(estimator, "classes_"):
         return value[:, :, 0]
     classes = np.atleast_1d(estimator.n_classes_)
-    tables = [_probabilities(value[:, target, : classes[target]]) for target in range(targets)]
+    tables = [value[:, target, : classes[target]] for target in range(targets)]
     if targets > 1:
         tables = [table[:, 1:] if table.shape[1] == 2 else table for table in tables]
     return np.concatenate(tables, axis=1)
 
 
-def _probabilities(counts: Floats) -> Floats:
-    """Return probabilities (n, classes): old versions have the weights of rows instead."""
-    total = counts.sum(axis=1, keepdims=True)
-    return counts / np.where(total == 0, 1.0, total)
-
-
 def _boosted(model: Any) -> list[Tree]:
-    _refuse_rows_in_start(model.init_)
+    start = type(model.init_).__name__
+    if start not in ("str", "DummyClassifier", "DummyRegressor"):
+        raise UnsupportedTrees(
+            f"init={start}: boosting starts from an estimator, whose predictions are not leaves of "
+            "its trees"
+        )
     outputs = model.estimators_.shape[1]
     trees = []
     for stage in model.estimators_:
@@ -102,31 +90,13 @@ def _boosted(model: Any) -> list[Tree]:
     return trees
 
 
-def _refuse_rows_in_start(start: Any) -> None:
-    """Raise if boosting starts from an estimator whose answers depend on the row."""
-    name = type(start).__name__
-    is_dummy = name in ("DummyClassifier", "DummyRegressor")
-    if isinstance(start, str) or (is_dummy and start.strategy in CONSTANT_STRATEGIES):
-        return
-    raise UnsupportedTrees(
-        f"init={name}: boosting starts from an estimator, whose predictions are not leaves of its "
-        "trees"
-    )
-
-
 def _tree(tree: Any, value: Floats) -> Tree:
-    if type(tree).__name__ != "Tree":
-        raise UnsupportedTrees(
-            f"its trees are of the class {type(tree).__name__}, such as oblique ones"
-        )
-    left = np.asarray(tree.children_left, dtype=np.int64)
-    missing_left = getattr(tree, "missing_go_to_left", np.zeros(len(left)))
     return Tree(
-        left,
-        np.asarray(tree.children_right, dtype=np.int64),
-        np.asarray(tree.feature, dtype=np.int64),
-        np.asarray(tree.threshold, dtype=np.float64),
-        np.asarray(missing_left, dtype=np.bool_),
+        tree.children_left,
+        tree.children_right,
+        tree.feature,
+        tree.threshold,
+        tree.missing_go_to_left,
         value,
         tree.weighted_n_node_samples,
     )

@@ -28,7 +28,7 @@ Known = dict[int, dict[Any, float]]
 UNKNOWN = -1.0
 
 
-def read_xgboost(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read a `Booster` or one of the scikit-learn wrappers."""
     is_wrapper = hasattr(model, "get_booster")
     booster = model.get_booster() if is_wrapper else model
@@ -72,11 +72,7 @@ def _trees_of_wrapper(model: Any, gbtree: dict[str, Any], every: int) -> int:
         best = int(model.best_iteration)
     except AttributeError:
         return every
-    if "iteration_indptr" in gbtree:
-        return int(gbtree["iteration_indptr"][best + 1])
-    raise UnsupportedTrees(
-        "it stopped early, and was saved by a version that does not say which trees"
-    )
+    return int(gbtree["iteration_indptr"][best + 1])
 
 
 def _missing(model: Any) -> float:
@@ -106,10 +102,6 @@ def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
         # a leaf has its value in the place of a threshold
         return one_output(np.asarray(tree["split_conditions"], np.float32), output, outputs)
 
-    if "leaf_weights" not in tree:
-        raise UnsupportedTrees(
-            "it has vector leaves, saved by a version that is too old to be read"
-        )
     # the leaves of several outputs lie in a table of their own; its row is the right child
     table = np.asarray(tree["leaf_weights"], dtype=np.float32).reshape(-1, outputs)
     row = np.where(np.asarray(tree["left_children"]) < 0, tree["right_children"], 0)
