@@ -182,8 +182,21 @@ def walk(
     Bit r of words (blocks, n) says whether row r of a block goes right at a node. Interactions are
     added to one of the two cells of a pair.
     """
-    stack = _stack(depth)
-    state = _path_state(players, depth)
+    room = 4 * depth + 8  # four things a level
+    stack = Stack(
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.uint64),
+    )
+    state = PathState(
+        np.zeros(players, dtype=np.uint64),
+        np.zeros(ROWS_PER_WORD, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.uint64),
+        np.zeros(players, dtype=np.bool_),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+    )
     members = np.empty(depth + 1, dtype=np.int64)
     gain = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
     loss = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
@@ -223,29 +236,6 @@ def walk(
 
 
 # On the way
-
-
-@compiled
-def _stack(depth: int) -> Stack:
-    room = 4 * depth + 8  # four things a level
-    return Stack(
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.uint64),
-    )
-
-
-@compiled
-def _path_state(players: int, depth: int) -> PathState:
-    return PathState(
-        np.zeros(players, dtype=np.uint64),
-        np.zeros(ROWS_PER_WORD, dtype=np.int64),
-        np.zeros(depth + 1, dtype=np.int64),
-        np.zeros(depth + 1, dtype=np.uint64),
-        np.zeros(players, dtype=np.bool_),
-        np.zeros(depth + 1, dtype=np.int64),
-        np.zeros(2, dtype=np.int64),
-    )
 
 
 @compiled

@@ -160,11 +160,13 @@ def _disjoint_sums(weights: Floats, players: int, sums: Sums) -> list[Floats]:
         return np.split(product, len(sums), axis=1)
 
     factors = _factors(players, sums)
+    is_size = np.arange(players + 1)[:, None] == _sizes(players)
     found = [np.empty_like(weights) for _ in sums]
     step = max(1, CACHED // ((players + 1) << players))
     for start in range(0, len(weights), step):
         some = slice(start, start + step)
-        within = _zeta(_ranked(weights[some], players), players)
+        # W apart by |q|, (l, m + 1, 2^m)
+        within = _zeta(weights[some, None, :] * is_size, players)
         disjoint = within[:, :, ::-1]  # what is disjoint of u is within its complement
         for factor, out in zip(factors, found, strict=True):
             np.einsum("ac,lac->lc", factor, disjoint, out=out[some])
@@ -188,12 +190,6 @@ def _factors(players: int, sums: Sums) -> list[Floats]:
         table: Floats = getattr(coefficients(players), name)
         found.append(np.where(size >= fewer, table[:, np.maximum(size - fewer, 0)], 0.0))
     return found
-
-
-def _ranked(weights: Floats, players: int) -> Floats:
-    """Return W apart by |q|: (l, m + 1, 2^m), 0 for other sizes."""
-    sizes = np.arange(players + 1)[:, None] == _sizes(players)
-    return np.asarray(weights[:, None, :] * sizes)
 
 
 def _zeta(ranked: Floats, players: int) -> Floats:

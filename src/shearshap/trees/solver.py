@@ -120,7 +120,10 @@ class TreeSolver:
         if self.sampling is not None:
             return self.sampling.rows_at_once
         assert self.forest is not None
-        return self.forest.rows_at_once(self.named.game.players, interactions=self.run.interactions)
+        players = self.named.game.players
+        cells = players * players if self.run.interactions else players
+        numbers = cells * sum(self.forest.outputs.matrix.shape) + len(self.forest.seen.owner)
+        return max(1, BLOCK_BYTES // (8 * numbers))
 
     def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of a block, or of its first rows if they must be sampled."""
@@ -214,7 +217,14 @@ class ExactForest:
                 "the probabilities of boosted trees are not linear in their leaves"
             )
         game = _silent(named.game)
-        _check_budget(run, game)
+        needed = game.cost + 1
+        if run.budget is not None and run.budget < needed:
+            error = BudgetError(
+                f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
+                f"{game.cost} for the base value, got {run.budget}"
+            )
+            error.nearest = needed
+            raise error
         seen = tree_model(model, named.inputs)
         rng = np.random.default_rng(run.seed)
         points, single = compared_points(game, seen, rng)
@@ -230,7 +240,7 @@ class ExactForest:
             advance=advance,
         )
         base_value = _answers(game.take(slice(0, 1)), EMPTY)[0]
-        return cls(seen, outputs, trees, base_value, single, evaluations=game.cost + 1)
+        return cls(seen, outputs, trees, base_value, single, evaluations=needed)
 
     def explained(
         self,
@@ -283,12 +293,6 @@ class ExactForest:
             method=METHOD,
             seed=run.seed,
         )
-
-    def rows_at_once(self, players: int, *, interactions: bool) -> int:
-        """Return how many rows memory holds at once, at least one."""
-        cells = players * players if interactions else players
-        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
-        return max(1, BLOCK_BYTES // (8 * cells))
 
     def _compared_predictions(
         self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
@@ -360,15 +364,3 @@ def _answers(game: ModelGame, end: int) -> Floats:
 def _silent(game: ModelGame) -> ModelGame:
     """Return the game without a progress bar of its evaluations: it is not what takes the time."""
     return replace(game, advance=lambda _evaluations: None)
-
-
-def _check_budget(run: Run, game: ModelGame) -> None:
-    needed = game.cost + 1
-    if run.budget is None or run.budget >= needed:
-        return
-    error = BudgetError(
-        f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
-        f"{game.cost} for the base value, got {run.budget}"
-    )
-    error.nearest = needed
-    raise error

@@ -34,11 +34,7 @@ class Tables:
     def __init__(self, game: TreeGame) -> None:
         self.subtrees = split(game.layout, BITS)
         lines = _pattern_weights(self.subtrees, game)
-        self.products = [
-            product
-            for batch in _subtree_tables(self.subtrees, lines, game)
-            for product in _products(batch)
-        ]
+        self.products = list(_subtree_products(self.subtrees, lines, game))
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
@@ -110,16 +106,8 @@ def _cells(players: Integers, game: TreeGame) -> Integers:
     return players[:, first] * game.players + players[:, second]
 
 
-@dataclass(frozen=True, eq=False)
-class TableBatch:
-    """The tables of subtrees that have the same number of bits and players."""
-
-    subtree: Integers  #: (g,)
-    cells: Integers  #: (g, c)
-    table: Floats  #: (g, 2^bits, c, k)
-
-
-def _subtree_tables(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iterator[TableBatch]:
+def _subtree_products(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iterator[Product]:
+    """Yield the tables of all subtrees, those of the same number of bits and players together."""
     starts = _line_starts(subtrees.bits)
     leaves = _Leaves(subtrees)
     slots = subtrees.slots
@@ -134,7 +122,7 @@ def _subtree_tables(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iterat
         for some in _batches(leaves.count[same], (1 << bits) * width):
             weights = lines[starts[same[some]][:, None] + np.arange(1 << bits)]
             table = leaves.subtree_tables(same[some], weights, tables)
-            yield TableBatch(same[some], cells[some], table)
+            yield from _products(same[some], cells[some], table)
 
 
 def _batches(leaves: Integers, size: int) -> list[Integers]:
@@ -177,8 +165,10 @@ class _Leaves:
         of_leaves = tables(by_players.reshape(len(leaf), -1), players)
         of_leaves = of_leaves.reshape(len(leaf) << players, -1)
 
-        # each line of a subtree is the sum of one line of each of its leaves
-        place = _places(starts, owner, bits)
+        # each line of a subtree is the sum of one line of each of its leaves; of 3 leaves:
+        #     line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...
+        first = (starts[owner] << bits) + np.arange(len(leaf)) - starts[owner]
+        place = first[:, None] + count[owner, None] * np.arange(1 << bits)
         which = np.empty(line.size, dtype=np.int32)
         which[place.ravel()] = line.ravel()
         value = self.subtrees.layout.value[self.node[leaf]]
@@ -200,17 +190,6 @@ class _Leaves:
             one = failed | self.fails_right[leaf, bit, None]
             failed = np.concatenate((zero, one), axis=1)
         return failed
-
-
-def _places(starts: Integers, owner: Integers, bits: int) -> Integers:
-    """Return where the entries of leaves (l, 2^bits) are in their subtrees' lines.
-
-    A subtree of 3 leaves, 2 bits:   line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...
-    """
-    count = np.diff(starts)
-    rank = np.arange(len(owner)) - starts[owner]
-    first = (starts[owner] << bits) + rank
-    return first[:, None] + count[owner][:, None] * np.arange(1 << bits)
 
 
 def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
@@ -242,30 +221,26 @@ def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint
 # Products
 
 
-def _products(batch: TableBatch) -> Iterator[Product]:
-    """Yield the tables of subtrees, in products that stay in the processor's cache.
+def _products(subtree: Integers, own: Integers, table: Floats) -> Iterator[Product]:
+    """Yield the tables of subtrees in products that stay in the processor's cache.
 
-    Their columns are the cells that any of their subtrees has.
+    The tables are (g, lines, c, k) for the subtrees' own cells (g, c). The columns of a product are
+    the cells that any of its subtrees has.
     """
-    lines, own, outputs = batch.table.shape[1:]
-    every = len(np.unique(batch.cells))
-    subtrees = np.arange(1, len(batch.subtree) + 1)
-    size = subtrees * lines * np.minimum(subtrees * own, every) * outputs
+    lines, width, outputs = table.shape[1:]
+    every = len(np.unique(own))
+    subtrees = np.arange(1, len(subtree) + 1)
+    size = subtrees * lines * np.minimum(subtrees * width, every) * outputs
     step = max(1, int(np.searchsorted(size, CACHED, side="right")))
-    for start in range(0, len(batch.subtree), step):
-        yield _product(batch, slice(start, start + step))
+    for start in range(0, len(subtree), step):
+        some = slice(start, start + step)
+        cells, column = np.unique(own[some], return_inverse=True)
+        column = column.reshape(-1, width)
 
-
-def _product(batch: TableBatch, places: slice) -> Product:
-    own = batch.cells[places]
-    cells, column = np.unique(own, return_inverse=True)
-    column = column.reshape(own.shape)
-    lines = batch.table.shape[1]
-    outputs = batch.table.shape[3]
-    # a subtree's columns go to those of all subtrees: a product with zeros and ones
-    goes = (column[:, :, None] == np.arange(len(cells))).astype(np.float64)
-    table = np.empty((len(own), lines, len(cells), outputs))
-    for output in range(outputs):
-        np.matmul(batch.table[places, ..., output], goes, out=table[..., output])
-    start = np.arange(len(own))[:, None] * lines
-    return Product(batch.subtree[places], start, cells, table.reshape(len(own) * lines, -1))
+        # a subtree's columns go to those of all subtrees: a product with zeros and ones
+        goes = (column[:, :, None] == np.arange(len(cells))).astype(np.float64)
+        joined = np.empty((len(column), lines, len(cells), outputs))
+        for output in range(outputs):
+            np.matmul(table[some, ..., output], goes, out=joined[..., output])
+        first = np.arange(len(column))[:, None] * lines
+        yield Product(subtree[some], first, cells, joined.reshape(len(column) * lines, -1))

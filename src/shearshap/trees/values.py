@@ -197,7 +197,11 @@ def _split(
 
     With each part come the bytes that it takes.
     """
-    kinds, kind = np.unique(_outputs(layout), axis=0, return_inverse=True)
+    # the outputs that players share out, by tree
+    has_output = np.zeros((len(trees), layout.value.shape[1]), dtype=bool)
+    node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
+    has_output[layout.tree[node], output] = True
+    kinds, kind = np.unique(has_output, axis=0, return_inverse=True)
     for (number, has), way in product(enumerate(kinds), SOLVERS):
         outputs = np.flatnonzero(has)
         chosen = np.flatnonzero((kind.ravel() == number) & (np.array(choice.way) == way))
@@ -209,15 +213,6 @@ def _split(
         cuts = np.flatnonzero(np.diff(np.cumsum(size) // MAX_BATCH_BYTES)) + 1
         for places, sizes in zip(np.split(chosen, cuts), np.split(size, cuts), strict=True):
             yield TreeBatch(trees[places], outputs, way, {}), sizes.sum()
-
-
-def _outputs(layout: Layout) -> Integers:
-    """Return whether players share out each output of each tree, (t, k)."""
-    trees = layout.levels[0].stop
-    has = np.zeros((trees, layout.value.shape[1]), dtype=bool)
-    node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
-    has[layout.tree[node], output] = True
-    return has
 
 
 # Which trees are worth tables, and which are walked
