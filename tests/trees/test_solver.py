@@ -1,4 +1,4 @@
-"""Tree ensembles through the front door: exact where the model is a sum of leaves, else sampled.
+"""Tree ensembles through the front door: exact if the model is a sum of leaves, else sampled.
 
 The oracle is all 2^p coalitions through the real model.
 """
@@ -282,7 +282,7 @@ def test_a_pipeline_has_the_margins_of_its_booster() -> None:
     np.testing.assert_allclose(answer.predictions, own, atol=1e-6)
 
 
-# Where the model is not a sum of leaves
+# If the model is not a sum of leaves
 
 
 def sampled(model: Any, rows: Any, **options: Any) -> Explanation:
@@ -328,7 +328,7 @@ def test_refused_with_the_reason(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Floats]:
-    """All rows that forests are asked for; where a column is large, they answer otherwise."""
+    """All rows that forests are asked for; if a column is large, they answer otherwise."""
     own = RandomForestRegressor.predict
     calls = []
 
