@@ -69,7 +69,7 @@ def test_trees_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explainer(ROWS)
     prepared = explainer.prepare(ROWS[:20])
     assert (prepared.budget, prepared.minimum_budget) == (3, 3)
-    monkeypatch.setattr("shearshap.trees.readers.read", None)  # nothing is read any more
+    monkeypatch.setattr("shearshap.trees.model.read", None)  # nothing is read any more
     answer = prepared.explain(ROWS[20:])
     assert answer.method == METHOD
     np.testing.assert_allclose(answer.values, whole.values[20:], atol=1e-12)

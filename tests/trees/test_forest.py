@@ -66,11 +66,6 @@ def test_a_forest_is_the_sum_of_its_trees(seed: int, depths: list[int]) -> None:
     forest = build_forest(trees)
     np.testing.assert_allclose(forest.predict(rows), expected, rtol=0, atol=1e-12)
 
-    # decisions one by one are those taken together
-    number = np.repeat(np.arange(len(forest.decisions)), len(rows))
-    each = forest.decisions.go_right_each(number, rows, np.tile(np.arange(20), len(number) // 20))
-    np.testing.assert_array_equal(forest.decisions.go_right(rows).ravel(), each)
-
 
 def test_a_constant_model_has_no_decisions() -> None:
     rows = np.random.default_rng(0).normal(size=(9, 2))

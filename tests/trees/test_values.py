@@ -12,7 +12,6 @@ from games import exact_shares
 from shearshap.trees import leaves, tables, walk
 from shearshap.trees import values as tree_values
 from shearshap.trees.forest import Decisions, Floats, Forest, Integers
-from shearshap.trees.layout import lay_out
 from shearshap.trees.leaves import coefficients
 from shearshap.trees.values import ExactTrees
 
@@ -50,9 +49,14 @@ class Grower:
         self.right[here] = self.node(depth - 1, chance, output)
         return here
 
-    def oblivious(self, depth: int) -> int:
+    def oblivious(self, decisions: list[int]) -> int:
         """Add a tree whose nodes of one depth take one decision."""
-        return self._oblivious(self.rng.integers(len(self.decisions), size=depth).tolist())
+        if not decisions:
+            return self.leaf()
+        here = self._add(decisions[0], np.zeros(self.outputs))
+        self.left[here] = self.oblivious(decisions[1:])
+        self.right[here] = self.oblivious(decisions[1:])
+        return here
 
     def chain(self, decisions: list[int]) -> int:
         """Add a tree with a leaf to the left of each node."""
@@ -61,14 +65,6 @@ class Grower:
         here = self._add(decisions[0], np.zeros(self.outputs))
         self.left[here] = self.leaf()
         self.right[here] = self.chain(decisions[1:])
-        return here
-
-    def _oblivious(self, decisions: list[int]) -> int:
-        if not decisions:
-            return self.leaf()
-        here = self._add(decisions[0], np.zeros(self.outputs))
-        self.left[here] = self._oblivious(decisions[1:])
-        self.right[here] = self._oblivious(decisions[1:])
         return here
 
     def _add(self, decision: int, value: Floats) -> int:
@@ -106,7 +102,8 @@ def random_forest(shape: str, columns: int, outputs: int = 1, seed: int = 0) -> 
 
 def _tree(grower: Grower, shape: str, output: int) -> int:
     if shape == "oblivious":
-        return grower.oblivious(depth=int(grower.rng.integers(1, 7)))
+        depth = int(grower.rng.integers(1, 7))
+        return grower.oblivious(grower.rng.integers(len(grower.decisions), size=depth).tolist())
     if shape == "chains":
         return grower.chain(grower.rng.integers(len(grower.decisions), size=15).tolist())
     if shape == "leaves":
@@ -167,10 +164,6 @@ def force(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(tree_values, "choose", choose)
 
 
-def even(background: Floats) -> Floats:
-    return np.full(len(background), 1 / len(background))
-
-
 def check(
     forest: Forest,
     owner: Integers,
@@ -180,7 +173,7 @@ def check(
     weights: Floats | None = None,
 ) -> None:
     """Compare values and interactions with all coalitions."""
-    weigh = even(background) if weights is None else weights
+    weigh = np.full(len(background), 1 / len(background)) if weights is None else weights
     game = coalition_values(forest, owner, players, seen, background, weigh)
     prepared = ExactTrees(
         forest, owner, players, background, weights, rows=len(seen), interactions=True
@@ -288,32 +281,7 @@ def test_more_players_on_a_path_than_a_word_has_bits(
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-# How trees are solved
-
-
-def ways(rows: int, shape: str, background: int) -> set[str]:
-    forest = random_forest(shape, columns=30, seed=22)
-    seen = random_rows(background, 30, seed=23)
-    prepared = ExactTrees(forest, np.arange(30), 30, seen, rows=rows)
-    return {batch.way for batch in prepared._batches}
-
-
-def test_one_row_takes_the_walk_and_many_rows_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_values, "start_of_numba", lambda: 1e9)
-    assert ways(rows=1, shape="bushy", background=1) == {"walk"}
-    assert ways(rows=10_000, shape="bushy", background=100) == {"tables"}
-
-
-def test_a_few_deep_trees_do_not_start_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    grower = Grower(30, outputs=1, seed=29, questions=30)
-    grower.decisions = replace(grower.decisions, column=np.arange(30))
-    grower.roots = [grower.node(3, chance=1) for _ in range(50)]
-    grower.roots.append(grower.chain(list(range(20))))  # too many players for a table
-    layout = lay_out(grower.forest(), np.arange(30), np.arange(51))
-    for start, compiled in ((0.0, True), (1e9, False)):
-        monkeypatch.setattr(tree_values, "start_of_numba", lambda start=start: start)
-        way = tree_values.choose(layout, 51, 30_000, 1).way
-        assert ("compiled walk" in way) == compiled
+# Progress
 
 
 def test_every_tree_is_counted_once() -> None:

@@ -128,15 +128,7 @@ class PreparedExplainer:
     def _solver(self, named: NamedGame, run: Run) -> Solver:
         if self.forest is None:
             return Sampling(named.game, run, plans=self._plans_of(named.game, run))
-        # the budget that exact values take is too small for others
-        return TreeSolver(
-            self.options.model,
-            named,
-            run,
-            self.forest,
-            checked=True,
-            fallback=replace(run, budget=None),
-        )
+        return TreeSolver(self.options.model, named, run, self.forest, prepared=True)
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget: those of an earlier block if there are any."""

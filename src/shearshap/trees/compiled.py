@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import Bools, Bytes, Floats, Integers
-from shearshap.trees.layout import Layout
+from shearshap.trees.layout import Layout, TreeGame
 from shearshap.trees.leaves import Coefficients, coefficients
 
 Words = Any  # arrays of uint64, and what numba makes of them
@@ -46,15 +46,9 @@ compiled = njit(cache=True, error_model="numpy")
 class CompiledWalk:
     """Sums of rows against a background, for trees of any depth, by numba."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        players: int,
-        background: Floats,
-        weights: Floats,
-        *,
-        pairs: bool = False,
-    ) -> None:
+    def __init__(self, game: TreeGame) -> None:
+        self.game = game
+        layout = game.layout
         order = np.argsort(layout.tree, kind="stable")  # a tree's nodes next to each other
         place = np.argsort(order)
         child = layout.child[order]
@@ -68,10 +62,6 @@ class CompiledWalk:
         self.depth = len(layout.levels)
         self.decisions = layout.decisions
         self.columns = _columns(layout)
-        self.players = players
-        self.background = background
-        self.weights = weights
-        self.pairs = pairs
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
@@ -85,19 +75,17 @@ class CompiledWalk:
 
     def _found(self, seen: Floats, shape: tuple[int, ...]) -> Floats:
         """Return the sums (blocks, 64, cells, k) of rows, of which the last may be none."""
+        game = self.game
         words = self._words(seen)
         found = np.zeros((len(words), ROWS_PER_WORD, *shape))
-        factors = coefficients(min(self.depth, self.players))
+        factors = coefficients(min(self.depth, game.players))
         step = max(1, MAX_ANSWER_BYTES // max(1, len(self.decision)))
-        for start in range(0, len(self.background), step):
+        for start in range(0, len(game.background), step):
             some = slice(start, start + step)
-            others = BackgroundRows(self._answers(self.background[some]), self.weights[some])
-            walk(self.trees, self.depth, words, others, factors, self.players, self.pairs, found)
+            right = self.decisions.go_right(game.background[some])[self.decision]
+            others = BackgroundRows(np.ascontiguousarray(right.T), game.weights[some])
+            walk(self.trees, self.depth, words, others, factors, game.players, game.pairs, found)
         return found
-
-    def _answers(self, seen: Floats) -> Bytes:
-        """Return 1 if a row goes right, (r, n)."""
-        return np.ascontiguousarray(self.decisions.go_right(seen)[self.decision].T)
 
     def _words(self, seen: Floats) -> NDArray[np.uint64]:
         """Return the rows that go right, (blocks, n), a bit for each row of a block."""
@@ -194,8 +182,21 @@ def walk(
     Bit r of words (blocks, n) says whether row r of a block goes right at a node. Interactions are
     added to one of the two cells of a pair.
     """
-    stack = _stack(depth)
-    state = _path_state(players, depth)
+    room = 4 * depth + 8  # four things a level
+    stack = Stack(
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.uint64),
+    )
+    state = PathState(
+        np.zeros(players, dtype=np.uint64),
+        np.zeros(ROWS_PER_WORD, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.uint64),
+        np.zeros(players, dtype=np.bool_),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+    )
     members = np.empty(depth + 1, dtype=np.int64)
     gain = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
     loss = np.zeros((ROWS_PER_WORD, trees.value.shape[1]))
@@ -235,29 +236,6 @@ def walk(
 
 
 # On the way
-
-
-@compiled
-def _stack(depth: int) -> Stack:
-    room = 4 * depth + 8  # four things a level
-    return Stack(
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.uint64),
-    )
-
-
-@compiled
-def _path_state(players: int, depth: int) -> PathState:
-    return PathState(
-        np.zeros(players, dtype=np.uint64),
-        np.zeros(ROWS_PER_WORD, dtype=np.int64),
-        np.zeros(depth + 1, dtype=np.int64),
-        np.zeros(depth + 1, dtype=np.uint64),
-        np.zeros(players, dtype=np.bool_),
-        np.zeros(depth + 1, dtype=np.int64),
-        np.zeros(2, dtype=np.int64),
-    )
 
 
 @compiled

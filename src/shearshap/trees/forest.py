@@ -8,11 +8,10 @@ Readers give arrays of nodes for each tree:
     column      0       .       5       .       .
     threshold   0.5     .       1.5     .       .
 
-`build_forest` numbers the nodes of all trees, in which no question is asked twice, and drops those
-that no root leads to.
+`build_forest` numbers the nodes of all trees, in which no question is asked twice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,8 +24,8 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
-BLOCK_ROWS = 256  #: that are predicted at once
-MAX_TABLED = 32  #: decisions per tree up to which taking all is faster than those on the way
+MAX_BLOCK_ROWS = 256  #: that are predicted at once
+MAX_ANSWER_BYTES = 1 << 26  #: of the decisions of these rows
 
 
 class UnsupportedTrees(Exception):  # noqa: N818  (a reason to go on by sampling, not a failure)
@@ -69,12 +68,19 @@ class Forest:
 
     def predict(self, seen: Floats) -> Floats:
         """Return the sums of leaves (r, k) for rows as the trees see them."""
-        few = 0 < len(self.decisions) <= MAX_TABLED * len(self.roots)
-        sums = self._sums_of_few if few else self._sums
-        blocks = [
-            sums(seen[start : start + BLOCK_ROWS]) for start in range(0, len(seen), BLOCK_ROWS)
-        ]
+        step = min(MAX_BLOCK_ROWS, MAX_ANSWER_BYTES // (len(self.decisions) + 1) + 1)
+        blocks = [self._sums(seen[start : start + step]) for start in range(0, len(seen), step)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.outputs))
+
+    def _sums(self, seen: Floats) -> Floats:
+        rows = np.arange(len(seen))
+        answers = self.decisions.go_right(seen).ravel()  # at decision * r + row
+        start = np.maximum(self.decision, 0) * len(rows)
+        node = np.repeat(self.roots[:, None], len(rows), axis=1)
+        while (self.left.take(node) >= 0).any():
+            right = answers.take(start.take(node) + rows)
+            node = self._children.take(2 * node + right)
+        return np.asarray(self.value[node].sum(axis=0))
 
     @cached_property
     def _children(self) -> Integers:
@@ -82,43 +88,13 @@ class Forest:
         both = np.stack((self.left, self.right), axis=1)
         return np.where(both < 0, np.arange(len(both))[:, None], both).ravel()
 
-    def _sums_of_few(self, seen: Floats) -> Floats:
-        rows = np.arange(len(seen))
-        answers = self.decisions.go_right(seen).ravel()  # at decision * r + row; of a leaf, any
-        start = np.maximum(self.decision, 0) * len(rows)
-        node = np.repeat(self.roots[:, None], len(rows), axis=1)
-        while True:
-            right = answers.take(start.take(node) + rows)
-            following = self._children.take(2 * node + right)
-            if (following == node).all():
-                return np.asarray(self.value[node].sum(axis=0))
-            node = following
-
-    def _sums(self, seen: Floats) -> Floats:
-        at = np.repeat(self.roots, len(seen))
-        row = np.tile(np.arange(len(seen)), len(self.roots))
-        walking = np.flatnonzero(self.left[at] >= 0)
-        node = at[walking]
-
-        # of a deep forest a row meets few decisions: they are taken on the way
-        while len(walking):
-            decision = self.decision[node]
-            right = self.decisions.go_right_each(decision, seen, row[walking])
-            node = np.where(right, self.right[node], self.left[node])
-            at[walking] = node
-
-            goes_on = self.left[node] >= 0
-            walking = walking[goes_on]
-            node = node[goes_on]
-        return np.asarray(self.value[at.reshape(-1, len(seen))].sum(axis=0))
-
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """The distinct questions that the nodes of a forest ask about one column each.
 
-    Those that compare a column with numbers are next to each other. Those about categories have no
-    threshold; `categories` knows them.
+    Those that compare a column with numbers are next to each other. Those about categories have
+    the threshold NaN; `categories` knows them.
     """
 
     column: Integers  #: (q,) the column each asks about, as the trees see the rows
@@ -156,42 +132,24 @@ class Decisions:
             answers[categories.decision] = categories.go_right(inputs[column])
         return answers
 
-    def go_right_each(self, decision: Integers, seen: Floats, row: Integers) -> Bools:
-        """Return whether (n,) a row each, of those seen (r, d), goes right at a decision each."""
-        inputs = seen[row, self.column[decision]]
-        right = inputs > self.threshold[decision]
-        missing = np.flatnonzero(np.isnan(inputs))
-        right[missing] = ~self.missing_left[decision[missing]]
-
-        for categories in self.categories:
-            place = np.full(len(self), -1)
-            place[categories.decision] = np.arange(len(categories.decision))
-            asked = np.flatnonzero(place[decision] >= 0)
-            codes = categories.places(inputs[asked])
-            right[asked] = categories.right[place[decision[asked]], codes]
-        return right
-
     @cached_property
-    def _comparisons(self) -> tuple["_Comparisons", ...]:
-        numeric = np.ones(len(self), dtype=np.bool_)
-        for categories in self.categories:
-            numeric[categories.decision] = False
-        return tuple(self._by_column(np.flatnonzero(numeric)))
-
-    def _by_column(self, numbers: Integers) -> Iterator["_Comparisons"]:
-        numbers = numbers[np.argsort(self.column[numbers], kind="stable")]
-        _, starts = np.unique(self.column[numbers], return_index=True)
-        for part in np.split(numbers, starts[1:]):
-            if len(part):
-                limits, place = np.unique(self.threshold[part], return_inverse=True)
-                small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
-                yield _Comparisons(
+    def _comparisons(self) -> list["_Comparisons"]:
+        numbers = np.flatnonzero(~np.isnan(self.threshold))
+        starts = np.flatnonzero(np.diff(self.column[numbers])) + 1
+        found = []
+        for part in np.split(numbers, starts) if len(numbers) else ():
+            limits, place = np.unique(self.threshold[part], return_inverse=True)
+            small = np.int16 if len(limits) < np.iinfo(np.int16).max else np.int32
+            found.append(
+                _Comparisons(
                     column=int(self.column[part[0]]),
                     numbers=slice(part[0], part[-1] + 1),
                     limits=limits,
                     place=place.astype(small)[:, None],
                     missing_left=part[self.missing_left[part]],
                 )
+            )
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,17 +169,14 @@ class CategoryDecisions:
 
     def go_right(self, inputs: Floats) -> Bytes:
         """Return 1 if a row goes right, (n, r), for the codes of rows (r,)."""
-        return np.take(self.right, self.places(inputs), axis=1)
-
-    def places(self, inputs: Floats) -> Integers:
-        """Return the columns of `right` that hold the codes (r,)."""
         known = np.append(self.code.astype(np.float64), np.nan)
         truncated = np.trunc(inputs)  # as libraries make an integer of a code
         place = np.searchsorted(known[:-1], truncated)
 
         other = len(self.code)
         place = np.where(known[place] == truncated, place, other)
-        return np.where(np.isnan(inputs), other + 1, place)
+        place[np.isnan(inputs)] = other + 1
+        return np.take(self.right, place, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +239,11 @@ def build_forest(trees: Sequence[Tree]) -> Forest:
     """Return the forest of some trees."""
     if not trees:
         raise UnsupportedTrees("it has no trees")
-    left, right, roots = _linked(trees)
+    sizes = np.array([len(tree.left) for tree in trees])
+    roots = np.cumsum(sizes) - sizes
+    shift = np.repeat(roots, sizes)
+    left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
+    right = np.concatenate([tree.right for tree in trees]).astype(np.int64)
     column = np.concatenate([tree.column for tree in trees]).astype(np.int64)
     threshold = np.concatenate([tree.threshold for tree in trees]).astype(np.float64)
     missing_left = np.concatenate([tree.missing_left for tree in trees]).astype(np.bool_)
@@ -293,8 +252,11 @@ def build_forest(trees: Sequence[Tree]) -> Forest:
     cover = np.concatenate(covers).astype(np.float64)
 
     leaf = left < 0
-    value[~leaf] = 0.0
-    cover[~leaf] = 0.0
+    left = np.where(leaf, -1, left + shift)
+    right = np.where(leaf, -1, right + shift)
+    counts = leaf & _reached(left, right, roots)
+    value[~counts] = 0.0
+    cover[~counts] = 0.0
     sets = {
         int(root) + node: categories
         for root, tree in zip(roots, trees, strict=True)
@@ -309,19 +271,18 @@ def build_forest(trees: Sequence[Tree]) -> Forest:
     decision[compares] = numbers
     if sets:
         decisions = _with_categories(decisions, decision, column, sets)
-    return _reachable(Forest(left, right, decision, value, cover, roots, decisions))
+    return Forest(left, right, decision, value, cover, roots, decisions)
 
 
-def _linked(trees: Sequence[Tree]) -> tuple[Integers, Integers, Integers]:
-    """Return the children and the roots, numbered among the nodes of all trees."""
-    sizes = np.array([len(tree.left) for tree in trees])
-    roots = np.cumsum(sizes) - sizes
-    shift = np.repeat(roots, sizes)
-    left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
-    right = np.concatenate([tree.right for tree in trees]).astype(np.int64)
-
-    leaf = left < 0
-    return np.where(leaf, -1, left + shift), np.where(leaf, -1, right + shift), roots
+def _reached(left: Integers, right: Integers, roots: Integers) -> Bools:
+    """Return whether a root leads to each node (n,): not to those that a library has pruned."""
+    reached = np.zeros(len(left), dtype=np.bool_)
+    level = roots
+    while len(level):
+        reached[level] = True
+        inner = level[left[level] >= 0]
+        level = np.concatenate((left[inner], right[inner]))
+    return reached
 
 
 def _distinct(
@@ -376,28 +337,3 @@ def _tabulated(sets: dict[int, CategorySet]) -> CategoryDecisions:
         row[np.searchsorted(code, sorted(each.right))] = 1
         row[-1] = not each.missing_left
     return CategoryDecisions(np.array(list(sets), dtype=np.int64), code, right)
-
-
-def _reachable(forest: Forest) -> Forest:
-    """Return the forest without nodes that no root leads to: those a library has pruned."""
-    reached = np.zeros(len(forest.left), dtype=np.bool_)
-    level = forest.roots
-    while len(level):
-        reached[level] = True
-        inner = level[forest.left[level] >= 0]
-        level = np.concatenate((forest.left[inner], forest.right[inner]))
-    if reached.all():
-        return forest
-
-    place = np.cumsum(reached) - 1
-    left = forest.left[reached]
-    right = forest.right[reached]
-    return Forest(
-        np.where(left < 0, -1, place[left]),
-        np.where(left < 0, -1, place[right]),
-        forest.decision[reached],
-        forest.value[reached],
-        forest.cover[reached],
-        place[forest.roots],
-        forest.decisions,
-    )

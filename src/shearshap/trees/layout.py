@@ -47,7 +47,39 @@ class Layout:
     @cached_property
     def paths(self) -> "Paths":
         """The players on the way to each node."""
-        return _paths(self)
+        nodes = len(self.child)
+        players = np.full((nodes, 1), -1, dtype=np.int32)
+        count = np.zeros(nodes, dtype=np.int64)
+        slot = np.zeros(nodes, dtype=np.int64)
+        for level in self.levels:
+            inner = level.start + np.flatnonzero(self.child[level] >= 0)
+            if not len(inner):
+                continue
+            asks = self.player[inner]
+            known = players[inner] == asks[:, None]
+            is_new = ~known.any(axis=1)
+            slot[inner] = np.where(is_new, count[inner], known.argmax(axis=1))
+
+            if slot[inner].max() == players.shape[1]:
+                players = np.pad(players, ((0, 0), (0, 1)), constant_values=-1)
+            path = players[inner]
+            path[np.arange(len(inner)), slot[inner]] = asks
+            for side in (0, 1):
+                below = self.child[inner] + side
+                players[below] = path
+                count[below] = count[inner] + is_new
+        return Paths(players, count, slot)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeGame:
+    """The game of some trees: absent players come from a background, as the trees see it."""
+
+    layout: Layout
+    players: int
+    background: Floats  #: (b, d)
+    weights: Floats  #: (b,) of the background rows, with sum 1
+    pairs: bool = False  #: whether sums are asked for pairs of players, or for players
 
 
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
@@ -65,27 +97,21 @@ def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
         nodes = np.stack((forest.left[of_inner], forest.right[of_inner]), axis=1).ravel()
         levels.append(slice(levels[-1].stop, levels[-1].stop + len(nodes)))
         found.append((nodes, tree, parent))
-    return _numbered(forest, owner, found, tuple(levels[:-1]))
 
-
-def _numbered(
-    forest: Forest,
-    owner: Integers,
-    found: list[tuple[Integers, Integers, Integers]],
-    levels: tuple[slice, ...],
-) -> Layout:
     nodes, tree, parent = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    inner = forest.left[nodes] >= 0
+    is_inner = forest.left[nodes] >= 0
     child = np.full(len(nodes), -1)
-    child[inner] = levels[0].stop + 2 * np.arange(inner.sum()) if levels else 0
+    child[is_inner] = levels[0].stop + 2 * np.arange(is_inner.sum())
 
-    asked, number = np.unique(forest.decision[nodes[inner]], return_inverse=True)
+    asked, number = np.unique(forest.decision[nodes[is_inner]], return_inverse=True)
     decisions = forest.decisions.take(asked)
     decision = np.zeros(len(nodes), dtype=np.int64)
-    decision[inner] = number.ravel()
+    decision[is_inner] = number.ravel()
     player = np.full(len(nodes), -1)
-    player[inner] = owner[decisions.column[decision[inner]]]
-    return Layout(child, parent, decision, player, forest.value[nodes], tree, levels, decisions)
+    player[is_inner] = owner[decisions.column[decision[is_inner]]]
+    return Layout(
+        child, parent, decision, player, forest.value[nodes], tree, tuple(levels[:-1]), decisions
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,32 +126,6 @@ class Paths:
     def most(self) -> int:
         """The most players on a path, m."""
         return int(self.players.shape[1])
-
-
-def _paths(layout: Layout) -> Paths:
-    """Return the paths of all nodes."""
-    nodes = len(layout.child)
-    players = np.full((nodes, 1), -1, dtype=np.int32)
-    count = np.zeros(nodes, dtype=np.int64)
-    slot = np.zeros(nodes, dtype=np.int64)
-    for level in layout.levels:
-        inner = level.start + np.flatnonzero(layout.child[level] >= 0)
-        if not len(inner):
-            continue
-        asks = layout.player[inner]
-        known = players[inner] == asks[:, None]
-        is_new = ~known.any(axis=1)
-        slot[inner] = np.where(is_new, count[inner], known.argmax(axis=1))
-
-        if slot[inner].max() == players.shape[1]:
-            players = np.pad(players, ((0, 0), (0, 1)), constant_values=-1)
-        path = players[inner]
-        path[np.arange(len(inner)), slot[inner]] = asks
-        for side in (0, 1):
-            below = layout.child[inner] + side
-            players[below] = path
-            count[below] = count[inner] + is_new
-    return Paths(players, count, slot)
 
 
 # Subtrees
@@ -191,7 +191,7 @@ class Subtrees:
                     parent=place[parent],
                     decision=layout.decision[parent],
                     on_right=((nodes - level.start) & 1).astype(np.uint8)[:, None],
-                    slot=self.layout.paths.slot[parent].astype(np.uint8)[:, None],
+                    slot=layout.paths.slot[parent].astype(np.uint8)[:, None],
                     is_top=np.flatnonzero(is_top),
                     subtree=self.subtree[nodes[is_top]],
                 )

@@ -23,6 +23,7 @@ The q that contain a player i are all q less those without it, and so a player's
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
@@ -126,28 +127,29 @@ def _values_matrix(players: int) -> Floats:
 
 
 def leaf_interactions(weights: Floats, players: int) -> Floats:
-    """Return the interactions (l, 2^m, m, m) of leaves' players, for W (l, 2^m)."""
-    absent, both, one, none, mixed, mixed_one = _disjoint_sums(weights, players, INTERACTIONS)
-    table = np.zeros((*weights.shape, players, players))
-    pattern = np.arange(1 << players)
-    for second in range(players):
-        for first in range(second):
-            i = 1 << first
-            j = 1 << second
-            i_failed = (pattern & i) != 0
-            j_failed = (pattern & j) != 0
+    """Return the interactions (l, 2^m, pairs) of leaves' players, for W (l, 2^m).
 
-            # q with i and j: all, less those without i, less those without j, plus without both
-            present = both - one[:, pattern | i] - one[:, pattern | j] + none[:, pattern | i | j]
-            i_present = mixed_one[:, pattern | i] - mixed
-            j_present = mixed_one[:, pattern | j] - mixed
-            values = np.where(
-                i_failed,
-                np.where(j_failed, absent, j_present),
-                np.where(j_failed, i_present, present),
-            )
-            table[:, :, first, second] = values
-            table[:, :, second, first] = values
+    The pairs are those of `np.triu_indices(m, 1)`.
+    """
+    absent, both, one, none, mixed, mixed_one = _disjoint_sums(weights, players, INTERACTIONS)
+    pattern = np.arange(1 << players)
+    pairs = list(combinations(range(players), 2))
+    table = np.empty((*weights.shape, len(pairs)))
+    for number, (first, second) in enumerate(pairs):
+        i = 1 << first
+        j = 1 << second
+        i_failed = (pattern & i) != 0
+        j_failed = (pattern & j) != 0
+
+        # q with i and j: all, less those without i, less those without j, plus without both
+        present = both - one[:, pattern | i] - one[:, pattern | j] + none[:, pattern | i | j]
+        i_present = mixed_one[:, pattern | i] - mixed
+        j_present = mixed_one[:, pattern | j] - mixed
+        table[:, :, number] = np.where(
+            i_failed,
+            np.where(j_failed, absent, j_present),
+            np.where(j_failed, i_present, present),
+        )
     return table
 
 
@@ -158,11 +160,13 @@ def _disjoint_sums(weights: Floats, players: int, sums: Sums) -> list[Floats]:
         return np.split(product, len(sums), axis=1)
 
     factors = _factors(players, sums)
+    is_size = np.arange(players + 1)[:, None] == _sizes(players)
     found = [np.empty_like(weights) for _ in sums]
     step = max(1, CACHED // ((players + 1) << players))
     for start in range(0, len(weights), step):
         some = slice(start, start + step)
-        within = _zeta(_ranked(weights[some], players), players)
+        # W apart by |q|, (l, m + 1, 2^m)
+        within = _zeta(weights[some, None, :] * is_size, players)
         disjoint = within[:, :, ::-1]  # what is disjoint of u is within its complement
         for factor, out in zip(factors, found, strict=True):
             np.einsum("ac,lac->lc", factor, disjoint, out=out[some])
@@ -186,12 +190,6 @@ def _factors(players: int, sums: Sums) -> list[Floats]:
         table: Floats = getattr(coefficients(players), name)
         found.append(np.where(size >= fewer, table[:, np.maximum(size - fewer, 0)], 0.0))
     return found
-
-
-def _ranked(weights: Floats, players: int) -> Floats:
-    """Return W apart by |q|: (l, m + 1, 2^m), 0 for other sizes."""
-    sizes = np.arange(players + 1)[:, None] == _sizes(players)
-    return np.asarray(weights[:, None, :] * sizes)
 
 
 def _zeta(ranked: Floats, players: int) -> Floats:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from shearshap.data import Inputs
-from shearshap.errors import InputError
 from shearshap.models.sklearn import (
     LABELLERS,
     booster_library,
@@ -31,16 +30,14 @@ from shearshap.models.sklearn import (
     source_positions,
 )
 from shearshap.trees.forest import Floats, Integers, TreeModel, UnsupportedTrees
-from shearshap.trees.readers import first_line, read
+from shearshap.trees.readers import READERS, first_line, read
 from shearshap.trees.readers.sklearn import BOOSTED, FORESTS, HIST, SINGLE
-
-#: Libraries whose own methods are known to predict by the trees.
-_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 #: Methods that predictions are made by.
 _PREDICTS = re.compile("^(?!set_).*(predict|decision_function|validate_X|preprocess_X)")
 
-#: Transformers of scikit-learn that make each column of one: any other has to prove it.
+#: Transformers of scikit-learn that make each column of one: any other has to prove it, unless it
+#: chooses columns.
 _COLUMN_BY_COLUMN = {
     "Binarizer",
     "KBinsDiscretizer",
@@ -54,18 +51,6 @@ _COLUMN_BY_COLUMN = {
     "SimpleImputer",
     "StandardScaler",
     "TargetEncoder",
-    # these choose columns
-    "GenericUnivariateSelect",
-    "RFE",
-    "RFECV",
-    "SelectFdr",
-    "SelectFpr",
-    "SelectFromModel",
-    "SelectFwe",
-    "SelectKBest",
-    "SelectPercentile",
-    "SequentialFeatureSelector",
-    "VarianceThreshold",
 }
 
 #: Transformers of scikit-learn that hold others, and the attribute that does.
@@ -125,7 +110,7 @@ def tree_model(model: Any, inputs: Inputs) -> TreeModel:
 def _refuse_other_methods(model: Any) -> None:
     """Raise if a model may answer by something else than the leaves of its trees."""
     owner = method_of_estimator(model)
-    if owner is not None and _library(model) not in _LIBRARIES:
+    if owner is not None and _library(model) not in READERS:
         raise UnsupportedTrees(
             f"{model.__name__} is not the library's own: it may change what the leaves say"
         )
@@ -153,11 +138,11 @@ def _replaced_on(part: Any) -> Iterator[str]:
 
 def _replaced_in(kind: type) -> Iterator[str]:
     """Yield the methods of a class, or of its ancestors, that take the place of a library's."""
-    known = [ancestor for ancestor in kind.__mro__ if _library(ancestor) in _LIBRARIES]
+    known = [ancestor for ancestor in kind.__mro__ if _library(ancestor) in READERS]
     names = dict.fromkeys(name for ancestor in known for name in vars(ancestor))
     for name in filter(_PREDICTS.search, names):
         first = next(ancestor for ancestor in kind.__mro__ if name in vars(ancestor))
-        if not {_library(first), _library(vars(first)[name])} <= {*_LIBRARIES, ""}:
+        if not {_library(first), _library(vars(first)[name])} <= {*READERS, ""}:
             yield f"{first.__name__}.{name}"
 
 
@@ -189,11 +174,10 @@ def _input_columns(model: Any, inputs: Inputs) -> Integers:
         return order
     try:
         return order[source_positions(transformers)]
-    except InputError as error:
-        raise UnsupportedTrees(str(error).removeprefix("groups: ").partition(";")[0]) from error
     except Exception as error:  # every transformer has its own errors
+        reason = first_line(error).removeprefix("groups: ").partition(";")[0]
         raise UnsupportedTrees(
-            f"it is not known which columns the Pipeline's steps make from which ({error})"
+            f"it is not known which columns the Pipeline's steps make from which ({reason})"
         ) from error
 
 
@@ -214,7 +198,7 @@ def _works_by_column(transformer: Any) -> bool:
     """Return whether a transformer of scikit-learn is known to make each column of one."""
     name = type(transformer).__name__
     if name != "FunctionTransformer":
-        return name in _COLUMN_BY_COLUMN
+        return name in _COLUMN_BY_COLUMN or hasattr(transformer, "get_support")
     function = transformer.func
     return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
 
@@ -224,10 +208,19 @@ def _works_by_column(transformer: Any) -> bool:
 
 def _preprocess(model: Any, of_reader: Callable[[Any], Floats]) -> Callable[[Any], Floats]:
     """Return the function from rows as the model takes them to what its trees see."""
-    transform = _transform(model)
+    transformers = _transformers(model)
+    # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
+    absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
 
     def preprocess(rows: Any) -> Floats:
-        made = transform(rows)
+        made = rows
+        if transformers is not None:
+            given = estimator_rows(rows)
+            try:
+                made = _dense(transformers.transform(given), absent)
+            except Exception as error:  # every transformer has its own errors
+                reason = first_line(error)
+                raise UnsupportedTrees(f"the Pipeline's steps fail ({reason})") from error
         try:
             return of_reader(made)
         except (TypeError, ValueError) as error:  # of words, for example
@@ -236,26 +229,6 @@ def _preprocess(model: Any, of_reader: Callable[[Any], Floats]) -> Callable[[Any
             ) from error
 
     return preprocess
-
-
-def _transform(model: Any) -> Callable[[Any], Any]:
-    """Return what the transformers of a Pipeline do to rows; other models take rows as they are."""
-    transformers = _transformers(model)
-    if transformers is None:
-        return lambda rows: rows
-    # to XGBoost, what a sparse matrix leaves out is missing; to all others, it is 0
-    absent = np.nan if booster_library(innermost(model)) == "xgboost" else 0.0
-
-    def transform(rows: Any) -> Any:
-        given = estimator_rows(rows)
-        try:
-            made = transformers.transform(given)
-        except Exception as error:  # every transformer has its own errors
-            reason = first_line(error)
-            raise UnsupportedTrees(f"the Pipeline's steps fail ({reason})") from error
-        return _dense(made, absent)
-
-    return transform
 
 
 def _dense(made: Any, absent: float) -> Any:

@@ -12,8 +12,8 @@ axes of leaves. Whether it is right is not assumed:
                     of sums that the leaves allow, which takes no evaluation of the model
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,7 @@ from shearshap.games.marginal import ModelGame
 from shearshap.models import Outputs
 from shearshap.models.base import MARGINS, SeenOutputs
 from shearshap.models.sklearn import Tables
-from shearshap.trees.forest import (
-    Bools,
-    Floats,
-    Forest,
-    Integers,
-    TreeModel,
-    UnsupportedTrees,
-)
+from shearshap.trees.forest import Bools, Floats, Forest, Integers, TreeModel, UnsupportedTrees
 from shearshap.trees.readers import first_line
 
 ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
@@ -98,7 +91,7 @@ def leaf_outputs(
     answers = _as_sums(points.raw, forest.outputs)
     if answers is None:
         raise UnsupportedTrees("the explained outputs are not linear in its leaves")
-    explained = _explained_by(outputs, points.raw)
+    explained = partial(_explained, outputs, points.raw)
 
     possible = None
     middle = np.zeros(forest.outputs)
@@ -254,22 +247,19 @@ def decoded(game: ModelGame, inputs: Tensor) -> Any:
 # Sums of leaves as a model returns them
 
 
-def _explained_by(outputs: Outputs, raw: Any) -> Callable[[Floats], Floats]:
-    """Return the function from sums of leaves (n, f), constant included, to outputs (n, k)."""
+def _explained(outputs: Outputs, raw: Any, sums: Floats) -> Floats:
+    """Return the outputs (n, k) of sums of leaves (n, f), constant included.
+
+    `raw` is an answer of the model, whose form they are given.
+    """
+    count = len(sums)
     apart = replace(outputs, seen=SeenOutputs())  # these are not outputs of the model
-
-    def explained(sums: Floats) -> Floats:
-        count = len(sums)
-        try:
-            with np.errstate(all="ignore"):
-                answer = apart(_as_raw(sums, raw), count)
-        except _errors_of(outputs) as error:
-            raise UnsupportedTrees(
-                f"output= fails at possible sums of its leaves ({error})"
-            ) from error
-        return np.asarray(answer.double().numpy().reshape(count, -1))
-
-    return explained
+    try:
+        with np.errstate(all="ignore"):
+            answer = apart(_as_raw(sums, raw), count)
+    except _errors_of(outputs) as error:
+        raise UnsupportedTrees(f"output= fails at possible sums of its leaves ({error})") from error
+    return np.asarray(answer.double().numpy().reshape(count, -1))
 
 
 def _errors_of(outputs: Outputs) -> type[Exception]:

@@ -69,20 +69,20 @@ def tree_solver(
     By default they are prepared for the rows of the game.
     """
     model = options.model
+    forest: ExactForest | UnsupportedTrees
     with progress_bar(progress.progress if progress else False, unit=" trees") as bar:
         try:
             forest = ExactForest.from_model(model, named, run, rows=rows, advance=bar.update)
         except UnsupportedTrees as refusal:
-            return TreeSolver(model, named, run, None, reason=str(refusal), progress=progress)
+            forest = refusal
     return TreeSolver(model, named, run, forest, progress=progress)
 
 
 class TreeSolver:
     """The solver for trees: exact as long as the model is the sum of its leaves, then sampling.
 
-    `forest` is None if the model is known not to be that, and `reason` says why. `checked` says
-    that the model was checked in an earlier call with such a game. `fallback` is the run by which
-    rows are sampled, if it is another one.
+    `forest` may be the reason why the model is known not to be that. One that is `prepared` was
+    checked in an earlier call, whose budget is too small to sample rows by.
     """
 
     def __init__(
@@ -90,24 +90,24 @@ class TreeSolver:
         model: Any,
         named: NamedGame,
         run: Run,
-        forest: "ExactForest | None",
+        forest: "ExactForest | UnsupportedTrees",
         *,
-        reason: str = "",
-        checked: bool = False,
-        fallback: Run | None = None,
+        prepared: bool = False,
         progress: RowProgress | None = None,
     ) -> None:
         self.model = model
         self.named = named
         self.run = run
-        self.forest = forest
-        self.checked = checked
-        self.fallback = fallback or run
+        self.forest: ExactForest | None = None
+        self.checked = prepared
+        self.fallback = replace(run, budget=None) if prepared else run
         self.progress = progress
         self.sampling: Sampling | None = None
         self._rng = np.random.default_rng((run.seed, 1))
-        if forest is None:
-            self.sampling = self._fall_back(reason)
+        if isinstance(forest, UnsupportedTrees):
+            self.sampling = self._fall_back(forest)
+        else:
+            self.forest = forest
 
     @property
     def rows(self) -> int:
@@ -120,7 +120,10 @@ class TreeSolver:
         if self.sampling is not None:
             return self.sampling.rows_at_once
         assert self.forest is not None
-        return self.forest.rows_at_once(self.named.game.players, interactions=self.run.interactions)
+        players = self.named.game.players
+        cells = players * players if self.run.interactions else players
+        numbers = cells * sum(self.forest.outputs.matrix.shape) + len(self.forest.seen.owner)
+        return max(1, BLOCK_BYTES // (8 * numbers))
 
     def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of a block, or of its first rows if they must be sampled."""
@@ -128,7 +131,7 @@ class TreeSolver:
             try:
                 return self._explain_exactly(rows, buffer)
             except UnsupportedTrees as refusal:
-                self.sampling = self._fall_back(str(refusal))
+                self.sampling = self._fall_back(refusal)
         last = min(rows.stop, rows.start + self.sampling.rows_at_once)
         return self.sampling.explain(slice(rows.start, last), buffer)
 
@@ -163,7 +166,7 @@ class TreeSolver:
             warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
         return warning
 
-    def _fall_back(self, reason: str) -> Sampling:
+    def _fall_back(self, reason: UnsupportedTrees) -> Sampling:
         """Return what samples the rows from now on, with a note of the reason."""
         self.forest = None
         note = f"the values are not computed from the trees: {reason}"
@@ -214,7 +217,14 @@ class ExactForest:
                 "the probabilities of boosted trees are not linear in their leaves"
             )
         game = _silent(named.game)
-        _check_budget(run, game)
+        needed = game.cost + 1
+        if run.budget is not None and run.budget < needed:
+            error = BudgetError(
+                f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
+                f"{game.cost} for the base value, got {run.budget}"
+            )
+            error.nearest = needed
+            raise error
         seen = tree_model(model, named.inputs)
         rng = np.random.default_rng(run.seed)
         points, single = compared_points(game, seen, rng)
@@ -230,7 +240,7 @@ class ExactForest:
             advance=advance,
         )
         base_value = _answers(game.take(slice(0, 1)), EMPTY)[0]
-        return cls(seen, outputs, trees, base_value, single, evaluations=game.cost + 1)
+        return cls(seen, outputs, trees, base_value, single, evaluations=needed)
 
     def explained(
         self,
@@ -266,13 +276,23 @@ class ExactForest:
         if run.interactions:
             differences = self.outputs(self.trees.second_differences(seen))
             fields["cross_contribution"] = np.abs(differences).sum(axis=3)
-        return self._explanation(game, run, fields, buffer, first_row)
 
-    def rows_at_once(self, players: int, *, interactions: bool) -> int:
-        """Return how many rows memory holds at once, at least one."""
-        cells = players * players if interactions else players
-        cells = cells * sum(self.outputs.matrix.shape) + len(self.seen.owner)
-        return max(1, BLOCK_BYTES // (8 * cells))
+        rows = game.rows
+        arrays: dict[str, Any] = {
+            name: buffer.array(name, torch.from_numpy(field), first_row)
+            for name, field in fields.items()
+        }
+        if run.stops:
+            arrays["converged"] = np.ones(rows, dtype=np.bool_)
+            arrays["row_evaluations"] = np.full(rows, self.evaluations, dtype=np.int64)
+        return Explanation(
+            **arrays,
+            index=np.arange(first_row, first_row + rows),
+            evaluations=self.evaluations,
+            derivative_passes=0,
+            method=METHOD,
+            seed=run.seed,
+        )
 
     def _compared_predictions(
         self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator
@@ -332,31 +352,6 @@ class ExactForest:
             )
             mixes.prove_columns(game, self.seen, seen, self.trees.background)
 
-    def _explanation(
-        self,
-        game: ModelGame,
-        run: Run,
-        fields: dict[str, Floats],
-        buffer: ResultBuffer,
-        first_row: int,
-    ) -> Explanation:
-        rows = game.rows
-        arrays: dict[str, Any] = {
-            name: buffer.array(name, torch.from_numpy(field), first_row)
-            for name, field in fields.items()
-        }
-        if run.stops:
-            arrays["converged"] = np.ones(rows, dtype=np.bool_)
-            arrays["row_evaluations"] = np.full(rows, self.evaluations, dtype=np.int64)
-        return Explanation(
-            **arrays,
-            index=np.arange(first_row, first_row + rows),
-            evaluations=self.evaluations,
-            derivative_passes=0,
-            method=METHOD,
-            seed=run.seed,
-        )
-
 
 def _answers(game: ModelGame, end: int) -> Floats:
     """Return the values (r, k) of an end: base values, or predictions at one evaluation each."""
@@ -369,15 +364,3 @@ def _answers(game: ModelGame, end: int) -> Floats:
 def _silent(game: ModelGame) -> ModelGame:
     """Return the game without a progress bar of its evaluations: it is not what takes the time."""
     return replace(game, advance=lambda _evaluations: None)
-
-
-def _check_budget(run: Run, game: ModelGame) -> None:
-    needed = game.cost + 1
-    if run.budget is None or run.budget >= needed:
-        return
-    error = BudgetError(
-        f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
-        f"{game.cost} for the base value, got {run.budget}"
-    )
-    error.nearest = needed
-    raise error

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.layout import Layout, Subtrees, split
+from shearshap.trees.layout import Subtrees, TreeGame, split
 from shearshap.trees.leaves import leaf_interactions, leaf_values
 
 BITS = 7  #: of the patterns of subtrees that have several leaves
@@ -31,25 +31,16 @@ ROWS = 512  #: rows that are looked up together
 class Tables:
     """The tables of some trees and one background."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        players: int,
-        background: Floats,
-        weights: Floats,
-        *,
-        pairs: bool = False,
-    ) -> None:
-        self.subtrees = split(layout, BITS)
-        cells = _Pairs(players) if pairs else _Players()
-        lines = _pattern_weights(self.subtrees, background, weights)
-        batches = list(_subtree_tables(self.subtrees, lines, cells))
-        self.products = list(_products(batches))
+    def __init__(self, game: TreeGame) -> None:
+        self.subtrees = split(game.layout, BITS)
+        lines = _pattern_weights(self.subtrees, game)
+        self.products = list(_subtree_products(self.subtrees, lines, game))
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
         # one space for all: fresh memory costs more than what is written into it
-        widest = max((product.numbers_per_row for product in self.products), default=0)
+        sizes = [len(product.subtree) * product.table.shape[1] for product in self.products]
+        widest = max(sizes, default=0)
         space = np.empty(widest * ROWS)
         for start in range(0, len(seen), ROWS):
             rows = slice(start, start + ROWS)
@@ -65,14 +56,14 @@ def _patterns(subtrees: Subtrees, seen: Floats) -> Any:
     return subtrees.patterns(right.astype(np.uint16) if wide else right)
 
 
-def _pattern_weights(subtrees: Subtrees, background: Floats, weights: Floats) -> Floats:
+def _pattern_weights(subtrees: Subtrees, game: TreeGame) -> Floats:
     """Return the weight of the background rows of each pattern, subtree after subtree."""
     starts = _line_starts(subtrees.bits)
     total = np.zeros(starts[-1])
-    for start in range(0, len(background), ROWS):
+    for start in range(0, len(game.background), ROWS):
         rows = slice(start, start + ROWS)
-        lines = _patterns(subtrees, background[rows]) + starts[:-1, None]
-        weight = np.broadcast_to(weights[rows], lines.shape)
+        lines = _patterns(subtrees, game.background[rows]) + starts[:-1, None]
+        weight = np.broadcast_to(game.weights[rows], lines.shape)
         total += np.bincount(lines.ravel(), weights=weight.ravel(), minlength=len(total))
     return total
 
@@ -89,11 +80,6 @@ class Product:
     start: Integers  #: (g, 1) the first line of each subtree
     cells: Integers  #: (c,) what the columns are
     table: Floats  #: (lines, c * k)
-
-    @property
-    def numbers_per_row(self) -> int:
-        """How many numbers looking up takes for each row."""
-        return len(self.subtree) * int(self.table.shape[1])
 
     def add(self, patterns: Any, space: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) what the subtrees' patterns (g, r) stand for."""
@@ -112,64 +98,38 @@ class Product:
 # The tables of subtrees
 
 
-class _Players:
-    """The cells of tables are players."""
-
-    def tables(self, weights: Floats, count: int) -> Floats:
-        """Return the tables (l, 2^m, cells) of leaves of m players, for W (l, 2^m)."""
-        return leaf_values(weights, count)
-
-    def numbers(self, of_subtrees: Integers) -> Integers:
-        """Return the cells (g, c) of the players of subtrees (g, m)."""
-        return of_subtrees
+def _cells(players: Integers, game: TreeGame) -> Integers:
+    """Return the cells (g, c) of the players of subtrees (g, m): they, or their pairs."""
+    if not game.pairs:
+        return players
+    first, second = np.triu_indices(players.shape[1], 1)
+    return players[:, first] * game.players + players[:, second]
 
 
-@dataclass(frozen=True)
-class _Pairs(_Players):
-    """The cells of tables are pairs of players, first * p + second."""
-
-    players: int
-
-    def tables(self, weights: Floats, count: int) -> Floats:
-        first, second = np.triu_indices(count, 1)
-        return leaf_interactions(weights, count)[:, :, first, second]
-
-    def numbers(self, of_subtrees: Integers) -> Integers:
-        first, second = np.triu_indices(of_subtrees.shape[1], 1)
-        return of_subtrees[:, first] * self.players + of_subtrees[:, second]
-
-
-@dataclass(frozen=True, eq=False)
-class TableBatch:
-    """The tables of subtrees that have the same number of bits and players."""
-
-    subtree: Integers  #: (g,)
-    cells: Integers  #: (g, c)
-    table: Floats  #: (g, 2^bits, c, k)
-
-
-def _subtree_tables(subtrees: Subtrees, lines: Floats, cells: _Players) -> Iterator[TableBatch]:
+def _subtree_products(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iterator[Product]:
+    """Yield the tables of all subtrees, those of the same number of bits and players together."""
     starts = _line_starts(subtrees.bits)
     leaves = _Leaves(subtrees)
     slots = subtrees.slots
+    tables = leaf_interactions if game.pairs else leaf_values
     for bits, count in np.unique(np.stack((subtrees.bits, slots), axis=1), axis=0).tolist():
-        of_subtree = cells.numbers(np.zeros((1, count), dtype=np.int64)).size
-        if of_subtree == 0:
-            continue  # a single leaf without players, or a single player without a pair
         same = np.flatnonzero((subtrees.bits == bits) & (slots == count))
-        width = max(count, of_subtree)
-        for some in _batches(same, leaves.count, (1 << bits) * width):
-            weights = lines[starts[some][:, None] + np.arange(1 << bits)]
-            table = leaves.subtree_tables(some, weights, cells.tables)
-            players = subtrees.players[subtrees.slot_starts[some][:, None] + np.arange(count)]
-            yield TableBatch(some, cells.numbers(players), table)
+        players = subtrees.players[subtrees.slot_starts[same][:, None] + np.arange(count)]
+        cells = _cells(players, game)
+        if cells.size == 0:
+            continue  # a single leaf without players, or a single player without a pair
+        width = max(count, cells.shape[1])
+        for some in _batches(leaves.count[same], (1 << bits) * width):
+            weights = lines[starts[same[some]][:, None] + np.arange(1 << bits)]
+            table = leaves.subtree_tables(same[some], weights, tables)
+            yield from _products(same[some], cells[some], table)
 
 
-def _batches(same: Integers, leaves: Integers, size: int) -> Iterator[Integers]:
-    """Yield subtrees whose leaves' tables, of that size each, fit into the scratch space."""
-    numbers = np.cumsum(leaves[same]) * size // SCRATCH
+def _batches(leaves: Integers, size: int) -> list[Integers]:
+    """Return places of subtrees whose leaves' tables, of that size each, fit into SCRATCH."""
+    numbers = np.cumsum(leaves) * size // SCRATCH
     cuts = np.flatnonzero(np.diff(numbers)) + 1
-    yield from np.split(same, cuts)
+    return np.split(np.arange(len(leaves)), cuts)
 
 
 class _Leaves:
@@ -205,8 +165,10 @@ class _Leaves:
         of_leaves = tables(by_players.reshape(len(leaf), -1), players)
         of_leaves = of_leaves.reshape(len(leaf) << players, -1)
 
-        # each line of a subtree is the sum of one line of each of its leaves
-        place = _places(starts, owner, bits)
+        # each line of a subtree is the sum of one line of each of its leaves; of 3 leaves:
+        #     line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...
+        first = (starts[owner] << bits) + np.arange(len(leaf)) - starts[owner]
+        place = first[:, None] + count[owner, None] * np.arange(1 << bits)
         which = np.empty(line.size, dtype=np.int32)
         which[place.ravel()] = line.ravel()
         value = self.subtrees.layout.value[self.node[leaf]]
@@ -228,17 +190,6 @@ class _Leaves:
             one = failed | self.fails_right[leaf, bit, None]
             failed = np.concatenate((zero, one), axis=1)
         return failed
-
-
-def _places(starts: Integers, owner: Integers, bits: int) -> Integers:
-    """Return where the entries of leaves (l, 2^bits) are in their subtrees' lines.
-
-    A subtree of 3 leaves, 2 bits:   line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...
-    """
-    count = np.diff(starts)
-    rank = np.arange(len(owner)) - starts[owner]
-    first = (starts[owner] << bits) + rank
-    return first[:, None] + count[owner][:, None] * np.arange(1 << bits)
 
 
 def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
@@ -270,34 +221,26 @@ def _conditions(subtrees: Subtrees) -> tuple[NDArray[np.uint16], NDArray[np.uint
 # Products
 
 
-def _products(batches: list[TableBatch]) -> Iterator[Product]:
-    """Yield the tables of all subtrees, in products whose tables stay in the processor's cache."""
-    for batch in batches:
-        places = np.arange(len(batch.subtree))
-        step = _together(batch)
-        for start in range(0, len(places), step):
-            yield _product(batch, places[start : start + step])
+def _products(subtree: Integers, own: Integers, table: Floats) -> Iterator[Product]:
+    """Yield the tables of subtrees in products that stay in the processor's cache.
 
+    The tables are (g, lines, c, k) for the subtrees' own cells (g, c). The columns of a product are
+    the cells that any of its subtrees has.
+    """
+    lines, width, outputs = table.shape[1:]
+    every = len(np.unique(own))
+    subtrees = np.arange(1, len(subtree) + 1)
+    size = subtrees * lines * np.minimum(subtrees * width, every) * outputs
+    step = max(1, int(np.searchsorted(size, CACHED, side="right")))
+    for start in range(0, len(subtree), step):
+        some = slice(start, start + step)
+        cells, column = np.unique(own[some], return_inverse=True)
+        column = column.reshape(-1, width)
 
-def _together(batch: TableBatch) -> int:
-    """Return how many subtrees share a table: its columns are the cells that any of them has."""
-    lines, own, outputs = batch.table.shape[1:]
-    every = len(np.unique(batch.cells))
-    subtrees = np.arange(1, len(batch.subtree) + 1)
-    size = subtrees * lines * np.minimum(subtrees * own, every) * outputs
-    return max(1, int(np.searchsorted(size, CACHED, side="right")))
-
-
-def _product(batch: TableBatch, places: Integers) -> Product:
-    own = batch.cells[places]
-    cells, column = np.unique(own, return_inverse=True)
-    column = column.reshape(own.shape)
-    lines = batch.table.shape[1]
-    outputs = batch.table.shape[3]
-    # a subtree's columns go to those of all subtrees: a product with zeros and ones
-    goes = (column[:, :, None] == np.arange(len(cells))).astype(np.float64)
-    table = np.empty((len(places), lines, len(cells), outputs))
-    for output in range(outputs):
-        np.matmul(batch.table[places, :, :, output], goes, out=table[..., output])
-    start = np.arange(len(places))[:, None] * lines
-    return Product(batch.subtree[places], start, cells, table.reshape(len(places) * lines, -1))
+        # a subtree's columns go to those of all subtrees: a product with zeros and ones
+        goes = (column[:, :, None] == np.arange(len(cells))).astype(np.float64)
+        joined = np.empty((len(column), lines, len(cells), outputs))
+        for output in range(outputs):
+            np.matmul(table[some, ..., output], goes, out=joined[..., output])
+        first = np.arange(len(column))[:, None] * lines
+        yield Product(subtree[some], first, cells, joined.reshape(len(column) * lines, -1))

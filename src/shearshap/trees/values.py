@@ -10,13 +10,13 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.layout import Layout, lay_out
+from shearshap.trees.layout import Layout, TreeGame, lay_out
 from shearshap.trees.leaves import second_difference_factors
 from shearshap.trees.tables import Tables
 from shearshap.trees.walk import Walk
@@ -46,14 +46,14 @@ class Solver(Protocol):
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
 
 
-def _compiled_walk(*arguments: Any, **options: Any) -> Solver:
+def _compiled_walk(game: TreeGame) -> Solver:
     """Return a compiled walk; numba is imported only now."""
     from shearshap.trees.compiled import CompiledWalk
 
-    return CompiledWalk(*arguments, **options)
+    return CompiledWalk(game)
 
 
-SOLVERS: dict[str, Callable[..., Solver]] = {
+SOLVERS: dict[str, Callable[[TreeGame], Solver]] = {
     "tables": Tables,
     "compiled walk": _compiled_walk,
     "walk": Walk,
@@ -137,17 +137,21 @@ class ExactTrees:
     def second_differences(self, seen: Floats) -> Floats:
         """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, k), 0 on the diagonal."""
         sums = np.zeros((len(seen), self.players * self.players, self.forest.outputs))
-        self._second_differences.add(seen, sums)
+        for walk in self._second_differences:
+            walk.add(seen, sums)
         return self._symmetric(sums)
 
     @cached_property
-    def _second_differences(self) -> Walk:
-        """The walk that adds up second differences in place of interactions."""
-        layout = lay_out(self.forest, self.owner, np.arange(len(self.forest.roots)))
-        factors = second_difference_factors(layout.paths.most)
-        return Walk(
-            layout, self.players, self.background, self.weights, pairs=True, factors=factors
-        )
+    def _second_differences(self) -> list[Walk]:
+        """The walks that add up second differences in place of interactions."""
+        layouts = [lay_out(self.forest, self.owner, trees) for trees in _chunks(self.forest)]
+        return [
+            Walk(self._game(layout, pairs=True), second_difference_factors(layout.paths.most))
+            for layout in layouts
+        ]
+
+    def _game(self, layout: Layout, *, pairs: bool) -> TreeGame:
+        return TreeGame(layout, self.players, self.background, self.weights, pairs)
 
     def _symmetric(self, sums: Floats) -> Floats:
         """Return sums of pairs (r, p * p, k), each in one cell, as (r, p, p, k)."""
@@ -174,8 +178,7 @@ class ExactTrees:
             layout = lay_out(self.forest, self.owner, batch.trees)
         if len(batch.outputs) < layout.value.shape[1]:
             layout = replace(layout, value=np.ascontiguousarray(layout.value[:, batch.outputs]))
-        solver = SOLVERS[batch.way]
-        return solver(layout, self.players, self.background, self.weights, pairs=pairs)
+        return SOLVERS[batch.way](self._game(layout, pairs=pairs))
 
 
 def _chunks(forest: Forest) -> Iterator[Integers]:
@@ -194,7 +197,11 @@ def _split(
 
     With each part come the bytes that it takes.
     """
-    kinds, kind = np.unique(_outputs(layout), axis=0, return_inverse=True)
+    # the outputs that players share out, by tree
+    has_output = np.zeros((len(trees), layout.value.shape[1]), dtype=bool)
+    node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
+    has_output[layout.tree[node], output] = True
+    kinds, kind = np.unique(has_output, axis=0, return_inverse=True)
     for (number, has), way in product(enumerate(kinds), SOLVERS):
         outputs = np.flatnonzero(has)
         chosen = np.flatnonzero((kind.ravel() == number) & (np.array(choice.way) == way))
@@ -206,15 +213,6 @@ def _split(
         cuts = np.flatnonzero(np.diff(np.cumsum(size) // MAX_BATCH_BYTES)) + 1
         for places, sizes in zip(np.split(chosen, cuts), np.split(size, cuts), strict=True):
             yield TreeBatch(trees[places], outputs, way, {}), sizes.sum()
-
-
-def _outputs(layout: Layout) -> Integers:
-    """Return whether players share out each output of each tree, (t, k)."""
-    trees = layout.levels[0].stop
-    has = np.zeros((trees, layout.value.shape[1]), dtype=bool)
-    node, output = np.nonzero((layout.parent >= 0)[:, None] & (layout.value != 0))
-    has[layout.tree[node], output] = True
-    return has
 
 
 # Which trees are worth tables, and which are walked
@@ -235,10 +233,8 @@ def start_of_numba() -> float:
         return 0.0
     if find_spec("numba") is None:
         return np.inf
-    if not any(NUMBA_CACHE.glob("compiled.*.nbi")):
-        return 5e9
-    # the walk is loaded once a process, in 0.5 s, which the calls to come share
-    return 3e7 if "numba" in sys.modules else 1.5e9
+    is_cached = any(NUMBA_CACHE.glob("compiled.*.nbi"))
+    return 1.5e9 if is_cached else 5e9
 
 
 def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice:
@@ -257,7 +253,9 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
         "walk": NUMPY_NS * reached,
     }
     costs["tables"][np.bincount(tree, players > MAX_TABLE_PLAYERS, trees) > 0] = np.inf
-    if not _pays(costs, start_of_numba() * trees / all_trees):
+    others = np.minimum(costs["tables"], costs["walk"])
+    saved = np.maximum(others - costs["compiled walk"], 0.0).sum()
+    if saved <= start_of_numba() * trees / all_trees:
         del costs["compiled walk"]
     ways = list(costs)
     best = np.argmin(list(costs.values()), axis=0)
@@ -266,10 +264,3 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
     lines = np.bincount(tree, of_leaves, trees).astype(np.float64)
     nodes = np.bincount(layout.tree, minlength=trees)
     return Choice([ways[number] for number in best], lines, nodes)
-
-
-def _pays(costs: dict[str, NDArray[np.floating]], start: float) -> bool:
-    """Return whether compiled walks save more, over all trees, than they take to start."""
-    others = np.minimum(costs["tables"], costs["walk"])
-    saved = others - np.minimum(others, costs["compiled walk"])
-    return bool(saved.sum() > start)

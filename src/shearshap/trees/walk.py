@@ -9,14 +9,15 @@ so far. If x and z go the same way, the walk follows them. If they part on a pla
 The states that arrive at leaves are the pairs that count: 1 to 4 % of all in deep trees.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.layout import Layout
+from shearshap.trees.forest import MAX_ANSWER_BYTES, Bytes, Floats, Integers
+from shearshap.trees.layout import TreeGame
 from shearshap.trees.leaves import Coefficients, coefficients
 
 Masks = NDArray[np.uint64]
@@ -45,57 +46,48 @@ class States(NamedTuple):
 class Walk:
     """Sums of rows against a background, for trees of any depth, without tables."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        players: int,
-        background: Floats,
-        weights: Floats,
-        *,
-        pairs: bool = False,
-        factors: Coefficients | None = None,
-    ) -> None:
-        self.layout = layout
-        self.players = players
-        self.background = background
-        self.weights = weights
-        self.pairs = pairs
-        self.paths = layout.paths
+    def __init__(self, game: TreeGame, factors: Coefficients | None = None) -> None:
+        self.game = game
+        self.layout = game.layout
+        self.paths = game.layout.paths
         self.factors = factors or coefficients(self.paths.most)
         self.marks = _marks(self.paths.slot, words=max(1, -(-self.paths.most // WORD)))
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
         cells = sums.shape[1]
-        step = max(1, CELLS // cells)
+        decisions = self.layout.decisions
+        others_right = decisions.go_right(self.game.background)
+        add_leaves = self._add_interactions if self.game.pairs else self._add_values
+        step = max(1, min(CELLS // cells, MAX_ANSWER_BYTES // (len(decisions) + 1)))
         for start in range(0, len(seen), step):
-            rows = seen[start : start + step]
-            found = np.zeros((sums.shape[2], cells * len(rows)))
-            for leaves in self._arrivals(rows):
-                if self.pairs:
-                    self._add_interactions(leaves, found, rows=len(rows))
-                else:
-                    self._add_values(leaves, found, rows=len(rows))
-            sums[start : start + step] += found.reshape(-1, cells, len(rows)).transpose(2, 1, 0)
+            right = decisions.go_right(seen[start : start + step])
+            rows = right.shape[1]
+            found = np.zeros((sums.shape[2], cells * rows))
+            for leaves in self._arrivals(right, others_right):
+                add_leaves(leaves, found, rows)
+            sums[start : start + step] += found.reshape(-1, cells, rows).transpose(2, 1, 0)
 
     # The walk
 
-    def _arrivals(self, seen: Floats) -> Iterator[States]:
-        """Yield the pairs of rows that count at each leaf, some at a time."""
-        pending = list(self._starts(len(seen)))
+    def _arrivals(self, right: Bytes, others_right: Bytes) -> Iterator[States]:
+        """Yield the pairs of rows that count at each leaf, some at a time.
+
+        The decisions (q, r) of rows and (q, b) of background rows are 1 if they go right.
+        """
+        pending = list(self._starts(right.shape[1], others_right.shape[1]))
         while pending:
             states = pending.pop()
             at_leaf = self.layout.child[states.node] < 0
             yield states.take(np.flatnonzero(at_leaf))
             states = states.take(np.flatnonzero(~at_leaf))
             if len(states.node):
-                pending += _halves(self._step(states, seen))
+                pending += _halves(self._step(states, right, others_right))
 
-    def _starts(self, rows: int) -> Iterator[States]:
+    def _starts(self, rows: int, others: int) -> Iterator[States]:
         """Yield the states at the roots, in blocks: every tree, row and background row."""
-        trees = self.layout.levels[0].stop if self.layout.levels else 0
-        sizes = (trees, rows, len(self.background))
-        total = trees * rows * len(self.background)
+        sizes = (self.layout.levels[0].stop, rows, others)
+        total = math.prod(sizes)
         step = STATES // 8  # they multiply on their way
         for start in range(0, total, step):
             number = np.arange(start, min(start + step, total))
@@ -103,13 +95,12 @@ class Walk:
             none = np.zeros((len(number), self.marks.shape[1]), dtype=np.uint64)
             yield States(node, row, other, none, none)
 
-    def _step(self, states: States, seen: Floats) -> States:
+    def _step(self, states: States, right: Bytes, others_right: Bytes) -> States:
         """Return the states one level deeper."""
         decision = self.layout.decision[states.node]
         child = self.layout.child[states.node]
-        go_right = self.layout.decisions.go_right_each
-        side = go_right(decision, seen, states.row)
-        other_side = go_right(decision, self.background, states.other)
+        side = right[decision, states.row]
+        other_side = others_right[decision, states.other]
         mark = self.marks[states.node]
 
         agree = side == other_side
@@ -148,10 +139,10 @@ class Walk:
         )
         for second in range(self.paths.most):
             for first in range(second):
-                pair = self._player(leaves, first) * self.players + self._player(leaves, second)
-                cell = pair * rows + leaves.row
-                for of_first, of_second, factor in signs:
-                    are = _members(of_first, first) & _members(of_second, second)
+                of_first = self._player(leaves, first) * self.game.players
+                cell = (of_first + self._player(leaves, second)) * rows + leaves.row
+                for masks, other_masks, factor in signs:
+                    are = _members(masks, first) & _members(other_masks, second)
                     _add(sums, cell, factor, value, are)
 
     def _sizes(self, leaves: States) -> tuple[Integers, Integers]:
@@ -160,7 +151,7 @@ class Walk:
 
     def _value(self, leaves: States) -> Floats:
         """Return what each leaf is worth to its pair (s, k)."""
-        return np.asarray(self.layout.value[leaves.node] * self.weights[leaves.other, None])
+        return np.asarray(self.layout.value[leaves.node] * self.game.weights[leaves.other, None])
 
     def _player(self, leaves: States, slot: int) -> Integers:
         return np.asarray(self.paths.players[leaves.node, slot], dtype=np.int64)

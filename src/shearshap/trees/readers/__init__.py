@@ -12,49 +12,28 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from shearshap.trees.forest import (
-    CategorySet,
-    Floats,
-    Integers,
-    Tree,
-    TreeModel,
-    UnsupportedTrees,
-)
+from shearshap.trees.forest import CategorySet, Floats, Integers, Tree, TreeModel, UnsupportedTrees
 
-#: The reader, as module.function, for every library whose models have trees.
-READERS = {
-    "xgboost": "xgboost.read_xgboost",
-    "lightgbm": "lightgbm.read_lightgbm",
-    "catboost": "catboost.read_catboost",
-    "sklearn": "sklearn.read_sklearn",
-}
+#: Libraries whose models have trees: the module of that name reads them, by its function `read`.
+READERS = ("xgboost", "lightgbm", "catboost", "sklearn")
 
 
 def read(model: Any) -> TreeModel:
     """Return the trees of a fitted model; raise `UnsupportedTrees` if they cannot be read."""
     name = type(model).__name__
-    reader = _reader(model)
-    if reader is None:
+    libraries = [ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__]
+    library = next((library for library in libraries if library in READERS), None)
+    if library is None:
         raise UnsupportedTrees(f"a {name} is not from a library whose trees can be read")
+    reader = import_module(f"shearshap.trees.readers.{library}")
     try:
-        return reader(model)
+        trees: TreeModel = reader.read(model)
     except (AttributeError, KeyError) as error:
         # the model is not fitted, or its library saves other fields than those known
         raise UnsupportedTrees(
             f"the trees of this {name} cannot be read ({first_line(error)})"
         ) from error
-
-
-def _reader(model: Any) -> Callable[[Any], TreeModel] | None:
-    """Return the reader of a model's library, imported only now; None if there is none."""
-    for ancestor in type(model).__mro__:
-        library = ancestor.__module__.partition(".")[0]
-        if library in READERS:
-            module, name = READERS[library].split(".")
-            reader: Callable[[Any], TreeModel]
-            reader = getattr(import_module(f"shearshap.trees.readers.{module}"), name)
-            return reader
-    return None
+    return trees
 
 
 def first_line(error: Exception) -> str:
@@ -151,40 +130,22 @@ def numbers(rows: Any, encode: Encoder = own_codes) -> Floats:
     frame = nw.from_native(rows, eager_only=True)
     if all(dtype.is_numeric() for dtype in frame.schema.values()):
         return np.asarray(frame.to_numpy(), dtype=np.float64)
-    made = np.empty(frame.shape, dtype=np.float64)
 
+    made = np.empty(frame.shape, dtype=np.float64)
     categorical: dict[int, Any] = {}
-    for position in range(made.shape[1]):
-        column = frame[:, position]
-        number = _as_numbers(column)
-        if number is None:
-            categorical[position] = _as_categories(column)
-        else:
-            made[:, position] = number
+    # all at once, since only that keeps the dictionary of a column of pyarrow
+    for position, (_, series) in enumerate(frame.to_pandas().items()):
+        if hasattr(series, "cat"):
+            categorical[position] = series
+            continue
+        try:
+            made[:, position] = series.to_numpy(np.float64, na_value=np.nan)
+        except (TypeError, ValueError):  # of words
+            categorical[position] = series.astype("category")
 
     for position, codes in encode(categorical).items():
         made[:, position] = codes
     return made
-
-
-def _as_numbers(column: Any) -> Floats | None:
-    """Return a column as float64 (r,); None if it has words or categories."""
-    dtype = column.dtype
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
-        return None
-    try:
-        return np.asarray(column.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
-def _as_categories(column: Any) -> Any:
-    """Return a column as a categorical Series of pandas."""
-    # as a frame, since only that keeps the dictionary of a column of pyarrow
-    series = column.to_frame().to_pandas().iloc[:, 0]
-    return series if hasattr(series, "cat") else series.astype("category")
 
 
 def narrowed(seen: Floats) -> Floats:

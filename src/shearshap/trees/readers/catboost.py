@@ -18,18 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from shearshap.trees.forest import (
-    Floats,
-    Integers,
-    Tree,
-    TreeModel,
-    UnsupportedTrees,
-    build_forest,
-)
+from shearshap.trees.forest import Floats, Integers, Tree, TreeModel, UnsupportedTrees, build_forest
 from shearshap.trees.readers import first_line, narrowed, numbers, with_leaves_last
 
 
-def read_catboost(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read a model whose trees ask about numbers only."""
     saved = _saved(model)
     floats = saved["features_info"].get("float_features", [])
@@ -56,10 +49,10 @@ def _saved(model: Any) -> dict[str, Any]:
         raise UnsupportedTrees(
             "it has features of text or embeddings, which CatBoost encodes itself"
         )
-    _refuse_crashing(model)
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         try:
+            _refuse_onnx(model)
             model.save_model(str(path), format="json")
         except Exception as error:  # CatBoost's own
             raise UnsupportedTrees(f"CatBoost cannot save it ({first_line(error)})") from error
@@ -67,20 +60,15 @@ def _saved(model: Any) -> dict[str, Any]:
     return saved
 
 
-def _refuse_crashing(model: Any) -> None:
-    """Raise for a model that ends the process when its trees are saved.
+def _refuse_onnx(model: Any) -> None:
+    """Raise for a model that was read from an ONNX file: saving its trees ends the process.
 
-    Such are those read from an ONNX file: their trees are not what their parameters say.
+    They are not oblivious, although its parameters say so.
     """
-    is_oblivious = getattr(getattr(model, "_object", None), "_is_oblivious", None)
-    if is_oblivious is None or is_oblivious():
+    if model._object._is_oblivious():
         return
-    try:
-        policy = model.get_all_params().get("grow_policy", "SymmetricTree")
-    except Exception as error:  # a sum of models knows none
-        raise UnsupportedTrees("it does not know how its trees were grown") from error
-    if policy == "SymmetricTree":
-        raise UnsupportedTrees("CatBoost cannot save the trees of a model that was read from ONNX")
+    if model.get_all_params().get("grow_policy", "SymmetricTree") == "SymmetricTree":
+        raise UnsupportedTrees("it was read from ONNX")
 
 
 def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -54,14 +54,11 @@ LINKED = (
 Fields = dict[str, str]
 
 
-def read_lightgbm(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read a `Booster` or one of the scikit-learn wrappers, up to its best iteration."""
     booster = model.booster_ if hasattr(model, "booster_") else model
     head, *blocks = booster.model_to_string().split("\nTree=")
     header = _fields(head)
-    if not blocks:
-        raise UnsupportedTrees("it has no trees")
-
     outputs = int(header["num_tree_per_iteration"])
     divisor = len(blocks) // outputs if _predicts_averages(head, header) else 1
     raw = [_fields(block.partition("\nend of trees")[0]) for block in blocks]

@@ -22,7 +22,6 @@ import numpy as np
 from shearshap.trees.forest import (
     CategorySet,
     Floats,
-    Integers,
     Tree,
     TreeModel,
     UnsupportedTrees,
@@ -36,40 +35,20 @@ FORESTS = ("ForestClassifier", "ForestRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HIST = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 
-#: Strategies of a dummy estimator that answer all rows alike.
-CONSTANT_STRATEGIES = (
-    "prior",
-    "most_frequent",
-    "uniform",
-    "constant",
-    "mean",
-    "median",
-    "quantile",
-)
 
-
-def read_sklearn(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read an estimator of scikit-learn, or one that extends its class."""
     ancestors = {ancestor.__name__ for ancestor in type(model).__mro__}
     if ancestors.intersection(HIST):
         return _read_hist(model)
     if ancestors.intersection(BOOSTED):
-        return _tree_model(_boosted(model), model)
-    if ancestors.intersection(FORESTS):
-        weight = 1 / len(model.estimators_)
-        return _tree_model([_averaged(tree, weight) for tree in model.estimators_], model)
-    if ancestors.intersection(SINGLE):
-        return _tree_model([_averaged(model, 1.0)], model)
-    raise UnsupportedTrees(f"{type(model).__name__} is not a kind of trees that can be read")
-
-
-def _tree_model(trees: list[Tree], model: Any) -> TreeModel:
+        trees = _boosted(model)
+    elif ancestors.intersection(FORESTS + SINGLE):
+        members = model.estimators_ if ancestors.intersection(FORESTS) else [model]
+        trees = [_tree(tree.tree_, _answers(tree) / len(members)) for tree in members]
+    else:
+        raise UnsupportedTrees(f"{type(model).__name__} is not a kind of trees that can be read")
     return TreeModel(build_forest(trees), _narrow_numbers, np.arange(model.n_features_in_))
-
-
-def _averaged(estimator: Any, weight: float) -> Tree:
-    """Read a tree that counts with a weight."""
-    return _tree(estimator.tree_, weight * _answers(estimator))
 
 
 def _answers(estimator: Any) -> Floats:
@@ -79,20 +58,19 @@ def _answers(estimator: Any) -> Floats:
     if not hasattr(estimator, "classes_"):
         return value[:, :, 0]
     classes = np.atleast_1d(estimator.n_classes_)
-    tables = [_probabilities(value[:, target, : classes[target]]) for target in range(targets)]
+    tables = [value[:, target, : classes[target]] for target in range(targets)]
     if targets > 1:
         tables = [table[:, 1:] if table.shape[1] == 2 else table for table in tables]
     return np.concatenate(tables, axis=1)
 
 
-def _probabilities(counts: Floats) -> Floats:
-    """Return probabilities (n, classes): old versions have the weights of rows instead."""
-    total = counts.sum(axis=1, keepdims=True)
-    return counts / np.where(total == 0, 1.0, total)
-
-
 def _boosted(model: Any) -> list[Tree]:
-    _refuse_rows_in_start(model.init_)
+    start = type(model.init_).__name__
+    if start not in ("str", "DummyClassifier", "DummyRegressor"):
+        raise UnsupportedTrees(
+            f"init={start}: boosting starts from an estimator, whose predictions are not leaves of "
+            "its trees"
+        )
     outputs = model.estimators_.shape[1]
     trees = []
     for stage in model.estimators_:
@@ -102,31 +80,13 @@ def _boosted(model: Any) -> list[Tree]:
     return trees
 
 
-def _refuse_rows_in_start(start: Any) -> None:
-    """Raise if boosting starts from an estimator whose answers depend on the row."""
-    name = type(start).__name__
-    is_dummy = name in ("DummyClassifier", "DummyRegressor")
-    if isinstance(start, str) or (is_dummy and start.strategy in CONSTANT_STRATEGIES):
-        return
-    raise UnsupportedTrees(
-        f"init={name}: boosting starts from an estimator, whose predictions are not leaves of its "
-        "trees"
-    )
-
-
 def _tree(tree: Any, value: Floats) -> Tree:
-    if type(tree).__name__ != "Tree":
-        raise UnsupportedTrees(
-            f"its trees are of the class {type(tree).__name__}, such as oblique ones"
-        )
-    left = np.asarray(tree.children_left, dtype=np.int64)
-    missing_left = getattr(tree, "missing_go_to_left", np.zeros(len(left)))
     return Tree(
-        left,
-        np.asarray(tree.children_right, dtype=np.int64),
-        np.asarray(tree.feature, dtype=np.int64),
-        np.asarray(tree.threshold, dtype=np.float64),
-        np.asarray(missing_left, dtype=np.bool_),
+        tree.children_left,
+        tree.children_right,
+        tree.feature,
+        tree.threshold,
+        tree.missing_go_to_left,
         value,
         tree.weighted_n_node_samples,
     )
@@ -151,10 +111,13 @@ def _read_hist(model: Any) -> TreeModel:
     ]
 
     encoder = getattr(model, "_preprocessor", None)
-    if encoder is None:
-        preprocess = partial(numbers, encode=own_values)
-        return TreeModel(build_forest(trees), preprocess, np.arange(model.n_features_in_))
-    return TreeModel(build_forest(trees), partial(_encoded, encoder=encoder), _columns(encoder))
+    preprocess = partial(numbers, encode=own_values)
+    columns = np.arange(model.n_features_in_)
+    if encoder is not None:
+        preprocess = partial(_encoded, encoder=encoder)
+        is_categorical = np.asarray(encoder.transformers_[0][2], dtype=np.bool_)
+        columns = np.argsort(~is_categorical, kind="stable")
+    return TreeModel(build_forest(trees), preprocess, columns)
 
 
 def _known_categories(model: Any) -> dict[int, frozenset[int]]:
@@ -170,37 +133,23 @@ def _known_categories(model: Any) -> dict[int, frozenset[int]]:
 def _hist_tree(predictor: Any, output: int, outputs: int, known: dict[int, frozenset[int]]) -> Tree:
     nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(np.bool_)
-    return Tree(
-        np.where(leaf, -1, nodes["left"].astype(np.int64)),
-        np.where(leaf, -1, nodes["right"].astype(np.int64)),
-        nodes["feature_idx"].astype(np.int64),
-        nodes["num_threshold"].astype(np.float64),
-        nodes["missing_go_to_left"].astype(np.bool_),
-        one_output(nodes["value"], output, outputs),
-        nodes["count"],
-        _category_sets(predictor, leaf, known),
-    )
-
-
-def _category_sets(
-    predictor: Any, leaf: Any, known: dict[int, frozenset[int]]
-) -> dict[int, CategorySet]:
-    nodes = predictor.nodes
-    asks = np.flatnonzero(nodes["is_categorical"].astype(np.bool_) & ~leaf)
     sets = {}
-    for node in asks.tolist():
+    for node in np.flatnonzero(nodes["is_categorical"].astype(np.bool_) & ~leaf).tolist():
         words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
         left = bits(words.astype(np.int64))
         missing_left = bool(nodes["missing_go_to_left"][node])
         right = known[int(nodes["feature_idx"][node])] - left
         sets[node] = CategorySet(left, right, other_left=missing_left, missing_left=missing_left)
-    return sets
-
-
-def _columns(encoder: Any) -> Integers:
-    """Return the input column of each column that the encoder makes (d',)."""
-    is_categorical = np.asarray(encoder.transformers_[0][2], dtype=np.bool_)
-    return np.append(np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical))
+    return Tree(
+        np.where(leaf, -1, nodes["left"].astype(np.int64)),
+        np.where(leaf, -1, nodes["right"].astype(np.int64)),
+        nodes["feature_idx"],
+        nodes["num_threshold"],
+        nodes["missing_go_to_left"],
+        one_output(nodes["value"], output, outputs),
+        nodes["count"],
+        sets,
+    )
 
 
 def _encoded(rows: Any, *, encoder: Any) -> Floats:

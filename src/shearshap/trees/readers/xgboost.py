@@ -5,6 +5,7 @@ any other one left. Missing values go where the node says.
 """
 
 import json
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,7 @@ Known = dict[int, dict[Any, float]]
 UNKNOWN = -1.0
 
 
-def read_xgboost(model: Any) -> TreeModel:
+def read(model: Any) -> TreeModel:
     """Read a `Booster` or one of the scikit-learn wrappers."""
     is_wrapper = hasattr(model, "get_booster")
     booster = model.get_booster() if is_wrapper else model
@@ -39,7 +40,9 @@ def read_xgboost(model: Any) -> TreeModel:
     gbtree, weights = _gbtree(learner["gradient_booster"])
     saved = gbtree["trees"]
     if is_wrapper:
-        saved = saved[: _trees_of_wrapper(model, gbtree, len(saved))]
+        # up to the best iteration, if it has one; a booster itself predicts by all trees
+        with suppress(AttributeError):
+            saved = saved[: int(gbtree["iteration_indptr"][int(model.best_iteration) + 1])]
     trees = [
         _tree(tree, int(output), weight, outputs)
         for tree, output, weight in zip(saved, gbtree["tree_info"], weights, strict=False)
@@ -48,7 +51,9 @@ def read_xgboost(model: Any) -> TreeModel:
     known = _known_categories(gbtree.get("cats", {}))
     columns = np.arange(int(param["num_feature"]))
     categorical = sorted({int(tree.column[node]) for tree in trees for node in tree.categories})
-    missing = _missing(model) if is_wrapper else np.nan
+    # the number that stands for a missing value, as float32 holds it
+    given = getattr(model, "missing", None)
+    missing = np.nan if given is None else float(np.float32(given))
     preprocess = partial(_preprocess, known=known, categorical=categorical, missing=missing)
     return TreeModel(build_forest(trees), preprocess, columns)
 
@@ -61,27 +66,6 @@ def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         return booster["gbtree"]["model"], booster["weight_drop"]
     gbtree = booster["model"]
     return gbtree, [1.0] * len(gbtree["trees"])
-
-
-def _trees_of_wrapper(model: Any, gbtree: dict[str, Any], every: int) -> int:
-    """Return how many trees a wrapper predicts by: those up to the best iteration, if it has one.
-
-    A booster that is called itself predicts by all of them.
-    """
-    try:
-        best = int(model.best_iteration)
-    except AttributeError:
-        return every
-    if "iteration_indptr" in gbtree:
-        return int(gbtree["iteration_indptr"][best + 1])
-    raise UnsupportedTrees(
-        "it stopped early, and was saved by a version that does not say which trees"
-    )
-
-
-def _missing(model: Any) -> float:
-    """Return the number that stands for a missing value, as float32 holds it."""
-    return float(np.float32(np.nan if model.missing is None else model.missing))
 
 
 def _tree(tree: dict[str, Any], output: int, weight: float, outputs: int) -> Tree:
@@ -106,10 +90,6 @@ def _values(tree: dict[str, Any], output: int, outputs: int) -> Floats:
         # a leaf has its value in the place of a threshold
         return one_output(np.asarray(tree["split_conditions"], np.float32), output, outputs)
 
-    if "leaf_weights" not in tree:
-        raise UnsupportedTrees(
-            "it has vector leaves, saved by a version that is too old to be read"
-        )
     # the leaves of several outputs lie in a table of their own; its row is the right child
     table = np.asarray(tree["leaf_weights"], dtype=np.float32).reshape(-1, outputs)
     row = np.where(np.asarray(tree["left_children"]) < 0, tree["right_children"], 0)
