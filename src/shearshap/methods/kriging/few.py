@@ -18,6 +18,7 @@ from a few values around what is usual. All rows are fitted side by side.
 import math
 import warnings
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -66,21 +67,13 @@ class FewKriging(Method):
     It has no standard errors: there are too few values to check them.
     """
 
-    enumerates = False
+    enumerates: ClassVar[bool] = False
+    stops: ClassVar[bool] = True  # it may be asked to, and never does
+    promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency"})
 
     def __repr__(self) -> str:
         """Return the name that explanations report: kriging chooses it, never a user."""
         return "kriging"
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: it may be asked to, and never does."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient."""
-        return frozenset({"efficiency"})
 
     def minimum(self, game: GameInfo) -> int:
         """Return an evaluation for every four players, but the two ends and two more at least."""

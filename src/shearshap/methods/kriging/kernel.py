@@ -172,13 +172,6 @@ class KernelSlopes:
         return ((matrix @ self.u) * self.u).sum(1)
 
 
-def odd_scale(r: Tensor) -> Tensor:
-    """Return the scale of the odd kernel, k(u, u), at relevances r (r, p), (r,)."""
-    half = torch.sinh(0.5 * torch.atanh(r).sum(1))
-    a = (0.5 * torch.log1p(-r.square()).sum(1)).exp()
-    return 2 * a * half * torch.sqrt(1 + half.square()) - r.sum(1)
-
-
 def odd_covariance(u: Tensor, r: Tensor, nugget: float, size_variance: float = 0.0) -> Covariance:
     """Return the prior of the odd part at pairs u (m, p), at relevances r (k, p).
 
@@ -222,12 +215,7 @@ def size_covariance(players: int) -> Tensor:
 
 
 def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled."""
-    return shapley_covariances(u, r), _prior_variance(r)
-
-
-def shapley_covariances(u: Tensor, r: Tensor) -> Tensor:
-    """Return cov(phi_i, o(u')) under the odd kernel, unscaled, (r, p, m).
+    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled.
 
     phi_i[k(., u')] = sum over both signs of int_0^1 r_i u'_i prod_{j != i} (1 +- t r_j u'_j) dt
                       - 2 r_i u'_i
@@ -252,7 +240,7 @@ def shapley_covariances(u: Tensor, r: Tensor) -> Tensor:
     ru = r[..., None] * u.mT
     first_order = ru * (inverse.mT @ product)
     second_order = (r[:, None] * tr * inverse).mT @ product
-    return first_order - second_order - 2 * ru
+    return first_order - second_order - 2 * ru, _prior_variance(r)
 
 
 def _prior_variance(r: Tensor) -> Tensor:

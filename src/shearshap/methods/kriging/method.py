@@ -1,6 +1,5 @@
 """Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -17,7 +16,7 @@ from shearshap.methods.exact import enumeration
 from shearshap.methods.kriging.calibration import informative_games, row_priors
 from shearshap.methods.kriging.few import FewKriging
 from shearshap.methods.kriging.pairs import OddEven, selected_pairs, signs_of
-from shearshap.methods.kriging.posterior import degrees_of_freedom, standard_errors
+from shearshap.methods.kriging.posterior import standard_errors
 from shearshap.methods.kriging.shared import SharedKernels, calibrate, own_answers
 from shearshap.result.calibration import Calibration
 
@@ -51,16 +50,9 @@ class Kriging(Method):
 
     calibration: Calibration | None = field(default=None, repr=False)
     pilot_rows: ClassVar[int] = 256
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: after part of the pairs."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient, and exact on pairwise games once there is a pair for each player."""
-        return frozenset({"efficiency", "pairwise"})
+    stops: ClassVar[bool] = True
+    # pairwise: once there is a pair for each player
+    promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
         """Return the minimum of the method for few evaluations, or the number of all coalitions."""
@@ -71,10 +63,9 @@ class Kriging(Method):
         enough = coalitions >= min(min_in_pairs(players), 1 << players)
         return self if enough else FewKriging()
 
-    def for_players(self, _players: int, every: int) -> Method:
-        """Return this method: its calibration knows every number of active players."""
-        check_calibration(self.calibration, every)
-        return self
+    def check_players(self, players: int) -> None:
+        """Raise if the calibration is for another number of players."""
+        check_calibration(self.calibration, players)
 
     def min_stage(self, game: GameInfo) -> int:
         """Return half the fewest in pairs: the second stage has the first to agree with."""
@@ -91,17 +82,6 @@ class Kriging(Method):
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
         return ComplementPairs.from_source(coalitions, self.calibration)
-
-    def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what was fitted, stage by stage if there are several, or the user's own."""
-        if self.calibration is not None:
-            return self.calibration
-        fitted = [
-            design.calibration
-            for design in designs
-            if isinstance(design, ComplementPairs) and design.calibration is not None
-        ]
-        return Calibration.joined(fitted[0].size, fitted) if fitted else None
 
 
 @dataclass(frozen=True)
@@ -167,7 +147,8 @@ class ComplementPairs(Design):
 
         rows, columns, outputs = values.shape
         shape = (rows, outputs, -1)
-        freedom = degrees_of_freedom(columns // 2, self.coalitions.shape[2])
+        # the pair of the two ends counts
+        freedom = columns // 2 - self.coalitions.shape[2]
         return Estimate(phi.reshape(shape).mT, errors.reshape(shape).mT, freedom)
 
     @cached_property

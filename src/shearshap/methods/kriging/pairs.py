@@ -108,10 +108,6 @@ class OddEven:
         games = torch.arange(self.rows)[:, None] * self.outputs + outputs
         return replace(self.take(games.flatten()), outputs=len(outputs))
 
-    def take_pairs(self, pairs: slice) -> "OddEven":
-        """Return the parts of all games at these pairs."""
-        return replace(self.take(pairs=pairs), outputs=self.outputs)
-
     def take(self, games: Index = ALL, pairs: Index = ALL) -> "OddEven":
         """Return the parts of these games, each as a row of its own, at these pairs."""
         odd = self.odd[games][:, pairs]
