@@ -23,9 +23,9 @@ from torch import Tensor
 
 from shearshap.methods.kriging.kernel import (
     NUGGET_FLOOR,
-    KernelSlopes,
     Part,
     chunk_entries,
+    kernel_and_slopes,
     nugget_and_size,
     odd_kernel,
 )
@@ -397,9 +397,9 @@ def minus_log_likelihood(
     to the relevances by the kernel's own derivatives. Written out, both take a third of the time of
     differentiating through a Cholesky factor and a kernel.
     """
-    slopes = KernelSlopes.of(part, u, relevance)
+    kernel, slopes = kernel_and_slopes(part, u, relevance)
     noise = nugget * torch.eye(len(u), dtype=u.dtype, device=u.device)
-    factors = Factors.from_kernel(slopes.kernel + noise, seen.trend)
+    factors = Factors.from_kernel(kernel + noise, seen.trend)
     y = seen.residuals[:, None]
     dual = y @ factors.projection
     squares = (dual * y).sum(2).clamp_min(torch.finfo(u.dtype).tiny)
@@ -411,7 +411,7 @@ def minus_log_likelihood(
     in_kernel *= seen.informative[:, None, None]
     return MinusLogLikelihood(
         value=values.sum(),
-        in_relevances=slopes.in_relevances(in_kernel),
+        in_relevances=slopes(in_kernel),
         in_nugget=in_kernel.diagonal(dim1=1, dim2=2).sum(),
     )
 

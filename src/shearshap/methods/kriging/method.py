@@ -81,7 +81,7 @@ class Kriging(Method):
         count = (budget - 2) // 2
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
-        return ComplementPairs.from_source(coalitions, self.calibration)
+        return ComplementPairs(coalitions, self.calibration)
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,16 @@ class ComplementPairs(Design):
     wants_agreement: ClassVar[bool] = True
 
     coalitions: Tensor  #: (1, 2 + 2 m, p)
-    calibration: Calibration | None = None  #: for this number of pairs
-    source: Calibration | None = None  #: also for parts of the design
+    source: Calibration | None = None  #: for this number of pairs, and for others
     fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
     tentative: bool = False
 
-    @classmethod
-    def from_source(cls, coalitions: Tensor, source: Calibration | None) -> "ComplementPairs":
-        """Return the design with the source's calibration for its players and pairs."""
-        if source is None:
-            return cls(coalitions)
-        calibration = source.at(coalitions.shape[2], _pairs(coalitions))
-        return cls(coalitions, calibration, source)
+    @cached_property
+    def calibration(self) -> Calibration | None:  # type: ignore[override]
+        """The source's calibration for these players and this number of pairs."""
+        if self.source is None:
+            return None
+        return self.source.at(self.coalitions.shape[2], _pairs(self.coalitions))
 
     def fit(self, values: Tensor) -> "ComplementPairs":
         """Return the design calibrated to the pilot rows' values, unless it has a calibration."""
@@ -122,12 +120,12 @@ class ComplementPairs(Design):
             return self
         calibration, kernels = calibrate(parts)
         calibration = replace(calibration, pairs=_pairs(self.coalitions))
-        return ComplementPairs(self.coalitions, calibration, calibration, kernels, tentative)
+        return ComplementPairs(self.coalitions, calibration, kernels, tentative)
 
     def calibrated(self, calibration: object) -> "ComplementPairs":
         """Return the design with another design's calibration."""
         assert calibration is None or isinstance(calibration, Calibration)
-        return replace(self, calibration=calibration, source=calibration)
+        return replace(self, source=calibration)
 
     def first(self, coalitions: int) -> Stage:
         """Return the design of the first pairs, those that lower the variance most."""
@@ -138,7 +136,7 @@ class ComplementPairs(Design):
         sides = torch.arange(2, 2 + count, device=device)
         complements = sides + _pairs(self.coalitions)
         columns = torch.cat((ends, sides, complements))
-        return Stage(columns, self.from_source(self.coalitions[:, columns], self.source))
+        return Stage(columns, ComplementPairs(self.coalitions[:, columns], self.source))
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior mean and standard deviation of the Shapley values."""

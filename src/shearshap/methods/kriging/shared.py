@@ -427,13 +427,11 @@ class Refinement:
         entries = len(self.variances) + (4 + steps) * odd.shape[1]
         chunk_rows = max(1, 4 * chunk_entries(odd) // entries)
         chunks = zip(odd.split(chunk_rows), variances.split(chunk_rows), strict=True)
-        solved = []
-        for some_odd, some_variances in chunks:
-            solved.append(self._solve(some_odd, some_variances, steps))
+        solved = [self._solve(*chunk, steps) for chunk in chunks]
         return Refined(*(torch.cat(fields) for fields in zip(*solved, strict=True)))
 
     def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:
-        operator = self._row_operator(variances)
+        operator = RowOperator.from_variances(self, variances)
         whitened = odd @ self.basis
         size = whitened.abs().amax(1, keepdim=True).clamp_min(torch.finfo(odd.dtype).tiny)
         y = (whitened / size).to(SINGLE)
@@ -449,14 +447,6 @@ class Refinement:
         max_residual, rough, unit = left_out(alpha, self.diagonal, self.weights, self.inner)
         return Refined(phi, size.square() * square, max_residual, rough, unit.expand_as(rough))
 
-    def _row_operator(self, variances: Tensor) -> "RowOperator":
-        """Return the rows' matrices B K_row B' of their variances (r, f)."""
-        ratio = torch.zeros_like(variances[:, :1])
-        if self.rest > MIN_REST:
-            ratio = (1 - variances.sum(1, keepdim=True)).clamp_min(0) / self.rest
-        own = (variances - ratio * self.variances).to(SINGLE)
-        return RowOperator(self, own, ratio.to(SINGLE), coefficients=torch.empty_like(own))
-
 
 @dataclass(frozen=True)
 class RowOperator:
@@ -466,6 +456,15 @@ class RowOperator:
     variances: Tensor  #: (r, f), v_T(row) - g v_T
     ratio: Tensor  #: (r, 1), g
     coefficients: Tensor  #: (r, f), room for `product_coefficients`
+
+    @classmethod
+    def from_variances(cls, shared: Refinement, variances: Tensor) -> "RowOperator":
+        """Return the matrices of rows with variances v_T (r, f)."""
+        ratio = torch.zeros_like(variances[:, :1])
+        if shared.rest > MIN_REST:
+            ratio = (1 - variances.sum(1, keepdim=True)).clamp_min(0) / shared.rest
+        own = (variances - ratio * shared.variances).to(SINGLE)
+        return cls(shared, own, ratio.to(SINGLE), coefficients=torch.empty_like(own))
 
     def product_coefficients(self, a: Tensor) -> Tensor:
         """Return the coefficients (r, f) of the products in the game that a (r, m - p) makes."""
