@@ -331,34 +331,26 @@ def test_regressions_solve_the_weighted_least_squares_problem(method: Method) ->
     np.testing.assert_allclose(answer.values[0], slow, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [AppendixKernel, AuthorsKernel])
 @pytest.mark.parametrize("paired", [False, True])
-def test_papers_kernel_averages_one_regression_for_each_player(paired: bool) -> None:
+def test_baseline_kernels_average_one_regression_for_each_player(
+    kind: type[AppendixKernel | AuthorsKernel], paired: bool
+) -> None:
+    """Weighted by the kernel in the appendix, efficient and unweighted in the authors' code."""
     players, table = 5, random_table(5, 6)
     value, budget = table_game(table), 2 + 40 * 5
-    method = AppendixKernel(paired=paired)
+    method = kind(paired=paired)
     answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
     fits = []
     for A in coalitions_of(method, players, budget)[2:].astype(float).reshape(players, 40, players):
+        assert not paired or (A[:20] == 1 - A[20:]).all()
+        values = value(A.astype(bool))
+        if kind is AuthorsKernel:
+            fits.append(slow_regression(A, np.ones(40), values, table[0], table[-1]))
+            continue
         size = A.sum(axis=1)
         W = np.diag([(players - 1) / (comb(players, int(s)) * s * (players - s)) for s in size])
-        b = value(A.astype(bool)) - table[0]
-        fits.append(np.linalg.inv(A.T @ W @ A) @ A.T @ W @ b)
-        assert not paired or (A[:20] == 1 - A[20:]).all()
-    np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
-
-
-@pytest.mark.parametrize("paired", [False, True])
-def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(paired: bool) -> None:
-    players, table = 5, random_table(5, 6)
-    value, budget = table_game(table), 2 + 40 * 5
-    method = AuthorsKernel(paired=paired)
-    answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
-    inner = coalitions_of(method, players, budget)[2:].reshape(players, 40, players)
-    assert not paired or (inner[:, :20] == ~inner[:, 20:]).all()
-    fits = [
-        slow_regression(A.astype(float), np.ones(40), value(A), float(table[0]), float(table[-1]))
-        for A in inner
-    ]
+        fits.append(np.linalg.inv(A.T @ W @ A) @ A.T @ W @ (values - table[0]))
     np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
 
 

@@ -620,11 +620,6 @@ def test_beginnings_of_a_regressions_draws_are_divided_among_sizes_as_the_whole(
         assert sorted(order) == list(range(30))
         assert abs(np.bincount(size[order[:12]], minlength=3) - [3, 3, 6]).max() <= 1
         assert abs(np.bincount(size[order[:24]], minlength=3) - [4, 6.7, 13.3]).max() <= 1.4
-    first = [
-        interleaved(counts, np.ones(3), np.random.default_rng(seed))[:9] for seed in range(400)
-    ]
-    often = np.bincount(np.concatenate(first), minlength=30)[13:] / 400
-    np.testing.assert_allclose(often, often.mean(), atol=0.1)
 
 
 def test_a_network_of_random_weights_stops_by_block_as_in_one(

@@ -224,10 +224,16 @@ class Regression(Design):
         """
         device = self.coalitions.device
         inner = self.coalitions[0, 2:].cpu().numpy()
-        weight = np.ones(len(inner)) if self.replaced else _mass_per_draw(inner)
+        players = inner.shape[1]
+        weight = np.ones(len(inner))
+        if not self.replaced:
+            # the kernel mass of a size, divided by the number of coalitions drawn of it
+            sizes = inner.sum(axis=1)
+            drawn = np.bincount(sizes, minlength=players)
+            weight = kernel_mass(players)[sizes - 1] / drawn[sizes]
         fit = constrained_regression(inner, weight)
         if self.warn:
-            warn_if_singular(fit.rank, self.sets.shape[1] - 1, len(inner))
+            warn_if_singular(fit.rank, players - 1, len(inner))
 
         weights = torch.from_numpy(fit.weights).to(device)
         factors, freedom = self._variance_factors(fit)
@@ -352,17 +358,6 @@ def kernel_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
     sizes = rng.choice(np.arange(1, players), size=count, p=kernel_mass(players))
     ranks = rng.random((count, players)).argsort(axis=1).argsort(axis=1)
     return np.asarray(ranks < sizes[:, None])
-
-
-def _mass_per_draw(inner: Bools) -> Floats:
-    """Return the weight of each coalition, (c,).
-
-    It is the kernel mass of its size, divided by the number of coalitions drawn of that size.
-    """
-    players = inner.shape[1]
-    sizes = inner.sum(axis=1)
-    drawn = np.bincount(sizes, minlength=players)
-    return np.asarray(kernel_mass(players)[sizes - 1] / drawn[sizes])
 
 
 # Regressions

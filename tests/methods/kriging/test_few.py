@@ -43,7 +43,6 @@ from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging.calibration import quiet_players
 from shearshap.methods.kriging.few import (
     CONSTANT,
-    FewCoalitions,
     FewKriging,
     FewPrior,
     _hadamard_coalitions,
@@ -247,7 +246,6 @@ def test_evaluations_that_are_fewer_than_players_are_warned_of(players: int) -> 
 
 def test_the_name_is_krigings_and_pairs_take_over_where_they_fit() -> None:
     assert name_of(Auto().select_method(9, 19, stops=False)) == "kriging"
-    assert isinstance(Kriging().select_method(9, 19, stops=False), FewKriging)
     assert isinstance(Auto().select_method(9, 19, stops=True), FewKriging)
     assert Kriging().select_method(9, 20, stops=False) == Kriging()
     assert Kriging().select_method(3, 7, stops=False) == FewKriging()
@@ -272,14 +270,6 @@ def test_players_at_the_background_get_nothing_and_take_no_part(budget: int) -> 
     # what two players have is exact: all their coalitions are asked for
     exact = explain(wavy, rows[3:4], reference=np.zeros(9), budget=512, method="exact")
     np.testing.assert_allclose(answer.values[3], exact.values[0], atol=1e-12)
-
-
-def test_null_players_that_are_kept_count_as_the_nearest_others() -> None:
-    eta = torch.tensor([[2.0, 0.0, 3.0], [0.0, 0.0, 0.0]]).double()
-    game = FunctionGame(lambda z: z[:, 0] * 1.0, 3)
-    design = FewKriging().design_for(game, 7, np.random.default_rng(0), eta)
-    assert isinstance(design, FewCoalitions)
-    np.testing.assert_array_equal(design.distance, [[2, 2, 3], [1, 1, 1]])
 
 
 @pytest.mark.slow

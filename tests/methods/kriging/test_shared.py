@@ -206,18 +206,6 @@ def test_pairs_left_out_of_refined_rows_are_about_those_of_exact_ones(
     )
 
 
-def test_converged_rows_stay_as_they_are() -> None:
-    """The same row, alone with as many steps as it needs, and beside rows that need more."""
-    centre = Centre(0, 40)
-    odd = torch.tensor(np.random.default_rng(0).normal(size=(3, PAIRS + 1)))
-    near = centre.refinement.variances * 0.999
-    far = centre.products.variances(relevance_of(2, P, 5))
-    alone = centre.refinement.solve(odd[:1], near[None], 60)
-    beside = centre.refinement.solve(odd, torch.cat((near[None], far)), 60)
-    for few_steps, many in zip(alone, beside, strict=True):
-        np.testing.assert_allclose(many[:1], few_steps, rtol=1e-6)
-
-
 @pytest.mark.slow
 def test_a_refinement_does_not_depend_on_the_rows_beside_it() -> None:
     """Long before it has converged: rounding errors must not grow from step to step."""
