@@ -342,7 +342,8 @@ class PivotedFactor:
         known = self.rows[: self.steps]
         covariance = self.prior.covariance(pivots)
         covariance -= _product(known[:, pivots].T, known)
-        whitening = _whitening(covariance[:, pivots])
+        root = torch.linalg.cholesky(torch.from_numpy(covariance[:, pivots]))
+        whitening = torch.linalg.inv(root).numpy()
 
         rows = self.rows[self.steps :][: len(pivots)]
         rows[:] = _product(whitening, covariance)
@@ -405,19 +406,13 @@ def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((torch.from_numpy(a) @ torch.from_numpy(b)).numpy())
 
 
-def _whitening(covariance: Floats) -> Floats:
-    """Return the inverse of the Cholesky factor."""
-    root = torch.linalg.cholesky(torch.from_numpy(covariance))
-    return np.asarray(torch.linalg.inv(root).numpy())
-
-
 def _sums_of_squares(x: Floats) -> Floats:
     """Return the sum of squares of each column."""
     return np.asarray(np.einsum("ij,ij->j", x, x))
 
 
 def _greedy(
-    covariance: Floats, cross: Floats, handicap: Floats, least: float, most: int
+    covariance: Floats, cross: Floats, tie_break: Floats, least: float, most: int
 ) -> Indices:
     """Return pivots of the largest gains one after the other, as long as these are not too small.
 
@@ -430,7 +425,7 @@ def _greedy(
 
     pivots: list[int] = []
     while len(pivots) < min(most, n):
-        gain = _sums_of_squares(cross) / variance * handicap
+        gain = _sums_of_squares(cross) / variance * tie_break
         pivot = int(gain.argmax())
         if pivots and gain[pivot] < least:
             break
