@@ -76,12 +76,17 @@ def full(method: Method, game: GameInfo) -> int | None:
 # What is exact
 
 
+def explained_amply(method: Method, value: Value, players: int, seed: int) -> Explanation:
+    """The explanation of a game with an ample budget."""
+    budget = ample(method, game_of(players))
+    return explain_game(value, players=players, budget=budget, method=method, seed=seed)
+
+
 @few
 @given(players=PLAYERS, seed=SEEDS)
 def additive_games_are_exact(method: Method, players: int, seed: int) -> None:
     value, worth = additive(players, seed)
-    budget = ample(method, game_of(players))
-    answer = explain_game(value, players=players, budget=budget, method=method, seed=seed)
+    answer = explained_amply(method, value, players, seed)
     np.testing.assert_allclose(answer.values[0], worth, atol=1e-7)
 
 
@@ -89,8 +94,7 @@ def additive_games_are_exact(method: Method, players: int, seed: int) -> None:
 @given(players=PLAYERS, seed=SEEDS)
 def pairwise_games_are_exact(method: Method, players: int, seed: int) -> None:
     value, phi = pairwise(players, seed)
-    budget = ample(method, game_of(players))
-    answer = explain_game(value, players=players, budget=budget, method=method, seed=seed)
+    answer = explained_amply(method, value, players, seed)
     np.testing.assert_allclose(answer.values[0], phi, atol=1e-6)
 
 
@@ -122,8 +126,7 @@ def a_player_that_never_matters_gets_nothing(method: Method, players: int, seed:
     table = random_table(players, seed)
     null = seed % players
     ignoring = table_game(table[np.arange(1 << players) & ~(1 << null)])
-    budget = ample(method, game_of(players))
-    answer = explain_game(ignoring, players=players, budget=budget, method=method, seed=seed)
+    answer = explained_amply(method, ignoring, players, seed)
     assert abs(answer.values[0, null]) < 1e-12
 
 
@@ -131,10 +134,7 @@ def a_player_that_never_matters_gets_nothing(method: Method, players: int, seed:
 @given(players=PLAYERS, seed=SEEDS)
 def base_value_and_prediction_are_the_games(method: Method, players: int, seed: int) -> None:
     table = random_table(players, seed)
-    budget = ample(method, game_of(players))
-    answer = explain_game(
-        table_game(table), players=players, budget=budget, method=method, seed=seed
-    )
+    answer = explained_amply(method, table_game(table), players, seed)
     assert answer.base_values[0] == table[0]
     assert answer.predictions[0] == table[-1]
 

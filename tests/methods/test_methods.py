@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from itertools import combinations, pairwise
+from itertools import pairwise
 from math import comb
 
 import numpy as np
@@ -37,15 +37,12 @@ from shearshap.games.coalitions import (
     allocate,
     distinct_pairs,
     distinct_sets,
-    kernel_mass,
     pair_caps,
     subsets,
 )
 from shearshap.games.game import FunctionGame
 from shearshap.methods.base import Method
 from shearshap.methods.exact import shapley_transform
-from shearshap.methods.kernel import _least_norm_of_centred, least_norm, pairs_by_size
-from shearshap.methods.permutation import prefixes
 from shearshap.methods.shear import (
     Differences,
     join,
@@ -221,11 +218,6 @@ def test_shear_selects_the_cooperators_of_largest_cross_contribution() -> None:
 # Permutations
 
 
-def test_a_permutation_is_its_chain_of_prefixes() -> None:
-    chains = prefixes(np.array([[2, 0, 1], [0, 1, 2]]))
-    assert [set(np.flatnonzero(row)) for row in chains] == [{2}, {0, 2}, {0}, {0, 1}]
-
-
 @pytest.mark.parametrize("antithetic", [False, True])
 @pytest.mark.parametrize("kind", [Permutation, AuthorsPermutation])
 def test_permutations_average_what_each_player_adds_on_joining(
@@ -339,57 +331,32 @@ def test_regressions_solve_the_weighted_least_squares_problem(method: Method) ->
     np.testing.assert_allclose(answer.values[0], slow, atol=1e-9)
 
 
-def test_welford_is_the_running_mean_of_the_appendix() -> None:
-    """A_n and b_n updated one coalition at a time, with f(S_n) - f(0) where the appendix prints f(U) - f(0)."""
-    players, budget, table = 6, 50, random_table(6, 8)
-    value = table_game(table)
-    answer = explain_game(value, players=players, budget=budget, method=Welford(), seed=4)
-    A, b = np.zeros((players, players)), np.zeros(players)
-    for n, member in enumerate(
-        coalitions_of(Welford(), players, budget, seed=4)[2:].astype(float), start=1
-    ):
-        A = (1 - 1 / n) * A + np.outer(member, member) / n
-        b = (1 - 1 / n) * b + (value(member[None].astype(bool))[0] - table[0]) * member / n
-    one = np.ones(players)
-    inverse = np.linalg.inv(A)
-    total = table[-1] - table[0]
-    slow = inverse @ (b - one * (one @ inverse @ b - total) / (one @ inverse @ one))
-    np.testing.assert_allclose(answer.values[0], slow, atol=1e-9)
-
-
+@pytest.mark.parametrize("kind", [AppendixKernel, AuthorsKernel])
 @pytest.mark.parametrize("paired", [False, True])
-def test_papers_kernel_averages_one_regression_for_each_player(paired: bool) -> None:
+def test_baseline_kernels_average_one_regression_for_each_player(
+    kind: type[AppendixKernel | AuthorsKernel], paired: bool
+) -> None:
+    """Weighted by the kernel in the appendix, efficient and unweighted in the authors' code."""
     players, table = 5, random_table(5, 6)
     value, budget = table_game(table), 2 + 40 * 5
-    method = AppendixKernel(paired=paired)
+    method = kind(paired=paired)
     answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
     fits = []
     for A in coalitions_of(method, players, budget)[2:].astype(float).reshape(players, 40, players):
+        assert not paired or (A[:20] == 1 - A[20:]).all()
+        values = value(A.astype(bool))
+        if kind is AuthorsKernel:
+            fits.append(slow_regression(A, np.ones(40), values, table[0], table[-1]))
+            continue
         size = A.sum(axis=1)
         W = np.diag([(players - 1) / (comb(players, int(s)) * s * (players - s)) for s in size])
-        b = value(A.astype(bool)) - table[0]
-        fits.append(np.linalg.inv(A.T @ W @ A) @ A.T @ W @ b)
-        assert not paired or (A[:20] == 1 - A[20:]).all()
+        fits.append(np.linalg.inv(A.T @ W @ A) @ A.T @ W @ (values - table[0]))
     np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_the_authors_kernel_averages_one_efficient_regression_for_each_player(paired: bool) -> None:
-    players, table = 5, random_table(5, 6)
-    value, budget = table_game(table), 2 + 40 * 5
-    method = AuthorsKernel(paired=paired)
-    answer = explain_game(value, players=players, budget=budget, method=method, seed=0)
-    inner = coalitions_of(method, players, budget)[2:].reshape(players, 40, players)
-    assert not paired or (inner[:, :20] == ~inner[:, 20:]).all()
-    fits = [
-        slow_regression(A.astype(float), np.ones(40), value(A), float(table[0]), float(table[-1]))
-        for A in inner
-    ]
-    np.testing.assert_allclose(answer.values[0], np.mean(fits, axis=0), atol=1e-9)
-
-
-def test_the_authors_kernel_draws_sizes_by_their_kernel_mass() -> None:
-    size = coalitions_of(AuthorsKernel(), 6, 2 + 6 * 4000)[2:].sum(axis=1)
+@pytest.mark.parametrize("method", [Welford(), AuthorsKernel()])
+def test_independent_draws_have_sizes_by_their_kernel_mass(method: Method) -> None:
+    size = coalitions_of(method, 6, 2 + 6 * 4000)[2:].sum(axis=1)
     mass = np.array([1 / (s * (6 - s)) for s in range(1, 6)])
     found = np.bincount(size, minlength=6)[1:] / len(size)
     np.testing.assert_allclose(found, mass / mass.sum(), atol=0.02)
@@ -443,23 +410,14 @@ def test_distinct_sets_are_distinct_and_of_the_size_asked(
     assert len(np.unique(sets, axis=0)) == count
 
 
-def test_distinct_sets_are_uniform() -> None:
+@pytest.mark.parametrize(
+    ("players", "size", "count", "times"), [(5, 2, 3, 2000), (30, 7, 900, 20)], ids=str
+)
+def test_distinct_sets_are_uniform(players: int, size: int, count: int, times: int) -> None:
+    """Also if sets that were drawn before are rejected."""
     rng = np.random.default_rng(0)
-    often = np.mean([distinct_sets(5, 2, 3, rng).sum(axis=0) for _ in range(2000)], axis=0)
-    np.testing.assert_allclose(often, 3 * 2 / 5, atol=0.05)
-
-
-def test_rejected_sets_are_redrawn_uniformly() -> None:
-    rng = np.random.default_rng(0)
-    often = np.mean([distinct_sets(30, 7, 900, rng).mean(axis=0) for _ in range(20)], axis=0)
-    np.testing.assert_allclose(often, 7 / 30, atol=0.02)
-
-
-def test_welford_draws_sizes_by_kernel_mass() -> None:
-    size = coalitions_of(Welford(), 6, 60_000)[2:].sum(axis=1)
-    np.testing.assert_allclose(
-        np.bincount(size, minlength=6)[1:] / len(size), kernel_mass(6), atol=0.01
-    )
+    drawn = [distinct_sets(players, size, count, rng).mean(axis=0) for _ in range(times)]
+    np.testing.assert_allclose(np.mean(drawn, axis=0), size / players, atol=0.02)
 
 
 def test_papers_kernel_draws_sets_uniformly() -> None:
@@ -504,15 +462,6 @@ def test_allocation_spends_all_it_can(
     assert counts.sum() == min(total, sum(caps))
     assert (counts >= 0).all()
     assert (counts <= caps).all()
-
-
-def test_kernel_mass_is_that_of_all_coalitions_of_a_size() -> None:
-    players = 6
-    mass = np.zeros(players - 1)
-    for size in range(1, players):
-        for _ in combinations(range(players), size):
-            mass[size - 1] += (players - 1) / (comb(players, size) * size * (players - size))
-    np.testing.assert_allclose(kernel_mass(players), mass / mass.sum())
 
 
 # Sizes
@@ -564,14 +513,3 @@ def test_exact_values_of_twenty_players_fit_four_gigabytes() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 4 << 20  # kilobytes
-
-
-@pytest.mark.parametrize(("players", "coalitions"), [(64, 1000), (80, 400), (100, 198), (70, 60)])
-def test_normal_equations_give_the_least_norm_solution(players: int, coalitions: int) -> None:
-    rng = np.random.default_rng(0)
-    drawn = pairs_by_size(players, coalitions, np.ones(players - 1), rng).coalitions
-    matrix = drawn - drawn.mean(axis=1, keepdims=True)
-    wanted, rank = least_norm(matrix)
-    inverse, own_rank = _least_norm_of_centred(matrix)
-    np.testing.assert_allclose(inverse, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
-    assert own_rank == rank

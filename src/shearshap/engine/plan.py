@@ -84,8 +84,8 @@ class Plans:
 
     def _resolved(self, game: Game, run: Run) -> Run:
         """Return a run with the method and the budget for a game's number of players."""
-        method = run.method.for_players(game.players, self.players)
-        return replace(run, method=method).resolve(game)
+        run.method.check_players(self.players)
+        return run.resolve(game)
 
     @property
     def calibration(self) -> object:
@@ -93,7 +93,7 @@ class Plans:
         given = getattr(self.requested.method, "calibration", None)
         if given is not None:
             return given
-        learnt = [plan.calibration for plan in self._plans.values()]
+        learnt = [each for plan in self._plans.values() for each in plan.calibrations]
         known = [each for each in learnt if isinstance(each, Calibration)]
         return Calibration.joined(self.players, known) if known else None
 
@@ -176,9 +176,9 @@ class Plan:
         return stage.design
 
     @property
-    def calibration(self) -> object:
-        """What the stages so far have learnt."""
-        return self.run.method.calibration_of([stage.design for stage in self._made])
+    def calibrations(self) -> list[object]:
+        """What each of the stages so far has learnt."""
+        return [stage.design.calibration for stage in self._made]
 
 
 @dataclass

@@ -44,16 +44,9 @@ class Auto(Method):
     """
 
     calibration: Any = field(default=None, repr=False)
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop early: yes, with all the methods that it chooses from."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """What kriging, leverage and exact values have in common."""
-        return frozenset({"efficiency", "pairwise"})
+    # what kriging, leverage and exact values have in common
+    stops: ClassVar[bool] = True
+    promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
 
     def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:
         """Return the method that does the work."""
@@ -71,10 +64,9 @@ class Auto(Method):
             return kriging.select_method(players, coalitions, stops=stops)
         return _BoundedKriging(calibration=self.calibration) if stops else Leverage()
 
-    def for_players(self, _players: int, every: int) -> Method:
-        """Return this method: its calibration knows every number of active players."""
-        check_calibration(self.calibration, every)
-        return self
+    def check_players(self, players: int) -> None:
+        """Raise if the calibration is for another number of players."""
+        check_calibration(self.calibration, players)
 
     def minimum(self, game: GameInfo) -> int:
         """Return kriging's minimum or, with very many players, leverage's."""

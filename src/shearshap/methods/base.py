@@ -113,11 +113,8 @@ class Method(ABC):
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
     #: whether it lists all coalitions if the budget holds them
     enumerates: ClassVar[bool] = True
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop early: its designs have standard errors, and a `first`."""
-        return False
+    #: whether a row can stop early: its designs have standard errors, and a `first`
+    stops: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -142,12 +139,8 @@ class Method(ABC):
         """
         return self
 
-    def for_players(self, _players: int, _every: int) -> "Method":
-        """Return the method for rows of which some of every player are active; options may differ.
-
-        It raises if an option is not for a game of every player.
-        """
-        return self
+    def check_players(self, _players: int) -> None:  # noqa: B027
+        """Raise if an option is for another number of players than a game has."""
 
     def screening(self, _game: GameInfo) -> Screening | None:
         """Return what to find out about each row first; None: nothing, all rows share a design."""
@@ -177,27 +170,20 @@ class Method(ABC):
         design = self.design(game, budget, rng)
         if not stops:
             yield single_stage(design)
-        elif design.complete:
-            yield from keyed_by_members(self._before_all(game, rng))
-            yield from keyed_by_members(iter([single_stage(design)]))
-        else:
+        elif not design.complete:
             yield from nested(design, self.min_stage(game))
+        else:
+            # keyed by members, so that equal sets of different designs have equal keys
+            smallest = self.min_stage(game)
+            most = min(1 << (game.players - 1), MAX_PART)
+            if 2 * smallest <= most:
+                for stage in nested(self.design(game, most, rng), smallest):
+                    yield Stage(codes(stage.design.coalitions[0]), stage.design)
+            yield Stage(codes(design.coalitions[0]), design)
 
     def min_stage(self, game: GameInfo) -> int:
         """Return the number whose double is the first stage's coalitions, if rows may stop."""
         return self.minimum(game)
-
-    def _before_all(self, game: GameInfo, rng: np.random.Generator) -> Iterator[Stage]:
-        """Yield the stages that come before the stage of all coalitions."""
-        smallest = self.min_stage(game)
-        most = min(1 << (game.players - 1), MAX_PART)
-        if 2 * smallest <= most:
-            yield from nested(self.design(game, most, rng), smallest)
-
-    def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what the stages' designs learnt, as an option for another run; None: nothing."""
-        learnt = [design.calibration for design in designs if design.calibration is not None]
-        return learnt[-1] if learnt else None
 
 
 # Stages
@@ -222,12 +208,6 @@ def nested(design: Design, smallest: int) -> Iterator[Stage]:
         count *= 2
         yield design.first(count)
     yield single_stage(design)
-
-
-def keyed_by_members(stages: Iterator[Stage]) -> Iterator[Stage]:
-    """Key coalitions by their members, so that different designs have equal keys for equal sets."""
-    for stage in stages:
-        yield Stage(codes(stage.design.coalitions[0]), stage.design)
 
 
 # Options

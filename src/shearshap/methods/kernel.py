@@ -66,8 +66,31 @@ _NEGLIGIBLE = 1e-10
 """A singular value below this fraction of the largest counts as zero."""
 
 
+class KernelMethod(Method):
+    """One regression on the whole budget; a row can stop after part of the draws."""
+
+    paired: bool = False  #: whether complements are evaluated too
+    enumerates: ClassVar[bool] = False
+    stops: ClassVar[bool] = True
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """Efficient and, if paired, exact on pairwise games."""
+        if self.paired:
+            return frozenset({"efficiency", "pairwise"})
+        return frozenset({"efficiency"})
+
+    def minimum(self, game: GameInfo) -> int:
+        """Return the number of coalitions, the ends included, that p - 1 equations take.
+
+        Efficiency determines one of the p unknowns.
+        """
+        copies = 2 if self.paired else 1
+        return min(2 + copies * (game.players - 1), 1 << game.players)
+
+
 @dataclass(frozen=True)
-class Kernel(Method):
+class Kernel(KernelMethod):
     """Kernel SHAP (Lundberg & Lee 2017; pairs: Covert & Lee 2021).
 
     One regression on the whole budget. Coalitions are drawn without replacement, sizes in
@@ -81,33 +104,15 @@ class Kernel(Method):
     """
 
     paired: bool = False
-    enumerates: ClassVar[bool] = False
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient and, if paired, exact on pairwise games."""
-        if self.paired:
-            return frozenset({"efficiency", "pairwise"})
-        return frozenset({"efficiency"})
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: yes, after part of the draws."""
-        return True
-
-    def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions without which the regression cannot have full rank."""
-        return min_regression(game.players, paired=self.paired)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on coalitions drawn by kernel mass."""
         draw = pairs_by_size if self.paired else sets_by_size
-        mass = kernel_mass(game.players)
-        return draw(game.players, budget - 2, mass, rng).design(game.device)
+        return draw(game, budget - 2, kernel_mass(game.players), rng)
 
 
 @dataclass(frozen=True)
-class Welford(Method):
+class Welford(KernelMethod):
     """Kernel SHAP with running means (KS-WF; Covert & Lee 2021).
 
     One regression on the whole budget. Coalitions are drawn independently from the Shapley kernel.
@@ -116,31 +121,14 @@ class Welford(Method):
     once. The paper, too, runs this method on the whole budget.
     """
 
-    enumerates: ClassVar[bool] = False
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: yes, after part of the draws."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient."""
-        return frozenset({"efficiency"})
-
-    def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions without which the regression cannot have full rank."""
-        return min_regression(game.players, paired=False)
-
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on independent draws from the kernel, all weighed alike."""
-        count = budget - 2
-        sets = kernel_draws(game.players, count, rng)
-        return DrawnCoalitions(sets, order=np.arange(count)).design(game.device)
+        sets = kernel_draws(game.players, budget - 2, rng)
+        return Regression.from_draws(sets, np.arange(len(sets)), game.device)
 
 
 @dataclass(frozen=True)
-class Leverage(Method):
+class Leverage(KernelMethod):
     """Leverage SHAP (Musco & Witter 2025): pairs of all sizes equally often, without replacement.
 
     The leverage score of a coalition in the Shapley regression is proportional to 1 / C(p, s), so
@@ -148,82 +136,108 @@ class Leverage(Method):
     probability of being drawn.
     """
 
-    enumerates: ClassVar[bool] = False
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: yes, after part of the draws."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient, and exact on pairwise games."""
-        return frozenset({"efficiency", "pairwise"})
-
-    def minimum(self, game: GameInfo) -> int:
-        """Return the coalitions without which the regression cannot have full rank."""
-        return min_regression(game.players, paired=True)
+    paired = True
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the regression on pairs of all sizes alike."""
-        alike = np.ones(game.players - 1)
-        return pairs_by_size(game.players, budget - 2, alike, rng).design(game.device)
+        return pairs_by_size(game, budget - 2, np.ones(game.players - 1), rng)
 
 
-def min_regression(players: int, *, paired: bool) -> int:
-    """Return the number of coalitions, the ends included, that p - 1 equations take.
-
-    Efficiency determines one of the p unknowns.
-    """
-    copies = 2 if paired else 1
-    return min(2 + copies * (players - 1), 1 << players)
-
-
-# Designs
+# The design
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnCoalitions:
-    """Coalitions drawn for a regression, and the order in which stages take them."""
+class Regression(Design):
+    """The values are fixed weights times coalition values, phi = W v.
 
+    The residuals of the fit give the standard errors.
+    """
+
+    #: (1, 2 + c, p): the ends, then coalitions or, if paired, one side of each pair and then
+    #: the complements
+    coalitions: Tensor
     sets: Bools  #: (u, p) coalitions or, if paired, one side of each complement pair
-    #: (u,) whose every beginning is spread over sizes as the whole is
+    #: (u,) in which stages take draws: every beginning is spread over sizes as the whole is
     order: NDArray[np.int64]
-    paired: bool = False
-    #: True: independent draws; False: without replacement among those of each size
-    replaced: bool = True
+    paired: bool
+    replaced: bool  #: True: independent draws; False: without replacement among those of a size
+    warn: bool  #: whether to warn if the equations are singular
 
-    @property
-    def coalitions(self) -> Bools:
-        """The coalitions (c, p) to evaluate."""
-        if not self.paired:
-            return self.sets
-        return np.concatenate((self.sets, ~self.sets))
+    @classmethod
+    def from_draws(
+        cls,
+        sets: Bools,
+        order: NDArray[np.int64],
+        device: torch.device,
+        *,
+        paired: bool = False,
+        replaced: bool = True,
+        warn: bool = True,
+    ) -> "Regression":
+        """Return the regression under efficiency on all draws (u, p)."""
+        inner = np.concatenate((sets, ~sets)) if paired else sets
+        coalitions = with_ends(torch.from_numpy(inner).to(device)[None])
+        return cls(coalitions, sets, order, paired, replaced, warn)
 
-    def design(self, device: torch.device, *, warn: bool = True) -> "Regression":
-        """Return the regression under efficiency on all draws."""
-        inner = torch.from_numpy(self.coalitions).to(device)
-        return Regression(with_ends(inner[None]), self, warn)
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return phi = W v and the standard errors.
 
-    def take(self, numbers: NDArray[np.int64]) -> "DrawnCoalitions":
-        """Return the draws of these numbers, in this order."""
-        order = np.arange(len(numbers))
-        return DrawnCoalitions(self.sets[numbers], order, self.paired, self.replaced)
+        The base value is subtracted first: the rows of W sum to 0, and fewer digits are lost.
+        """
+        weights, variance_factors, freedom = self._solution
+        centred = values - values[:, :1]
+        phi = torch.einsum("pc,rck->rpk", weights, centred)
+        if variance_factors is None:
+            return Estimate(phi)
 
-    def solution(self, device: torch.device, *, warn: bool) -> "Solution":
-        """Solve the regression's equations."""
-        inner = self.coalitions
-        weight = np.ones(len(inner)) if self.replaced else _mass_per_draw(inner)
-        fit = constrained_regression(inner, weight)
-        if warn:
-            warn_if_singular(fit.rank, self.sets.shape[1] - 1, len(inner))
+        jumps = possible_jumps(values, self.coalitions.shape[2])
+        unseen = jumps * sqrt(unseen_variance(len(self.sets)))
+        residuals = self._residuals(centred[:, 2:], phi).abs()
+        residuals, scale = normalised(torch.maximum(residuals, unseen), 1)
+        variance = torch.einsum("pu,ruk->rpk", variance_factors, residuals.square())
+        return Estimate(phi, scale * variance.sqrt(), freedom)
 
-        factors, freedom = self._variance_factors(fit)
-        return Solution(
-            weights=torch.from_numpy(fit.weights).to(device),
-            variance_factors=None if factors is None else torch.from_numpy(factors).to(device),
-            degrees_of_freedom=freedom,
+    def first(self, coalitions: int) -> Stage:
+        """Return the regression on the first draws."""
+        copies = 2 if self.paired else 1
+        numbers = self.order[: (coalitions - 2) // copies]
+        sides = [2 + numbers + side * len(self.sets) for side in range(copies)]
+        columns = np.concatenate([[EMPTY, FULL], *sides])
+
+        device = self.coalitions.device
+        design = Regression.from_draws(
+            self.sets[numbers],
+            np.arange(len(numbers)),
+            device,
+            paired=self.paired,
+            replaced=self.replaced,
+            warn=False,
         )
+        return Stage(torch.from_numpy(columns).to(device), design)
+
+    @cached_property
+    def _solution(self) -> tuple[Tensor, Tensor | None, float]:
+        """The weights W (p, 2 + c), the factors of `_variance_factors`, and degrees of freedom.
+
+        The equations are solved when the first values arrive: rows that stop early never need the
+        largest ones.
+        """
+        device = self.coalitions.device
+        inner = self.coalitions[0, 2:].cpu().numpy()
+        players = inner.shape[1]
+        weight = np.ones(len(inner))
+        if not self.replaced:
+            # the kernel mass of a size, divided by the number of coalitions drawn of it
+            sizes = inner.sum(axis=1)
+            drawn = np.bincount(sizes, minlength=players)
+            weight = kernel_mass(players)[sizes - 1] / drawn[sizes]
+        fit = constrained_regression(inner, weight)
+        if self.warn:
+            warn_if_singular(fit.rank, players - 1, len(inner))
+
+        weights = torch.from_numpy(fit.weights).to(device)
+        factors, freedom = self._variance_factors(fit)
+        return weights, None if factors is None else torch.from_numpy(factors).to(device), freedom
 
     def _variance_factors(self, fit: "Fit") -> tuple[Floats | None, float]:
         """Return the factors (p, u) of squared residuals in the variance; degrees of freedom.
@@ -233,7 +247,7 @@ class DrawnCoalitions:
         """
         count, players = self.sets.shape
         theta = fit.weights[:, 2 : 2 + count]
-        left_out = self.left_out()
+        left_out = self._left_out()
         sampled = left_out > 0
         if not sampled.any():
             return np.zeros_like(theta), inf
@@ -249,7 +263,7 @@ class DrawnCoalitions:
         inflated = left_out / free.clip(min=_MIN_FREE) ** 2
         return theta**2 * np.where(sampled, inflated, 0), freedom
 
-    def left_out(self) -> Floats:
+    def _left_out(self) -> Floats:
         """Return what fraction of the possible draws of its size was not made, by draw, (u,)."""
         if self.replaced:
             return np.ones(len(self.sets))
@@ -265,76 +279,15 @@ class DrawnCoalitions:
         by_size = [1 - n / cap for n, cap in zip(drawn, possible, strict=False)]
         return np.asarray(np.array(by_size)[sizes - 1])
 
-
-@dataclass(frozen=True)
-class Solution:
-    """What a regression's equations give before any coalition value is known."""
-
-    weights: Tensor  #: (p, 2 + c) phi = W v
-    variance_factors: Tensor | None  #: (p, u) of a draw's squared residual in the variance
-    degrees_of_freedom: float
-
-
-@dataclass(frozen=True, eq=False)
-class Regression(Design):
-    """The values are fixed weights times coalition values, phi = W v.
-
-    The residuals of the fit give the standard errors.
-    """
-
-    #: (1, 2 + c, p): the ends, then coalitions or, if paired, one side of each pair and then
-    #: the complements
-    coalitions: Tensor
-    draws: DrawnCoalitions
-    warn: bool  #: whether to warn if the equations are singular
-
-    @cached_property
-    def solution(self) -> Solution:
-        """The solved equations.
-
-        They are solved when the first values arrive: rows that stop early never need the largest
-        ones.
-        """
-        return self.draws.solution(self.coalitions.device, warn=self.warn)
-
-    def estimate(self, values: Tensor) -> Estimate:
-        """Return phi = W v and the standard errors.
-
-        The base value is subtracted first: the rows of W sum to 0, and fewer digits are lost.
-        """
-        solution = self.solution
-        centred = values - values[:, :1]
-        phi = torch.einsum("pc,rck->rpk", solution.weights, centred)
-        if solution.variance_factors is None:
-            return Estimate(phi)
-
-        jumps = possible_jumps(values, self.coalitions.shape[2])
-        unseen = jumps * sqrt(unseen_variance(len(self.draws.sets)))
-        residuals = self._residuals(centred[:, 2:], phi).abs()
-        residuals, scale = normalised(torch.maximum(residuals, unseen), 1)
-        variance = torch.einsum("pu,ruk->rpk", solution.variance_factors, residuals.square())
-        return Estimate(phi, scale * variance.sqrt(), solution.degrees_of_freedom)
-
-    def first(self, coalitions: int) -> Stage:
-        """Return the regression on the first draws."""
-        copies = 2 if self.draws.paired else 1
-        numbers = self.draws.order[: (coalitions - 2) // copies]
-        sides = [2 + numbers + side * len(self.draws.sets) for side in range(copies)]
-        columns = np.concatenate([[EMPTY, FULL], *sides])
-
-        device = self.coalitions.device
-        design = self.draws.take(numbers).design(device, warn=False)
-        return Stage(torch.from_numpy(columns).to(device), design)
-
     def _residuals(self, values: Tensor, phi: Tensor) -> Tensor:
         """Return v(S) - v(0) - sum_{i in S} phi_i of every draw, (r, u, k), from v(S) - v(0).
 
         The residual of a pair is that of S minus that of its complement: the pair's two weights are
         theta and -theta, so theta times this difference is what the pair adds.
         """
-        count = len(self.draws.sets)
+        count = len(self.sets)
         sets = self.coalitions[0, 2 : 2 + count].to(values.dtype)
-        if not self.draws.paired:
+        if not self.paired:
             return values - torch.einsum("up,rpk->ruk", sets, phi)
         signs = 2 * sets - 1
         apart = values[:, :count] - values[:, count:]
@@ -345,8 +298,8 @@ class Regression(Design):
 
 
 def pairs_by_size(
-    players: int, coalitions: int, mass: Floats, rng: np.random.Generator
-) -> DrawnCoalitions:
+    game: GameInfo, coalitions: int, mass: Floats, rng: np.random.Generator
+) -> Regression:
     """Draw complement pairs without replacement, sizes in proportion to `mass` (p - 1,).
 
     A pair joins the sizes s and p - s, and takes the mass of both:
@@ -354,26 +307,30 @@ def pairs_by_size(
         p = 5    pairs 1|4, 2|3
         p = 4    pairs 1|3, 2|2    the last one has the mass of one size only
     """
+    players = game.players
     smaller = np.arange(1, players // 2 + 1)
     larger = players - smaller
     folded = mass[smaller - 1] + np.where(larger > smaller, mass[larger - 1], 0)
 
     counts = allocate(coalitions // 2, folded, pair_caps(players), rng)
     half = distinct_pairs(players, counts.tolist(), rng)
-    return DrawnCoalitions(half, interleaved(counts, folded, rng), paired=True, replaced=False)
+    order = interleaved(counts, folded, rng)
+    return Regression.from_draws(half, order, game.device, paired=True, replaced=False)
 
 
 def sets_by_size(
-    players: int, coalitions: int, mass: Floats, rng: np.random.Generator
-) -> DrawnCoalitions:
+    game: GameInfo, coalitions: int, mass: Floats, rng: np.random.Generator
+) -> Regression:
     """Draw coalitions without replacement, sizes in proportion to `mass` (p - 1,)."""
+    players = game.players
     sizes = range(1, players)
     counts = allocate(coalitions, mass, [comb(players, s) for s in sizes], rng)
     by_size = [
         distinct_sets(players, size, int(count), rng)
         for size, count in zip(sizes, counts, strict=True)
     ]
-    return DrawnCoalitions(np.concatenate(by_size), interleaved(counts, mass, rng), replaced=False)
+    order = interleaved(counts, mass, rng)
+    return Regression.from_draws(np.concatenate(by_size), order, game.device, replaced=False)
 
 
 def interleaved(
@@ -401,17 +358,6 @@ def kernel_draws(players: int, count: int, rng: np.random.Generator) -> Bools:
     sizes = rng.choice(np.arange(1, players), size=count, p=kernel_mass(players))
     ranks = rng.random((count, players)).argsort(axis=1).argsort(axis=1)
     return np.asarray(ranks < sizes[:, None])
-
-
-def _mass_per_draw(inner: Bools) -> Floats:
-    """Return the weight of each coalition, (c,).
-
-    It is the kernel mass of its size, divided by the number of coalitions drawn of that size.
-    """
-    players = inner.shape[1]
-    sizes = inner.sum(axis=1)
-    drawn = np.bincount(sizes, minlength=players)
-    return np.asarray(kernel_mass(players)[sizes - 1] / drawn[sizes])
 
 
 # Regressions

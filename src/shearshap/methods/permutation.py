@@ -10,6 +10,7 @@ orders of three players, (2, 0, 1) and its reverse:
 
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
@@ -37,18 +38,13 @@ class Permutation(Method):
     """
 
     antithetic: bool = False
+    stops: ClassVar[bool] = True
 
     @property
     def promises(self) -> frozenset[Promise]:
         """All of them; exact on pairwise games only if antithetic."""
-        always: set[Promise] = {"efficiency", "unbiased", "null-player"}
-        pairwise: set[Promise] = {"pairwise"} if self.antithetic else set()
-        return frozenset(always | pairwise)
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: yes, after fewer permutations."""
-        return True
+        every: frozenset[Promise] = frozenset(get_args(Promise))
+        return every if self.antithetic else every - {"pairwise"}
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions of one permutation, with its reverse if antithetic."""
@@ -101,19 +97,14 @@ class JoiningOrders(Design):
         if self.with_reverses:
             numbers = torch.cat((numbers, numbers + len(self.orders) // 2))
 
-        columns = self._columns(numbers)
-        design = JoiningOrders(
-            self.coalitions[:, columns], self.orders[numbers], self.with_reverses
-        )
-        return Stage(columns, design)
-
-    def _columns(self, numbers: Tensor) -> Tensor:
-        """Return the columns of the two ends and of the orders of these numbers."""
-        inner = self.coalitions.shape[-1] - 1
         prefix = torch.arange(inner, device=numbers.device)
         columns = 2 + numbers[:, None] * inner + prefix
         ends = torch.tensor([EMPTY, FULL], device=numbers.device)
-        return torch.cat((ends, columns.flatten()))
+        columns = torch.cat((ends, columns.flatten()))
+        orders = self.orders[numbers]
+        return Stage(
+            columns, JoiningOrders(self.coalitions[:, columns], orders, self.with_reverses)
+        )
 
     def gains(self, values: Tensor) -> Tensor:
         """Return what every player adds on joining, (r, n, p, k), from values (r, c, k)."""
@@ -141,10 +132,9 @@ class JoiningOrders(Design):
         if self.with_reverses:
             half = gains.shape[1] // 2
             draws = (gains[:, :half] + gains[:, half:]) / 2
-        count = draws.shape[1]
-        if count < MIN_DRAWS:
+        if draws.shape[1] < MIN_DRAWS:
             return None, inf
-        return moderated_errors(draws, dim=1, players=1, jumps=jumps)
+        return moderated_errors(draws, jumps)
 
 
 def random_orders(players: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ the n-th subset's:
 
 from dataclasses import dataclass
 from math import comb, inf
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from shearshap.methods.base import (
     as_tensor,
     check_option,
 )
-from shearshap.methods.standard_errors import moderated, normalised, possible_jumps
+from shearshap.methods.standard_errors import moderated, normalised
 
 Outsiders = Literal["antithetic", "independent", "empty"]
 
@@ -98,31 +98,25 @@ class Shear(Method):
         """Return how to find the cross-contributions that cooperators are selected by."""
         if self.selection == "random":
             return None
+        coalitions = None
         if takes_evaluations(game, self.interaction):
             coalitions = second_difference_coalitions(game.players, game.device)
-            return Screening(self.interaction, coalitions)
-        return Screening(self.interaction, None)
+        return Screening(self.interaction, coalitions)
 
     def _screening_evaluations(self, game: GameInfo) -> int:
         """Return how many coalitions the screening asks for."""
-        by_values = takes_evaluations(game, self.interaction)
-        if self.selection == "random" or not by_values:
+        if self.selection == "random" or not takes_evaluations(game, self.interaction):
             return 0
         return 1 + game.players + comb(game.players, 2)  # `second_difference_coalitions`
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> "Differences":
         """Return the design with random cooperators, the same for all rows."""
-        return self._design(game, budget, rng, None)
+        return self.design_for(game, budget, rng, None)
 
     def design_for(
-        self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor
-    ) -> "Differences":
-        """Return the design of rows with cross-contributions eta (r, p, p), each of its own."""
-        return self._design(game, budget, rng, eta)
-
-    def _design(
         self, game: GameInfo, budget: int, rng: np.random.Generator, eta: Tensor | None
     ) -> "Differences":
+        """Return the design of rows with cross-contributions eta (r, p, p); None: random ones."""
         players = game.players
         cooperators = max_cooperators(budget - self._screening_evaluations(game), players)
         chosen = subsets(cooperators)
@@ -135,9 +129,8 @@ class Shear(Method):
 
         selected = ranked_cooperators(eta)[:, :, :cooperators]
         others = join(outsiders, selected, as_tensor(chosen, game))
-        mirrored = self.unbiased and self.outsiders == "antithetic"
-        layout = AntitheticDifferences if mirrored else Differences
-        return layout.of(others, as_tensor(subset_weights(chosen), game))
+        in_pairs = self.unbiased and self.outsiders == "antithetic"
+        return Differences.of(others, as_tensor(subset_weights(chosen), game), in_pairs=in_pairs)
 
     def _density(self, chosen: Bools, players: int, rng: np.random.Generator) -> Floats:
         """Return the chance that another player joins V_n, (p, n)."""
@@ -175,9 +168,12 @@ class Differences(Design):
 
     coalitions: Tensor  #: (r or 1, 2 + 2 p n, p)
     weights: Tensor  #: (n,)
+    #: whether they are unbiased, of all subsets of a player's cooperators, and the outsiders of
+    #: the n-th and the n-th last are complements
+    in_pairs: bool = False
 
     @classmethod
-    def of(cls, others: Tensor, weights: Tensor) -> Self:
+    def of(cls, others: Tensor, weights: Tensor, *, in_pairs: bool = False) -> "Differences":
         """Return the design of the sets S_in, `others` (r or 1, p, n, p).
 
         They may hold player i itself or not: it is taken out, and put in.
@@ -185,7 +181,7 @@ class Differences(Design):
         players = others.shape[-1]
         own = torch.eye(players, dtype=torch.bool, device=others.device)[:, None]
         pairs = torch.stack((others & ~own, others | own), dim=3)
-        return cls(with_ends(pairs.flatten(1, 3)), weights)
+        return cls(with_ends(pairs.flatten(1, 3)), weights, in_pairs)
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the weighted mean difference of every player."""
@@ -193,23 +189,9 @@ class Differences(Design):
         pairs = values[:, 2:].unflatten(1, (players, len(self.weights), 2))
         differences = pairs[:, :, :, 1] - pairs[:, :, :, 0]
         phi = torch.einsum("n,rpnk->rpk", self.weights, differences)
-        jumps = possible_jumps(values, self.coalitions.shape[2])
-        errors, freedom = self.errors(differences, jumps)
-        return Estimate(phi, errors, freedom)
+        return Estimate(phi, *self._errors(differences)) if self.in_pairs else Estimate(phi)
 
-    def errors(self, _differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
-        """Return standard errors (r, p, k) of differences (r, p, n, k), and degrees of freedom.
-
-        Here there are none.
-        """
-        return None, inf
-
-
-@dataclass(frozen=True)
-class AntitheticDifferences(Differences):
-    """Differences of all subsets of a player's cooperators, the n-th and the n-th last a pair."""
-
-    def errors(self, differences: Tensor, _jumps: Tensor) -> tuple[Tensor | None, float]:
+    def _errors(self, differences: Tensor) -> tuple[Tensor | None, float]:
         """Return the standard errors (r, p, k) of differences (r, p, n, k) by collapsed strata.
 
         Each pair of subsets has one draw of its outsiders. Two pairs that differ in one
@@ -240,7 +222,7 @@ class AntitheticDifferences(Differences):
         both = weight[:quarter] + weight[quarter:].flip(0)
         variance = torch.einsum("n,rpnk->rpk", both / 2, apart.square())
         deviation, largest = normalised(size[:, :, 0] * variance.sqrt(), 1)
-        return largest * moderated(deviation.square(), quarter, players=1).sqrt(), quarter + 2
+        return largest * moderated(deviation.square(), quarter).sqrt(), quarter + 2
 
 
 def max_cooperators(budget: int, players: int) -> int:

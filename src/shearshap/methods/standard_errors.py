@@ -33,63 +33,51 @@ def normalised(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return x / size, size
 
 
-def moderated_errors(draws: Tensor, dim: int, players: int, jumps: Tensor) -> tuple[Tensor, float]:
-    """Return the standard errors of the means of d draws over one axis, and degrees of freedom.
+def moderated_errors(draws: Tensor, jumps: Tensor) -> tuple[Tensor, float]:
+    """Return the standard errors (r, p, k) of the means of draws (r, d, p, k), and freedom.
 
     If a game jumps, a player may add the same in every draw, and more in others. So a variance
-    is raised towards its mean over players (their axis in the result), as `moderated` has it. It is
-    never below what jumps (r, 1, k) that were not seen may add, see `possible_jumps`.
+    is raised towards its mean over players, as `moderated` has it. It is never below what jumps
+    (r, 1, k) that were not seen may add, see `possible_jumps`.
     """
-    count = draws.shape[dim]
+    count = draws.shape[1]
     unseen = jumps * sqrt(unseen_variance(count))
-    own = sample_deviation(draws, dim)
-    largest = torch.maximum(own.amax(players, keepdim=True), unseen)
+    # over an inner axis this is faster than `Tensor.std`
+    apart, farthest = normalised(draws - draws.mean(1, keepdim=True), 1)
+    own = farthest.squeeze(1) * (apart.square().sum(1) / (count - 1)).sqrt()
+
+    largest = torch.maximum(own.amax(1, keepdim=True), unseen)
     size = largest.clamp_min(torch.finfo(own.dtype).tiny)
-    variance = moderated((own / size).square(), count - 1, players)
+    variance = moderated((own / size).square(), count - 1)
     variance = torch.maximum(variance, (unseen / size).square())
     return size * (variance / count).sqrt(), count + 1
 
 
-def moderated(variance: Tensor, freedom: int, players: int) -> Tensor:
-    """Return variances s_i^2 of some degrees of freedom, those below their mean raised towards it.
+def moderated(variance: Tensor, freedom: int) -> Tensor:
+    """Return variances s_i^2 (r, p, k) of some freedom, those below their mean raised towards it.
 
     s_i^2 + 4 / (4 + freedom) max(0, mean s^2 - s_i^2)
     """
-    missing = (variance.mean(players, keepdim=True) - variance).clamp_min(0)
+    missing = (variance.mean(1, keepdim=True) - variance).clamp_min(0)
     return variance + PRIOR_DRAWS / (PRIOR_DRAWS + freedom) * missing
-
-
-def sample_deviation(draws: Tensor, dim: int) -> Tensor:
-    """Return the root of the unbiased variance over one axis.
-
-    Over an inner axis it is faster than `Tensor.std`.
-    """
-    apart, size = normalised(draws - draws.mean(dim, keepdim=True), dim)
-    variance = apart.square().sum(dim) / (draws.shape[dim] - 1)
-    return size.squeeze(dim) * variance.sqrt()
 
 
 # Games that jump
 
 
-def has_few_levels(values: Tensor, players: int) -> Tensor:
-    """Return which games show no more levels than there are players, (n,), in values (n, c)."""
-    # Most games show more levels in a few values, so that few games are sorted whole.
-    few = _levels(values[:, : 2 * players + 4]) <= players
-    if few.any():
-        few[few.clone()] = _levels(values[few]) <= players
-    return few
-
-
 def possible_jumps(values: Tensor, players: int) -> Tensor:
     """Return how far games of values (r, c, k) may jump unseen, (r, 1, k).
 
-    That is the largest distance between neighbouring levels, and 0 if levels are many.
+    That is the largest distance between neighbouring levels, and 0 if there are more levels than
+    players.
     """
     rows, _, outputs = values.shape
     by_game = values.mT.flatten(0, 1)
-    few = has_few_levels(by_game, players)
     jumps = torch.zeros_like(by_game[:, 0])
+    # Most games show more levels in a few values, so that few games are sorted whole.
+    few = _levels(by_game[:, : 2 * players + 4]) <= players
+    if few.any():
+        few[few.clone()] = _levels(by_game[few]) <= players
     if few.any():
         jumps[few] = by_game[few].sort(1).values.diff(dim=1).amax(1)
     return jumps.reshape(rows, 1, outputs)

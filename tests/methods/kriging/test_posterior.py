@@ -4,24 +4,22 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from games import Bools, Floats, Value, additive, all_coalitions, exact_shares, network
 from laws import SEEDS, few
 from shearshap import explain_game
-from shearshap.methods.kriging.calibration import Prior, row_priors
+from shearshap.methods.kriging.calibration import row_priors
 from shearshap.methods.kriging.kernel import (
     odd_covariance,
     odd_kernel,
     shapley_of_kernel,
     shapley_of_white,
-    size_covariance,
 )
 from shearshap.methods.kriging.method import krige
 from shearshap.methods.kriging.pairs import OddEven, inner_pairs, selected_pairs
-from shearshap.methods.kriging.posterior import Answer, Process
-from shearshap.methods.kriging.shared import calibrate, own_answers
+from shearshap.methods.kriging.posterior import Process
+from shearshap.methods.kriging.shared import calibrate
 from shearshap.result.calibration import Calibration
 
 NUGGET = 1e-3
@@ -98,27 +96,6 @@ def slow_weights(u: Tensor, r: Tensor, precision: Tensor) -> Floats:
 
 
 @few
-@given(seed=SEEDS, players=st.integers(4, 6), more=st.integers(0, 6))
-def test_residuals_are_those_of_solving_again_without_the_pair(
-    seed: int, players: int, more: int
-) -> None:
-    """One pair after the other is the only one that may have a residual, so that its residual shows."""
-    u = pair_signs(players, players + more, seed)
-    r = relevance_of(players, seed)
-    precision = precision_of(players, seed)
-    odd = torch.tensor(np.random.default_rng(seed).normal(size=len(u)))
-    slow = slow_residuals(u, r, precision, odd)
-    for pair in range(len(u)):
-        only = torch.arange(len(u)) == pair
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "shearshap.methods.kriging.posterior.inner_pairs", lambda _, only=only: only
-            )
-            found = process_at(u, r, precision).answer(odd[None, None])
-        assert float(found.max_residual) == pytest.approx(abs(slow[pair]), rel=1e-8, abs=1e-8)
-
-
-@few
 @given(seed=SEEDS)
 def test_max_residual_is_that_of_an_inner_pair(seed: int) -> None:
     u = pair_signs(5, 12, seed)
@@ -156,22 +133,6 @@ def test_the_rough_variance_is_a_sum_over_pairs(seed: int) -> None:
     np.testing.assert_allclose(found[0, 0], slow, rtol=1e-8)
 
 
-def test_kernels_and_rows_are_left_out_side_by_side() -> None:
-    u = pair_signs(5, 12)
-    r = torch.cat((relevance_of(5, 1), relevance_of(5, 2)))
-    odd = torch.tensor(np.random.default_rng(0).normal(size=(2, 3, len(u))))
-    calibration = Calibration(nugget=NUGGET, players=(0.0,) * 5)
-    together = own_answers(u, odd, Prior(r, torch.zeros_like(r)), calibration)
-    for kernel in range(2):
-        for row in range(3):
-            one = odd[kernel, row][None, None]
-            alone: Answer = process_at(u, r[kernel : kernel + 1]).answer(one)
-            np.testing.assert_allclose(together.max_residual[kernel, row], alone.max_residual[0, 0])
-            np.testing.assert_allclose(
-                together.rough_variance[kernel, row], alone.rough_variance[0, 0]
-            )
-
-
 def test_without_inner_pairs_any_residual_is_possible() -> None:
     u = pair_signs(5, 5)
     assert not inner_pairs(u).any()
@@ -182,23 +143,7 @@ def test_without_inner_pairs_any_residual_is_possible() -> None:
     assert found.rough_variance.isfinite().all()
 
 
-@pytest.mark.parametrize("players", [3, 4, 5, 6])
-def test_inner_pairs_have_two_players_or_more_on_each_side(players: int) -> None:
-    sides = all_coalitions(players)
-    size = sides.sum(axis=1)
-    both_sides = (size >= 2) & (players - size >= 2)
-    np.testing.assert_array_equal(inner_pairs(torch.tensor(2.0 * sides - 1)), both_sides)
-
-
 # The component of the size
-
-
-@pytest.mark.parametrize("players", [3, 4, 7, 10])
-def test_the_size_component_is_odd_zero_at_the_ends_and_positive(players: int) -> None:
-    covariance = size_covariance(players).numpy()
-    np.testing.assert_allclose(covariance, -covariance[:, ::-1], atol=1e-15)
-    np.testing.assert_array_equal(covariance[[0, -1]], 0)
-    assert np.linalg.eigvalsh(covariance).min() > -1e-12
 
 
 def test_a_function_of_the_size_has_no_shapley_values_and_is_found_out() -> None:

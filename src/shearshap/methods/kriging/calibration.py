@@ -2,8 +2,7 @@
 
 The relevances of a row follow from its own values by a rule, `Calibration`. Restricted likelihood
 fits its numbers, shrunk to the defaults. Players that add nothing wherever they are seen to join
-are *quiet*. Two coalitions that differ in one player show
-it. At least, they are
+are *quiet*. Two coalitions that differ in one player show it. At least, they are
 
     {i} and none,   all but i and all.
 
@@ -24,9 +23,9 @@ from torch import Tensor
 
 from shearshap.methods.kriging.kernel import (
     NUGGET_FLOOR,
-    KernelSlopes,
     Part,
     chunk_entries,
+    kernel_and_slopes,
     nugget_and_size,
     odd_kernel,
 )
@@ -80,10 +79,6 @@ NORMAL_QUANTILE = 1.96  #: the same of the absolute value of a standard normal
 MOVE_SHRINKAGE = 10  #: number of moves at which the log of the factor counts for half
 
 
-#: from a point (n,) to the value there and its slope (n,)
-Smooth = Callable[[Tensor], tuple[float, Tensor]]
-
-
 class Prior(NamedTuple):
     """What distinguishes the rows' priors."""
 
@@ -91,10 +86,12 @@ class Prior(NamedTuple):
     precision: Tensor  #: (r, p) of the linear coefficients; 0: flat
 
     @classmethod
-    def from_calibration(cls, calibration: Calibration, features: Tensor, quiet: Tensor) -> "Prior":
+    def from_calibration(
+        cls, calibration: Calibration, features: Tensor, quiet: Tensor | None
+    ) -> "Prior":
         """Return the priors of rows by their features (r, p, 4) and quiet players (r, p)."""
         logit = rule_logits(calibration, features)
-        if calibration.quiet_variance is None:
+        if calibration.quiet_variance is None or quiet is None:
             return cls(relevances(logit), torch.zeros_like(logit))
         players = quiet.to(logit.dtype)
         # bounded before the shift too, so that it is felt wherever a logit is
@@ -108,11 +105,8 @@ class Prior(NamedTuple):
 
 def row_priors(parts: OddEven, calibration: Calibration) -> Prior:
     """Return the priors of rows whose parts are at unit size."""
-    features = relevance_features(parts)
-    quiet = torch.zeros_like(features[..., 0], dtype=torch.bool)
-    if calibration.quiet_variance is not None:
-        quiet = quiet_rows(parts)
-    return Prior.from_calibration(calibration, features, quiet)
+    quiet = None if calibration.quiet_variance is None else quiet_rows(parts)
+    return Prior.from_calibration(calibration, relevance_features(parts), quiet)
 
 
 def rule_logits(calibration: Calibration, features: Tensor) -> Tensor:
@@ -132,12 +126,6 @@ def logits(relevance: Tensor) -> Tensor:
     return torch.logit(relevance / MAX_RELEVANCE)
 
 
-def slopes_of_relevances(relevance: Tensor) -> Tensor:
-    """Return the derivatives of relevances (r, p) in their logits, (r, p)."""
-    inside = logits(relevance).abs() < MAX_LOGIT - 1e-9
-    return relevance * (1 - relevance / MAX_RELEVANCE) * inside
-
-
 # Features of a row
 
 
@@ -148,7 +136,8 @@ def relevance_features(parts: OddEven) -> Tensor:
     in their relevances: one kernel for all of them had the same errors as one for each.
     """
     parts = parts.take_outputs(evenly_spaced(parts.outputs, MAX_OUTPUTS))
-    linear = (parts.odd @ linear_operator(parts.signs)).square()
+    u = parts.signs
+    linear = (parts.odd @ torch.linalg.solve(u.mT @ u, u.mT).mT).square()
     pairwise = pairwise_strengths(parts.take(pairs=slice(MAX_STRENGTH_PAIRS)))
 
     tiny = torch.finfo(linear.dtype).tiny
@@ -166,12 +155,6 @@ def relevance_features(parts: OddEven) -> Tensor:
     if parts.outputs == 1:
         return of_games
     return of_games.reshape(parts.rows, parts.outputs, -1, 4).mean(1)
-
-
-def linear_operator(u: Tensor) -> Tensor:
-    """Return u (u'u)^-1, (m, p), which makes linear coefficients of an odd part."""
-    coefficients: Tensor = torch.linalg.solve(u.mT @ u, u.mT)
-    return coefficients.mT
 
 
 def _centred_log(x: Tensor) -> Tensor:
@@ -205,18 +188,12 @@ def pairwise_strengths(parts: OddEven) -> Tensor:
     lower = torch.linalg.cholesky(gram + RIDGE * eye)
     dual = torch.cholesky_solve(even.mT, lower).mT / products
 
-    chunk_rows = max(1, chunk_entries(u) // (max(m, p) * p))
-    strengths = [
-        _squares_by_player((chunk[:, None] * u.mT) @ u)  # the coefficients (r, p, p)
-        for chunk in dual.split(chunk_rows)
-    ]
+    strengths = []
+    for chunk in dual.split(max(1, chunk_entries(u) // (max(m, p) * p))):
+        coefficients = (chunk[:, None] * u.mT) @ u  # (r, p, p), symmetric
+        squares = coefficients.tril(-1).square()
+        strengths.append(squares.sum(1) + squares.sum(2))
     return torch.cat(strengths)
-
-
-def _squares_by_player(coefficients: Tensor) -> Tensor:
-    """Return the sum of squares of each player's pairs, (r, p), of symmetric matrices (r, p, p)."""
-    squares = coefficients.tril(-1).square()
-    return squares.sum(1) + squares.sum(2)
 
 
 # Quiet players
@@ -270,13 +247,16 @@ def fit(parts: OddEven, *, quiet: bool = True) -> Calibration:
 
     best = minimise(loss, torch.zeros_like(centre), FIT_STEPS)
     calibration = _from_vector(centre + deviations * best)
-    nobody = torch.zeros_like(features[..., 0], dtype=torch.bool)
-    who = quiet_rows(parts) if quiet else nobody
+    who = quiet_rows(parts) if quiet else torch.zeros_like(features[..., 0], dtype=torch.bool)
     return PilotGames.from_parts(parts, features, who).choose(calibration)
 
 
-def minimise(function: Smooth, start: Tensor, steps: int) -> Tensor:
+def minimise(
+    function: Callable[[Tensor], tuple[float, Tensor]], start: Tensor, steps: int
+) -> Tensor:
     """Return the point (n,) that at most so many steps of BFGS reach from `start`.
+
+    The function returns its value at a point, and its slope (n,).
 
     It is our own because torch.optim imports torch's compiler at the first call, which takes a
     second, and SciPy wakes the threads of its linear algebra: on 16 cores a row took 27 ms, not 17.
@@ -381,8 +361,7 @@ class FitSample:
 
     def minus_log_likelihood(self, calibration: Calibration) -> tuple[float, Tensor]:
         """Return minus the log likelihood of both parts, weighted, and its slope (5 + p,)."""
-        nobody = torch.zeros_like(self.features[..., 0])
-        relevance, _ = Prior.from_calibration(calibration, self.features, nobody)
+        relevance = relevances(rule_logits(calibration, self.features))
         nugget = calibration.nugget + NUGGET_FLOOR
         odd = minus_log_likelihood("odd", self.signs, relevance, nugget, self.odd)
         some = slice(None, None, EVEN_EVERY)
@@ -391,7 +370,9 @@ class FitSample:
         weight = EVEN_WEIGHT * EVEN_EVERY
         in_relevances = odd.in_relevances
         in_relevances[some] += weight * even.in_relevances
-        in_logits = in_relevances * slopes_of_relevances(relevance)
+        inside = logits(relevance).abs() < MAX_LOGIT - 1e-9
+        slopes = relevance * (1 - relevance / MAX_RELEVANCE) * inside
+        in_logits = in_relevances * slopes
 
         in_coefficients = torch.einsum("rp,rpf->f", in_logits, self.features)
         in_log_nugget = nugget * (odd.in_nugget + weight * even.in_nugget)
@@ -416,9 +397,9 @@ def minus_log_likelihood(
     to the relevances by the kernel's own derivatives. Written out, both take a third of the time of
     differentiating through a Cholesky factor and a kernel.
     """
-    slopes = KernelSlopes.of(part, u, relevance)
+    kernel, slopes = kernel_and_slopes(part, u, relevance)
     noise = nugget * torch.eye(len(u), dtype=u.dtype, device=u.device)
-    factors = Factors.from_kernel(slopes.kernel + noise, seen.trend)
+    factors = Factors.from_kernel(kernel + noise, seen.trend)
     y = seen.residuals[:, None]
     dual = y @ factors.projection
     squares = (dual * y).sum(2).clamp_min(torch.finfo(u.dtype).tiny)
@@ -430,7 +411,7 @@ def minus_log_likelihood(
     in_kernel *= seen.informative[:, None, None]
     return MinusLogLikelihood(
         value=values.sum(),
-        in_relevances=slopes.in_relevances(in_kernel),
+        in_relevances=slopes(in_kernel),
         in_nugget=in_kernel.diagonal(dim1=1, dim2=2).sum(),
     )
 
@@ -478,10 +459,8 @@ class PilotGames:
         return self.log_likelihood(calibration) - least
 
     def _with_quiet(self, calibration: Calibration) -> Calibration:
-        """Return the calibration with the likeliest prior of quiet players, if there are any."""
+        """Return the calibration with the likeliest prior of quiet players."""
         some = self.quiet.any(1)
-        if not some.any():
-            return calibration
         games = PilotGames(self.signs, self.odd[some], self.features[some], self.quiet[some])
         choices = [
             replace(calibration, quiet_shift=shift, quiet_variance=variance)

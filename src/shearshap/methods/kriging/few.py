@@ -17,7 +17,8 @@ from a few values around what is usual. All rows are fitted side by side.
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -66,21 +67,13 @@ class FewKriging(Method):
     It has no standard errors: there are too few values to check them.
     """
 
-    enumerates = False
+    enumerates: ClassVar[bool] = False
+    stops: ClassVar[bool] = True  # it may be asked to, and never does
+    promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency"})
 
     def __repr__(self) -> str:
         """Return the name that explanations report: kriging chooses it, never a user."""
         return "kriging"
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: it may be asked to, and never does."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient."""
-        return frozenset({"efficiency"})
 
     def minimum(self, game: GameInfo) -> int:
         """Return an evaluation for every four players, but the two ends and two more at least."""
@@ -124,10 +117,10 @@ class FewCoalitions(Design):
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior means."""
         signs = signs_of(self.coalitions[0]).to(values.device)
-        few = FewValues.from_distances(signs, values.mT, self.distance)
         at_once = max(MIN_ROWS_AT_ONCE, chunk_entries(signs) // len(signs) ** 2)
-        chunks = [few.take(slice(n, n + at_once)) for n in range(0, len(values), at_once)]
-        return Estimate(torch.cat([_shapley_values(chunk) for chunk in chunks]).mT)
+        distance = self.distance.expand(len(values), -1)
+        chunks = zip(values.mT.split(at_once), distance.split(at_once), strict=True)
+        return Estimate(torch.cat([shapley_values(signs, *chunk) for chunk in chunks]).mT)
 
 
 def _spread_coalitions(players: int, count: int, rng: np.random.Generator) -> Bools:
@@ -154,66 +147,51 @@ def _hadamard_coalitions(players: int, count: int, rng: np.random.Generator) -> 
     return np.concatenate(drawn)[:count]
 
 
-@dataclass(frozen=True)
-class FewValues:
-    """The values of rows at a few coalitions, of players that may matter."""
+def shapley_values(signs: Tensor, values: Tensor, distance: Tensor) -> Tensor:
+    """Return the Shapley values, (r, k, p), of rows side by side.
 
-    signs: Tensor  #: (m, p), the empty and the full coalition first
-    values: Tensor  #: (r, k, m), less the mean of these two
-    log_distance: Tensor  #: (r, p), of the players' inputs from the background's; 0: not known
-
-    @classmethod
-    def from_distances(cls, signs: Tensor, values: Tensor, distance: Tensor) -> "FewValues":
-        """Return the values (r, k, m) centred, for players at distances (r, p)."""
-        centred = values - values[..., :2].mean(-1, keepdim=True)
-        relative = distance / distance.mean(1, keepdim=True)
-        log_distance = relative.clamp_min(MIN_DISTANCE).log()
-        return cls(signs, centred, log_distance.expand(len(values), -1))
-
-    def take(self, rows: slice) -> "FewValues":
-        """Return the values of some rows."""
-        return FewValues(self.signs, self.values[rows], self.log_distance[rows])
-
-    def thinned(self, count: int) -> "FewValues":
-        """Return the values at the two ends, and at some of the other coalitions."""
-        others = 2 + evenly_spaced(len(self.signs) - 2, count - 2)
-        places = torch.cat((torch.arange(2, device="cpu"), others)).to(self.signs.device)
-        return replace(self, signs=self.signs[places], values=self.values[..., places])
-
-
-def _shapley_values(few: FewValues) -> Tensor:
-    """Return the Shapley values, (r, k, p), of rows side by side."""
-    size = few.values.abs().amax(-1, keepdim=True)
+    The values (r, k, m) are at coalitions of signs (m, p), the empty and the full one first.
+    Players are at distances (r, p) from the background.
+    """
+    centred = values - values[..., :2].mean(-1, keepdim=True)
+    size = centred.abs().amax(-1, keepdim=True)
     size = size.clamp_min(torch.finfo(size.dtype).tiny)
-    unit = replace(few, values=few.values / size)
+    unit = centred / size
+    relative = distance / distance.mean(1, keepdim=True)
+    log_distance = relative.clamp_min(MIN_DISTANCE).log()
 
-    rows, outputs, _ = few.values.shape
-    quiet = quiet_players(few.signs, unit.values.flatten(0, 1))
-    quiet = quiet.unflatten(0, (rows, outputs)).all(1).to(few.values.dtype)
-    prior = likeliest_prior(unit.thinned(MAX_FITTED), quiet)
-    process = Process.from_covariance(few.signs, prior.covariance(few.signs), prior.precision)
-    phi = process.condition(unit.values).mean
+    rows, outputs, count = values.shape
+    quiet = quiet_players(signs, unit.flatten(0, 1))
+    quiet = quiet.unflatten(0, (rows, outputs)).all(1).to(values.dtype)
+
+    # the fit sees the two ends and some of the other coalitions
+    others = 2 + evenly_spaced(count - 2, MAX_FITTED - 2)
+    places = torch.cat((torch.arange(2, device="cpu"), others)).to(signs.device)
+    prior = likeliest_prior(signs[places], unit[..., places], log_distance, quiet)
+    process = Process.from_covariance(signs, prior.covariance(signs), 1 / prior.linear)
+    phi = process.condition(unit).mean
     # Half the difference of the full and the empty coalition is the odd part at the full one.
-    full = (unit.values[..., 1:2] - unit.values[..., :1]) / 2
+    full = (unit[..., 1:2] - unit[..., :1]) / 2
     return size * efficient(phi, full)
 
 
-def likeliest_prior(few: FewValues, quiet: Tensor) -> "FewPrior":
+def likeliest_prior(
+    signs: Tensor, values: Tensor, log_distance: Tensor, quiet: Tensor
+) -> "FewPrior":
     """Return the priors under which rows' values are likeliest; quiet players are (r, p)."""
-    rows = len(few.values)
-    chosen = few.values.new_zeros(rows, len(DEVIATIONS) + 1)
+    chosen = values.new_zeros(len(values), len(DEVIATIONS) + 1)
     choices = [CHOICES] * len(DEVIATIONS) + [QUIET_CHOICES if quiet.any() else (0.0,)]
     for number, options in list(enumerate(choices)) * SWEEPS:
         worth = []
         for option in options:
             tried = chosen.clone()
             tried[:, number] = option
-            prior = FewPrior.from_numbers(tried, few, quiet)
+            prior = FewPrior.from_numbers(tried, log_distance, quiet)
             penalty = 0.5 * tried[:, :-1].square().sum(1)
-            worth.append(prior.log_likelihood(few) - penalty)
+            worth.append(prior.log_likelihood(signs, values) - penalty)
         best = torch.stack(worth).argmax(0)
         chosen[:, number] = chosen.new_tensor(options)[best]
-    return FewPrior.from_numbers(chosen, few, quiet)
+    return FewPrior.from_numbers(chosen, log_distance, quiet)
 
 
 @dataclass(frozen=True)
@@ -226,9 +204,9 @@ class FewPrior:
     even: Tensor  #: (r, 1, 1)
 
     @classmethod
-    def from_numbers(cls, chosen: Tensor, few: FewValues, quiet: Tensor) -> "FewPrior":
+    def from_numbers(cls, chosen: Tensor, log_distance: Tensor, quiet: Tensor) -> "FewPrior":
         """Return the priors of numbers (r, 6), deviations from the usual, and quiet players."""
-        level = min(3 / few.signs.shape[1], 0.4) / MAX_RELEVANCE
+        level = min(3 / log_distance.shape[1], 0.4) / MAX_RELEVANCE
         usual = (
             math.log(USUAL_LINEAR),
             math.log(level / (1 - level)),
@@ -238,7 +216,7 @@ class FewPrior:
         )
         numbers = chosen.new_tensor(usual) + chosen.new_tensor(DEVIATIONS) * chosen[:, :-1]
         log_linear, logit, log_nugget, log_even, exponent = numbers[..., None].unbind(1)
-        log_weight = 2 * exponent * few.log_distance + chosen[:, -1:] * quiet
+        log_weight = 2 * exponent * log_distance + chosen[:, -1:] * quiet
         logit = logit + HEREDITY * (log_weight - log_weight.mean(1, keepdim=True))
         return cls(
             linear=log_linear.exp() * torch.softmax(log_weight, 1),
@@ -246,11 +224,6 @@ class FewPrior:
             nugget=log_nugget.exp()[..., None] + JITTER,
             even=log_even.exp()[..., None],
         )
-
-    @property
-    def precision(self) -> Tensor:
-        """That of the linear coefficients, (r, p)."""
-        return 1 / self.linear
 
     def kernel(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return the covariances at coalitions of signs u (m, p) but for the linear part's.
@@ -274,9 +247,9 @@ class FewPrior:
             shapley=variance / scale[:, 0] + self.nugget[:, 0] * white_variance / 2,
         )
 
-    def log_likelihood(self, few: FewValues) -> Tensor:
-        """Return that of the values of each row, (r,), each output with a scale of its own."""
-        kernel, _ = self.kernel(few.signs)
-        factors = Factors.from_kernel(kernel, few.signs, self.precision)
+    def log_likelihood(self, u: Tensor, values: Tensor) -> Tensor:
+        """Return that of the values (r, k, m) of each row, (r,), each output with its own scale."""
+        kernel, _ = self.kernel(u)
+        factors = Factors.from_kernel(kernel, u, 1 / self.linear)
         # Many outputs count as one: they are not independent.
-        return factors.log_likelihood(factors.regress(few.values).squares).mean(1)
+        return factors.log_likelihood(factors.regress(values).squares).mean(1)

@@ -24,7 +24,7 @@ it says only which values are not the doing of single players.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -120,63 +120,42 @@ def _unit_diagonal(kernel: Tensor) -> tuple[Tensor, Tensor]:
     return kernel.div_(scale), scale
 
 
-@dataclass(frozen=True)
-class KernelSlopes:
-    """A kernel and its derivatives in the relevances.
+def kernel_and_slopes(
+    part: Part, u: Tensor, r: Tensor
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Return the kernel of a part between pairs u (m, p) at relevances r (r, p), and its slopes.
 
-    With S = A sinh(s) and C = A cosh(s) as above, and k_odd = S - linear, k_even = C - 1,
+    The kernel K (r, m, m) has a unit diagonal. The slopes are a function from d f / d K (r, m, m)
+    to d f / d r (r, p). With S = A sinh(s) and C = A cosh(s) as above, k_odd = S - linear and
+    k_even = C - 1,
 
         d S / d r_j = (C u_j u'_j - r_j S) / (1 - r_j^2)
         d C / d r_j = (S u_j u'_j - r_j C) / (1 - r_j^2).
     """
+    sinh, cosh_less, constant = _hyperbolic(u, r)
+    unscaled = _without_linear(sinh, u, r) if part == "odd" else cosh_less + constant
+    kernel, scale = _unit_diagonal(unscaled)
+    cosh = cosh_less.add_(constant + 1)
+    own, other = (sinh, cosh) if part == "odd" else (cosh, sinh)
 
-    part: Part
-    u: Tensor  #: (m, p)
-    r: Tensor  #: (r, p)
-    own: Tensor  #: (r, m, m), S of the odd part, C of the even part
-    other: Tensor  #: (r, m, m), C of the odd part, S of the even part
-    kernel: Tensor  #: (r, m, m), of unit diagonal
-    scale: Tensor  #: (r, 1, 1)
-
-    @classmethod
-    def of(cls, part: Part, u: Tensor, r: Tensor) -> "KernelSlopes":
-        """Return the kernel of the odd or even part between pairs u (m, p), at r (r, p)."""
-        sinh, cosh_less, constant = _hyperbolic(u, r)
-        if part == "odd":
-            kernel, scale = _unit_diagonal(_without_linear(sinh, u, r))
-            return cls(part, u, r, sinh, cosh_less.add_(constant + 1), kernel, scale)
-        kernel, scale = _unit_diagonal(cosh_less + constant)
-        return cls(part, u, r, cosh_less.add_(constant + 1), sinh, kernel, scale)
-
-    def in_relevances(self, slope: Tensor) -> Tensor:
-        """Return d f / d r, (r, p), of a function f with d f / d K = slope, (r, m, m)."""
-        own = (slope * self.own).sum((1, 2))[:, None]
-        other = self._by_player(slope * self.other)
-        unscaled = self._derivative(own, other)
-        if self.part == "odd":
-            unscaled = unscaled - self._by_player(slope)
-
-        # The kernel is divided by its own first entry, where u = u'.
-        of_scale = self._derivative(self.own[:, 0, :1], self.other[:, 0, :1])
-        if self.part == "odd":
-            of_scale = of_scale - 1
-        total = (slope * self.kernel).sum((1, 2))[:, None]
-        return (unscaled - total * of_scale) / self.scale[:, 0]
-
-    def _derivative(self, own: Tensor, other: Tensor) -> Tensor:
-        """Return d S / d r or d C / d r, (r, p), see above; `other` is times u_j u'_j already."""
-        return (other - self.r * own) / (1 - self.r.square())
-
-    def _by_player(self, matrix: Tensor) -> Tensor:
+    def by_player(matrix: Tensor) -> Tensor:
         """Return u_j' X u_j of matrices X (r, m, m) for each player, (r, p)."""
-        return ((matrix @ self.u) * self.u).sum(1)
+        return ((matrix @ u) * u).sum(1)
 
+    def derivative(of_own: Tensor, of_other: Tensor, linear: Tensor) -> Tensor:
+        """Return d S / d r or d C / d r, (r, p), less what the linear part takes from S."""
+        slope = (of_other - r * of_own) / (1 - r.square())
+        return slope - linear if part == "odd" else slope
 
-def odd_scale(r: Tensor) -> Tensor:
-    """Return the scale of the odd kernel, k(u, u), at relevances r (r, p), (r,)."""
-    half = torch.sinh(0.5 * torch.atanh(r).sum(1))
-    a = (0.5 * torch.log1p(-r.square()).sum(1)).exp()
-    return 2 * a * half * torch.sqrt(1 + half.square()) - r.sum(1)
+    def in_relevances(slope: Tensor) -> Tensor:
+        of_own = (slope * own).sum((1, 2))[:, None]
+        of_entries = derivative(of_own, by_player(slope * other), by_player(slope))
+        # The kernel is divided by its own first entry, where u = u'.
+        of_scale = derivative(own[:, 0, :1], other[:, 0, :1], torch.ones_like(r))
+        total = (slope * kernel).sum((1, 2))[:, None]
+        return (of_entries - total * of_scale) / scale[:, 0]
+
+    return kernel, in_relevances
 
 
 def odd_covariance(u: Tensor, r: Tensor, nugget: float, size_variance: float = 0.0) -> Covariance:
@@ -222,12 +201,7 @@ def size_covariance(players: int) -> Tensor:
 
 
 def shapley_of_kernel(u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled."""
-    return shapley_covariances(u, r), _prior_variance(r)
-
-
-def shapley_covariances(u: Tensor, r: Tensor) -> Tensor:
-    """Return cov(phi_i, o(u')) under the odd kernel, unscaled, (r, p, m).
+    """Return cov(phi_i, o(u')) (r, p, m) and var(phi_i) (r, p) under the odd kernel, unscaled.
 
     phi_i[k(., u')] = sum over both signs of int_0^1 r_i u'_i prod_{j != i} (1 +- t r_j u'_j) dt
                       - 2 r_i u'_i
@@ -252,7 +226,7 @@ def shapley_covariances(u: Tensor, r: Tensor) -> Tensor:
     ru = r[..., None] * u.mT
     first_order = ru * (inverse.mT @ product)
     second_order = (r[:, None] * tr * inverse).mT @ product
-    return first_order - second_order - 2 * ru
+    return first_order - second_order - 2 * ru, _prior_variance(r)
 
 
 def _prior_variance(r: Tensor) -> Tensor:

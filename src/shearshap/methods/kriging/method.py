@@ -1,6 +1,5 @@
 """Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -17,7 +16,7 @@ from shearshap.methods.exact import enumeration
 from shearshap.methods.kriging.calibration import informative_games, row_priors
 from shearshap.methods.kriging.few import FewKriging
 from shearshap.methods.kriging.pairs import OddEven, selected_pairs, signs_of
-from shearshap.methods.kriging.posterior import degrees_of_freedom, standard_errors
+from shearshap.methods.kriging.posterior import standard_errors
 from shearshap.methods.kriging.shared import SharedKernels, calibrate, own_answers
 from shearshap.result.calibration import Calibration
 
@@ -51,16 +50,9 @@ class Kriging(Method):
 
     calibration: Calibration | None = field(default=None, repr=False)
     pilot_rows: ClassVar[int] = 256
-
-    @property
-    def stops(self) -> bool:
-        """Whether a row can stop: after part of the pairs."""
-        return True
-
-    @property
-    def promises(self) -> frozenset[Promise]:
-        """Efficient, and exact on pairwise games once there is a pair for each player."""
-        return frozenset({"efficiency", "pairwise"})
+    stops: ClassVar[bool] = True
+    # pairwise: once there is a pair for each player
+    promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
         """Return the minimum of the method for few evaluations, or the number of all coalitions."""
@@ -71,10 +63,9 @@ class Kriging(Method):
         enough = coalitions >= min(min_in_pairs(players), 1 << players)
         return self if enough else FewKriging()
 
-    def for_players(self, _players: int, every: int) -> Method:
-        """Return this method: its calibration knows every number of active players."""
-        check_calibration(self.calibration, every)
-        return self
+    def check_players(self, players: int) -> None:
+        """Raise if the calibration is for another number of players."""
+        check_calibration(self.calibration, players)
 
     def min_stage(self, game: GameInfo) -> int:
         """Return half the fewest in pairs: the second stage has the first to agree with."""
@@ -90,18 +81,7 @@ class Kriging(Method):
         count = (budget - 2) // 2
         sides = as_tensor(selected_pairs(game.players, count, rng), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
-        return ComplementPairs.from_source(coalitions, self.calibration)
-
-    def calibration_of(self, designs: Sequence[Design]) -> object:
-        """Return what was fitted, stage by stage if there are several, or the user's own."""
-        if self.calibration is not None:
-            return self.calibration
-        fitted = [
-            design.calibration
-            for design in designs
-            if isinstance(design, ComplementPairs) and design.calibration is not None
-        ]
-        return Calibration.joined(fitted[0].size, fitted) if fitted else None
+        return ComplementPairs(coalitions, self.calibration)
 
 
 @dataclass(frozen=True)
@@ -117,18 +97,16 @@ class ComplementPairs(Design):
     wants_agreement: ClassVar[bool] = True
 
     coalitions: Tensor  #: (1, 2 + 2 m, p)
-    calibration: Calibration | None = None  #: for this number of pairs
-    source: Calibration | None = None  #: also for parts of the design
+    source: Calibration | None = None  #: for this number of pairs, and for others
     fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
     tentative: bool = False
 
-    @classmethod
-    def from_source(cls, coalitions: Tensor, source: Calibration | None) -> "ComplementPairs":
-        """Return the design with the source's calibration for its players and pairs."""
-        if source is None:
-            return cls(coalitions)
-        calibration = source.at(coalitions.shape[2], _pairs(coalitions))
-        return cls(coalitions, calibration, source)
+    @cached_property
+    def calibration(self) -> Calibration | None:  # type: ignore[override]
+        """The source's calibration for these players and this number of pairs."""
+        if self.source is None:
+            return None
+        return self.source.at(self.coalitions.shape[2], _pairs(self.coalitions))
 
     def fit(self, values: Tensor) -> "ComplementPairs":
         """Return the design calibrated to the pilot rows' values, unless it has a calibration."""
@@ -142,12 +120,12 @@ class ComplementPairs(Design):
             return self
         calibration, kernels = calibrate(parts)
         calibration = replace(calibration, pairs=_pairs(self.coalitions))
-        return ComplementPairs(self.coalitions, calibration, calibration, kernels, tentative)
+        return ComplementPairs(self.coalitions, calibration, kernels, tentative)
 
     def calibrated(self, calibration: object) -> "ComplementPairs":
         """Return the design with another design's calibration."""
         assert calibration is None or isinstance(calibration, Calibration)
-        return replace(self, calibration=calibration, source=calibration)
+        return replace(self, source=calibration)
 
     def first(self, coalitions: int) -> Stage:
         """Return the design of the first pairs, those that lower the variance most."""
@@ -158,7 +136,7 @@ class ComplementPairs(Design):
         sides = torch.arange(2, 2 + count, device=device)
         complements = sides + _pairs(self.coalitions)
         columns = torch.cat((ends, sides, complements))
-        return Stage(columns, self.from_source(self.coalitions[:, columns], self.source))
+        return Stage(columns, ComplementPairs(self.coalitions[:, columns], self.source))
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior mean and standard deviation of the Shapley values."""
@@ -167,7 +145,8 @@ class ComplementPairs(Design):
 
         rows, columns, outputs = values.shape
         shape = (rows, outputs, -1)
-        freedom = degrees_of_freedom(columns // 2, self.coalitions.shape[2])
+        # the pair of the two ends counts
+        freedom = columns // 2 - self.coalitions.shape[2]
         return Estimate(phi.reshape(shape).mT, errors.reshape(shape).mT, freedom)
 
     @cached_property

@@ -108,10 +108,6 @@ class OddEven:
         games = torch.arange(self.rows)[:, None] * self.outputs + outputs
         return replace(self.take(games.flatten()), outputs=len(outputs))
 
-    def take_pairs(self, pairs: slice) -> "OddEven":
-        """Return the parts of all games at these pairs."""
-        return replace(self.take(pairs=pairs), outputs=self.outputs)
-
     def take(self, games: Index = ALL, pairs: Index = ALL) -> "OddEven":
         """Return the parts of these games, each as a row of its own, at these pairs."""
         odd = self.odd[games][:, pairs]
@@ -208,7 +204,7 @@ def chained(pairs: Bools, count: int, rng: np.random.Generator) -> Bools:
 def candidate_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
     """Draw distinct pairs, (count, p): the single players, then every size alike.
 
-    Where there are fewer pairs than `count`, all of them. They are shuffled, since the first of
+    If there are fewer pairs than `count`, all of them. They are shuffled, since the first of
     equally good pairs is selected: a random order favours no player.
     """
     caps = pair_caps(players)
@@ -241,7 +237,7 @@ def pivoted_cholesky(pairs: Bools, count: int, first: int | None = None) -> Indi
     of all pairs at each of the steps, and the pivots are taken up to the first that is not the
     best. So the choice is the same as that of one step at a time.
     """
-    factor = PivotedFactor(SelectionPrior.of(pairs), count + 1)
+    factor = PivotedFactor(SelectionPrior.from_pairs(pairs), count + 1)
     first = pairs.shape[1] if first is None else first
     factor.append(factor.step_on(np.arange(first + 1)))
 
@@ -265,11 +261,11 @@ class SelectionPrior:
     sizes: Indices  #: (1 + m,), players on the first side of a pair
     by_dot: Floats  #: (2 p + 1,), cov(o(u), o(u')) if u . u' = -p ... p, without nugget and size
     by_size: Floats  #: (p + 1, p + 1), what two pairs have in common by their sizes
-    inside: Floats  #: (p,), cov(phi_i, o(u)) if u has 1 ... p players, and i among them
-    outside: Floats  #: (p,), if i is not among them
+    cross: Floats  #: (p, 1 + m), cov(phi, o)
+    variance: Floats  #: (1 + m,), var(o)
 
     @classmethod
-    def of(cls, pairs: Bools) -> "SelectionPrior":
+    def from_pairs(cls, pairs: Bools) -> "SelectionPrior":
         """Return the prior for candidate pairs (m, p)."""
         players = pairs.shape[1]
         full = np.ones((1, players), dtype=np.float32)
@@ -277,7 +273,9 @@ class SelectionPrior:
 
         r = min(3 / players, 0.5)
         dot = np.arange(-players, players + 1)
-        kernel = _isotropic_kernel(dot, r, players)
+        # the odd kernel of equal relevances, a function of u . u' alone
+        determinant = (1 - r * r) ** (players / 2)
+        kernel = determinant * np.sinh(math.atanh(r) * dot) - r * dot
         scale = float(kernel[-1])
         by_dot = kernel / scale + SELECTION_LINEAR / players * dot
 
@@ -286,20 +284,14 @@ class SelectionPrior:
         of_kernel, _ = shapley_of_kernel(u, u.new_full((1, players), r))
         of_white, _ = shapley_of_white(u)
         of_linear = 2 * SELECTION_LINEAR / players * u.mT
-        cross = (of_kernel[0] / scale + SELECTION_NUGGET * of_white + of_linear).numpy()
+        by_count = (of_kernel[0] / scale + SELECTION_NUGGET * of_white + of_linear).numpy()
         sizes = np.count_nonzero(signs > 0, axis=1)
+        # the first player is in all of them, the last only in that of all
+        cross = np.where(signs.T > 0, by_count[0][sizes - 1], by_count[-1][sizes - 1])
+
         by_size = SELECTION_SIZE * size_covariance(players).numpy()
-        return cls(signs, sizes, by_dot, by_size, inside=cross[0], outside=cross[-1])
-
-    def shapley_covariance(self) -> Floats:
-        """Return cov(phi, o), (p, 1 + m)."""
-        members = self.signs.T > 0
-        inside = self.inside[self.sizes - 1]
-        return np.asarray(np.where(members, inside, self.outside[self.sizes - 1]))
-
-    def variance(self) -> Floats:
-        """Return var(o), (1 + m,)."""
-        return np.asarray(self.by_dot[-1] + SELECTION_NUGGET + self.by_size.diagonal()[self.sizes])
+        variance = by_dot[-1] + SELECTION_NUGGET + by_size.diagonal()[sizes]
+        return cls(signs, sizes, by_dot, by_size, cross, variance)
 
     def covariance(self, pairs: Indices) -> Floats:
         """Return cov(o(pairs), o), (n, 1 + m)."""
@@ -316,12 +308,6 @@ class SelectionPrior:
         dot = _product(self.signs[some], self.signs[others].T).astype(np.intp)
         of_dot = self.by_dot.take(dot + self.signs.shape[1])
         return np.asarray(of_dot + self.by_size[self.sizes[some]][:, self.sizes[others]])
-
-
-def _isotropic_kernel(dot: NDArray[Any], r: float, players: int) -> Floats:
-    """Return the unscaled odd kernel if all relevances are r, a function of u . u' alone."""
-    determinant: float = (1 - r * r) ** (players / 2)
-    return np.asarray(determinant * np.sinh(math.atanh(r) * dot) - r * dot)
 
 
 @dataclass(frozen=True)
@@ -346,9 +332,9 @@ class PivotedFactor:
         self.steps = 0
         self.pivots: Indices = np.empty(most, dtype=np.int64)
         self.rows: Floats = np.empty((most, pairs))
-        self.cross = prior.shapley_covariance()  #: (p, 1 + m), of the Shapley values
+        self.cross = prior.cross.copy()  #: (p, 1 + m), of the Shapley values
         self.squares = _sums_of_squares(self.cross)  #: (1 + m,)
-        self.variance = prior.variance()  #: (1 + m,), infinite at pivots, so that they gain nothing
+        self.variance = prior.variance.copy()  #: (1 + m,), infinite at pivots: they gain nothing
         self.tie_break = np.linspace(1, 1 - TIE_BREAK, pairs)
 
     def step_on(self, pivots: Indices) -> Step:
@@ -356,7 +342,8 @@ class PivotedFactor:
         known = self.rows[: self.steps]
         covariance = self.prior.covariance(pivots)
         covariance -= _product(known[:, pivots].T, known)
-        whitening = _whitening(covariance[:, pivots])
+        root = torch.linalg.cholesky(torch.from_numpy(covariance[:, pivots]))
+        whitening = torch.linalg.inv(root).numpy()
 
         rows = self.rows[self.steps :][: len(pivots)]
         rows[:] = _product(whitening, covariance)
@@ -419,19 +406,13 @@ def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((torch.from_numpy(a) @ torch.from_numpy(b)).numpy())
 
 
-def _whitening(covariance: Floats) -> Floats:
-    """Return the inverse of the Cholesky factor."""
-    root = torch.linalg.cholesky(torch.from_numpy(covariance))
-    return np.asarray(torch.linalg.inv(root).numpy())
-
-
 def _sums_of_squares(x: Floats) -> Floats:
     """Return the sum of squares of each column."""
     return np.asarray(np.einsum("ij,ij->j", x, x))
 
 
 def _greedy(
-    covariance: Floats, cross: Floats, handicap: Floats, least: float, most: int
+    covariance: Floats, cross: Floats, tie_break: Floats, least: float, most: int
 ) -> Indices:
     """Return pivots of the largest gains one after the other, as long as these are not too small.
 
@@ -444,7 +425,7 @@ def _greedy(
 
     pivots: list[int] = []
     while len(pivots) < min(most, n):
-        gain = _sums_of_squares(cross) / variance * handicap
+        gain = _sums_of_squares(cross) / variance * tie_break
         pivot = int(gain.argmax())
         if pivots and gain[pivot] < least:
             break

@@ -17,7 +17,7 @@ these residuals are as large as it says. When a game jumps, they are much larger
 no longer follow from their neighbours. If they are independent errors, the Shapley values have a
 variance of their own, sum_n W_in^2 e_n^2. A game of few levels, such as a vote, jumps wherever it
 is not constant. There the residuals always count, and none is smaller than a jump that has not been
-seen may be (`shearshap.methods.levels`).
+seen may be (`shearshap.methods.standard_errors`).
 
 A kernel may be one row's, or one that many rows share: k kernels, n games at each.
 """
@@ -29,7 +29,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shearshap.methods.kriging.kernel import VARIANCE_NODES, Covariance, chunk_entries
+from shearshap.methods.kriging.kernel import Covariance
 from shearshap.methods.kriging.pairs import OddEven, inner_pairs
 from shearshap.methods.standard_errors import possible_jumps, unseen_variance
 
@@ -72,25 +72,13 @@ class Factors:
         white = torch.linalg.solve_triangular(lower, same, upper=False)
         if precision is None:
             precision = trend.new_zeros(len(kernel), trend.shape[1])
-        return cls._from_white(lower, white, precision)
+        return cls.from_lower(lower, white, precision)
 
     @classmethod
-    def _from_white(cls, lower: Tensor, white: Tensor, precision: Tensor) -> "Factors":
+    def from_lower(cls, lower: Tensor, white: Tensor, precision: Tensor) -> "Factors":
+        """Return the factors of kernels L L', with L^-1 H (k, m, h) and a precision (k, h)."""
         gram = white.mT @ white + torch.diag_embed(precision)
         return cls(lower, white, precision, torch.linalg.cholesky_ex(gram)[0])
-
-    def first(self, pairs: int) -> "Factors":
-        """Return the factors for the first pairs alone.
-
-        L is triangular, so that its first rows do not know the later pairs.
-        """
-        return self._from_white(
-            self.lower[:, :pairs, :pairs], self.trend[:, :pairs], self.precision
-        )
-
-    def with_flat_trend(self) -> "Factors":
-        """Return the factors for a trend of flat prior."""
-        return self._from_white(self.lower, self.trend, torch.zeros_like(self.precision))
 
     def regress(self, y: Tensor) -> Regression:
         """Return the regression of values (k, n, m) on the trend, by generalised least squares."""
@@ -138,14 +126,9 @@ class Factors:
         log_precision = torch.where(proper, self.precision, 1.0).log().sum(1, keepdim=True)
         freedom = m - h + proper.sum(1, keepdim=True)
         log_squares = squares.clamp_min(torch.finfo(squares.dtype).tiny).log()
-        return (log_precision - freedom * log_squares) / 2 - self._log_determinant[:, None]
-
-    @property
-    def _log_determinant(self) -> Tensor:
-        """log|L| + log|G|, (k,)."""
-        both = (self.lower, self.gram)
-        logs = [triangle.diagonal(dim1=1, dim2=2).log().sum(1) for triangle in both]
-        return logs[0] + logs[1]
+        log_lower = self.lower.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
+        log_gram = self.gram.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
+        return (log_precision - freedom * log_squares) / 2 - (log_lower + log_gram)
 
 
 def _cholesky(kernel: Tensor) -> Tensor:
@@ -217,13 +200,18 @@ class Process:
         return cls(u, factors, cross, covariance.shapley)
 
     def first(self, pairs: int) -> "Process":
-        """Return the process at the first pairs alone."""
-        factors = self.factors.first(pairs)
-        return Process(self.signs[:pairs], factors, self.cross[:, :pairs], self.shapley_variance)
+        """Return the process at the first pairs alone.
+
+        L is triangular, so that its first rows do not know the later pairs.
+        """
+        f = self.factors
+        first = Factors.from_lower(f.lower[:, :pairs, :pairs], f.trend[:, :pairs], f.precision)
+        return Process(self.signs[:pairs], first, self.cross[:, :pairs], self.shapley_variance)
 
     def with_flat_trend(self) -> "Process":
         """Return the process whose linear part has a flat prior."""
-        flat = self.factors.with_flat_trend()
+        f = self.factors
+        flat = Factors.from_lower(f.lower, f.trend, torch.zeros_like(f.precision))
         return Process(self.signs, flat, self.cross, self.shapley_variance)
 
     def condition(self, odd: Tensor) -> Posterior:
@@ -247,14 +235,11 @@ class Process:
         """Return the Shapley values and what their errors are made of."""
         mean, variance, scale, residual = self.condition(odd)
         dual = self.factors.dual(residual)
-        return Answer(mean, variance, scale, *self.left_out(dual))
-
-    def left_out(self, dual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return max_residual and rough and unit variance, as of `Answer`, by P o (k, n, m)."""
-        return left_out(dual, self._diagonal, self.weights, inner_pairs(self.signs))
+        errors = left_out(dual, self._diagonal, self._weights, inner_pairs(self.signs))
+        return Answer(mean, variance, scale, *errors)
 
     @cached_property
-    def weights(self) -> Tensor:
+    def _weights(self) -> Tensor:
         """W', (k, m, p)."""
         white = self.white_weights
         weights: Tensor = torch.linalg.solve_triangular(self.factors.lower.mT, white, upper=True)
@@ -280,13 +265,6 @@ class Process:
         return 2 * eye - self.factors.trend.mT @ self.cross
 
 
-def processes_at_once(u: Tensor) -> int:
-    """Return how many kernels for pairs u (m, p) to factorise at once."""
-    m, p = u.shape
-    nodes = min(p // 2 + 1, VARIANCE_NODES)
-    return max(1, chunk_entries(u) // max(m**2, 2 * nodes**2 * p))
-
-
 def scale_of_squares(squares: Tensor, pairs: int, players: int) -> Tensor:
     """Return the scale of rows whose squares o' P o are given.
 
@@ -294,14 +272,6 @@ def scale_of_squares(squares: Tensor, pairs: int, players: int) -> Tensor:
     has the divisor m - p - 2.
     """
     return squares / max(pairs - players - 2, 1)
-
-
-def degrees_of_freedom(pairs: int, players: int) -> float:
-    """Return the degrees of freedom of the standard errors, m - p.
-
-    The pairs include that of the full and the empty coalition.
-    """
-    return pairs - players
 
 
 def efficient(phi: Tensor, odd: Tensor) -> Tensor:

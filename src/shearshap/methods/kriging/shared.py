@@ -47,10 +47,11 @@ from shearshap.methods.kriging.calibration import (
     row_priors,
 )
 from shearshap.methods.kriging.kernel import (
+    VARIANCE_NODES,
     chunk_entries,
     nugget_and_size,
     odd_covariance,
-    odd_scale,
+    odd_kernel,
     shapley_of_white,
 )
 from shearshap.methods.kriging.pairs import OddEven, evenly_spaced, inner_pairs
@@ -60,7 +61,6 @@ from shearshap.methods.kriging.posterior import (
     efficient,
     joined,
     left_out,
-    processes_at_once,
     scale_of_squares,
 )
 from shearshap.result.calibration import Calibration
@@ -134,7 +134,10 @@ def calibrate(parts: OddEven) -> tuple[Calibration, "SharedKernels | None"]:
     pilots = parts.take_rows(evenly_spaced(parts.rows, most))
     unit, _ = pilots.normalised()
     plan = SharingPlan.from_sizes(*unit.signs.shape)
-    shares = _share_kernels(parts.rows, len(unit.signs))
+    # A few pilot rows do not represent the rest, and solving them exactly is cheap. A single row
+    # has nothing to share.
+    work = parts.rows * len(unit.signs) ** 3
+    shares = parts.rows >= MIN_SHARING_ROWS or (parts.rows > 1 and work > EXACT_WORK)
     one_kernel = shares and not plan.steps
     calibration = fit(unit, quiet=not one_kernel)
     prior = row_priors(unit, calibration)
@@ -154,15 +157,6 @@ def calibrate(parts: OddEven) -> tuple[Calibration, "SharedKernels | None"]:
     else:
         factor = _own_inflation(unit, prior, replace(calibration, nugget=shared.nugget))
     return replace(calibration, inflation=factor), shared
-
-
-def _share_kernels(rows: int, pairs: int) -> bool:
-    """Return whether a calibration to so many rows, at m pairs, lets rows share kernels.
-
-    A few pilot rows do not represent the rest, and solving them exactly is cheap. A single row has
-    nothing to share.
-    """
-    return rows >= MIN_SHARING_ROWS or (rows > 1 and rows * pairs**3 > EXACT_WORK)
 
 
 def _own_inflation(parts: OddEven, prior: Prior, calibration: Calibration) -> float:
@@ -207,7 +201,9 @@ def own_answers(u: Tensor, odd: Tensor, prior: Prior, calibration: Calibration) 
     That quiet players add little elsewhere too is the likeliest guess, and makes values better. But
     it is a guess: their errors are those of a flat prior, as other players have it.
     """
-    rows = processes_at_once(u)
+    m, p = u.shape
+    nodes = min(p // 2 + 1, VARIANCE_NODES)
+    rows = max(1, chunk_entries(u) // max(m**2, 2 * nodes**2 * p))
     fields = (odd, prior.relevance, prior.precision)
     chunks = zip(*(field.split(rows) for field in fields), strict=True)
     answers = []
@@ -353,23 +349,19 @@ class Products:
 
 
 def _variances(members: Tensor, r: Tensor) -> Tensor:
-    log_variance = r.log() @ members.mT - odd_scale(r).log()[:, None]
+    _, scale = odd_kernel(r.new_ones(1, r.shape[1]), r)
+    log_variance = r.log() @ members.mT - scale[:, 0].log()
     return log_variance.exp_()
 
 
 def _candidates(players: int, like: Tensor) -> Tensor:
     """Return the products to choose from, (f, p)."""
-    by_order = [
-        _all_products(players, order, like)
-        for order in PRODUCT_ORDERS
-        if order == PRODUCT_ORDERS[0] or math.comb(players, order) <= MAX_CANDIDATES
-    ]
+    by_order = []
+    for order in PRODUCT_ORDERS:
+        if order == PRODUCT_ORDERS[0] or math.comb(players, order) <= MAX_CANDIDATES:
+            index = torch.from_numpy(members_of_all_sets(players, order)).to(like.device)
+            by_order.append(like.new_zeros(len(index), players).scatter_(1, index, 1.0))
     return torch.cat(by_order)
-
-
-def _all_products(players: int, order: int, like: Tensor) -> Tensor:
-    index = torch.from_numpy(members_of_all_sets(players, order)).to(like.device)
-    return like.new_zeros(len(index), players).scatter_(1, index, 1.0)
 
 
 class Refined(NamedTuple):
@@ -435,13 +427,11 @@ class Refinement:
         entries = len(self.variances) + (4 + steps) * odd.shape[1]
         chunk_rows = max(1, 4 * chunk_entries(odd) // entries)
         chunks = zip(odd.split(chunk_rows), variances.split(chunk_rows), strict=True)
-        solved = []
-        for some_odd, some_variances in chunks:
-            solved.append(self._solve(some_odd, some_variances, steps))
+        solved = [self._solve(*chunk, steps) for chunk in chunks]
         return Refined(*(torch.cat(fields) for fields in zip(*solved, strict=True)))
 
     def _solve(self, odd: Tensor, variances: Tensor, steps: int) -> Refined:
-        operator = self._row_operator(variances)
+        operator = RowOperator.from_variances(self, variances)
         whitened = odd @ self.basis
         size = whitened.abs().amax(1, keepdim=True).clamp_min(torch.finfo(odd.dtype).tiny)
         y = (whitened / size).to(SINGLE)
@@ -457,14 +447,6 @@ class Refinement:
         max_residual, rough, unit = left_out(alpha, self.diagonal, self.weights, self.inner)
         return Refined(phi, size.square() * square, max_residual, rough, unit.expand_as(rough))
 
-    def _row_operator(self, variances: Tensor) -> "RowOperator":
-        """Return the rows' matrices B K_row B' of their variances (r, f)."""
-        ratio = torch.zeros_like(variances[:, :1])
-        if self.rest > MIN_REST:
-            ratio = (1 - variances.sum(1, keepdim=True)).clamp_min(0) / self.rest
-        own = (variances - ratio * self.variances).to(SINGLE)
-        return RowOperator(self, own, ratio.to(SINGLE), coefficients=torch.empty_like(own))
-
 
 @dataclass(frozen=True)
 class RowOperator:
@@ -474,6 +456,15 @@ class RowOperator:
     variances: Tensor  #: (r, f), v_T(row) - g v_T
     ratio: Tensor  #: (r, 1), g
     coefficients: Tensor  #: (r, f), room for `product_coefficients`
+
+    @classmethod
+    def from_variances(cls, shared: Refinement, variances: Tensor) -> "RowOperator":
+        """Return the matrices of rows with variances v_T (r, f)."""
+        ratio = torch.zeros_like(variances[:, :1])
+        if shared.rest > MIN_REST:
+            ratio = (1 - variances.sum(1, keepdim=True)).clamp_min(0) / shared.rest
+        own = (variances - ratio * shared.variances).to(SINGLE)
+        return cls(shared, own, ratio.to(SINGLE), coefficients=torch.empty_like(own))
 
     def product_coefficients(self, a: Tensor) -> Tensor:
         """Return the coefficients (r, f) of the products in the game that a (r, m - p) makes."""
