@@ -41,7 +41,7 @@ from shearshap import BudgetError, Exact, Explainer, Explanation, model_game
 from shearshap.interactions.indices import estimated_second_differences, interactions
 from shearshap.jobs import InProcess, Job
 from shearshap.jobs.models import open_model
-from shearshap.models import adapt
+from shearshap.models import adapted_model
 from shearshap.serve.prepared import prepare
 from shearshap.serve.schemas import plain_rows
 from shearshap.trees import model as tree_models
@@ -523,9 +523,9 @@ def test_the_command_explains_files_of_trees_exactly(files: Path) -> None:
     assert "exact (trees), 2 evaluations a row" in said
     table = pq.read_table(out)
     values = np.stack([table[f"value.{column}"] for column in "abcdef"], axis=1)
-    with adapt(open_model(str(model_file)).model, None, None) as model:
-        frame = pd.DataFrame(ROWS, columns=list("abcdef"))
-        expected, _ = enumerated(model.call, frame[:4], ("median", frame))
+    model = adapted_model(open_model(str(model_file)).model, torch.device("cpu"))
+    frame = pd.DataFrame(ROWS, columns=list("abcdef"))
+    expected, _ = enumerated(model.call, frame[:4], ("median", frame))
     np.testing.assert_allclose(values[:4], expected[:, :, 0], atol=1e-5)
 
 
