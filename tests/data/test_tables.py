@@ -419,13 +419,6 @@ def test_a_column_of_ids_beside_columns_labelled_by_numbers() -> None:
         assert given.columns.tolist() == [0]
 
 
-def test_columns_of_several_levels() -> None:
-    levels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
-    rows = pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=levels)
-    answer = Explainer(lambda frame: frame["a"][1] * 10 + frame["a"][2], ("mean", rows))(rows)
-    np.testing.assert_allclose(answer.values, (rows - [2, 3]) * [10, 1], atol=1e-12)
-
-
 @pytest.mark.parametrize("labels", [[0, 0], [0, "0"], [1, "a"]])
 def test_labels_that_are_alike_or_of_several_kinds_are_refused(labels: Any) -> None:
     rows = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=labels)

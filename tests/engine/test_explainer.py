@@ -329,7 +329,7 @@ def test_a_large_background_needs_a_budget() -> None:
         ({"device": "gpu"}, ROWS, "device: expected one such as 'cpu' or 'cuda:0', got 'gpu'"),
         ({"groups": {"q": 3.5}}, ROWS, "groups: a player's columns are a list of numbers or names, got 3.5"),
         ({"groups": (np.zeros(3, dtype=int), np.zeros(1, dtype=int)), "background": (ZEROS[:2], ZEROS[:2])},
-         (ROWS[:, :2], ROWS[:, 2:]), "groups: expected integer masks of the inputs' shapes [(2,), (2,)], got one of shape (3,)"),
+         (ROWS[:, :2], ROWS[:, 2:]), "groups: expected lists of columns or an integer mask of shape (2,), got an array of int64 of shape (3,)"),
         ({"background": ()}, (ROWS[:, :2], ROWS[:, 2:]), "the rows are a tuple of 2 inputs"),
     ],
 )  # fmt: skip

@@ -71,6 +71,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "RadiusNeighborsRegressor": {"radius": 9.0},
     "RandomizedSearchCV": {"n_iter": 1},
     "RegressorChain": {"estimator": LinearRegression()},
+    "SelfTrainingClassifier": {"estimator": LogisticRegression()},
     "StackingClassifier": {"estimators": [("tree", DecisionTreeClassifier())]},
     "StackingRegressor": {"estimators": [("tree", DecisionTreeRegressor())]},
     "TheilSenRegressor": {"max_subpopulation": 50},

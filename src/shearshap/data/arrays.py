@@ -83,6 +83,12 @@ def encode_array(
     decode = array_decoder(rows, table.dtype, model)
     mixed = _placed(table.flatten(1), model, dtype)
     unmixed = mixed.reshape(-1, *shape) if model.takes_tensors else rows
+
+    def original_rows(which: slice) -> Any:
+        if isinstance(unmixed, Tensor):
+            return decode(unmixed[which].detach().clone())
+        return np.array(np.asarray(unmixed)[which])  # a copy of an array just as it was passed
+
     return Inputs(
         rows=mixed,
         background=_placed(background, model, dtype),
@@ -92,7 +98,7 @@ def encode_array(
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
-        original_rows=lambda which: _original_rows(unmixed, which, decode),
+        original_rows=original_rows,
         type_changes=_type_changes(rows, table.dtype, dtype, model),
     )
 
@@ -104,13 +110,6 @@ def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype) -> Tensor:
     if not model.takes_missing:  # else what is not finite is never mixed by numbers
         check_range(placed)
     return placed
-
-
-def _original_rows(rows: Any, which: slice, decode: Callable[[Tensor], Any]) -> Any:
-    """Return a copy of some rows as the model takes them: an array just as it was passed."""
-    if isinstance(rows, Tensor):
-        return decode(rows[which].detach().clone())
-    return np.array(np.asarray(rows)[which])
 
 
 # Types

@@ -89,9 +89,9 @@ def _owners_and_names(
         raise InputError(
             f"groups: expected lists of columns or an integer mask of shape {shape}, got {groups!r}"
         )
-    given = groups if hasattr(groups, "shape") else list(groups)
-    is_flat = all(isinstance(group, int | float | np.number) for group in given)
-    if hasattr(groups, "shape") or is_flat:  # an array, or a list of numbers
+    is_array = hasattr(groups, "shape")
+    given = groups if is_array else list(groups)
+    if is_array or all(isinstance(group, int | float | np.number) for group in given):
         owner = _from_mask(as_mask(given, shape))
     else:
         owner = _from_lists([_numbered(group, columns, inputs) for group in given], inputs)
