@@ -6,6 +6,7 @@ from math import factorial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -106,3 +107,17 @@ def network(
 def predictor(network: nn.Module, output: Any = None) -> Predictor:
     """A module on the CPU, ready to be asked."""
     return Predictor(module(network, torch.device("cpu")), Outputs(output))
+
+
+def people(count: int = 60, seed: int = 0) -> pd.DataFrame:
+    """A frame with numbers, words, categories, truth values and gaps."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, count),
+            "city": rng.choice(np.array(["Rome", "Oslo", "Bern", None]), count),
+            "kind": pd.Categorical(rng.choice(list("abc"), count), categories=list("cab")),
+            "height": np.where(rng.random(count) < 0.2, np.nan, rng.normal(170, 10, count)),
+            "member": rng.random(count) < 0.5,
+        }
+    )

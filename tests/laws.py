@@ -314,6 +314,7 @@ class SilentGame:
     differentiable: bool
     rows: int = 3
     cost: int = 1
+    structure: None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     usage: Usage = field(default_factory=Usage)
 

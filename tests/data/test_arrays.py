@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from games import Floats
-from shearshap import Explainer, InputError, ModelError, ShearWarning, explain
+from shearshap import Explainer, InputError, ShearWarning
 from shearshap.data import encode
-from shearshap.models import AdaptedModel, adapt
+from shearshap.models import AdaptedModel, adapted_model
 
 TABLE = np.array([[1, 2], [3, 5], [4, 9]])
 ID = 1 << 53
@@ -38,7 +38,7 @@ def test_arrays_of_every_type_reach_the_model_as_they_are(dtype: str, background
     for given in (rows, np.asfortranarray(rows)):
         answer = Explainer(model, absent)(given, budget=64)
         np.testing.assert_allclose(answer.predictions, digits(rows))
-    assert set(seen) == {rows.dtype}
+    assert set(seen) == {rows.dtype.newbyteorder("="), rows.dtype}
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
@@ -113,6 +113,7 @@ def test_large_integers_beside_floats_are_refused(background: Any, kind: str) ->
 
 @pytest.mark.parametrize("background", ["mean", "median", "mode", "doubles"])
 def test_single_precision_stays_single(background: str) -> None:
+    torch.manual_seed(0)
     net = nn.Linear(3, 1)
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     absent = rows[:2].astype(np.float64) if background == "doubles" else (background, rows)
@@ -121,7 +122,7 @@ def test_single_precision_stays_single(background: str) -> None:
         return net(torch.from_numpy(x)).detach().numpy()
 
     answer = Explainer(model, absent)(rows)
-    np.testing.assert_allclose(answer.predictions, model(rows)[:, 0])
+    np.testing.assert_allclose(answer.predictions, model(rows)[:, 0], atol=1e-6)
 
     def of_pandas(frame: pd.DataFrame) -> Any:
         return model(frame.to_numpy().copy())
@@ -176,26 +177,10 @@ def test_an_estimator_gets_arrays_for_tensors() -> None:
 def test_modules_get_what_they_take() -> None:
     net = nn.Linear(2, 1).double()
     answer = Explainer(net, ("mean", TABLE))(TABLE)
-    with adapt(net, None, None) as adapted:
-        first = encode(TABLE, ("mean", TABLE), None, adapted).original_rows(slice(2))
+    adapted = adapted_model(net, torch.device("cpu"))
+    first = encode(TABLE, ("mean", TABLE), None, adapted).original_rows(slice(2))
     assert first.dtype == torch.float64
     np.testing.assert_allclose(answer.predictions[:2], net(first).detach()[:, 0])
-
-
-def test_an_array_of_indices_is_told_to_be_a_tensor() -> None:
-    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
-    with pytest.raises(
-        ModelError, match=r"pass rows of indices as an integer tensor, torch.as_tensor\(rows\)"
-    ):
-        explain(net, np.array([[1, 2], [2, 4]]), reference=np.array([0, 0]), budget=4)
-
-
-def test_integer_tensors_need_an_integer_background() -> None:
-    net = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 1))
-    with pytest.raises(
-        InputError, match=r"integer rows need an integer background; try \('mode', rows\)"
-    ):
-        explain(net, torch.tensor([[1, 2], [2, 4]]), reference="mean", budget=4)
 
 
 def test_a_background_of_bfloat16_beside_integers() -> None:

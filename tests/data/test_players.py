@@ -66,19 +66,6 @@ def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: A
     np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
 
 
-def test_nested_lists_may_be_a_mask_without_channels() -> None:
-    images = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
-    explainer = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=SEGMENTS.tolist())
-    expected = [images[0][:, number == SEGMENTS].sum() for number in (1, 3, 7)]
-    np.testing.assert_allclose(explainer(images, budget=8).values[0], expected)
-
-    # of one channel, lists that hold every column once are lists of columns
-    rows_of_pixels = np.arange(20).reshape(4, 5).tolist()
-    of_lists = Explainer(lambda x: x.sum(axis=(1, 2, 3)), 0, groups=rows_of_pixels)
-    grey = images[:, :1]
-    np.testing.assert_allclose(of_lists(grey, budget=16).values, grey.sum(axis=(1, 3)))
-
-
 def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
     with pytest.raises(InputError, match=r"does not say which axis of \(3, 3, 3\) is that of the"):
         explain(

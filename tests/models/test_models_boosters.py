@@ -11,46 +11,28 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost
+from scipy.special import expit, softmax
 from sklearn.model_selection import GridSearchCV
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError, ModelError
+from shearshap import Explainer, InputError, ModelError
+from zoo import (
+    COUNTS,
+    LABELS,
+    PAIR,
+    POSITIVE,
+    REAL,
+    ROWS,
+    SCALES,
+    THREE,
+    TWO,
+    agree,
+    explained,
+    log_odds,
+)
 
-RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(60, 3))
 FEW = ROWS[10:13]
-REAL = ROWS @ [1.0, -2.0, 0.5] + RNG.normal(size=60) / 4
-POSITIVE = np.exp(REAL / 4)
-COUNTS = POSITIVE.round()
-TWO = (REAL > 0).astype(int)
-THREE = np.digitize(REAL, [-1, 1])
-LABELS = np.stack((TWO, ROWS[:, 1] > 0, ROWS[:, 2] > 0.3), axis=1).astype(int)
 GROUPS = np.repeat(np.arange(6), 10)
-PAIR = np.stack((REAL, POSITIVE), axis=1)
-
-SCALES = (None, "probability", "log-odds", "margin")
-
-
-def explained(model: Any, rows: Any, scale: Any = None) -> Explanation:
-    """Explain three rows against one other; with so few players, exactly."""
-    answer = Explainer(model, rows[:1], scale=scale)(rows[10:13], budget=16)
-    assert answer.method in ("exact", "exact (trees)")
-    assert np.abs(answer.gap).max() < 1e-4 * (1 + np.abs(answer.predictions).max())
-    return answer
-
-
-def log_odds(chances: Any) -> Floats:
-    clipped = np.clip(np.asarray(chances, dtype=float), 1e-7, 1 - 1e-7)
-    return np.asarray(np.log(clipped / (1 - clipped)))
-
-
-def agree(ours: Any, theirs: Any, tolerance: float = 1e-6) -> None:
-    theirs = np.asarray(theirs, dtype=float)
-    shape = len(theirs) if theirs.size == len(theirs) else theirs.shape
-    np.testing.assert_allclose(
-        np.reshape(ours, shape), theirs.reshape(shape), rtol=tolerance, atol=tolerance
-    )
-
 
 # Models
 
@@ -160,6 +142,8 @@ def scores(reason: str) -> Claims:
     return {None: "margin", "probability": refusal, "log-odds": refusal, "margin": "margin"}
 
 
+#: Objectives that predict margins or labels, whose margins still define probabilities.
+MARGINS: Claims = {**CHANCES, None: "margin"}
 LAMBDA: Claims = {**scores("cross_entropy_lambda"), None: "prediction"}
 
 #: By library and objective: how the model is made, and what it claims.
@@ -176,6 +160,7 @@ CASES: dict[str, tuple[Callable[[], Any], Claims]] = {
     "xgboost early stopping": (xgb_early, CHANCES),
     "xgboost logistic of one's own": (lambda: xgb(XgbC, TWO, objective=logistic), CHANCES),
     "xgboost squares for classes": (lambda: xgb(XgbC, TWO, objective="reg:squarederror"), CHANCES),
+    "xgboost raw logits": (lambda: xgb(XgbC, TWO, objective="binary:logitraw"), MARGINS),
     "xgboost hinge": (lambda: xgb(XgbC, TWO, objective="binary:hinge"), scores("hinge")),
     "xgboost regressor of chances": (lambda: xgb(XgbR, TWO, objective="reg:logistic"), CHANCES),
     "xgboost regressor of labels": (lambda: xgb(XgbR, LABELS, objective="binary:logistic"), CHANCES),
@@ -192,6 +177,8 @@ CASES: dict[str, tuple[Callable[[], Any], Claims]] = {
     "xgboost booster": (lambda: xgb_booster(TWO, objective="binary:logistic"), CHANCES),
     "xgboost booster of classes": (lambda: xgb_booster(THREE, objective="multi:softprob", num_class=3), CHANCES),
     "xgboost booster of labels": (lambda: xgb_booster(LABELS, objective="binary:logistic"), CHANCES),
+    "xgboost booster of raw logits": (lambda: xgb_booster(TWO, objective="binary:logitraw"), MARGINS),
+    "xgboost booster of softmax": (lambda: xgb_booster(THREE, objective="multi:softmax", num_class=3), MARGINS),
     "xgboost booster of hinge": (lambda: xgb_booster(TWO, objective="binary:hinge"), scores("hinge")),
     "xgboost booster of one's own": (lambda: xgb_booster(TWO, own_logistic), PREDICTS),
     "lightgbm two classes": (lambda: light(LgbmC, TWO), CHANCES),
@@ -264,6 +251,17 @@ def own_numbers(model: Any, claim: str) -> Any:
     return model.predict(rows)
 
 
+def chances_of(model: Any, claims: Claims) -> Any:
+    """The model's own probabilities, or those that its margins define."""
+    if claims is not MARGINS:
+        return own_numbers(model, "chances")
+    margins = own_numbers(model, "margin")
+    if margins.ndim == 2:
+        return softmax(margins, axis=1)
+    chances = expit(margins)
+    return np.stack((1 - chances, chances), axis=1) if hasattr(model, "classes_") else chances
+
+
 def check(model: Any, claims: Claims, tolerance: float = 1e-5) -> None:
     for scale in SCALES:
         claim = claims[scale]
@@ -272,7 +270,9 @@ def check(model: Any, claims: Claims, tolerance: float = 1e-5) -> None:
                 explained(model, ROWS, scale)
         elif claim == "log-odds of chances":
             ours = explained(model, ROWS, scale).predictions
-            agree(ours, log_odds(own_numbers(model, "chances")), 100 * tolerance)
+            agree(ours, log_odds(chances_of(model, claims)), 100 * tolerance)
+        elif claim == "chances":
+            agree(explained(model, ROWS, scale).predictions, chances_of(model, claims), tolerance)
         else:
             agree(explained(model, ROWS, scale).predictions, own_numbers(model, claim), tolerance)
 
@@ -287,34 +287,6 @@ def check(model: Any, claims: Claims, tolerance: float = 1e-5) -> None:
 def test_numbers_are_the_models_own_on_every_scale_it_has(case: str) -> None:
     make, claims = CASES[case]
     check(make(), claims, 1e-5 if case.startswith("xgboost") else 1e-9)
-
-
-@pytest.mark.parametrize("kind", ["classifier", "booster"])
-def test_xgboost_objectives_that_answer_by_margins_or_labels(kind: str) -> None:
-    """For binary:logitraw and multi:softmax the library gives no probabilities, but margins that define them."""
-    has_classes = kind == "classifier"
-    if has_classes:
-        raw = xgb(XgbC, TWO, objective="binary:logitraw")
-    else:
-        raw = xgb_booster(TWO, objective="binary:logitraw")
-    margins = own_numbers(raw, "margin")
-    chances = 1 / (1 + np.exp(-margins))
-    if has_classes:
-        chances = np.stack((1 - chances, chances), axis=1)
-    agree(explained(raw, ROWS, None).predictions, margins, 1e-5)
-    agree(explained(raw, ROWS, "margin").predictions, margins, 1e-5)
-    agree(explained(raw, ROWS, "probability").predictions, chances, 1e-5)
-    agree(explained(raw, ROWS, "log-odds").predictions, log_odds(chances), 1e-4)
-
-    if has_classes:
-        return
-    labels = xgb_booster(THREE, objective="multi:softmax", num_class=3)
-    margins = own_numbers(labels, "margin")
-    chances = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
-    agree(explained(labels, ROWS, None).predictions, margins, 1e-5)
-    agree(explained(labels, ROWS, "probability").predictions, chances, 1e-5)
-    agree(explained(labels, ROWS, "log-odds").predictions, log_odds(chances), 1e-4)
-    np.testing.assert_array_equal(chances.argmax(axis=1), own_numbers(labels, "prediction"))
 
 
 @pytest.mark.parametrize("suffix", ["cbm", "json", "onnx"])

@@ -19,7 +19,6 @@ from transformers import (
 
 from games import Floats, all_coalitions, exact_shares
 from shearshap import Explainer, InputError, ModelError
-from shearshap.models.huggingface import FramedClassifier, text_classifier
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 KNOWN = [*SPECIAL, *["the", "film", "was", "good", "bad", "##ly", "not", "great", "aw", "##ful"]]
@@ -96,26 +95,6 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
     assert abs(answer.values - exact.values).max() < 0.2 * abs(exact.values).max()
 
 
-def test_labels_that_do_not_exclude_each_other(
-    classifier: tuple[Any, Any],
-) -> None:
-    model, tokenizer = classifier
-    model.config.problem_type = "multi_label_classification"
-    try:
-        answer = Explainer(classifier, scale="probability")(["not bad"])
-        said = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)(
-            "not bad"
-        )
-    finally:
-        model.config.problem_type = None
-    wanted = {
-        each["label"]: each["score"] for each in (said[0] if isinstance(said[0], list) else said)
-    }
-    np.testing.assert_allclose(
-        answer.predictions[0], [wanted["negative"], wanted["positive"]], atol=1e-6
-    )
-
-
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     model, tokenizer = classifier
     pair = Explainer(classifier, output=1)(["the film was good"])
@@ -173,53 +152,21 @@ def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple
         Explainer((BertModel(BertConfig(**SIZES)), tokenizer))(["good"])
 
 
-def test_what_a_text_classifier_says_of_its_labels_cannot_be_stated_otherwise(
-    classifier: tuple[Any, Any],
+def test_labels_that_do_not_exclude_each_other(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = classifier
-    labels = Explainer(classifier, scale="probability", multilabel=True)(["not bad"])
+    monkeypatch.setattr(model.config, "problem_type", "multi_label_classification")
+    labels = Explainer(classifier, scale="probability")(["not bad"])
     wanted = torch.tensor(logits(classifier, [2, 11, 9, 3])).sigmoid()
     np.testing.assert_allclose(labels.predictions[0], wanted, atol=1e-6)
-    model.config.problem_type = "multi_label_classification"
-    try:
-        with pytest.raises(
-            InputError,
-            match="multilabel=False: the model's outputs are known to be labels of their own",
-        ):
-            Explainer(classifier, scale="probability", multilabel=False)(["not bad"])
-    finally:
-        model.config.problem_type = None
+    with pytest.raises(InputError, match="outputs are known to be labels of their own"):
+        Explainer(classifier, scale="probability", multilabel=False)(["not bad"])
+    monkeypatch.undo()
+    stated = Explainer(classifier, scale="probability", multilabel=True)(["not bad"])
+    np.testing.assert_array_equal(stated.predictions, labels.predictions)
     with pytest.raises(InputError, match="returns='probability': the model is known to"):
         Explainer(classifier, scale="probability", returns="probability")(["not bad"])
-
-
-def test_a_text_in_tokens_and_words(classifier: tuple[Any, Any]) -> None:
-    adapted = text_classifier(classifier)
-    assert adapted is not None
-    adapted.check()
-    (text,) = adapted.texts(["the film was badly"], "words")
-    assert text.tokens.tolist() == [2, 5, 6, 7, 9, 10, 3]
-    assert text.content.tolist() == [1, 2, 3, 4, 5]
-    assert text.row.tolist() == [5, 6, 7, 9, 10]
-    assert text.owners == [0, 1, 2, 3, 3]
-    assert text.names == ["the", "film", "was", "badly"]
-    (text,) = adapted.texts(["the film was badly"], "tokens")
-    assert text.names == ["the", "film", "was", "bad", "ly"]
-    assert (adapted.absent_token(None), adapted.absent_token("[PAD]")) == (4, 0)
-    assert adapted.output_names == ("negative", "positive")
-
-
-def test_a_framed_classifier_answers_by_tokens_as_by_embeddings(
-    classifier: tuple[Any, Any],
-) -> None:
-    adapted = text_classifier(classifier)
-    assert adapted is not None
-    framed = FramedClassifier(adapted.model, *adapted.texts(["the film was badly"], "tokens"))
-    content = torch.tensor([[5, 6, 7, 9, 10], [4, 6, 4, 9, 4]])
-    wanted = [logits(classifier, [2, *tokens, 3]) for tokens in content.tolist()]
-    np.testing.assert_allclose(framed(content).detach(), wanted, atol=1e-6)
-    embedded = framed.embed(content)
-    np.testing.assert_allclose(framed.from_embeddings(embedded).detach(), wanted, atol=1e-5)
 
 
 def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:

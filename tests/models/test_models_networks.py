@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from games import Floats, network
 from shearshap import Explainer, InputError, ModelError, ShearWarning
-from shearshap.models.networks import EvalMode, _activation
+from shearshap.models.networks import eval_mode
 
 ROWS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double()
 ZEROS = torch.zeros(4).double()
@@ -46,13 +46,19 @@ def body(outputs: int = 3) -> nn.Sequential:
 class Calling(nn.Module):
     """A module of which nothing can be seen but its code."""
 
-    def __init__(self, inner: nn.Module, after: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        inner: nn.Module,
+        after: Callable[[Any], Any] = lambda y: y,
+        before: Callable[[Any], Any] = lambda x: x,
+    ) -> None:
         super().__init__()
         self.inner = inner
         self.after = after
+        self.before = before
 
     def forward(self, x: Tensor) -> Any:
-        return self.after(self.inner(x))
+        return self.after(self.inner(self.before(x)))
 
 
 def scripted() -> nn.Module:
@@ -78,31 +84,8 @@ def quantized() -> nn.Module:
     )
 
 
-class WithoutParameters(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.stack((x.sum(dim=1), x[:, 0] * x[:, 1], x[:, 2] - 3), dim=1)
-
-
-class BuffersOnly(nn.Module):
-    table: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("table", torch.arange(12.0).reshape(4, 3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x @ self.table
-
-
-class WritesIntoItsInput(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = body()
-
-    def forward(self, x: Tensor) -> Tensor:
-        x.mul_(2)
-        x[:, 0] = 1
-        return self.inner(x)  # type: ignore[no-any-return]
+def three(x: Tensor) -> Tensor:
+    return torch.stack((x.sum(dim=1), x[:, 0] * x[:, 1], x[:, 2] - 3), dim=1)
 
 
 def hooked() -> nn.Module:
@@ -125,9 +108,9 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "data parallel": lambda: nn.DataParallel(body()),
     "quantized": quantized,
     "half": lambda: body().half(),
-    "without parameters": WithoutParameters,
-    "buffers only": BuffersOnly,
-    "writes into its input": WritesIntoItsInput,
+    "without parameters": lambda: Calling(nn.Identity(), three),
+    "buffers only": lambda: nn.BatchNorm1d(4, affine=False),
+    "writes into its input": lambda: Calling(body(), before=lambda x: x.mul_(2)),
     "with hooks": hooked,
     "of inference mode": of_inference_mode,
 }
@@ -161,10 +144,6 @@ def predictions(net: nn.Module, **options: Any) -> Floats:
     return Explainer(net, ZEROS, **options)(ROWS, budget=16).predictions
 
 
-def log_odds(chances: Tensor) -> Tensor:
-    return torch.log(chances / (1 - chances))
-
-
 def warning_of(name: str) -> AbstractContextManager[object]:
     """Expect a warning of modules quantized dynamically: they round by the range of the batch."""
     if name != "quantized":
@@ -190,7 +169,7 @@ def test_a_module_is_explained_by_its_own_predictions(name: str) -> None:
         None: answer,
         "margin": answer,
         "probability": answer.softmax(dim=1),
-        "log-odds": log_odds(answer.softmax(dim=1).clamp(1e-12, 1 - 1e-12)),
+        "log-odds": answer.softmax(dim=1).clamp(1e-12, 1 - 1e-12).logit(),
     }
     # sums are taken in another order there, and then rounded
     tolerance = {torch.float16: 2e-2, torch.bfloat16: 2e-1}.get(own_type(net), 1e-4)
@@ -235,24 +214,20 @@ def test_one_output_in_any_shape_has_no_axis_of_outputs(shape: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize(
-    ("last", "wanted"),
+    ("last", "is_probability"),
     [
-        (nn.Sigmoid(), "sigmoid"),
-        (nn.Softmax(dim=-1), "softmax"),
-        (nn.Softmax(dim=0), None),
-        (nn.LogSigmoid(), "log_sigmoid"),
-        (nn.Hardsigmoid(), "sigmoid"),
-        (nn.ReLU(), None),
-        (nn.Identity(), None),
+        (nn.Sigmoid(), True),
+        (nn.Softmax(dim=-1), True),
+        (nn.Hardsigmoid(), True),
+        (nn.Tanh(), False),
+        (nn.Identity(), False),
     ],
 )
-def test_the_last_layer(last: nn.Module, wanted: str | None) -> None:
-    assert (
-        _activation(
-            nn.Sequential(nn.Sequential(nn.Linear(4, 2), last), nn.Dropout(), nn.Identity())
-        )
-        == wanted
-    )
+def test_a_last_layer_is_known_by_its_kind(last: nn.Module, is_probability: bool) -> None:
+    net = nn.Sequential(nn.Sequential(body(), last), nn.Dropout(), nn.Identity())
+    own = own_answer(net)
+    wanted = own if is_probability else own.softmax(dim=1)
+    np.testing.assert_allclose(predictions(net, scale="probability"), wanted, atol=1e-9)
 
 
 def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None:
@@ -262,7 +237,8 @@ def test_a_sequence_with_a_forward_of_its_own_does_not_show_its_ending() -> None
                 x = layer(x)
             return x
 
-    assert _activation(Reversed(nn.Linear(4, 2), nn.Sigmoid())) is None
+    net = Reversed(body(), nn.Softmax(dim=1))
+    np.testing.assert_allclose(predictions(net, scale="margin"), own_answer(net))
 
 
 def test_log_sigmoids_have_no_scale_until_it_is_stated() -> None:
@@ -305,7 +281,7 @@ def test_classes_that_sum_to_one_are_refused_until_they_are_stated(
     stated = predictions(net, scale=scale, returns="margin")
     wanted = own_answer(net)
     scaled = {
-        "log-odds": log_odds(wanted.softmax(dim=1)),
+        "log-odds": wanted.softmax(dim=1).logit(),
         "probability": wanted.softmax(dim=1),
         "margin": wanted,
     }
@@ -330,7 +306,7 @@ def test_outputs_between_0_and_1_are_doubted(outputs: int, scale: Any) -> None:
 
     stated = Explainer(net, ZEROS, scale=scale, returns="probability")(ROWS)
     own = own_answer(net)
-    wanted = log_odds(own) if scale == "log-odds" else own
+    wanted = own.logit() if scale == "log-odds" else own
     np.testing.assert_allclose(
         stated.predictions, wanted[:, 0] if outputs == 1 else wanted, atol=1e-4
     )
@@ -520,7 +496,7 @@ def test_a_module_with_its_own_train_keeps_its_frozen_submodules() -> None:
     merging = Merging(nn.Sequential(Merging(nn.Dropout()), nn.Dropout())).train()
     merging.inner.eval()
     before = modes(merging)
-    with EvalMode(merging):
+    with eval_mode(merging):
         assert merging.merged
         assert not any(modes(merging))
     assert not merging.merged
@@ -532,7 +508,7 @@ def test_modules_made_from_others_are_restored(make: Callable[[], nn.Module]) ->
     """An exported module has only one mode, and dropout beside it has both."""
     net = nn.Sequential(make(), nn.Dropout(0.9))
     before = modes(net)
-    with EvalMode(net):
+    with eval_mode(net):
         dropout: Any = net[1]
         assert not dropout.training
     assert modes(net) == before
@@ -562,14 +538,14 @@ def devices(net: nn.Module) -> set[str]:
 
 def test_a_module_goes_to_a_device_and_comes_home_with_its_last_user() -> None:
     net = Travelling(network(4)).train()
-    first = EvalMode(net, "meta")
-    with EvalMode(net, "meta") as second:
-        assert second.device.type == "meta"
-        with first, EvalMode(net) as third:
-            assert third.device.type == "meta"
+    first = eval_mode(net, "meta")
+    with eval_mode(net, "meta") as second:
+        assert second.type == "meta"
+        with first, eval_mode(net) as third:
+            assert third.type == "meta"
         assert devices(net) == {"meta"}
         with pytest.raises(InputError, match="device: the model is in use on meta"):
-            EvalMode(net, "cpu").__enter__()
+            eval_mode(net, "cpu").__enter__()
     assert devices(net) == {"cpu"}
     assert net.journeys == ["meta", "cpu"]
     assert all(modes(net))
@@ -577,8 +553,8 @@ def test_a_module_goes_to_a_device_and_comes_home_with_its_last_user() -> None:
 
 def test_a_module_spread_over_devices_stays_where_it_is() -> None:
     net = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1, device="meta"))
-    with EvalMode(net) as used:
-        assert used.device.type == "cpu"
+    with eval_mode(net) as used:
+        assert used.type == "cpu"
         assert devices(net) == {"cpu", "meta"}
-    with pytest.raises(InputError, match=r"spread over \['cpu', 'meta'\]"), EvalMode(net, "cpu"):
+    with pytest.raises(InputError, match=r"spread over \['cpu', 'meta'\]"), eval_mode(net, "cpu"):
         pass

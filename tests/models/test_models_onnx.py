@@ -25,13 +25,8 @@ def predictions(net: Any, **options: Any) -> Floats:
     return Explainer(net, ZEROS, **options)(ROWS.numpy(), budget=16).predictions
 
 
-def log_odds(chances: Tensor) -> Tensor:
-    return torch.log(chances / (1 - chances))
-
-
 def session(nodes: Any, inputs: Any, outputs: Any, domains: tuple[str, ...] = ("",)) -> Any:
     """An ONNX Runtime session of a graph with the weights W (4, 3)."""
-
     weights = [numpy_helper.from_array(WEIGHTS, "W")]
     made = helper.make_graph(nodes, "graph", inputs, outputs, weights)
     versions = {"": 17, "ai.onnx.ml": 3}
@@ -41,13 +36,11 @@ def session(nodes: Any, inputs: Any, outputs: Any, domains: tuple[str, ...] = ("
 
 
 def tensor(name: str, kind: str, shape: list[Any]) -> Any:
-
     return helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
 
 
 def headed(head: str | None, name: str = "out", rows: Any = None) -> Any:
     """A linear model of three outputs, with or without an activation at its end."""
-
     nodes = [helper.make_node("MatMul", ["x", "W"], [name if head is None else "z"])]
     if head is not None:
         nodes.append(helper.make_node(head, ["z"], [name]))
@@ -65,7 +58,7 @@ def test_onnx_logits(rows: Any) -> None:
     np.testing.assert_allclose(predictions(net), linear(), atol=1e-5)
     np.testing.assert_allclose(predictions(net, scale="margin"), linear(), atol=1e-5)
     np.testing.assert_allclose(predictions(net, scale="probability"), chances, atol=1e-5)
-    np.testing.assert_allclose(predictions(net, scale="log-odds"), log_odds(chances), atol=1e-4)
+    np.testing.assert_allclose(predictions(net, scale="log-odds"), chances.logit(), atol=1e-4)
     labels = predictions(net, scale="probability", multilabel=True)
     np.testing.assert_allclose(labels, linear().sigmoid(), atol=1e-5)
 
@@ -79,7 +72,7 @@ def test_an_onnx_softmax_is_refused_unless_its_name_or_the_user_says_what_it_is(
         (headed("Softmax", "class_probs"), {}),
     ):
         np.testing.assert_allclose(
-            predictions(net, scale="log-odds", **options), log_odds(wanted), atol=1e-4
+            predictions(net, scale="log-odds", **options), wanted.logit(), atol=1e-4
         )
     with pytest.raises(InputError, match="returns='margin': the model is known to return prob"):
         predictions(headed("Softmax", "class_probs"), scale="log-odds", returns="margin")
@@ -102,7 +95,6 @@ def test_an_onnx_sigmoid_is_doubted_and_a_log_softmax_is_taken_for_margins() -> 
 @pytest.mark.parametrize("labels", ["INT64", "STRING"])
 def test_onnx_classifiers_with_labels_first(kind: str, labels: str) -> None:
     """As converters of scikit-learn make them: a label, and probabilities as a tensor or as dicts."""
-
     words = ["a", "b", "c"]
     classes: dict[str, Any] = (
         {"classlabels_strings": words} if labels == "STRING" else {"classlabels_ints": [0, 1, 2]}
@@ -136,7 +128,7 @@ def test_onnx_classifiers_with_labels_first(kind: str, labels: str) -> None:
     wanted = linear().softmax(dim=1)
     np.testing.assert_allclose(predictions(net), wanted, atol=1e-6)
     np.testing.assert_allclose(
-        predictions(net, scale="log-odds", returns="probability"), log_odds(wanted), atol=1e-4
+        predictions(net, scale="log-odds", returns="probability"), wanted.logit(), atol=1e-4
     )
     with pytest.raises(InputError, match="sum to 1"):
         predictions(net, scale="log-odds")
@@ -146,7 +138,6 @@ def test_onnx_classifiers_with_labels_first(kind: str, labels: str) -> None:
     ("kind", "to"), [("FLOAT16", "FLOAT16"), ("INT64", "FLOAT"), ("DOUBLE", "FLOAT")]
 )
 def test_onnx_inputs_of_other_types(kind: str, to: str) -> None:
-
     nodes = [
         helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
         helper.make_node("MatMul", ["f", "W"], ["z"]),
@@ -161,7 +152,6 @@ def test_onnx_inputs_of_other_types(kind: str, to: str) -> None:
 
 
 def test_onnx_graphs_of_several_inputs_one_of_a_fixed_number_of_rows() -> None:
-
     nodes = [
         helper.make_node("Concat", ["x", "y"], ["xy"], axis=1),
         helper.make_node("MatMul", ["xy", "W"], ["out"]),
@@ -216,7 +206,6 @@ def test_an_onnx_session_of_whole_numbers_takes_no_others() -> None:
 
 
 def exported(network: nn.Module, example: tuple[Any, ...], folder: Any) -> Any:
-
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     rows = torch.export.Dim("rows")
     shapes = tuple({0: rows} for _ in example)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import logit
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
@@ -32,7 +33,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
-from games import Floats, network
+from games import Floats, network, people
 from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning
 from shearshap.models.sklearn import estimator, made_columns
 
@@ -52,10 +53,6 @@ def explained(model: Any, rows: Any, **options: Any) -> Explanation:
     return answer
 
 
-def log_odds(chances: Floats) -> Floats:
-    return np.asarray(np.log(chances / (1 - chances)))
-
-
 def test_log_odds_and_margins_of_a_classifier() -> None:
     model = LogisticRegression().fit(NUMBERS, WORDS)
     chances = explained(model, NUMBERS)
@@ -66,7 +63,7 @@ def test_log_odds_and_margins_of_a_classifier() -> None:
 
     odds = explained(model, NUMBERS, scale="log-odds")
     np.testing.assert_allclose(
-        odds.predictions, log_odds(model.predict_proba(NUMBERS[10:15])), atol=1e-9
+        odds.predictions, logit(model.predict_proba(NUMBERS[10:15])), atol=1e-9
     )
     for scale in ("margin", "logit"):
         margin = explained(model, NUMBERS, scale=scale, output=1)
@@ -183,7 +180,7 @@ def test_bound_methods_are_functions(kind: str) -> None:
         np.testing.assert_allclose(answer.predictions, method(frame[10:15]))
         assert answer.feature_names == list("abcde")
     odds = explained(line.predict_proba, rows, scale="log-odds").predictions
-    np.testing.assert_allclose(odds, log_odds(line.predict_proba(frame[10:15])), atol=1e-9)
+    np.testing.assert_allclose(odds, logit(line.predict_proba(frame[10:15])), atol=1e-9)
 
 
 def test_scores_of_pairs_of_classes_have_no_names_of_classes() -> None:
@@ -235,7 +232,7 @@ def test_classifiers_of_several_labels(name: str) -> None:
     np.testing.assert_allclose(one.predictions, chances[:, 1])
     odds = explained(model, NUMBERS, scale="log-odds").predictions
     clipped = chances.clip(1e-7, 1 - 1e-7)
-    np.testing.assert_allclose(odds, log_odds(clipped), atol=1e-9)
+    np.testing.assert_allclose(odds, logit(clipped), atol=1e-9)
 
 
 def test_margins_of_several_labels_are_independent() -> None:
@@ -335,19 +332,6 @@ def test_what_is_known_of_an_estimator_cannot_be_stated_otherwise() -> None:
 
 
 # Groups made of a fitted transformer
-
-
-def people(count: int = 60, seed: int = 0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 80, count),
-            "city": rng.choice(np.array(["Rome", "Oslo", "Bern", None]), count),
-            "kind": pd.Categorical(rng.choice(list("abc"), count), categories=list("cab")),
-            "height": np.where(rng.random(count) < 0.2, np.nan, rng.normal(170, 10, count)),
-            "member": rng.random(count) < 0.5,
-        }
-    )
 
 
 @pytest.mark.parametrize("drop", [None, "first", "if_binary"])

@@ -1,8 +1,8 @@
 """Every estimator of scikit-learn: our numbers are the model's own, or we say why not."""
 
 import warnings
-from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,115 +15,82 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError
+from shearshap import InputError
+from zoo import (
+    COUNTS,
+    LABELS,
+    PAIR,
+    POSITIVE,
+    REAL,
+    ROWS,
+    SCALES,
+    THREE,
+    TWO,
+    agree,
+    explained,
+    log_odds,
+)
 
 pytestmark = pytest.mark.slow  # test_models_sklearn.py has what everybody uses
 
-RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(60, 3))
-REAL = ROWS @ [1.0, -2.0, 0.5] + RNG.normal(size=60) / 4
-POSITIVE = np.exp(REAL / 4)
-COUNTS = POSITIVE.round()
-TWO = (REAL > 0).astype(int)
-THREE = np.digitize(REAL, [-1, 1])
 WORDS = np.array(["no", "maybe", "yes"])[THREE]
-LABELS = np.stack((TWO, ROWS[:, 1] > 0, ROWS[:, 2] > 0.3), axis=1).astype(int)
-PAIR = np.stack((REAL, POSITIVE), axis=1)
-
-SCALES = (None, "probability", "log-odds", "margin")
-
-
-def explained(model: Any, rows: Any, scale: Any) -> Explanation:
-    """Explain three rows against one other; with so few players, exactly."""
-    answer = Explainer(model, rows[:1], scale=scale)(rows[10:13], budget=16)
-    assert answer.method in ("exact", "exact (trees)")
-    assert np.abs(answer.gap).max() < 1e-4 * (1 + np.abs(answer.predictions).max())
-    return answer
-
-
-def log_odds(chances: Any) -> Floats:
-    clipped = np.clip(np.asarray(chances, dtype=float), 1e-7, 1 - 1e-7)
-    return np.asarray(np.log(clipped / (1 - clipped)))
-
-
-def agree(ours: Any, theirs: Any, tolerance: float = 1e-6) -> None:
-    theirs = np.asarray(theirs, dtype=float)
-    np.testing.assert_allclose(
-        np.reshape(ours, len(theirs) if theirs.size == len(theirs) else theirs.shape),
-        theirs.reshape(len(theirs)) if theirs.size == len(theirs) else theirs,
-        rtol=tolerance,
-        atol=tolerance,
-    )
-
 
 ESTIMATORS = dict(all_estimators())
 
-#: What the constructors of some estimators need, and what makes others fast.
-ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "AdaBoostClassifier": lambda: {"n_estimators": 3},
-    "AdaBoostRegressor": lambda: {"n_estimators": 3},
-    "BaggingClassifier": lambda: {"n_estimators": 3},
-    "BaggingRegressor": lambda: {"n_estimators": 3},
-    "BayesianGaussianMixture": lambda: {"n_components": 2},
-    "BisectingKMeans": lambda: {"n_clusters": 2},
-    "CCA": lambda: {"n_components": 1},
-    "ClassifierChain": lambda: {"estimator": LogisticRegression()},
-    "CalibratedClassifierCV": lambda: {"estimator": LinearSVC(), "cv": 2},
-    "ExtraTreesClassifier": lambda: {"n_estimators": 3},
-    "ExtraTreesRegressor": lambda: {"n_estimators": 3},
-    "FixedThresholdClassifier": lambda: {"estimator": LogisticRegression()},
-    "FrozenEstimator": lambda: {"estimator": LogisticRegression().fit(ROWS, TWO)},
-    "GaussianMixture": lambda: {"n_components": 2},
-    "GradientBoostingClassifier": lambda: {"n_estimators": 3},
-    "GradientBoostingRegressor": lambda: {"n_estimators": 3},
-    "GridSearchCV": lambda: {
-        "estimator": DecisionTreeClassifier(),
-        "param_grid": {"max_depth": [2]},
-        "cv": 2,
-    },
-    "HistGradientBoostingClassifier": lambda: {"max_iter": 3},
-    "HistGradientBoostingRegressor": lambda: {"max_iter": 3},
-    "IsolationForest": lambda: {"n_estimators": 5},
-    "KMeans": lambda: {"n_clusters": 2},
-    "LocalOutlierFactor": lambda: {"novelty": True},
-    "LogisticRegressionCV": lambda: {"Cs": 2, "cv": 2},
-    "MLPClassifier": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
-    "MLPRegressor": lambda: {"hidden_layer_sizes": (4,), "max_iter": 5},
-    "MiniBatchKMeans": lambda: {"n_clusters": 2},
-    "MultiOutputClassifier": lambda: {"estimator": LogisticRegression()},
-    "MultiOutputRegressor": lambda: {"estimator": LinearRegression()},
-    "OneVsOneClassifier": lambda: {"estimator": LinearSVC()},
-    "OneVsRestClassifier": lambda: {"estimator": LogisticRegression()},
-    "OutputCodeClassifier": lambda: {"estimator": LogisticRegression()},
-    "PLSCanonical": lambda: {"n_components": 1},
-    "Pipeline": lambda: {"steps": [("last", LogisticRegression())]},
-    "RadiusNeighborsClassifier": lambda: {"radius": 9.0},
-    "RadiusNeighborsRegressor": lambda: {"radius": 9.0},
-    "RandomForestClassifier": lambda: {"n_estimators": 3},
-    "RandomForestRegressor": lambda: {"n_estimators": 3},
-    "RandomizedSearchCV": lambda: {
-        "estimator": LogisticRegression(),
-        "param_distributions": {"C": [1.0]},
-        "n_iter": 1,
-        "cv": 2,
-    },
-    "RFE": lambda: {"estimator": LogisticRegression()},
-    "RFECV": lambda: {"estimator": LogisticRegression(), "cv": 2},
-    "RegressorChain": lambda: {"estimator": LinearRegression()},
-    "SelfTrainingClassifier": lambda: {"estimator": LogisticRegression()},
-    "StackingClassifier": lambda: {"estimators": [("tree", DecisionTreeClassifier())], "cv": 2},
-    "StackingRegressor": lambda: {"estimators": [("tree", DecisionTreeRegressor())], "cv": 2},
-    "TheilSenRegressor": lambda: {"max_subpopulation": 50},
-    "TunedThresholdClassifierCV": lambda: {"estimator": LogisticRegression(), "cv": 2},
-    "VotingClassifier": lambda: {"estimators": [("bayes", GaussianNB())], "voting": "soft"},
-    "VotingRegressor": lambda: {"estimators": [("line", LinearRegression())]},
+#: What makes some estimators fast, if they take it.
+FAST: dict[str, Any] = {"n_estimators": 3, "n_clusters": 2, "cv": 2, "Cs": 2}
+
+#: What constructors need.
+NEEDED: dict[str, Any] = {
+    "estimator": LogisticRegression(),
+    "steps": [("last", LogisticRegression())],
+    "param_grid": {"C": [1.0]},
+    "param_distributions": {"C": [1.0]},
     # those below are refused before they are fitted
-    "ColumnTransformer": lambda: {"transformers": []},
-    "FeatureUnion": lambda: {"transformer_list": []},
-    "SelectFromModel": lambda: {"estimator": LogisticRegression()},
-    "SequentialFeatureSelector": lambda: {"estimator": LogisticRegression()},
-    "SparseCoder": lambda: {"dictionary": np.eye(3)},
+    "transformers": [],
+    "transformer_list": [],
+    "dictionary": np.eye(3),
 }
+
+#: What some estimators need besides.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "BayesianGaussianMixture": {"n_components": 2},
+    "CCA": {"n_components": 1},
+    "CalibratedClassifierCV": {"estimator": LinearSVC()},
+    "FrozenEstimator": {"estimator": LogisticRegression().fit(ROWS, TWO)},
+    "GaussianMixture": {"n_components": 2},
+    "HistGradientBoostingClassifier": {"max_iter": 3},
+    "HistGradientBoostingRegressor": {"max_iter": 3},
+    "LocalOutlierFactor": {"novelty": True},
+    "MLPClassifier": {"hidden_layer_sizes": (4,), "max_iter": 5},
+    "MLPRegressor": {"hidden_layer_sizes": (4,), "max_iter": 5},
+    "MultiOutputRegressor": {"estimator": LinearRegression()},
+    "OneVsOneClassifier": {"estimator": LinearSVC()},
+    "PLSCanonical": {"n_components": 1},
+    "RadiusNeighborsClassifier": {"radius": 9.0},
+    "RadiusNeighborsRegressor": {"radius": 9.0},
+    "RandomizedSearchCV": {"n_iter": 1},
+    "RegressorChain": {"estimator": LinearRegression()},
+    "SelfTrainingClassifier": {"estimator": LogisticRegression()},
+    "StackingClassifier": {"estimators": [("tree", DecisionTreeClassifier())]},
+    "StackingRegressor": {"estimators": [("tree", DecisionTreeRegressor())]},
+    "TheilSenRegressor": {"max_subpopulation": 50},
+    "VotingClassifier": {"estimators": [("bayes", GaussianNB())], "voting": "soft"},
+    "VotingRegressor": {"estimators": [("line", LinearRegression())]},
+}
+
+
+def made(name: str) -> Any:
+    """Return an estimator that is not fitted."""
+    options = signature(ESTIMATORS[name]).parameters
+    fast = {option: value for option, value in FAST.items() if option in options}
+    needed = {
+        option: NEEDED[option]
+        for option, parameter in options.items()
+        if parameter.default is parameter.empty and option in NEEDED
+    }
+    return ESTIMATORS[name](**{**fast, **needed, **ARGUMENTS.get(name, {})})
+
 
 #: Estimators that need targets of another kind than most of their kind.
 TARGETS: dict[str, Any] = {
@@ -200,7 +167,7 @@ def fitted(name: str) -> Any:
     """Return an estimator that is fitted; what it warns about while it is fitted is its own affair."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
+        model = made(name)
         usual = WORDS if is_classifier(model) else REAL
         rows = INPUTS.get(name, ROWS)
         return model.fit(rows, TARGETS.get(name, usual))
@@ -289,6 +256,6 @@ def test_labels_are_refused_with_the_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITHOUT_PREDICTION)
 def test_what_cannot_predict_is_refused(name: str) -> None:
-    model = ESTIMATORS[name](**ARGUMENTS.get(name, dict)())
+    model = made(name)
     with pytest.raises(InputError, match=f"model: a {name} cannot predict[;:] "):
         explained(model, ROWS, None)

@@ -17,7 +17,7 @@ import narwhals.stable.v2 as nw
 
 from shearshap.data.arrays import encode_array, encode_several
 from shearshap.data.background import Background, ParsedBackground, parse_background
-from shearshap.data.display import Index, check_column, row_labels, without_column
+from shearshap.data.display import Index, row_labels, without_column
 from shearshap.data.frames import (
     Frame,
     FrameLayout,
@@ -31,6 +31,7 @@ from shearshap.data.tables import encode_frame
 from shearshap.data.tensors import Inputs, in_type_of_numpy, numeric
 from shearshap.errors import InputError
 from shearshap.models import AdaptedModel
+from shearshap.models.sklearn import made_columns
 
 
 def encode(
@@ -41,7 +42,6 @@ def encode(
     *,
     index: Index = None,
     feature_names: Sequence[str] | None = None,
-    argument: str = "background",
 ) -> Inputs:
     """Check rows, background and groups, and encode them for a model.
 
@@ -54,21 +54,16 @@ def encode(
         labels. None: a pandas frame's index, else 0, 1, 2, ...
     feature_names
         The user's names of the players, or of the inputs.
-    argument
-        Name of the argument in errors: "background" or "reference".
     """
     grouping = Grouping(_made_columns(groups), feature_names)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
-    if isinstance(index, str):
-        check_column(frame, index)
-
     if isinstance(rows, tuple):
-        inputs = encode_several(rows, background, grouping, model, argument)
+        inputs = encode_several(rows, background, grouping, model)
     else:
-        parsed = parse_background(background, argument)
+        parsed = parse_background(background)
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
-            parsed = replace(parsed, rows=without_column(parsed.rows, index, argument))
+            parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))
         inputs = _encode_one(rows, parsed, grouping, model)
         inputs = replace(inputs, weights=parsed.weights)
 
@@ -84,8 +79,6 @@ def _made_columns(groups: Any) -> Groups:
         )
     if not hasattr(groups, "fit_transform"):
         return groups  # type: ignore[no-any-return]
-    from shearshap.models.sklearn import made_columns
-
     return made_columns(groups)
 
 

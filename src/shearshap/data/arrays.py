@@ -61,15 +61,10 @@ from shearshap.data.tensors import (
     check_range,
     checked_rows,
     in_type_of_numpy,
-    is_of_objects,
     numeric,
-    numpy_type,
 )
 from shearshap.errors import InputError
 from shearshap.models import AdaptedModel
-
-MAX_EXACT_IN_SINGLE = 1 << 24
-"""Beyond this number, two integers may be one number in single precision."""
 
 
 def encode_array(
@@ -83,50 +78,47 @@ def encode_array(
     players = grouping.players(shape)
     background = array_background(given, table, players.owner, missing=missing, columns=columns)
 
-    dtype = _common_type(rows, table, background, model, given.argument)
+    dtype = _common_type(rows, table, background, model)
     decode = array_decoder(rows, table.dtype, model)
-    mixed = _placed(table.flatten(1), model, dtype, given.argument)
+    mixed = _placed(table.flatten(1), model, dtype)
     unmixed = mixed.reshape(-1, *shape) if model.takes_tensors else rows
+
+    def original_rows(which: slice) -> Any:
+        if isinstance(unmixed, Tensor):
+            return decode(unmixed[which].detach().clone())
+        return np.array(np.asarray(unmixed)[which])  # a copy of an array just as it was passed
+
     return Inputs(
         rows=mixed,
-        background=_placed(background, model, dtype, given.argument),
+        background=_placed(background, model, dtype),
         shape=shape,
         owner=players.owner,
         names=players.names,
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
-        original_rows=lambda which: _original_rows(unmixed, which, decode),
+        original_rows=original_rows,
         type_changes=_type_changes(rows, table.dtype, dtype, model),
     )
 
 
-def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype, argument: str) -> Tensor:
+def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype) -> Tensor:
     """Return rows (n, d) on the model's device and in the type to mix in."""
     usable = rows.clone() if rows.is_inference() else rows
     placed = usable.to(model.device, dtype)
     if not model.takes_missing:  # else what is not finite is never mixed by numbers
-        check_range(placed, argument)
+        check_range(placed)
     return placed
-
-
-def _original_rows(rows: Any, which: slice, decode: Callable[[Tensor], Any]) -> Any:
-    """Return a copy of some rows as the model takes them: an array just as it was passed."""
-    if isinstance(rows, Tensor):
-        return decode(rows[which].detach().clone())
-    return np.array(np.asarray(rows)[which])
 
 
 # Types
 
 
-def _common_type(
-    rows: Any, table: Tensor, background: Tensor, model: AdaptedModel, argument: str
-) -> torch.dtype:
+def _common_type(rows: Any, table: Tensor, background: Tensor, model: AdaptedModel) -> torch.dtype:
     """Return the type in which a table of the rows and a background (b, d) are mixed."""
     are_indices = isinstance(rows, Tensor) and not rows.is_floating_point()
     if are_indices:  # integers, whatever type the model's parameters have
-        check_whole(background, table.dtype, argument)
+        check_whole(background, table.dtype)
         return table.dtype
     if model.dtype is not None:
         return model.dtype
@@ -137,22 +129,22 @@ def _common_type(
     theirs = in_type_of_numpy(background)
     promoted = np.promote_types(ours.dtype, theirs.dtype)
     if promoted.kind == "f":
-        check_exact(ours, argument)
-        check_exact(theirs, argument)
+        check_exact(ours)
+        check_exact(theirs)
     return torch.from_numpy(np.empty(0, promoted)).dtype
 
 
-def check_whole(background: Tensor, dtype: torch.dtype, argument: str) -> None:
+def check_whole(background: Tensor, dtype: torch.dtype) -> None:
     """Raise if a background does not fit the integer type of the rows."""
     if not fits_integer_type(background, dtype):
-        raise InputError(f"{argument}: integer rows need an integer background; try ('mode', rows)")
+        raise InputError("background: integer rows need an integer background; try ('mode', rows)")
 
 
 def fits_integer_type(numbers: Tensor, dtype: torch.dtype) -> bool:
     """Return whether numbers are the same in an integer type, or that of truth values."""
     given = in_type_of_numpy(numbers)
     with np.errstate(invalid="ignore"):  # of numbers that are too large
-        cast = given.astype(numpy_type(dtype))
+        cast = given.astype(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype)
         is_same = (cast.astype(given.dtype) == given) & ((cast < 0) == (given < 0))
     return bool(is_same.all())
 
@@ -163,7 +155,8 @@ def _type_changes(
     """Return how the type of the rows changes, in words; a type that the model sets is its own."""
     if model.dtype is not None:
         return ()
-    given = "object" if is_of_objects(rows) else str(own).removeprefix("torch.")
+    is_of_objects = not isinstance(rows, Tensor) and np.asarray(rows).dtype == object
+    given = "object" if is_of_objects else str(own).removeprefix("torch.")
     taken = str(mixed).removeprefix("torch.")
     return () if given == taken else (f"the rows' type {given} becomes {taken}",)
 
@@ -172,32 +165,20 @@ def _type_changes(
 
 
 def array_decoder(rows: Any, dtype: torch.dtype, model: AdaptedModel) -> Callable[[Tensor], Any]:
-    """Return the function that makes of a tensor (n, *shape) what the model takes.
+    """Return the function from a tensor (n, *shape) to what the model takes, a tensor or an array.
 
-    That is a tensor, or an array. What has the rows' own type, `dtype` in torch, keeps it, byte
-    order included.
+    `dtype` is the rows' own type in torch.
     """
     if model.takes_tensors:
         return lambda inputs: inputs
-    if isinstance(rows, Tensor):
-        if model.takes_either:
-            return lambda inputs: inputs.to(rows.device)
-        if dtype == torch.bfloat16:
-            raise InputError(
-                "rows: this kind of model takes numpy arrays, which cannot be torch.bfloat16; pass "
-                "rows.float()"
-            )
-        return as_numpy
-    if is_of_objects(rows):
-        return as_numpy
-
-    given = np.asarray(rows).dtype
-
-    def as_given(inputs: Tensor) -> NDArray[Any]:
-        array = as_numpy(inputs)
-        return array.astype(given, copy=False) if inputs.dtype == dtype else array
-
-    return as_given
+    if isinstance(rows, Tensor) and model.takes_either:
+        return lambda inputs: inputs.to(rows.device)
+    if dtype == torch.bfloat16:
+        raise InputError(
+            "rows: this kind of model takes numpy arrays, which cannot be torch.bfloat16; pass "
+            "rows.float()"
+        )
+    return as_numpy
 
 
 # The background
@@ -228,65 +209,61 @@ def array_background(
     source = explained
     if not given.of_explained:
         shape = tuple(explained.shape[1:])
-        numbers = _as_numbers(given, shape, columns)
-        source = _checked_background(numbers, shape, given.argument, missing=missing)
+        numbers = _as_numbers(given.rows, shape, columns)
+        source = _checked_background(numbers, shape, missing=missing)
 
     rows = source.flatten(1)
     if given.statistic is None:
         return rows
-    return _statistic(given.statistic, rows.cpu(), owner, given.argument)
+    return _statistic(given.statistic, rows.cpu(), owner)
 
 
-def _as_numbers(given: ParsedBackground, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
+def _as_numbers(rows: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
     """Return a frame, a row by name, or a single number for all inputs, as numbers.
 
     They are in the order of `columns`. Anything else is returned as it is.
     """
-    rows = given.rows
     if is_single_number(rows):
         return np.full(shape, rows)
-    frame = as_frame(rows, given.argument)
+    frame = as_frame(rows, "background")
     if frame is not None:
-        ordered = aligned(frame, columns, given.argument) if columns else frame
-        return matrix(ordered, given.argument)
+        ordered = aligned(frame, columns, "background") if columns else frame
+        return matrix(ordered, "background")
 
     by_name = hasattr(rows, "keys") and not isinstance(rows, Tensor)
     if columns and by_name:
-        cells = named_cells(rows, columns, given.argument)
-        named = zip(columns, cells, strict=True)
-        return [_as_number(cell, name, given.argument) for name, cell in named]
+        named = zip(columns, named_cells(rows, columns), strict=True)
+        return [_as_number(cell, name) for name, cell in named]
     return rows
 
 
-def _as_number(cell: Any, name: str, argument: str) -> float:
+def _as_number(cell: Any, name: str) -> float:
     """Return a cell of a row by name as a number."""
     try:
         return float(cell)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{argument}: {name!r} is {cell!r}, but this kind of model takes numbers only"
+            f"background: {name!r} is {cell!r}, but this kind of model takes numbers only"
         ) from error
 
 
-def _checked_background(
-    numbers: Any, shape: tuple[int, ...], argument: str, *, missing: bool
-) -> Tensor:
+def _checked_background(numbers: Any, shape: tuple[int, ...], *, missing: bool) -> Tensor:
     """Return background rows as a tensor (b, *shape), or raise with what is wrong."""
-    rows = numeric(numbers, argument)
+    rows = numeric(numbers, "background")
     if rows.shape == shape:
         rows = rows[None]
     if rows.ndim == 0 or rows.shape[1:] != shape or len(rows) == 0:
         sizes = ", ".join(str(size) for size in shape)
         raise InputError(
-            f"{argument}: expected one row of shape {shape} or background rows of shape "
+            f"background: expected one row of shape {shape} or background rows of shape "
             f"(b, {sizes}), got shape {tuple(rows.shape)}"
         )
     if not missing:
-        check_finite(rows, argument)
+        check_finite(rows, "background")
     return rows
 
 
-def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64], argument: str) -> Tensor:
+def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
     """Return the statistic of rows (b, d) as one row, (1, d)."""
     table = in_type_of_numpy(rows)
     if table.dtype.kind == "f":
@@ -295,7 +272,7 @@ def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64], argument: str)
         table = table.astype(np.uint8)  # truth values have no mean
     row = STATISTICS[name](table, owner)
     if row.dtype.kind == "f":
-        check_exact(table, argument)
+        check_exact(table)
     return torch.as_tensor(row)[None]
 
 
@@ -303,7 +280,7 @@ def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64], argument: str)
 
 
 def encode_several(
-    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel, argument: str
+    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel
 ) -> Inputs:
     """Encode a tuple of arrays (r, *shape), one for each of the model's inputs.
 
@@ -314,13 +291,13 @@ def encode_several(
     joined = replace(grouping, groups=_joined_masks(grouping.groups, layout))
     players = joined.players((layout.width,))
     owners = np.split(players.owner, np.cumsum(layout.sizes)[:-1])
-    backgrounds = _backgrounds(background, tables, owners, argument)
+    backgrounds = _backgrounds(background, tables, owners)
 
-    flat_type = _flat_type([*tables, *backgrounds], model, argument)
+    flat_type = _flat_type([*tables, *backgrounds], model)
     mixed = layout.join([part.to(model.device) for part in tables], flat_type)
     absent = layout.join([part.to(model.device) for part in backgrounds], flat_type)
-    check_range(mixed, argument)
-    check_range(absent, argument)
+    check_range(mixed)
+    check_range(absent)
 
     decoders = [_input_decoder(*part, model) for part in zip(rows, tables, strict=True)]
 
@@ -355,20 +332,15 @@ def _input_decoder(rows: Any, table: Tensor, model: AdaptedModel) -> Callable[[T
     return lambda inputs: taken(inputs.to(dtype))
 
 
-def _flat_type(inputs: Sequence[Tensor], model: AdaptedModel, argument: str) -> torch.dtype:
+def _flat_type(inputs: Sequence[Tensor], model: AdaptedModel) -> torch.dtype:
     """Return a floating type that holds the numbers of all inputs, or raise if none does."""
-    floating = [part.dtype for part in inputs if part.is_floating_point()]
-    if floating and model.dtype is not None:
-        floating = [model.dtype]
-    widest = reduce(torch.promote_types, floating, torch.float32)
-    for part in inputs:
-        if part.is_floating_point():
-            continue
-        integers = as_numpy(part)
-        check_exact(integers, argument)
-        if max(-int(integers.min()), int(integers.max())) > MAX_EXACT_IN_SINGLE:
-            widest = torch.float64
-    return widest
+    integers = [part for part in inputs if not part.is_floating_point()]
+    for part in integers:
+        check_exact(as_numpy(part))
+    if integers:
+        return torch.float64
+    types = [part.dtype if model.dtype is None else model.dtype for part in inputs]
+    return reduce(torch.promote_types, types, torch.float32)
 
 
 def _tables(rows: tuple[Any, ...], model: AdaptedModel) -> list[Tensor]:
@@ -424,48 +396,46 @@ class Layout:
 
 
 def _backgrounds(
-    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]], argument: str
+    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]]
 ) -> list[Tensor]:
     """Return the background of every input, (b, *shape) each, whose numbers have owners (d,)."""
-    parts = _background_parts(background, len(tables), argument)
+    parts = _background_parts(background, len(tables))
     backgrounds = [
-        _background_of_input(part, table, owner, argument)
+        _background_of_input(part, table, owner)
         for part, table, owner in zip(parts, tables, owners, strict=True)
     ]
     counts = [len(rows) for rows in backgrounds]
     if len(set(counts)) > 1:
         raise InputError(
-            f"{argument}: the parts need the same number of background rows, got {counts}"
+            f"background: the parts need the same number of background rows, got {counts}"
         )
     return backgrounds
 
 
-def _background_of_input(
-    part: Any, table: Tensor, owner: NDArray[np.int64], argument: str
-) -> Tensor:
+def _background_of_input(part: Any, table: Tensor, owner: NDArray[np.int64]) -> Tensor:
     """Return the background (b, *shape) of one input (r, *shape) of such owners (d,)."""
-    parsed = parse_background(part, argument)
+    parsed = parse_background(part)
     if parsed.weights is not None:
         raise InputError(
-            f"{argument}: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
+            "background: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
             "have; pass a sample of rows"
         )
     # players without a number in this input are left out, and the others numbered anew
     _, own = np.unique(owner, return_inverse=True)
     rows = array_background(parsed, table, own)
     if not table.is_floating_point():
-        check_whole(rows, table.dtype, argument)
+        check_whole(rows, table.dtype)
     return rows.reshape(-1, *table.shape[1:])
 
 
-def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any, ...]:
+def _background_parts(background: Any, inputs: int) -> tuple[Any, ...]:
     """Return the background of each input, as the user passed it."""
     if isinstance(background, str) or is_single_number(background):
         return (background,) * inputs
 
     if not isinstance(background, tuple) or not background:
         raise InputError(
-            f"{argument}: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
+            f"background: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
             "backgrounds"
         )
     if starts_with_name(background) and len(background) == 2 and isinstance(background[1], tuple):
@@ -475,7 +445,7 @@ def _background_parts(background: Any, inputs: int, argument: str) -> tuple[Any,
         parts = background
     if len(parts) != inputs:
         raise InputError(
-            f"{argument}: expected {inputs} parts, one for each input, got {len(parts)}"
+            f"background: expected {inputs} parts, one for each input, got {len(parts)}"
         )
     return parts
 
@@ -485,13 +455,5 @@ def _joined_masks(groups: Any, layout: Layout) -> Any:
     if not isinstance(groups, tuple) or len(groups) != len(layout.shapes):
         return groups
 
-    masks = []
-    for mask, shape in zip(groups, layout.shapes, strict=True):
-        try:
-            masks.append(as_mask(mask, shape))
-        except InputError as error:
-            raise InputError(
-                f"groups: expected integer masks of the inputs' shapes {list(layout.shapes)}, got "
-                f"one of shape {np.shape(mask)}"
-            ) from error
+    masks = [as_mask(mask, shape) for mask, shape in zip(groups, layout.shapes, strict=True)]
     return np.concatenate([mask.reshape(-1) for mask in masks])

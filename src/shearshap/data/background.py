@@ -79,7 +79,6 @@ class ParsedBackground:
 
     statistic: str | None  #: a name in STATISTICS; None: the rows themselves are the background
     rows: Any  #: as the user passed them; None beside a statistic: the rows to explain
-    argument: str  #: the name of the argument: "background" or "reference"
     weights: NDArray[np.float64] | None = None  #: (b,) of the rows; None: they count equally
 
     @property
@@ -92,33 +91,32 @@ class ParsedBackground:
         if not self.of_explained or explained > 1:
             return
         raise InputError(
-            f"{self.argument}={self.statistic!r} alone is the {self.statistic} of the rows to "
-            "explain, and there is only one, which would be its own background; pass "
-            f"{self.argument}=({self.statistic!r}, rows)"
+            f"background={self.statistic!r} alone is the {self.statistic} of the rows to explain, "
+            "and there is only one, which would be its own background; pass "
+            f"background=({self.statistic!r}, rows)"
         )
 
 
-def parse_background(background: Any, argument: str) -> ParsedBackground:
+def parse_background(background: Any) -> ParsedBackground:
     """Take a user's background apart, and check its statistic's name."""
     if isinstance(background, str):
-        return ParsedBackground(_checked_name(background, argument), None, argument)
-
+        return ParsedBackground(_checked_name(background), None)
     if not starts_with_name(background):
-        rows, weights = _weighted_rows(background, argument)
-        return ParsedBackground(None, rows, argument, weights)
+        return ParsedBackground(None, *_weighted_rows(background))
 
+    name = _checked_name(background[0])
     if len(background) != 2:
         raise InputError(
-            f"{argument}: expected a pair such as ('mean', rows), got a tuple of {len(background)}"
+            f"background: expected a pair such as ({name!r}, rows), got a tuple of "
+            f"{len(background)}"
         )
-    name, given = background
-    rows, weights = _weighted_rows(given, argument)
+    rows, weights = _weighted_rows(background[1])
     if weights is not None:
         raise InputError(
-            f"{argument}: the rows of shap.kmeans have weights, which no statistic takes into "
+            "background: the rows of shap.kmeans have weights, which no statistic takes into "
             f"account; pass ({name!r}, rows) of the rows that it was made of"
         )
-    return ParsedBackground(_checked_name(name, argument), rows, argument)
+    return ParsedBackground(name, rows)
 
 
 def starts_with_name(background: Any) -> bool:
@@ -133,19 +131,19 @@ def is_single_number(background: Any) -> bool:
     return isinstance(background, np.ndarray | Tensor) and background.ndim == 0
 
 
-def named_cells(row: Any, names: Sequence[Any], argument: str) -> list[Any]:
+def named_cells(row: Any, names: Sequence[Any]) -> list[Any]:
     """Return the cells of one row by name, a mapping or a Series, in the order of the names."""
     for name in names:
         if name not in row:
             wanted = ", ".join(str(name) for name in names[:8])
-            raise InputError(f"{argument}: {name!r} is missing; expected {wanted}")
+            raise InputError(f"background: {name!r} is missing; expected {wanted}")
     return [row[name] for name in names]
 
 
-def _checked_name(name: str, argument: str) -> str:
+def _checked_name(name: str) -> str:
     if name not in STATISTICS:
         raise InputError(
-            f"{argument}: expected one of {', '.join(STATISTICS)}, a row or background rows; got "
+            f"background: expected one of {', '.join(STATISTICS)}, a row or background rows; got "
             f"{name!r}"
         )
     return name
@@ -157,40 +155,32 @@ WeightedRows = tuple[Any, NDArray[np.float64] | None]
 """Background rows and, if they do not count equally, their weights (b,) with the sum 1."""
 
 
-def _weighted_rows(background: Any, argument: str) -> WeightedRows:
+def _weighted_rows(background: Any) -> WeightedRows:
     """Return the rows of a background, which may be shap's or anything else, and their weights."""
-    names = _names_in_shap(background)
+    kinds = type(background).__mro__
+    names = [kind.__name__ for kind in kinds if kind.__module__.partition(".")[0] == "shap"]
     if not names and callable(background):
         raise InputError(
-            f"{argument}: expected rows, got a function; shap takes one as a masker, but here an "
+            "background: expected rows, got a function; shap takes one as a masker, but here an "
             "absent feature is replaced with background rows"
         )
     if "DenseData" in names:
-        return _summary(background, argument)
+        return _summary(background)
     if "Tabular" in names:
         return _masker_rows(background), None
     if names:
         raise InputError(
-            f"{argument}: shap's {names[0]} cannot be used here; pass background rows, for a tuple "
+            f"background: shap's {names[0]} cannot be used here; pass background rows, for a tuple "
             "of inputs a tuple of them, and groups= for patches of an image"
         )
     return background, None
 
 
-def _names_in_shap(background: Any) -> list[str]:
-    """Return the names of an object's class and its bases, as far as they are shap's."""
-    return [
-        kind.__name__
-        for kind in type(background).__mro__
-        if kind.__module__.partition(".")[0] == "shap"
-    ]
-
-
-def _summary(summary: Any, argument: str) -> WeightedRows:
+def _summary(summary: Any) -> WeightedRows:
     """Return the rows and weights of `shap.kmeans`."""
     if summary.transposed or any(len(group) != 1 for group in summary.groups):
         raise InputError(
-            f"{argument}: shap's DenseData has groups of columns; pass its rows, and groups="
+            "background: shap's DenseData has groups of columns; pass its rows, and groups="
         )
     weights = np.asarray(summary.weights, dtype=np.float64)
     weights = weights / weights.sum()

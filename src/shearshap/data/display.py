@@ -223,8 +223,15 @@ def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[An
     frame, else 0, 1, 2, ...
     """
     if isinstance(index, str):
-        check_column(frame, index)
-        return label_array(frame[index]), index  # type: ignore[index]
+        if frame is None:
+            raise InputError(
+                f"index: the rows are not a frame with a column {index!r}; pass a label for each "
+                "row"
+            )
+        if index not in frame.columns:
+            known = ", ".join(frame.columns)
+            raise InputError(f"index: there is no column {index!r}; the rows have {known}")
+        return label_array(frame[index]), index
     if index is not None:
         return _checked_labels(index, rows), _name(index)
 
@@ -243,17 +250,6 @@ def without_column(rows: Any, name: str, argument: str) -> Any:
     if labels is not None:
         return rows.drop(columns=[labels.index[labels.place[name]]])
     return frame.drop(name).to_native()
-
-
-def check_column(frame: Frame | None, name: str) -> None:
-    """Raise if the rows are not a frame, or have no such column."""
-    if frame is None:
-        raise InputError(
-            f"index: the rows are not a frame with a column {name!r}; pass a label for each row"
-        )
-    if name not in frame.columns:
-        known = ", ".join(frame.columns)
-        raise InputError(f"index: there is no column {name!r}; the rows have {known}")
 
 
 def _checked_labels(index: Any, rows: int) -> NDArray[Any]:

@@ -105,23 +105,14 @@ class FrameLayout:
 
     def native(self, frame: Frame) -> Any:
         """Return a frame of the user's library, which the model may write into."""
-        copied = frame.clone()
-        if frame.implementation.is_pandas():
-            return self._in_pandas(copied.to_native())
-        return self.joined({name: copied[name] for name in self.order})
-
-    def _in_pandas(self, copied: Any) -> Any:
-        """Return a pandas frame, which is ours alone, in the layout of the model."""
-        import pandas as pd
-
-        chosen = pd.DataFrame(copied)[list(self.order)].reset_index(drop=True)
-        chosen.attrs = {}  # notes of the user, which mixes of rows do not have either
-        chosen.columns = self.own_labels
-        return chosen
+        return self._labelled(frame.select(*self.order).clone())
 
     def joined(self, columns: dict[str, Column]) -> Any:
         """Return columns, in the model's order, as a frame of the user's library."""
-        native = nw.maybe_reset_index(nw.from_dict(columns)).to_native()
+        return self._labelled(nw.from_dict(columns))
+
+    def _labelled(self, frame: Frame) -> Any:
+        native = nw.maybe_reset_index(frame).to_native()
         if self.labels is not None:
             native.columns = self.own_labels
         return native
@@ -195,9 +186,6 @@ def matrix(frame: Frame, argument: str) -> NDArray[Any]:
                 f"{argument}: column {name!r} is {dtype}, but this kind of model takes numbers "
                 "only; encode it, or explain the whole Pipeline or function that does"
             )
-    decimals = [name for name, dtype in frame.schema.items() if isinstance(dtype, nw.Decimal)]
-    if decimals:
-        frame = frame.with_columns(*(nw.col(name).cast(nw.Float64()) for name in decimals))
     return np.asarray(frame.to_numpy())
 
 
@@ -305,17 +293,14 @@ def native_types(frame: Frame) -> dict[str, Any]:
     return dict(zip(frame.columns, types, strict=True))
 
 
-def in_common_types(rows: Frame, background: Frame, argument: str) -> tuple[Frame, Frame]:
-    """Return rows and background in columns of the same types: the rows', if possible.
-
-    `argument` is the name of the background's argument.
-    """
+def in_common_types(rows: Frame, background: Frame) -> tuple[Frame, Frame]:
+    """Return rows and background in columns of the same types: the rows', if possible."""
     pairs = []
     for name in _differing(rows, background):
-        pair = _in_one_type(rows[name], background[name], argument)
+        pair = _in_one_type(rows[name], background[name])
         if pair is None:
             raise InputError(
-                f"{argument}: column {name!r} is {background[name].dtype}, and {rows[name].dtype} "
+                f"background: column {name!r} is {background[name].dtype}, and {rows[name].dtype} "
                 "in the rows; give both the same type"
             )
         pairs.append(pair)
@@ -355,7 +340,7 @@ ColumnPair = tuple[Column, Column]
 """A column of the rows, and that of the background."""
 
 
-def _in_one_type(rows: Column, background: Column, argument: str) -> ColumnPair | None:
+def _in_one_type(rows: Column, background: Column) -> ColumnPair | None:
     """Return a column of the rows and of the background in one type; None if they have none."""
     if isinstance(rows.dtype, nw.Categorical | nw.Enum):
         pair = _with_categories(rows, background)
@@ -367,32 +352,26 @@ def _in_one_type(rows: Column, background: Column, argument: str) -> ColumnPair 
     fitted = _converted(background, rows, exactly=not are_floats)
     if fitted is not None:
         return rows, fitted
-    if _are_numbers_beside_others(rows, background):
-        return _as_float(rows, argument), _as_float(background, argument)
+    types = (rows.dtype, background.dtype)
+    are_numbers = all(is_numeric_or_boolean(dtype) for dtype in types)
+    if are_numbers and not all(dtype.is_integer() for dtype in types):
+        return _as_float(rows), _as_float(background)
     widened = _converted(rows, background)
     return None if widened is None else (widened, background)
 
 
-def _are_numbers_beside_others(rows: Column, background: Column) -> bool:
-    """Return whether both columns hold numbers, and not integers alone."""
-    types = (rows.dtype, background.dtype)
-    if not all(is_numeric_or_boolean(dtype) for dtype in types):
-        return False
-    return not all(dtype.is_integer() for dtype in types)
-
-
-def _as_float(column: Column, argument: str) -> Column:
-    check_exact_column(column, argument)
+def _as_float(column: Column) -> Column:
+    check_exact_column(column)
     return column.cast(nw.Float64())
 
 
-def check_exact_column(column: Column, argument: str) -> None:
+def check_exact_column(column: Column) -> None:
     """Raise if a column holds integers too large for the floating numbers that they become."""
     if not column.dtype.is_integer():
         return
     lowest, highest = column.min(), column.max()  # None if all are missing
     if lowest is not None and max(-int(lowest), int(highest)) > MAX_EXACT_INTEGER:
-        raise inexact_error(argument, f"column {column.name!r} holds")
+        raise inexact_error(f"column {column.name!r} holds")
 
 
 def _converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:

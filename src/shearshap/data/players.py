@@ -89,12 +89,12 @@ def _owners_and_names(
         raise InputError(
             f"groups: expected lists of columns or an integer mask of shape {shape}, got {groups!r}"
         )
-    if not hasattr(groups, "shape"):
-        groups = list(groups)
-    if _is_mask(groups, shape):
-        owner = _from_mask(as_mask(groups, shape))
+    is_array = hasattr(groups, "shape")
+    given = groups if is_array else list(groups)
+    if is_array or all(isinstance(group, int | float | np.number) for group in given):
+        owner = _from_mask(as_mask(given, shape))
     else:
-        owner = _from_lists([_numbered(group, columns, inputs) for group in groups], inputs)
+        owner = _from_lists([_numbered(group, columns, inputs) for group in given], inputs)
     return owner, _names(owner, shown)
 
 
@@ -120,19 +120,15 @@ def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
         raise InputError(
             f"groups: a player's columns are a list of numbers or names, got {group!r}"
         )
-    return [
-        _column_number(member, columns) if isinstance(member, str) else member for member in members
-    ]
-
-
-def _column_number(name: str, columns: Sequence[str]) -> int:
-    if name in columns:
-        return columns.index(name)
-    if columns:
-        known = f"the rows have {', '.join(columns)}"
-    else:
-        known = "the rows' columns have no names; use numbers"
-    raise InputError(f"groups: there is no column {name!r}; {known}")
+    numbers = []
+    for member in members:
+        if isinstance(member, str) and member not in columns:
+            known = "the rows' columns have no names; use numbers"
+            if columns:
+                known = f"the rows have {', '.join(columns)}"
+            raise InputError(f"groups: there is no column {member!r}; {known}")
+        numbers.append(columns.index(member) if isinstance(member, str) else member)
+    return numbers
 
 
 def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> dict[Any, Any]:
@@ -164,27 +160,6 @@ def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
 
 
 # Masks: the number of a player for every input
-
-
-def _is_mask(groups: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether groups are a mask.
-
-    That is an array, a flat list of numbers, or nested lists of the input's shape; those of an
-    image, also without its axis of channels.
-    """
-    if hasattr(groups, "shape"):
-        return True
-    if all(np.ndim(group) == 0 and not isinstance(group, str | slice) for group in groups):
-        return True
-    try:
-        given = np.shape(groups)
-    except ValueError:  # lists of several lengths
-        return False
-    if len(shape) > 1 and given == shape:
-        return True
-    # with a single channel, lists of columns may have this shape too
-    has_channels = len(shape) == 3 and np.prod(given) < np.prod(shape)
-    return has_channels and given in (shape[1:], shape[:-1])
 
 
 def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -268,28 +243,20 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
 
     claims = np.bincount(columns, minlength=inputs)
     if (claims > 1).any():
-        raise _overlap(lists, int(claims.argmax()))
-    if (claims == 0).any():
-        missing = np.flatnonzero(claims == 0).tolist()
+        column = int(claims.argmax())
+        players = [player for player, own in enumerate(lists) if column in own]
         raise InputError(
-            f"groups are incomplete: input columns {_shortened(missing)} belong to no player; "
-            "every column needs one (a player of its own will do)"
+            f"groups overlap: input column {column} is in the groups of players {players}; list "
+            "each column once, or pass a mask as an array"
+        )
+    if (claims == 0).any():
+        missing = np.flatnonzero(claims == 0)
+        raise InputError(
+            f"groups are incomplete: input columns {missing[:8].tolist()} belong to no player "
+            f"({missing.size} in all); every column needs one (a player of its own will do)"
         )
 
     owner = np.empty(inputs, np.int64)
     for player, own in enumerate(lists):
         owner[own] = player
     return owner
-
-
-def _overlap(lists: list[list[Any]], column: int) -> InputError:
-    """Return the error for a column that is listed twice."""
-    players = [player for player, own in enumerate(lists) if column in own]
-    shared = f"in the groups of players {players}"
-    if len(players) == 1:
-        shared = f"twice in the group of player {players[0]}"
-    return InputError(f"groups overlap: input column {column} is {shared}")
-
-
-def _shortened(numbers: list[int]) -> str:
-    return str(numbers) if len(numbers) <= 8 else f"{numbers[:8]} and {len(numbers) - 8} more"

@@ -50,7 +50,6 @@ from shearshap.data.frames import (
     native_type,
     native_types,
     number_table,
-    numbers_of,
     type_changes,
     with_columns,
 )
@@ -85,7 +84,7 @@ def encode_frame(
     count, width = frame.shape
     players = grouping.players((width,))
     background = _background(given, frame, players.owner, layout.labels)
-    pooled = _pooled(*in_common_types(frame, background, given.argument))
+    pooled = _pooled(*in_common_types(frame, background))
     pool = FramePool(pooled, layout)
     own = torch.arange(len(pooled))[:, None].expand(-1, width)
     # a cell like the first background row's is known by that row: so null players are noticed
@@ -245,8 +244,6 @@ class _NumpyBlock:
         """Return which of its cells (n, w), none of them objects, are like those of a row."""
         others = self.cells[:, row, None]
         same = self.cells == others
-        if self.cells.dtype.kind == "f":
-            same &= _with_same_sign(self.cells, others)
         if self.cells.dtype.kind in "fmM":
             same |= (self.cells != self.cells) & (others != others)  # both are missing
         return np.asarray(same.T)
@@ -277,40 +274,15 @@ def _like_cell(column: Column, place: int) -> Any:
     is_compared = dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, COMPARED_TYPES)
     if not is_compared:
         return False
-    native = column.to_native()
-    if hasattr(native, "array") and not dtype.is_numeric() and native.dtype != OBJECTS:
-        return _like_cell_of_pandas(native.array, place)
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        column = column.cast(nw.String)
     if isinstance(dtype, nw.Float16):  # which some libraries cannot compare
         column = column.cast(nw.Float32)
-    cell = column[place]
     missing = column.is_null()
-    like = missing if missing[place] else (column == cell).fill_null(value=False)
-    if dtype.is_float():
-        numbers = numbers_of(column)
-        return like.to_numpy() & _with_same_sign(numbers, numbers[place])
+    like = missing if missing[place] else (column == column[place]).fill_null(value=False)
     if native_type(column) != OBJECTS:
         return like.to_numpy()
     # text, and perhaps both None and NaN
     kinds = np.array([type(each) for each in column.to_native()], dtype=object)
     return like.to_numpy() & (kinds == kinds[place])
-
-
-def _like_cell_of_pandas(cells: Any, place: int) -> Any:
-    """Return which cells (n,) of an array of pandas, of no numbers, are like the one at a place."""
-    if hasattr(cells, "codes"):  # of categories
-        return cells.codes == cells.codes[place]
-    missing = np.asarray(cells.isna())
-    if missing[place]:
-        return missing
-    equal = cells == cells[place]
-    return equal if isinstance(equal, np.ndarray) else equal.to_numpy(bool, na_value=False)
-
-
-def _with_same_sign(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not 0.0 beside -0.0, which are equal but not the same."""
-    return np.asarray((numbers != 0) | (np.signbit(numbers) == np.signbit(others)))
 
 
 # The background
@@ -334,40 +306,40 @@ def _background(
     If all columns hold numbers, a single number stands for a row of such.
     """
     given.check_count(len(explained))
-    source = explained if given.of_explained else _source(given, explained, labels)
+    source = explained if given.of_explained else _source(given.rows, explained, labels)
     if given.statistic is None:
         return source
-    return _Statistic(given.statistic, source, owner, given.argument).row()
+    return _statistic(given.statistic, source, owner)
 
 
-def _source(given: ParsedBackground, explained: Frame, labels: Labels | None) -> Frame:
+def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
     """Return the background's rows as a frame with the columns of the rows to explain."""
-    frame = as_frame(given.rows, given.argument)
+    frame = as_frame(rows, "background")
     if frame is None:
-        return _frame_of_cells(given, explained, labels)
+        return _frame_of_cells(rows, explained, labels)
     if frame.implementation != explained.implementation:
         raise InputError(
-            f"{given.argument}: expected a {explained.implementation} frame, as the rows are, got "
+            f"background: expected a {explained.implementation} frame, as the rows are, got "
             f"a {frame.implementation} frame"
         )
     if len(frame) == 0:
-        raise InputError(f"{given.argument}: there are no rows in the frame")
-    return aligned(frame, explained.columns, given.argument)
+        raise InputError("background: there are no rows in the frame")
+    return aligned(frame, explained.columns, "background")
 
 
-def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | None) -> Frame:
+def _frame_of_cells(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
     """Return a background that is a row by name, an array, lists or a number, as a frame."""
-    refuse_masked(given.rows, given.argument)
-    if isinstance(given.rows, Tensor):
-        check_tensor(given.rows, given.argument)
+    refuse_masked(rows, "background")
+    if isinstance(rows, Tensor):
+        check_tensor(rows, "background")
     names = explained.columns
-    if is_single_number(given.rows):
-        columns = [[float(given.rows)] for _ in names]
-    elif hasattr(given.rows, "keys"):
+    if is_single_number(rows):
+        columns = [[float(rows)] for _ in names]
+    elif hasattr(rows, "keys"):
         by_label = names if labels is None else list(labels.index)
-        columns = [[cell] for cell in named_cells(given.rows, by_label, given.argument)]
+        columns = [[cell] for cell in named_cells(rows, by_label)]
     else:
-        columns = _columns_by_place(given.rows, len(names), given.argument)
+        columns = _columns_by_place(rows, len(names))
 
     # pandas is not to look for another type, which has one missing value for both None and NaN
     own = {name: nw.Object() for name, kind in native_types(explained).items() if kind == OBJECTS}
@@ -378,7 +350,7 @@ def _frame_of_cells(given: ParsedBackground, explained: Frame, labels: Labels | 
     return nw.from_dict(series)
 
 
-def _columns_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
+def _columns_by_place(rows: Any, width: int) -> list[list[Any]]:
     """Return the cells of one row or several, in the order of the columns, as columns."""
     listed = rows.tolist() if hasattr(rows, "tolist") else rows
     table = [*listed] if isinstance(listed, Iterable) else [listed]
@@ -386,15 +358,14 @@ def _columns_by_place(rows: Any, width: int, argument: str) -> list[list[Any]]:
         table = [table]
     if any(not isinstance(row, list | tuple) or len(row) != width for row in table):
         raise InputError(
-            f"{argument}: expected a frame with the rows' columns, a row by name, or an array of "
+            "background: expected a frame with the rows' columns, a row by name, or an array of "
             f"shape (b, {width}), got {type(rows).__name__} of another shape"
         )
     return [list(column) for column in zip(*table, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Statistic:
-    """A statistic of the rows of a frame: one row, with a number in the columns of numbers.
+def _statistic(name: str, source: Frame, owner: NDArray[np.int64]) -> Frame:
+    """Return a statistic of the rows of a frame: one row, with a number in the columns of numbers.
 
     In any other column, or with "mode", it is the most frequent cell:
 
@@ -405,73 +376,47 @@ class _Statistic:
 
     The "mean" is (44.3, Bern): of equally frequent cities, the first in order.
     """
+    computed = np.array([dtype.is_numeric() for dtype in source.schema.values()])
+    if STATISTICS[name] is mode:  # always a value that the column holds
+        computed[:] = False
+    if not computed.any():
+        return _mode(source, owner, computed)
+    numbers = _numbers(name, source[:, np.flatnonzero(computed).tolist()], owner[computed])
+    if computed.all():
+        return numbers
+    row = _mode(source, owner, computed)
+    return with_columns(row, [numbers[column] for column in numbers.columns])
 
-    name: str  #: in STATISTICS
-    source: Frame  #: (b, d)
-    owner: NDArray[np.int64]  #: (d,) the player that owns each column
-    argument: str  #: the name of the background's argument, for errors
 
-    def row(self) -> Frame:
-        """Return the statistic as a frame of one row; the numbers that it computes are floats."""
-        numbers = {name: [number] for name, number in self._numbers().items()}
-        if len(numbers) == len(self.source.columns):
-            return nw.from_dict(numbers, backend=self.source.implementation)
+def _mode(source: Frame, owner: NDArray[np.int64], computed: NDArray[np.bool_]) -> Frame:
+    """Return a row of the most frequent cells; of any cells if a number is computed.
 
-        row = self._mode_cells()
-        if not numbers:
-            return row
-        computed = nw.from_dict(numbers, backend=self.source.implementation)
-        return with_columns(row, [computed[name] for name in numbers])
+    A player's columns are taken together, without those whose statistic is computed.
+    """
+    codes = np.zeros(source.shape, np.int64)
+    for place in np.flatnonzero(~computed):
+        codes[:, place] = codes_of(hashable_values(source[source.columns[place]]))
+    row_of_column = (codes == mode(codes, owner)).argmax(axis=0)
+    rows, places = np.unique(row_of_column, return_inverse=True)
+    pool = FramePool(source[rows.tolist()], FrameLayout(source.columns, None))
+    return nw.from_native(pool.mix(places[None]), eager_only=True)
 
-    def _mode_cells(self) -> Frame:
-        """Return a row of the most frequent cells; of any cells if a number is computed."""
-        rows, place = np.unique(self._mode_rows(), return_inverse=True)
-        pool = FramePool(self.source[rows.tolist()], FrameLayout(self.source.columns, None))
-        return nw.from_native(pool.mix(place[None]), eager_only=True)
 
-    @cached_property
-    def _computed(self) -> NDArray[np.bool_]:
-        """In which columns the statistic is a number of its own, (d,).
+def _numbers(name: str, source: Frame, owner: NDArray[np.int64]) -> Frame:
+    """Return the statistic of columns of numbers as a frame of one row of floats."""
+    table = number_table(source)
+    is_large = (np.abs(table) >= MAX_EXACT_INTEGER).any(axis=0)
+    for place in np.flatnonzero(is_large):
+        check_exact_column(source[source.columns[place]])
+    missing = np.flatnonzero(np.isnan(table).all(axis=0))
+    if missing.size:
+        raise InputError(
+            f"background: all values of column {source.columns[missing[0]]!r} are missing, so it "
+            f"has no {name}"
+        )
 
-        The mode is always a value that the column holds.
-        """
-        numeric = np.array([dtype.is_numeric() for dtype in self.source.schema.values()])
-        if STATISTICS[self.name] is mode:
-            return np.zeros_like(numeric)
-        return numeric
-
-    def _mode_rows(self) -> NDArray[np.int64]:
-        """Return, for each column, a row that holds its most frequent value, (d,).
-
-        A player's columns are taken together, without those whose statistic is computed.
-        """
-        names = self.source.columns
-        codes = np.zeros(self.source.shape, np.int64)
-        for place in np.flatnonzero(~self._computed):
-            codes[:, place] = codes_of(hashable_values(self.source[names[place]]))
-        return np.asarray((codes == mode(codes, self.owner)).argmax(axis=0))
-
-    def _numbers(self) -> dict[str, Any]:
-        """Return the statistic of each column of numbers, by the column's name."""
-        if not self._computed.any():
-            return {}
-        source = self.source[:, np.flatnonzero(self._computed).tolist()]
-        table = number_table(source)
-        is_large = (np.abs(table) >= MAX_EXACT_INTEGER).any(axis=0)
-        for place in np.flatnonzero(is_large):
-            check_exact_column(source[source.columns[place]], self.argument)
-        self._check_present(source, table)
-
-        # players without a column of numbers are left out, and the others numbered anew
-        _, owner = np.unique(self.owner[self._computed], return_inverse=True)
-        row = STATISTICS[self.name](table, owner)
-        return dict(zip(source.columns, row.tolist(), strict=True))
-
-    def _check_present(self, source: Frame, table: NDArray[np.float64]) -> None:
-        """Raise if all numbers (b, d) of a column are missing."""
-        missing = np.flatnonzero(np.isnan(table).all(axis=0))
-        if missing.size:
-            raise InputError(
-                f"{self.argument}: all values of column {source.columns[missing[0]]!r} are "
-                f"missing, so it has no {self.name}"
-            )
+    # players without a column of numbers are left out, and the others numbered anew
+    _, own = np.unique(owner, return_inverse=True)
+    row = STATISTICS[name](table, own)
+    cells = {column: [number] for column, number in zip(source.columns, row.tolist(), strict=True)}
+    return nw.from_dict(cells, backend=source.implementation)

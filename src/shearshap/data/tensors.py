@@ -55,7 +55,6 @@ class Inputs:
     type_changes: tuple[str, ...] = ()  #: of the rows, on their way to the model, in words
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
-    notes: tuple[str, ...] = ()  #: for the explanation, on what the user did not say
     least_batch: int = 1  #: the minimum efficient batch of `decode`
     #: (b,) of the background rows, with the sum 1; None: they count equally
     weights: NDArray[np.float64] | None = None
@@ -66,16 +65,6 @@ class Inputs:
     def players(self) -> int:
         """The number of players p."""
         return int(self.owner.max()) + 1
-
-    @property
-    def data(self) -> NDArray[np.float64]:
-        """A number for each player of each row, (r, p); computed when first read."""
-        return self.display.data
-
-    @property
-    def display_data(self) -> NDArray[np.object_] | None:
-        """Words for each player of each row, (r, p), computed when first read; None: see `data`."""
-        return self.display.words
 
 
 # Numbers
@@ -165,16 +154,6 @@ def _in_type_of_torch(array: NDArray[Any], argument: str) -> NDArray[Any]:
     )
 
 
-def is_of_objects(rows: Any) -> bool:
-    """Return whether rows are an array, or lists, of objects."""
-    if isinstance(rows, Tensor):
-        return False
-    try:
-        return np.asarray(rows).dtype == object
-    except ValueError:  # lists of several lengths
-        return False
-
-
 def _is_known_to_torch(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative
 
@@ -199,11 +178,11 @@ def check_finite(rows: Tensor, argument: str, columns: Sequence[str] = ()) -> No
     )
 
 
-def check_range(numbers: Tensor, argument: str) -> None:
+def check_range(numbers: Tensor) -> None:
     """Raise if numbers are so large that the difference of two may not be finite."""
     if not can_be_subtracted(numbers):
         raise InputError(
-            f"rows or {argument}: there are numbers too large for the model's {numbers.dtype}"
+            f"rows or background: there are numbers too large for the model's {numbers.dtype}"
         )
 
 
@@ -215,18 +194,18 @@ def can_be_subtracted(numbers: Tensor) -> bool:
     return bool((numbers.abs() <= torch.finfo(dtype).max / 4).all())
 
 
-def check_exact(numbers: NDArray[Any], argument: str) -> None:
+def check_exact(numbers: NDArray[Any]) -> None:
     """Raise if an array holds integers too large for the floating numbers that they become."""
     if numbers.dtype.kind not in "iu" or numbers.size == 0:
         return
     if max(-int(numbers.min()), int(numbers.max())) > MAX_EXACT_INTEGER:
-        raise inexact_error(argument, "rows or background hold")
+        raise inexact_error("rows or background hold")
 
 
-def inexact_error(argument: str, place: str) -> InputError:
+def inexact_error(place: str) -> InputError:
     """Return the error for integers, at a place, that floating numbers cannot hold exactly."""
     return InputError(
-        f"{argument}: {place} integers beyond 2^53, which floating numbers cannot hold exactly; "
+        f"background: {place} integers beyond 2^53, which floating numbers cannot hold exactly; "
         "pass rows and background as integers, as with ('mode', rows)"
     )
 
@@ -243,8 +222,3 @@ def in_type_of_numpy(numbers: Tensor) -> NDArray[Any]:
     """Return a tensor as a numpy array, in double precision if numpy lacks its type."""
     is_known = numbers.dtype != torch.bfloat16
     return as_numpy(numbers if is_known else numbers.double())
-
-
-def numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
-    """Return numpy's name for a type; raise a TypeError if numpy has no such type."""
-    return torch.empty(0, dtype=dtype, device="cpu").numpy().dtype

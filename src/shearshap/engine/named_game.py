@@ -18,14 +18,13 @@ from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, aut
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.models import (
     AdaptedModel,
-    EvalMode,
     Outputs,
     Predictor,
     adapted_model,
-    checked_multilabel,
+    check_statements,
     checked_output,
-    checked_returns,
     checked_scale,
+    eval_mode,
 )
 from shearshap.result.explanation import Explanation
 
@@ -46,15 +45,18 @@ def open_game(
     options = task.options
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
-    checked_returns(options.returns)
-    checked_multilabel(options.multilabel)
+    check_statements(options.returns, options.multilabel)
     if options.background is None:
         raise InputError(
             "background: say what an absent player is replaced with, for example ('mean', train)"
         )
-    with EvalMode(options.model, options.device) as used:
+    with eval_mode(options.model, options.device) as device:
         adapted = adapted or adapted_model(
-            used, scale, returns=options.returns, multilabel=options.multilabel
+            options.model,
+            device,
+            scale,
+            returns=options.returns,
+            multilabel=options.multilabel,
         )
         outputs = Outputs(
             output,
@@ -109,14 +111,14 @@ class NamedGame:
         """Return an explanation, whose index is the rows' numbers, with names and data."""
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
-        words = self.inputs.display_data
+        words = self.inputs.display.words
         return replace(
             block,
             feature_names=list(self.inputs.names),
             output_names=self.outputs.chosen_names(count),
             index=self.inputs.index[rows],
             index_name=self.inputs.index_name,
-            data=self.inputs.data[rows],
+            data=self.inputs.display.data[rows],
             display_data=None if words is None else words[rows],
         )
 
@@ -145,12 +147,11 @@ def labelled_blocks(
         for block in blocks:
             labelled = named.labelled(block)
             if notes:
-                # inputs or outputs may not be what they pass for
+                # outputs may not be what they pass for
                 warning = named.outputs.consistency_warning()
-                new = named.inputs.notes if warning is None else (*named.inputs.notes, warning)
-                for note in new:
-                    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
-                labelled = replace(labelled, notes=(*labelled.notes, *new))
+                if warning is not None:
+                    warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
+                    labelled = replace(labelled, notes=(*labelled.notes, warning))
             yield labelled
             notes = False
     except ModelError as error:

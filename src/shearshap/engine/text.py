@@ -13,7 +13,7 @@ from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.run import Run, Task
 from shearshap.engine.sampling import Sampling
-from shearshap.models import EvalMode
+from shearshap.models import eval_mode
 from shearshap.models.huggingface import (
     FramedClassifier,
     Text,
@@ -38,7 +38,7 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
     assert classifier is not None, "takes_texts says so"
     solver = _Texts(classifier, task, run, progress)
     clock = Clock(run.deadline, "texts")
-    used = EvalMode(classifier.model, task.options.device)
+    used = eval_mode(classifier.model, task.options.device)
     with progress.over(solver.rows, "texts"), used:
         yield from blocks_of(solver, clock, progress=progress)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from shearshap.errors import InputError, ModelError
 from shearshap.jobs import tables
-from shearshap.models import adapt
+from shearshap.models import adapted_model, eval_mode
 from shearshap.result.text import no_such
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def open_model(place: str, *, trust: bool = False) -> LoadedModel:
 
 def described(model: Any, place: str, suffix: str) -> LoadedModel:
     """Return the model with what its adapter knows of it."""
-    with adapt(model, None, None) as adapted:
+    with eval_mode(model) as device:
+        adapted = adapted_model(model, device)
         return LoadedModel(
             model,
             place,

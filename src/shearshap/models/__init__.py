@@ -4,10 +4,8 @@ Each kind of model has an adapter: a function in one of the modules here that ta
 returns an `AdaptedModel`. They never import a library that the model itself did not bring along.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -22,31 +20,33 @@ from shearshap.models.base import (
     Output,
     Outputs,
     Scale,
-    checked_multilabel,
+    check_statements,
     checked_output,
-    checked_returns,
     checked_scale,
+    libraries,
 )
-from shearshap.models.networks import EvalMode, module
+from shearshap.models.boosters import catboost_model, lightgbm_model, xgboost_model
+from shearshap.models.networks import eval_mode, module
+from shearshap.models.onnx import session
 from shearshap.models.sklearn import (
     PREDICTIONS,
-    as_function,
+    estimator,
     method_of_estimator,
+    side_by_side,
     trained_names,
     warn_of_labels,
 )
 
-#: The adapter, as module.function, for every library whose models are recognised by their class.
-KINDS = {
-    "xgboost": "boosters.xgboost_model",
-    "lightgbm": "boosters.lightgbm_model",
-    "catboost": "boosters.catboost_model",
-    "onnxruntime": "onnx.session",
-    "sklearn": "sklearn.estimator",
-}
+Adapter = Callable[[Any, Scale | None], AdaptedModel]
 
-#: The adapter for any other object that predicts.
-_LIKE_AN_ESTIMATOR = "sklearn.estimator"
+#: The adapter for every library whose models are recognised by their class.
+KINDS: dict[str, Adapter] = {
+    "xgboost": xgboost_model,
+    "lightgbm": lightgbm_model,
+    "catboost": catboost_model,
+    "onnxruntime": session,
+    "sklearn": estimator,
+}
 
 ACCEPTED = (
     "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "
@@ -105,48 +105,28 @@ class Predictor:
         return self.outputs(self.adapted.call(rows), count).to(self.device)
 
 
-@contextmanager
-def adapt(
-    model: Any, scale: Scale | None, device: torch.device | str | None
-) -> Iterator[AdaptedModel]:
-    """Adapt a model of any kind, and restore it afterwards."""
-    with EvalMode(model, device) as used:
-        yield adapted_model(used, scale)
-
-
 def adapted_model(
-    used: EvalMode,
-    scale: Scale | None,
+    model: Any,
+    device: torch.device,
+    scale: Scale | None = None,
     *,
     returns: Form | None = None,
     multilabel: bool | None = None,
 ) -> AdaptedModel:
-    """Adapt a model of any kind that is in use.
+    """Adapt a model of any kind; a module is in eval mode on the device.
 
     `returns` and `multilabel` are what the user says of its outputs; raise if the model is known to
     be otherwise.
     """
-    model = used.model
     if isinstance(model, nn.Module):
-        adapted = _as_stated(module(model, used.device), returns)
-    elif returns is None:
-        adapted = _adapted(model, scale)
+        adapted = _as_stated(module(model, device), returns)
     else:
-        adapted = _adapted_as_stated(model, scale, returns)
+        # what the user states is said of the model's own outputs, on no scale
+        adapted = _as_stated(_adapted(model, None if returns else scale), returns)
+        if returns is not None and adapted.certainty == "known":
+            adapted = _adapted(model, scale)
     warn_of_labels(model)
     return _with_labels(adapted, multilabel)
-
-
-def _adapted_as_stated(model: Any, scale: Scale | None, returns: Form) -> AdaptedModel:
-    """Adapt any model but a module, of which the user says what it returns."""
-    own = _as_stated(_adapted(model, None), returns)
-    if own.certainty == "known":
-        return _adapted(model, scale)
-    try:
-        scaled = _adapted(model, scale)
-    except InputError:
-        return own  # it has no such scale by itself, but it may be computed
-    return scaled if scaled.form and scaled.certainty == "known" else own
 
 
 def _as_stated(adapted: AdaptedModel, returns: Form | None) -> AdaptedModel:
@@ -177,18 +157,16 @@ def _with_labels(adapted: AdaptedModel, multilabel: bool | None) -> AdaptedModel
 
 def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt any model but a module."""
-    if isinstance(model, type) and _is_class_of_models(model):
+    if isinstance(model, type):
         raise InputError(
             f"model: expected a model, got the class {model.__name__}; pass an instance of it that "
             "is fitted or trained"
         )
-    for ancestor in type(model).__mro__:
-        library = ancestor.__module__.partition(".")[0]
-        if library in KINDS:
-            return _by_adapter(KINDS[library], model, scale)
-
+    library = next((name for name in libraries(model) if name in KINDS), None)
+    if library is not None:
+        return _by_adapter(KINDS[library], model, scale)
     if any(hasattr(model, name) for name in PREDICTIONS):
-        return _by_adapter(_LIKE_AN_ESTIMATOR, model, scale)
+        return _by_adapter(estimator, model, scale)
     if callable(model):
         return _function(model, scale)
     shown = repr(str(model)) if isinstance(model, str | PathLike) else ""
@@ -198,17 +176,8 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     )
 
 
-def _is_class_of_models(model: type) -> bool:
-    """Return whether a class makes models, rather than being called as a function itself."""
-    makes_callables = any("__call__" in vars(ancestor) for ancestor in model.__mro__)
-    return makes_callables or hasattr(model, "predict") or hasattr(model, "fit")
-
-
-def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
-    """Call the adapter at `place`, a module.function of this package."""
-    module, name = place.split(".")
-    adapter: Callable[[Any, Scale | None], AdaptedModel]
-    adapter = getattr(import_module(f"shearshap.models.{module}"), name)
+def _by_adapter(adapter: Adapter, model: Any, scale: Scale | None) -> AdaptedModel:
+    """Adapt a model of a library, and say so if that fails because it is not fitted."""
     try:
         return adapter(model, scale)
     except ShearError:
@@ -222,14 +191,13 @@ def _by_adapter(place: str, model: Any, scale: Scale | None) -> AdaptedModel:
 
 def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel:
     """Adapt a plain function, of one input or of several."""
-    numbers = as_function(function)
+    owner = method_of_estimator(function)
+    is_probabilities = owner is not None and function.__name__ == "predict_proba"
 
     def call(rows: Any) -> Any:
-        if isinstance(rows, tuple):
-            return numbers(*rows)
-        return numbers(rows)
+        answer = function(*rows) if isinstance(rows, tuple) else function(rows)
+        return side_by_side(answer) if is_probabilities else answer
 
-    owner = method_of_estimator(function)
     return AdaptedModel(
         call,
         form=_form_of_function(scale),
@@ -258,16 +226,14 @@ __all__ = [
     "KINDS",
     "AdaptedModel",
     "Embedding",
-    "EvalMode",
     "Form",
     "Output",
     "Outputs",
     "Predictor",
     "Scale",
-    "checked_multilabel",
+    "check_statements",
     "checked_output",
-    "checked_returns",
     "checked_scale",
-    "adapt",
     "adapted_model",
+    "eval_mode",
 ]

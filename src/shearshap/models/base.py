@@ -34,6 +34,11 @@ Embedding = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
 _CPU = torch.device("cpu")
 
 
+def libraries(model: Any) -> list[str]:
+    """Return the libraries of a model's class and of the classes that it extends, in that order."""
+    return [ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__]
+
+
 @dataclass(frozen=True)
 class AdaptedModel:
     """A model of any kind, as the rest of the library sees it."""
@@ -82,12 +87,15 @@ _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 #: How far outside [0, 1] a rounded probability may lie, and how far from 1 the sum of a row's.
 _ROUNDING = 1e-6
 _ROUNDING_OF_SUM = 1e-3
-_ROUNDING_OF_HALF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
 
 #: From so many rows on, a range within [0, 1] is not an accident.
 _MIN_SEEN = 16
 
 _HOW_TO_STATE = "returns='probability' if they are, or returns='margin' if they are not"
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    return max(_ROUNDING, 5 * torch.finfo(dtype).eps)
 
 
 @dataclass
@@ -104,7 +112,7 @@ class SeenOutputs:
         self.rows += len(answer)
         self.low = min(self.low, float(answer.amin()))
         self.high = max(self.high, float(answer.amax()))
-        self.rounding = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
+        self.rounding = _rounding(answer.dtype)
 
     def within_unit(self) -> bool:
         """Return whether all that was seen lies in [0, 1], but for rounding."""
@@ -228,7 +236,13 @@ class Outputs:
     def index(self, which: Any, outputs: int) -> int:
         """Return the index of an output, wanted by index or name, among `outputs`."""
         if outputs == 1 and len(self.names) == 2:
-            return self._index_of_single_score(which)
+            second = self.names[1]  # the one score of two classes is the second's
+            if which in (1, -1, second):
+                return 0
+            raise InputError(
+                f"output: there is one score for two classes, that of {second!r} (1), got "
+                f"{which!r}; try scale='log-odds' for both"
+            )
 
         names = self.names_of(outputs)
         if isinstance(which, str) and which in names:
@@ -241,22 +255,12 @@ class Outputs:
             known = f"{', '.join(names)} ({known})"
         raise InputError(f"output: there is no output {which!r}; the model has {outputs}: {known}")
 
-    def _index_of_single_score(self, which: Any) -> int:
-        """Return 0 if the second of two classes is wanted: the one score is its score."""
-        second = self.names[1]
-        if which in (1, -1, second):
-            return 0
-        raise InputError(
-            f"output: there is one score for two classes, that of {second!r} (1), got {which!r}; "
-            "try scale='log-odds' for both"
-        )
-
     def names_of(self, outputs: int) -> list[str]:
         """Return the names of all outputs; none if the known names do not fit their number."""
         if len(self.names) == outputs:
             return list(self.names)
         if len(self.names) == 2 and outputs == 1:
-            return [self.names[1]]  # the one score of two classes is the second's
+            return [self.names[1]]
         return []
 
     def chosen_names(self, outputs: int) -> list[str]:
@@ -265,12 +269,10 @@ class Outputs:
             return self.names_of(outputs)
         if callable(self.output):
             return self.names_of(outputs) if self.checked else []
-        return [self._name(which) for which in _as_list(self.output)]
-
-    def _name(self, which: int | str) -> str:
+        wanted = _as_list(self.output)
         if not self.names:
-            return f"output {which}"
-        return which if isinstance(which, str) else self.names[which]
+            return [f"output {which}" for which in wanted]
+        return [which if isinstance(which, str) else self.names[which] for which in wanted]
 
 
 def _shaped(answer: Tensor, rows: int) -> Tensor:
@@ -313,7 +315,8 @@ def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
     if isinstance(raw, Tensor):
         if raw.is_complex():
             raise _not_real(raw.dtype, source)
-        return _floating(raw)
+        dense = raw if raw.layout == torch.strided else raw.to_dense()
+        return dense if dense.is_floating_point() else dense.double()
     if hasattr(raw, "toarray"):  # a sparse matrix
         raw = raw.toarray()
     if np.ma.is_masked(raw):
@@ -339,15 +342,6 @@ def _not_real(kind: object, source: str) -> ModelError:
         f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} real "
         "numbers of them"
     )
-
-
-def _floating(answer: Tensor) -> Tensor:
-    """Return a tensor of any kind as a dense one of floating-point numbers."""
-    if answer.layout != torch.strided:
-        answer = answer.to_dense()
-    if answer.is_quantized:
-        answer = answer.dequantize()
-    return answer if answer.is_floating_point() else answer.double()
 
 
 def _is_row_by_row(parts: list[Any], rows: int) -> bool:
@@ -396,10 +390,9 @@ def _log_odds_of_margins(margins: Tensor) -> Tensor:
 
     That is log p_c / (1 - p_c) for p = softmax(z), without the digits lost if p_c is almost 1.
     """
-    classes = range(margins.shape[1])
-    others = [[other for other in classes if other != c] for c in classes]
-    rest = [margins[:, columns].logsumexp(dim=1) for columns in others]
-    return margins - torch.stack(rest, dim=1)
+    own = torch.eye(margins.shape[1], dtype=torch.bool, device=margins.device)
+    others = margins[:, None, :].masked_fill(own, -torch.inf)  # (n, k, k)
+    return margins - others.logsumexp(dim=2)
 
 
 def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
@@ -417,10 +410,9 @@ def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
 def _sum_to_one(answer: Tensor) -> bool:
     """Return whether outputs (n, k) are not negative, and sum to 1, but for rounding."""
     numbers = answer.detach().double()
-    low = -_ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING)
-    tolerance = _ROUNDING_OF_HALF.get(answer.dtype, _ROUNDING_OF_SUM)
-    sums_to_one = ((numbers.sum(dim=1) - 1).abs() <= tolerance).all()
-    return bool(sums_to_one) and bool((numbers >= low).all())
+    rounding = _rounding(answer.dtype)
+    sums_to_one = (numbers.sum(dim=1) - 1).abs() <= max(rounding, _ROUNDING_OF_SUM)
+    return bool(sums_to_one.all()) and bool((numbers >= -rounding).all())
 
 
 # The user's options
@@ -468,23 +460,15 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
     return scale  # type: ignore[no-any-return]
 
 
-def checked_returns(returns: Any) -> Form | None:
-    """Return the user's statement about the model's outputs, or raise."""
-    if returns is None:
-        return None
-    if not isinstance(returns, str) or returns not in get_args(Form):
+def check_statements(returns: Any, multilabel: Any) -> None:
+    """Raise unless the user's statements about the model's outputs are possible ones."""
+    if returns is not None and returns not in get_args(Form):
         raise InputError(
             "returns: expected 'probability' or 'margin', what the model's outputs are, or None if "
             f"that is known; got {returns!r}"
         )
-    return returns  # type: ignore[return-value]
-
-
-def checked_multilabel(multilabel: Any) -> bool | None:
-    """Return whether the user says that each output is a label of its own, or raise."""
-    if multilabel is None or isinstance(multilabel, bool):
-        return multilabel
-    raise InputError(
-        "multilabel: expected True (each output is a label of its own), False (classes of which "
-        f"one is true) or None; got {multilabel!r}"
-    )
+    if multilabel is not None and not isinstance(multilabel, bool):
+        raise InputError(
+            "multilabel: expected True (each output is a label of its own), False (classes of "
+            f"which one is true) or None; got {multilabel!r}"
+        )

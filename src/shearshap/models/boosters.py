@@ -20,7 +20,7 @@ from shearshap.errors import InputError
 from shearshap.models.base import MARGINS, AdaptedModel, Form, Scale
 from shearshap.models.sklearn import (
     class_names,
-    numbered_by_lightgbm,
+    names_of_columns,
     numpy_or_pandas,
     trained_names,
 )
@@ -102,14 +102,10 @@ def xgboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
         objective = replace(objective, independent=True)
     form = _form(model, scale, objective)
 
-    if is_wrapper:
-        call = _xgboost_wrapper_call(model, form)
-        columns = trained_names(model)
-    else:
-        call = _xgboost_booster_call(model, form)
-        columns = tuple(model.feature_names or ())
+    call = _xgboost_wrapper_call if is_wrapper else _xgboost_booster_call
+    columns = trained_names(model) if is_wrapper else tuple(model.feature_names or ())
     names = _names(model, objective, labels)
-    return _adapted(call, form, scale, objective, names, columns, "polars")
+    return _adapted(call(model, form), form, scale, objective, names, columns, "polars")
 
 
 def _xgboost_objective(model: Any, name: str) -> Objective:
@@ -152,8 +148,10 @@ def lightgbm_model(model: Any, scale: Scale | None) -> AdaptedModel:
     objective = _lightgbm_objective(model, booster)
     form = _form(model, scale, objective)
     call = _lightgbm_call(model, booster, form)
-    names = _names(model, objective)
-    return _adapted(call, form, scale, objective, names, _lightgbm_columns(model, booster))
+    columns = names_of_columns(booster.feature_name())
+    if columns and is_wrapper:
+        columns = trained_names(model)  # with the spaces that a booster replaces
+    return _adapted(call, form, scale, objective, _names(model, objective), columns)
 
 
 def _lightgbm_objective(model: Any, booster: Any) -> Objective:
@@ -183,20 +181,9 @@ def _lightgbm_call(model: Any, booster: Any, form: Form | None) -> Call:
         return lambda rows: model.predict_proba(rows)
     if form == "margin":
         return lambda rows: booster.predict(rows, raw_score=True)
-    # the `predict` of a classifier returns labels, and that of a subclass may be its own
-    is_own = str(model.predict.__module__).startswith("lightgbm")
-    predicts = booster if is_own or hasattr(model, "predict_proba") else model
+    # the `predict` of a classifier returns labels
+    predicts = booster if hasattr(model, "predict_proba") else model
     return lambda rows: predicts.predict(rows)
-
-
-def _lightgbm_columns(model: Any, booster: Any) -> tuple[str, ...]:
-    """Return the columns a model was trained with; none if the library numbered them itself."""
-    names = booster.feature_name()
-    if names == numbered_by_lightgbm(len(names)):
-        return ()
-    is_wrapper = model is not booster
-    # a booster replaces the spaces in names, and a wrapper keeps them
-    return trained_names(model) if is_wrapper else tuple(names)
 
 
 # CatBoost
@@ -208,9 +195,8 @@ def catboost_model(model: Any, scale: Scale | None) -> AdaptedModel:
     objective = _catboost_objective(model, loss)
     form = _form(model, scale, objective)
     names = _catboost_output_names(model, scale, loss)
-    return _adapted(
-        _catboost_call(model, form), form, scale, objective, names, _catboost_columns(model)
-    )
+    columns = names_of_columns(model.feature_names_, made_up="")
+    return _adapted(_catboost_call(model, form), form, scale, objective, names, columns)
 
 
 def _catboost_loss(model: Any) -> str:
@@ -254,13 +240,6 @@ def _catboost_call(model: Any, form: Form | None) -> Call:
     return lambda rows: model.predict(rows, prediction_type=kind)
 
 
-def _catboost_columns(model: Any) -> tuple[str, ...]:
-    """Return the columns a model was trained with; none if the library numbered them itself."""
-    names = tuple(str(name) for name in model.feature_names_ or ())
-    numbers = tuple(str(column) for column in range(len(names)))
-    return () if names == numbers else names
-
-
 # What they have in common
 
 
@@ -272,21 +251,11 @@ def _form(model: Any, scale: Scale | None, objective: Objective) -> Form | None:
         loses_no_digits = scale == "log-odds" and objective.is_plain
         return "margin" if objective.by_margins or loses_no_digits else "probability"
     if scale is not None:
-        raise _without_probabilities(model, scale, objective)
+        reason = "is not a classifier and has no probabilities; leave scale out"
+        if objective.remark:
+            reason = f"has no probabilities, as {objective.remark}; try scale='margin'"
+        raise InputError(f"scale={scale!r}: this {type(model).__name__} {reason}")
     return "margin" if objective.by_margins else None
-
-
-def _without_probabilities(model: Any, scale: Scale, objective: Objective) -> InputError:
-    name = type(model).__name__
-    if objective.remark:
-        return InputError(
-            f"scale={scale!r}: this {name} has no probabilities, as {objective.remark}; leave "
-            "scale out, or try scale='margin'"
-        )
-    return InputError(
-        f"scale={scale!r}: this {name} is not a classifier and has no probabilities; leave scale "
-        "out"
-    )
 
 
 def _names(model: Any, objective: Objective, labels: int = 1) -> tuple[str, ...]:
@@ -295,9 +264,7 @@ def _names(model: Any, objective: Objective, labels: int = 1) -> tuple[str, ...]
         return ()
     if labels > 1:
         return tuple(f"label {label}" for label in range(labels))
-    names = class_names(model)
-    # trained with one class only, it still has the score of a second
-    return (*names, f"not {names[0]}") if len(names) == 1 else names
+    return class_names(model)
 
 
 def _adapted(
@@ -317,20 +284,16 @@ def _adapted(
         is_single_score = len(names) == 2 and np.ndim(answer) == 1
         if not is_single_score or keeps_single_score:
             return answer
-        return _both_classes(answer, form)
+        # the score is the second class's
+        if form == "probability":
+            return np.stack((1 - answer, answer), axis=1)
+        return np.stack((-answer / 2, answer / 2), axis=1)
 
-    adapted = AdaptedModel(
+    return AdaptedModel(
         call_by_class,
         form=form,
+        independent=objective.independent or None,
         output_names=names,
         feature_names=columns,
         takes_missing=True,
     )
-    return replace(adapted, independent=True) if objective.independent else adapted
-
-
-def _both_classes(score: Any, form: Form | None) -> Any:
-    """Return a column for each of two classes (n, 2), from the score (n,) of the second."""
-    if form == "probability":
-        return np.stack((1 - score, score), axis=1)
-    return np.stack((-score / 2, score / 2), axis=1)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.errors import InputError, ModelError
+from shearshap.models.base import libraries
 
 Kind = Literal["tokens", "words"]
 
@@ -49,17 +50,17 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
             f"model: expected a classifier of texts with its tokenizer, Explainer((model, "
             f"tokenizer)); got {type(model).__name__} of {kinds}"
         )
-    if not _is_of_transformers(model):
+    if "transformers" not in libraries(model):
         return
 
     task = getattr(model, "task", None)
-    if isinstance(model, nn.Module):
-        if background is None or _are_texts(rows):
-            raise InputError(
-                f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
-                "Explainer((model, tokenizer))"
-            )
-    elif task not in (None, "text-classification"):
+    is_module = isinstance(model, nn.Module)
+    if is_module and (background is None or _are_texts(rows)):
+        raise InputError(
+            f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
+            "Explainer((model, tokenizer))"
+        )
+    if not is_module and task not in (None, "text-classification"):
         raise InputError(
             f"model: expected a pipeline for the task 'text-classification', got one for {task!r}"
         )
@@ -68,12 +69,6 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
 def _is_tokenizer(thing: Any) -> bool:
     is_instance = not isinstance(thing, type | nn.Module)
     return is_instance and hasattr(thing, "convert_tokens_to_ids")
-
-
-def _is_of_transformers(model: Any) -> bool:
-    """Return whether a model's class, or one that it extends, is of Hugging Face."""
-    ancestors = type(model).__mro__
-    return any(own.__module__.partition(".")[0] == "transformers" for own in ancestors)
 
 
 def _are_texts(rows: Any) -> bool:
@@ -133,19 +128,15 @@ class FramedClassifier(nn.Module):
     def from_embeddings(self, embedded: Tensor) -> Tensor:
         """Map embeddings of the players' tokens (n, d, e) to logits (n, k)."""
         frame = self.embed(self.text.tokens.to(embedded.device)).to(embedded.dtype)
-        # Products with 0s and 1s, since writing into a tensor cannot be differentiated in batches.
-        place = self._placement(frame)
+        content = self.text.content
+        # Products with 0s and 1s (t, d) put the players' tokens into the text, since writing into a
+        # tensor cannot be differentiated in batches.
+        place = torch.zeros(len(frame), len(content), dtype=frame.dtype, device=frame.device)
+        place[content, torch.arange(len(content))] = 1
         fixed = frame * (1 - place.sum(dim=1))[:, None]
         whole = fixed + torch.einsum("td,nde->nte", place, embedded)
         mask = torch.ones(whole.shape[:2], dtype=torch.long, device=whole.device)
         return _logits(self.model(inputs_embeds=whole, attention_mask=mask))
-
-    def _placement(self, frame: Tensor) -> Tensor:
-        """Return the matrix (t, d) of 0s and 1s that puts the players' tokens into the text."""
-        content = self.text.content
-        place = torch.zeros(len(frame), len(content), dtype=frame.dtype, device=frame.device)
-        place[content, torch.arange(len(content))] = 1
-        return place
 
 
 def _logits(result: Any) -> Tensor:
@@ -186,41 +177,36 @@ class TextClassifier:
                 "fast tokenizer"
             )
 
-    def absent_token(self, background: Any, argument: str = "background") -> int:
-        """Return the id of the token that replaces absent ones; errors name the argument."""
+    def absent_token(self, background: Any) -> int:
+        """Return the id of the token that replaces absent ones.
+
+        None: the mask, or the first of its substitutes that the tokenizer has.
+        """
+        tokenizer = self.tokenizer
         if background is None:
-            return self._default_absent_token()
+            names = ("mask", "unk", "pad", "eos")
+            known = [getattr(tokenizer, f"{name}_token_id") for name in names]
+            token = next((token for token in known if token is not None), None)
+            if token is None:
+                raise InputError(
+                    "background: the tokenizer has no mask; pass the token that replaces absent "
+                    "ones"
+                )
+            return int(token)
+
         if not isinstance(background, str):
             raise InputError(
-                f"{argument}: for texts, expected a token such as '[MASK]', got "
+                "background: for texts, expected a token such as '[MASK]', got "
                 f"{type(background).__name__}"
             )
-
-        tokenizer = self.tokenizer
         token = tokenizer.convert_tokens_to_ids(background)
         is_unknown = token == tokenizer.unk_token_id and background != tokenizer.unk_token
         if token is None or is_unknown:
             raise InputError(
-                f"{argument}: the tokenizer has no token {background!r}; try "
+                f"background: the tokenizer has no token {background!r}; try "
                 f"{tokenizer.mask_token!r}"
             )
         return int(token)
-
-    def _default_absent_token(self) -> int:
-        """Return the mask, or the first of its substitutes that the tokenizer has."""
-        tokenizer = self.tokenizer
-        candidates = (
-            tokenizer.mask_token_id,
-            tokenizer.unk_token_id,
-            tokenizer.pad_token_id,
-            tokenizer.eos_token_id,
-        )
-        for token in candidates:
-            if token is not None:
-                return int(token)
-        raise InputError(
-            "background: the tokenizer has no mask; pass the token that replaces absent ones"
-        )
 
     def texts(self, rows: Any, kind: Kind) -> list[Text]:
         """Return texts in tokens, or raise if the rows are not texts."""
@@ -239,13 +225,9 @@ class TextClassifier:
         pieces = encoding.word_ids() if kind == "words" else range(len(tokens))
         _, owners = np.unique([pieces[position] for position in content], return_inverse=True)
         spans = np.array([encoding["offset_mapping"][position] for position in content])
-        names = [_piece(text, spans[owners == player]) for player in range(owners.max() + 1)]
+        own_spans = [spans[owners == player] for player in range(owners.max() + 1)]
+        names = [text[own[:, 0].min() : own[:, 1].max()] for own in own_spans]
         return Text(torch.tensor(tokens), torch.tensor(content), owners.tolist(), names)
-
-
-def _piece(text: str, spans: Any) -> str:
-    """Return the piece of a text from the first to the last of some spans (n, 2)."""
-    return text[spans[:, 0].min() : spans[:, 1].max()]
 
 
 def _checked_texts(rows: Any) -> list[str]:

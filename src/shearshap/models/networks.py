@@ -6,27 +6,26 @@ whose submodules other modules share while those are explained, must be in eval 
 """
 
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shearshap.errors import InputError
-from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form
+from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form, libraries
 
-Activation = Literal["sigmoid", "softmax", "log_softmax", "log_sigmoid"]
-
-#: By the name of a layer.
-_ACTIVATIONS: dict[str, Activation] = {
-    "Sigmoid": "sigmoid",
-    "Hardsigmoid": "sigmoid",
-    "Softmax": "softmax",
-    "Softmin": "softmax",
-    "LogSoftmax": "log_softmax",
-    "LogSigmoid": "log_sigmoid",
+#: What a module returns, and whether each output is a label of its own, by the name of its last
+#: layer; None: unknown. The logits of a log-sigmoid cannot be known.
+_ENDINGS: dict[str, tuple[Form | None, bool | None]] = {
+    "Sigmoid": ("probability", None),
+    "Hardsigmoid": ("probability", None),
+    "Softmax": ("probability", False),
+    "Softmin": ("probability", False),
+    "LogSoftmax": ("margin", False),  # their softmax is the softmax of the logits
+    "LogSigmoid": (None, None),
 }
 
 #: Layers that return the numbers they are given, in eval mode.
@@ -36,7 +35,7 @@ _NEUTRAL_LAYERS = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout, nn.AlphaDr
 def module(network: nn.Module, device: torch.device) -> AdaptedModel:
     """Adapt a module that is in eval mode on a device; it takes one tensor, or several."""
     _check_weights(network)
-    form, certainty = _form(network)
+    form, certainty, independent = _form(network)
 
     def call(inputs: Any) -> Any:
         result = network(*inputs) if isinstance(inputs, tuple) else network(inputs)
@@ -49,12 +48,11 @@ def module(network: nn.Module, device: torch.device) -> AdaptedModel:
         certainty=certainty,
         takes_tensors=True,
         takes_frames=False,
-        takes_missing=False,
         device=device,
         dtype=_dtype(network),
         differentiable=_differentiable(network),
         embedding=_embedding(network),
-        independent=_independent(network),
+        independent=independent,
     )
 
 
@@ -72,46 +70,22 @@ def _check_weights(network: nn.Module) -> None:
         )
 
 
-#: What a module with a known ending returns; the logits of a log-sigmoid cannot be known.
-_FORMS: dict[Activation, Form | None] = {
-    "sigmoid": "probability",
-    "softmax": "probability",
-    "log_softmax": "margin",  # their softmax is the softmax of the logits
-    "log_sigmoid": None,
-}
-
-
-def _form(network: nn.Module) -> tuple[Form | None, Certainty]:
-    """Return what a module returns, and why that is believed."""
-    last = _activation(network)
+def _form(network: nn.Module) -> tuple[Form | None, Certainty, bool | None]:
+    """Return what a module returns, why that is believed, and whether its outputs are labels."""
+    last = _last_layer(network)
     if last is not None:
-        return _FORMS[last], "known"
-    if _problem_type(network) == "regression":
-        return None, "known"
-    return "margin", "known" if _returns_logits(network) else "assumed"
+        form, independent = _ENDINGS[last]
+        return form, "known", independent
 
-
-def _returns_logits(network: nn.Module) -> bool:
-    """Return whether a module is one of Hugging Face, or says of itself that it returns logits."""
-    libraries = {ancestor.__module__.partition(".")[0] for ancestor in type(network).__mro__}
-    return "transformers" in libraries or getattr(network, "returns_logits", False) is True
-
-
-def _independent(network: nn.Module) -> bool | None:
-    """Return whether each output is a label of its own; None if the module does not say."""
-    if _activation(network) in ("softmax", "log_softmax"):
-        return False
-    problem = _problem_type(network)
-    if problem == "multi_label_classification":
-        return True
-    return False if problem == "single_label_classification" else None
-
-
-def _problem_type(network: nn.Module) -> str | None:
-    """Return what a Hugging Face model says that it was trained for; None if it does not."""
-    config = getattr(network, "config", None)
-    problem = getattr(config, "problem_type", None)
-    return problem if isinstance(problem, str) else None
+    # what a Hugging Face model says that it was trained for
+    problem = getattr(getattr(network, "config", None), "problem_type", None)
+    if problem == "regression":
+        return None, "known", None
+    kinds = {"multi_label_classification": True, "single_label_classification": False}
+    is_label = kinds.get(problem) if isinstance(problem, str) else None
+    says_logits = getattr(network, "returns_logits", False) is True
+    is_known = says_logits or "transformers" in libraries(network)
+    return "margin", "known" if is_known else "assumed", is_label
 
 
 def _differentiable(network: nn.Module) -> bool:
@@ -150,35 +124,6 @@ def _tensors(network: nn.Module) -> list[Tensor]:
 # Eval mode and devices
 
 
-class EvalMode:
-    """A context in which a module is in eval mode on a device; afterwards it is as it was.
-
-    Any other model is used as it is.
-    """
-
-    def __init__(self, model: Any, device: torch.device | str | None = None) -> None:
-        self.model = model
-        self._wanted = device
-
-        #: The device in use: that of the module's tensors unless the user wants another.
-        self.device = torch.device("cpu")
-
-    def __enter__(self) -> "EvalMode":
-        if isinstance(self.model, nn.Module):
-            wanted = None if self._wanted is None else _device(self._wanted)
-            self.device = _begin(self.model, wanted)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(self.model, nn.Module):
-            _end(self.model)
-
-
 @dataclass
 class _Use:
     """A module in use, and what it was like before."""
@@ -190,6 +135,22 @@ class _Use:
 
 _LOCK = threading.RLock()
 _IN_USE: dict[nn.Module, _Use] = {}
+
+
+@contextmanager
+def eval_mode(model: Any, device: torch.device | str | None = None) -> Iterator[torch.device]:
+    """Yield the device of a module, in eval mode there; afterwards the module is as it was.
+
+    Any other model is used as it is.
+    """
+    if not isinstance(model, nn.Module):
+        yield torch.device("cpu")
+        return
+    used = _begin(model, None if device is None else _device(device))
+    try:
+        yield used
+    finally:
+        _end(model)
 
 
 def _begin(network: nn.Module, wanted: torch.device | None) -> torch.device:
@@ -206,7 +167,8 @@ def _begin(network: nn.Module, wanted: torch.device | None) -> torch.device:
             )
         _IN_USE[network].users += 1
         try:
-            _eval(network)
+            for part in network.modules():
+                _set_mode(part, mode=False)
             _move(network, wanted)
         except BaseException:
             _end(network)
@@ -243,33 +205,16 @@ def _move(network: nn.Module, wanted: torch.device | None) -> None:
         raise InputError(f"device: the model cannot be moved to {wanted}: {error}") from error
 
 
-def _eval(network: nn.Module) -> None:
-    """Put a module into eval mode."""
-    if not any(_is_training(part) for part in network.modules()):
-        return
-    try:
-        network.eval()
-    except NotImplementedError:
-        # An exported module has only the mode it was exported in; the modules beside it have both.
-        for child in network.children():
-            _eval(child)
-
-
 def _is_training(part: nn.Module) -> bool:
     """Return a module's mode; frozen TorchScript has none, and is in eval mode."""
     return bool(getattr(part, "training", False))
 
 
 def _set_mode(part: nn.Module, mode: bool) -> None:
-    """Put a single module into a mode, unless it is in it."""
-    if _is_training(part) == mode:
-        return
-    sets_a_flag_only = getattr(part.train, "__func__", None) is nn.Module.train
-    if sets_a_flag_only:
-        part.training = mode
-        return
-    with suppress(NotImplementedError):  # from an exported module, which has only one mode
-        part.train(mode)
+    """Put a module and its submodules into a mode, unless it is in it."""
+    if _is_training(part) != mode:
+        with suppress(NotImplementedError):  # from an exported module, which has only one mode
+            part.train(mode)
 
 
 def _current_device(network: nn.Module) -> torch.device:
@@ -298,25 +243,20 @@ def _device(device: torch.device | str) -> torch.device:
 # Containers such as `nn.Sequential` show it. Of any other module nothing is known but its code.
 
 
-def _activation(network: nn.Module) -> Activation | None:
-    """Return what a module ends in; None if that cannot be seen, or is none of these."""
+def _last_layer(network: nn.Module) -> str | None:
+    """Return the name in `_ENDINGS` of the layer that a module ends in; None if it is not seen."""
     if isinstance(network, nn.Sequential):
         has_own_forward = type(network).forward is not nn.Sequential.forward
         layers = [layer for layer in network if not isinstance(layer, _NEUTRAL_LAYERS)]
-        return _activation(layers[-1]) if layers and not has_own_forward else None
+        return _last_layer(layers[-1]) if layers and not has_own_forward else None
 
-    inner = _wrapped(network)
-    if inner is not None:
-        return _activation(inner)
-    found = [_ACTIVATIONS.get(ancestor.__name__) for ancestor in type(network).__mro__]
+    # wrappers, also that of a compiled module, add nothing to what the inner module returns
+    is_parallel = isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel)
+    inner = getattr(network, "module" if is_parallel else "_orig_mod", None)
+    if isinstance(inner, nn.Module):
+        return _last_layer(inner)
     # over another axis the numbers of a row need not sum to 1
-    is_of_classes = getattr(network, "dim", None) in (None, 1, -1)
-    return next(filter(None, found), None) if is_of_classes else None
-
-
-def _wrapped(network: nn.Module) -> nn.Module | None:
-    """Return the module inside a wrapper that adds nothing to what it returns."""
-    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-    name = "module" if isinstance(network, parallel) else "_orig_mod"  # of a compiled module
-    inner = getattr(network, name, None)
-    return inner if isinstance(inner, nn.Module) else None
+    if getattr(network, "dim", None) not in (None, 1, -1):
+        return None
+    names = (ancestor.__name__ for ancestor in type(network).__mro__)
+    return next((name for name in names if name in _ENDINGS), None)

@@ -31,10 +31,16 @@ def session(model: Any, _scale: Scale | None) -> AdaptedModel:
     """Adapt an `InferenceSession`, by its output of probabilities or its first of numbers."""
     inputs = model.get_inputs()
     output = _output(model)
-    _check_types(inputs)
+    for node in inputs:
+        if node.type not in TYPES:
+            raise InputError(
+                f"model: the ONNX model's input {node.name!r} is a {node.type}, which is not "
+                "supported"
+            )
 
     names = tuple(node.name for node in inputs)
-    batch_size = _fixed_batch_size(inputs)
+    sizes = [node.shape[0] for node in inputs if node.shape]
+    batch_size = next((size for size in sizes if isinstance(size, int)), None)  # None: any
 
     def run(feed: dict[str, Any]) -> NDArray[Any]:
         return _numbers(model.run([output.name], feed)[0])
@@ -56,21 +62,6 @@ def session(model: Any, _scale: Scale | None) -> AdaptedModel:
         feature_names=names if has_columns else (),
         takes_frames=has_columns,
     )
-
-
-def _check_types(inputs: list[Any]) -> None:
-    for node in inputs:
-        if node.type not in TYPES:
-            raise InputError(
-                f"model: the ONNX model's input {node.name!r} is a {node.type}, which is not "
-                "supported"
-            )
-
-
-def _fixed_batch_size(inputs: list[Any]) -> int | None:
-    """Return how many rows the inputs take at once; None: any number."""
-    sizes = [node.shape[0] for node in inputs if node.shape]
-    return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _in_batches(

@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from shearshap.errors import InputError, ShearWarning, level_of_caller
-from shearshap.models.base import MARGINS, AdaptedModel, Form, Scale
+from shearshap.models.base import MARGINS, AdaptedModel, Form, Scale, libraries
 
 Method = Callable[[Any], Any]
 
@@ -37,14 +37,17 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
         answer = method(estimator_rows(rows))
         return side_by_side(answer) if form == "probability" else answer
 
-    adapted = AdaptedModel(
+    names: tuple[str, ...] = ()
+    if form is not None:
+        names = _margin_names(model) if form == "margin" else _output_names(model)
+    return AdaptedModel(
         call,
         form=form,
-        output_names=_names(model, form),
+        independent=_is_multilabel(model) or None,
+        output_names=names,
         feature_names=trained_names(model),
         takes_missing=True,
     )
-    return replace(adapted, independent=True) if _is_multilabel(model) else adapted
 
 
 def ends_in_booster(model: Any) -> bool:
@@ -55,8 +58,8 @@ def ends_in_booster(model: Any) -> bool:
 
 def booster_library(model: Any) -> str | None:
     """Return the library of a booster; None for other models."""
-    libraries = (ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__)
-    return next((name for name in libraries if name in ("xgboost", "lightgbm", "catboost")), None)
+    boosters = ("xgboost", "lightgbm", "catboost")
+    return next((name for name in libraries(model) if name in boosters), None)
 
 
 def _booster_in_pipeline(pipeline: Any, scale: Scale | None) -> AdaptedModel:
@@ -77,7 +80,10 @@ def _booster_in_pipeline(pipeline: Any, scale: Scale | None) -> AdaptedModel:
 
 def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     """Return the method of an estimator that predicts on a scale, and what it returns."""
-    if not _can_predict(model):
+    predicts = any(hasattr(model, name) for name in PREDICTIONS[:-1])
+    # a transformer may have a density too, but it is not what it is made for
+    is_density = hasattr(model, "score_samples") and not hasattr(model, "transform")
+    if not predicts and not is_density:
         raise _cannot_predict(model)
     probabilities = getattr(model, "predict_proba", None)
     margins = None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
@@ -97,22 +103,12 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     if margins is None:
         _refuse_labels(model)
     if scale is not None:
-        raise _without_scale(model, scale)
+        wanted = "decision_function" if scale in MARGINS else "probabilities"
+        raise InputError(
+            f"scale={scale!r}: {type(model).__name__} has no {wanted}; leave scale out, or wrap a "
+            "classifier in CalibratedClassifierCV"
+        )
     return getattr(model, "predict", None) or model.score_samples, None
-
-
-def _can_predict(model: Any) -> bool:
-    """Return whether an object predicts, or is a density model."""
-    if any(hasattr(model, name) for name in ("predict", "predict_proba", "decision_function")):
-        return True
-    # a transformer may have a density too, but it is not what it is made for
-    return hasattr(model, "score_samples") and not hasattr(model, "transform")
-
-
-def _names(model: Any, form: Form | None) -> tuple[str, ...]:
-    if form is None:
-        return ()
-    return _margin_names(model) if form == "margin" else _output_names(model)
 
 
 def trained_names(model: Any) -> tuple[str, ...]:
@@ -121,14 +117,13 @@ def trained_names(model: Any) -> tuple[str, ...]:
         names = getattr(model, "feature_names_in_", None)
     except Exception:  # noqa: BLE001  (wrappers raise their own errors if there are none)
         return ()
-    if names is None or list(names) == numbered_by_lightgbm(len(names)):
-        return ()
-    return tuple(str(name) for name in names)
+    return names_of_columns(names)
 
 
-def numbered_by_lightgbm(columns: int) -> list[str]:
-    """Return the names that LightGBM gives to the columns of an array."""
-    return [f"Column_{column}" for column in range(columns)]
+def names_of_columns(names: Any, made_up: str = "Column_") -> tuple[str, ...]:
+    """Return columns' names; none if the library made them up, as LightGBM's Column_0."""
+    own = tuple(str(name) for name in (() if names is None else names))
+    return () if own == tuple(f"{made_up}{column}" for column in range(len(own))) else own
 
 
 # Refusals
@@ -141,15 +136,6 @@ def _cannot_predict(model: Any) -> InputError:
     elif hasattr(model, "transform"):
         hint += ", or one of its methods, such as model.transform"
     return InputError(f"model: a {type(model).__name__} cannot predict; {hint}")
-
-
-def _without_scale(model: Any, scale: Scale) -> InputError:
-    """Return the error for a scale that an estimator does not have."""
-    wanted = "decision_function" if scale in MARGINS else "probabilities"
-    return InputError(
-        f"scale={scale!r}: {type(model).__name__} has no {wanted}; leave scale out, or wrap a "
-        "classifier in CalibratedClassifierCV"
-    )
 
 
 def _refuse_labels(model: Any) -> None:
@@ -179,14 +165,6 @@ def method_of_estimator(function: Any) -> Any:
     is_method = getattr(function, "__name__", None) in (*PREDICTIONS, "transform")
     is_estimator = not isinstance(owner, type | nn.Module)  # a module's methods take tensors
     return owner if is_method and is_estimator else None
-
-
-def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose probabilities numpy takes for one array."""
-    is_method = method_of_estimator(function) is not None
-    if not is_method or function.__name__ != "predict_proba":
-        return function
-    return lambda *rows: side_by_side(function(*rows))
 
 
 def warn_of_labels(function: Any) -> None:
@@ -409,7 +387,10 @@ def _sources(transformer: Any, columns: list[str]) -> list[str]:
         return columns
 
     inputs = _input_names(transformer)
-    made_from = _made_from(transformer)
+    plain = copy(transformer)
+    if hasattr(plain, "feature_name_combiner"):  # without the categories of an encoder
+        plain.feature_name_combiner = lambda column, _category: column
+    made_from = [str(name) for name in plain.get_feature_names_out()]
     if not set(made_from) <= set(inputs):
         raise InputError(
             f"groups: cannot match the output columns of {type(transformer).__name__} to its "
@@ -418,50 +399,17 @@ def _sources(transformer: Any, columns: list[str]) -> list[str]:
     return [columns[inputs.index(name)] for name in made_from]
 
 
-def _made_from(transformer: Any) -> list[str]:
-    """Return the names of a transformer's output columns, without the categories of an encoder."""
-    plain = copy(transformer)
-    if hasattr(plain, "feature_name_combiner"):
-        plain.feature_name_combiner = lambda column, _category: column
-    return [str(name) for name in plain.get_feature_names_out()]
-
-
 def _sources_of_column_transformer(transformer: Any, columns: list[str]) -> list[str]:
     slices = transformer.output_indices_
-    inputs = _input_names(transformer)
     sources = [""] * sum(part.stop - part.start for part in slices.values())
 
-    for name, inner, chosen in transformer.transformers_:
+    for name, inner, _ in transformer.transformers_:
         part = slices[name]
         if part.stop == part.start:
             continue
-        own_columns = [columns[position] for position in _positions(chosen, inputs)]
+        # users choose columns by names, numbers, masks, slices or functions: it has resolved them
+        positions = transformer._transformer_to_input_indices[name]
+        own_columns = [columns[position] for position in positions]
         is_unchanged = isinstance(inner, str) and inner == "passthrough"
         sources[part] = own_columns if is_unchanged else _sources(inner, own_columns)
     return sources
-
-
-def _positions(chosen: Any, columns: list[str]) -> list[int]:
-    """Return the positions of columns that are names, numbers, a mask or a slice."""
-    if isinstance(chosen, str):
-        return [columns.index(chosen)]
-    if isinstance(chosen, slice):
-        return _positions_in_slice(chosen, columns)
-    wanted = np.asarray(chosen)
-    if wanted.dtype == bool:
-        return [int(position) for position in np.flatnonzero(wanted)]
-    return [
-        columns.index(column) if isinstance(column, str) else int(column) % len(columns)
-        for column in wanted.tolist()
-    ]
-
-
-def _positions_in_slice(chosen: slice, columns: list[str]) -> list[int]:
-    """Return the positions in a slice of numbers, or of names, whose last one belongs to it."""
-    start = chosen.start
-    stop = chosen.stop
-    if isinstance(start, str):
-        start = columns.index(start)
-    if isinstance(stop, str):
-        stop = columns.index(stop) + 1
-    return list(range(len(columns)))[start : stop : chosen.step]

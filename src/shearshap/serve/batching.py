@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from shearshap.engine.prepared import Advance
 from shearshap.errors import ShearError
 from shearshap.result.explanation import Explanation
 from shearshap.serve.guard import Metrics
 from shearshap.serve.schemas import Row, evaluations_of
 
 Rows = Sequence[Row]
-Explain = Callable[[Rows, int, Advance], Explanation]
+Explain = Callable[[Rows, int, Callable[[int], object]], Explanation]
 Parts = list[Explanation]  #: of a request's rows, in their order
 
 GATHERING_SECONDS = 0.003

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shearshap.engine.prepared import Advance, PreparedExplainer, with_fixed_background
+from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
 from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
+from shearshap.games.marginal import no_progress
 from shearshap.jobs.job import Job
 from shearshap.jobs.options import collect_warnings, errors_with_files
 from shearshap.jobs.plan import explainer_of, open_files
@@ -25,10 +26,6 @@ Encode = Callable[[Sequence[Row]], Any]
 
 MAX_CELLS = 20_000
 """Cells of a column whose encodings are kept."""
-
-
-def _no_progress(_evaluations: int) -> None:
-    """Show no progress."""
 
 
 @dataclass(eq=False)
@@ -55,7 +52,10 @@ class Prepared:
         return self.overview.output_names
 
     def explain(
-        self, rows: Sequence[Row], budget: int | None = None, advance: Advance = _no_progress
+        self,
+        rows: Sequence[Row],
+        budget: int | None = None,
+        advance: Callable[[int], object] = no_progress,
     ) -> Explanation:
         """Explain rows, all of them as one block, or raise a `ShearError`.
 
