@@ -19,7 +19,7 @@ import pytest
 from explain_command import done, explain, refusal
 from folder_jobs import wait_for
 from shearshap import Explainer, Explanation, __version__
-from shearshap.errors import BudgetError, ModelError
+from shearshap.errors import ModelError
 from shearshap.jobs import Job, tables
 from shearshap.jobs.models import open_model
 from shearshap.report import GENERATOR
@@ -329,13 +329,6 @@ def test_mistakes_are_one_line_each(
     assert "broken" not in sys.modules
 
 
-def test_the_error_of_a_job_has_the_nearest_budget() -> None:
-    job = Job(model="score.py:product", data=Path("few.csv"), method="exact", budget=3)
-    with pytest.raises(BudgetError) as info:
-        job.run()
-    assert info.value.nearest == 4
-
-
 # Models that fail, or end the program
 
 
@@ -548,16 +541,6 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
         assert failed("no model", "few.csv", out=out).startswith(message)
     (here / "values.html").mkdir()
     assert failed("no model", "few.csv", "--report").startswith("report: values.html is a folder")
-
-
-@pytest.mark.parametrize("letter", ["x", "é"])
-def test_the_longest_name_can_be_written(here: Path, letter: str) -> None:
-    """Though the names of the file that is being written, and of finished rows, are longer."""
-    out = letter * ((255 - len(".parquet")) // len(letter.encode())) + ".parquet"
-    done("score.py:product", "few.csv", out=out)
-    assert (here / out).is_file()
-    failed("score.py:fails_late", "many.csv", out=out)
-    assert len(list(here.glob("*.partial.parquet"))) == 1
 
 
 def test_a_full_disk_is_noticed_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:

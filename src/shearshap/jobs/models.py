@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from functools import reduce
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from shearshap.errors import InputError, ModelError
 from shearshap.jobs import tables
 from shearshap.models import adapt
 from shearshap.result.text import no_such
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ACCEPTED = (
     "a folder that an installed package opens, .onnx, .json or .ubj (XGBoost), .txt (LightGBM), "
@@ -65,11 +64,6 @@ class LoadedModel:
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold text, whatever it looks like."""
         return tuple(getattr(self.model, "text_columns_", ()))
-
-    def notes(self, frame: Any) -> list[str]:
-        """Return the model's notes on rows that are about to be explained."""
-        unseen = getattr(self.model, "unseen", None)
-        return [] if unseen is None else list(unseen(frame))
 
 
 def open_model(place: str, *, trust: bool = False) -> LoadedModel:
@@ -141,7 +135,7 @@ def close_model() -> None:
 
 
 def model_columns(
-    model: LoadedModel, data: "pa.Table", path: Path, *, drop: Sequence[str]
+    model: LoadedModel, data: pa.Table, path: Path, *, drop: Sequence[str]
 ) -> list[str]:
     """Return the columns of a table, read from a path, to give to the model.
 
@@ -348,7 +342,8 @@ def _file_module(file: Path, option: str) -> Any:
     """Run a file as a module, which dataclasses and pickles find under its name."""
     if not file.is_file():
         raise InputError(f"{option}: there is no file {file}")
-    name = _free_name(file)
+    # not the file's own name, which may be that of another module, or have a dot in it
+    name = f"shear_{file.stem.replace('.', '_')}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None  # the name ends in .py
     assert spec.loader is not None
@@ -360,16 +355,6 @@ def _file_module(file: Path, option: str) -> Any:
         sys.modules.pop(name, None)
         raise
     return module
-
-
-def _free_name(file: Path) -> str:
-    """Return a name for a file's module: its own, unless another module has it."""
-    name = file.stem.replace(".", "_")  # with a dot, pickles would look for a package
-    known = sys.modules.get(name)
-    is_this_file = getattr(known, "__file__", None) == str(file.absolute())
-    if known is None or is_this_file:
-        return name
-    return f"shear_{name}"
 
 
 @contextmanager
