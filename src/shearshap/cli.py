@@ -21,8 +21,6 @@ from typer.core import TyperGroup
 from shearshap import __version__
 from shearshap.errors import InputError, ShearError
 
-stop_reported = False  #: whether a command that was interrupted has said what it keeps
-
 GOES_ON = "what is finished is kept, and the same command goes on from there"
 
 
@@ -44,8 +42,6 @@ class Commands(TyperGroup):
             # a command that keeps more says so itself
             kept = str(error) or "no file is left half written"
             typer.echo(f"stopped; {kept}", err=True)
-            global stop_reported
-            stop_reported = True
             raise typer.Exit(130) from error
 
 
@@ -291,7 +287,6 @@ def explain(
     from shearshap.jobs import Job
     from shearshap.jobs.executors import executor_for
     from shearshap.jobs.shards import SHARD_ROWS
-    from shearshap.jobs.tables import check_suffix
 
     job = Job(
         **options.job_options(),
@@ -308,7 +303,6 @@ def explain(
     if job.large:
         executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
     else:
-        check_suffix(job.out)
         of_large_jobs = {
             "--workers": workers, "--engine": engine != "local", "--address": address,
             "--gpus": gpus, "--shard-rows": shard_rows, "--log": log,

@@ -98,20 +98,6 @@ def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
     assert message.startswith("data: people.csv: column 'city' is missing")
 
 
-class Exits:
-    """Ends the program when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return sys.exit, (0,)
-
-
-def test_a_pickle_that_calls_exit_is_an_error() -> None:
-    joblib.dump(Exits(), "model.joblib")
-    assert failed("model.joblib", "few.csv", "--trust").startswith(
-        "the code of the model model.joblib called exit (with 0); take the call out"
-    )
-
-
 # Boosters and ONNX
 
 

@@ -144,13 +144,6 @@ def test_a_task_that_fits_no_node_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("session")
-def test_mistakes_in_the_work_are_raised() -> None:
-    missing = Path("/no/such/folder")
-    with pytest.raises(FileNotFoundError, match="/no/such/folder/0-1"):
-        list(RayExecutor().run(Touch(missing), shards(1)))
-
-
-@pytest.mark.usefixtures("session")
 def test_work_that_no_worker_can_unpickle_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"a Ray worker cannot open the job: .*No module named 'gone'"

@@ -31,7 +31,6 @@ from shearshap.jobs.models import (
     LoadedModel,
     ModelSource,
     exits_as_errors,
-    model_columns,
     restore_cwd,
 )
 from shearshap.jobs.options import (
@@ -257,19 +256,30 @@ def _add_notes(plan: Plan) -> None:
 
 
 def _model_schema(job: Options, model: LoadedModel, schema: pa.Schema) -> pa.Schema:
-    """Return the columns to give to the model; raise if an option names one that is not there."""
-    named = {"id": [job.id_column] if job.id_column is not None else [], "keep": job.keep or ()}
-    for option, wanted in named.items():
+    """Return the columns to give to the model: those of its training, or else all not dropped."""
+    names = schema.names
+    ids = () if job.id_column is None else (job.id_column,)
+    for option, wanted in {"id": ids, "keep": job.keep or (), "drop": job.drop}.items():
         for name in wanted:
-            if name not in schema.names:
-                message = no_such("column", name, schema.names, where=job.data)
-                raise InputError(f"{option}: {message}")
-    drop = dict.fromkeys([*job.drop, *sorted(job.unused_columns(model.columns))])
+            if name not in names:
+                raise InputError(f"{option}: {no_such('column', name, names, where=job.data)}")
+    for name in job.drop:
+        if name in model.columns:
+            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
+
     empty = schema.empty_table()
-    names = model_columns(model, empty, job.data, drop=list(drop))
-    if not names:
+    if model.columns:
+        chosen = tables.matching_columns(empty, model.columns, f"data: {job.data}")
+    else:
+        chosen = [name for name in names if name not in (*job.drop, *ids)]
+    if "" in chosen:
+        raise InputError(
+            f"data: column {names.index('') + 1} of {job.data} has no name; give it one, or leave "
+            "it out with --drop ''"
+        )
+    if not chosen:
         raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
-    return tables.select(empty, names, job.data).schema
+    return tables.select(empty, chosen, job.data).schema
 
 
 def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
@@ -287,8 +297,7 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
         table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
         return [InputFile.from_table(table, job.data)]
     if job.data.is_dir():
-        paths = [path for path in _all_files(job.data) if _is_data(path, job.data)]
-        files = [InputFile.from_parquet(path, path) for path in paths]
+        files = [InputFile.from_parquet(path, path) for path in _parquet_files(job.data)]
     elif job.data.suffix.lower() == ".csv":
         # every time: both the CSV file and a copy of an earlier run may have changed
         path = job.out / CONVERTED
@@ -303,26 +312,21 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     return files
 
 
-def _all_files(folder: Path) -> list[Path]:
-    """Return the files in a folder and those below, sorted by path; links to folders count."""
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder and below, sorted by path; links to folders count.
+
+    Hidden files and folders are left out, as by other readers.
+    """
     found = []
     seen = set()  # a link may lead back up, and every folder is read once
     for place, folders, names in os.walk(folder, followlinks=True):
         real = Path(place).resolve()
-        if real in seen:
-            folders.clear()
-            continue
+        is_new = real not in seen
         seen.add(real)
-        folders.sort()
-        found += [Path(place, name) for name in names]
+        folders[:] = sorted(name for name in folders if is_new and name[0] not in "._")
+        paths = [Path(place, name) for name in names if is_new and name[0] not in "._"]
+        found += [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
     return sorted(found)
-
-
-def _is_data(path: Path, folder: Path) -> bool:
-    """Return whether a file is one of Parquet, and not hidden, as other readers have it."""
-    parts = path.relative_to(folder).parts
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return not hidden and path.suffix.lower() in (".parquet", ".pq") and path.is_file()
 
 
 def _calibrated(method: str | Method, calibration: Any) -> str | Method:

@@ -152,20 +152,22 @@ class ShardWork:
         # memory may have run out at the attempt before
         rows = max(MIN_ROWS, min(shard.rows, read_at_once(len(self.columns.schema))) >> attempt - 1)
         evaluations = 0
+        hashes: dict[str, str] = {}
         with ExitStack() as files:
             # the part last, since it stands for both
-            part = files.enter_context(_PartWriter.open(self.out, shard.name, self.part_schema()))
+            schema = self.part_schema()
+            part = files.enter_context(_part_writer(self.out, shard.name, schema, hashes))
             pairs = None
             if self.call.get("interactions"):
                 name = f"{INTERACTIONS}/{shard.name}"
-                pairs = files.enter_context(_PartWriter.open(self.out, name, self._pair_schema()))
+                schema = self._pair_schema()
+                pairs = files.enter_context(_part_writer(self.out, name, schema, hashes))
             for block in self.blocks(shard, rows=rows, worker=worker):
                 evaluations += _spent(block.explanation)
-                part.write(self.values(block))
+                _write_lines(part, self.values(block))
                 if pairs is not None:
-                    pairs.write(self.pairs(block))
-        hashes = [(each.name, each.hash) for each in (pairs, part) if each is not None]
-        return evaluations, tuple(hashes)
+                    _write_lines(pairs, self.pairs(block))
+        return evaluations, tuple(hashes.items())
 
     def part_schema(self) -> pa.Schema:
         """Return the columns of a part."""
@@ -187,35 +189,26 @@ class ShardWork:
         return pa.schema(fields, metadata=schema.metadata)
 
 
-@dataclass
-class _PartWriter:
-    """Writes a Parquet file block by block, whole or not at all."""
+@contextmanager
+def _part_writer(
+    folder: Path, name: str, schema: pa.Schema, hashes: dict[str, str]
+) -> Iterator[Any]:
+    """Open a Parquet file that is written whole or not at all; then add its hash to the others."""
+    with written_whole(folder / name) as partial:
+        with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
+            yield writer
+        hashes[name] = file_hash(partial)
 
-    name: str
-    writer: Any
-    hash: str = ""  #: once the file is complete
 
-    @classmethod
-    @contextmanager
-    def open(cls, folder: Path, name: str, schema: pa.Schema) -> Iterator["_PartWriter"]:
-        """Open the file for a while."""
-        with written_whole(folder / name) as partial:
-            with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
-                part = cls(name, writer)
-                yield part
-            part.hash = file_hash(partial)
-
-    def write(self, table: pa.Table) -> None:
-        """Write the lines of a block, which may have no standard errors when others have some."""
-        schema = self.writer.schema
-        known = {*table.column_names}
-        columns = [
-            table[each.name].cast(each.type)
-            if each.name in known
-            else pa.nulls(len(table), each.type)
-            for each in schema
-        ]
-        self.writer.write_table(pa.table(columns, schema=schema))
+def _write_lines(writer: Any, table: pa.Table) -> None:
+    """Write the lines of a block, which may have no standard errors when others have some."""
+    schema = writer.schema
+    known = {*table.column_names}
+    columns = [
+        table[each.name].cast(each.type) if each.name in known else pa.nulls(len(table), each.type)
+        for each in schema
+    ]
+    writer.write_table(pa.table(columns, schema=schema))
 
 
 def _rows_at(table: pa.Table, at: NDArray[np.int64]) -> pa.Table:
