@@ -21,10 +21,10 @@ def main() -> None:
         app(prog_name="shear")
     except BaseException as error:
         # in the middle of an import, an interrupt may come out as any error
-        code = error.code if isinstance(error, SystemExit) else None
-        if not _interrupted or code == 0:
+        if not _interrupted or (isinstance(error, SystemExit) and not error.code):
             raise
-        if code != 130:  # with which a command ends that has said what it keeps
+        command = sys.modules.get("shearshap.cli")
+        if not getattr(command, "stop_reported", False):
             sys.stderr.write("stopped; no file is left half written\n")
         # not sys.exit: Python would end by the signal if code within exec() was interrupted
         sys.stdout.flush()

@@ -21,6 +21,8 @@ from typer.core import TyperGroup
 from shearshap import __version__
 from shearshap.errors import InputError, ShearError
 
+stop_reported = False  #: whether a command that was interrupted has said what it keeps
+
 GOES_ON = "what is finished is kept, and the same command goes on from there"
 
 
@@ -42,6 +44,8 @@ class Commands(TyperGroup):
             # a command that keeps more says so itself
             kept = str(error) or "no file is left half written"
             typer.echo(f"stopped; {kept}", err=True)
+            global stop_reported
+            stop_reported = True
             raise typer.Exit(130) from error
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explain_command import done, explain, refusal
+from explain_command import done, explain, refusal, written
 from folder_jobs import wait_for
 from shearshap import Explainer, Explanation, __version__
 from shearshap.errors import ModelError
@@ -41,10 +41,6 @@ def _files() -> dict[Path, int]:
         for path in Path().iterdir()
         if path.name != "__pycache__" and ".partial." not in path.name
     }
-
-
-def written(path: str = "values.parquet") -> Any:
-    return pd.read_parquet(path)
 
 
 def facts(path: str = "values.parquet") -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explain_command import done
+from explain_command import done, written
 from explain_command import refusal as failed
 from folder_jobs import save_onnx
 from shearshap import Explainer
@@ -22,10 +22,6 @@ from shearshap.jobs import models, tables
 from shearshap.jobs.models import open_model
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def written(path: str = "values.parquet") -> Any:
-    return pd.read_parquet(path)
 
 
 # Folders and pickles

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explain_command import done
+from explain_command import done, written
 from explain_command import refusal as failed
 from shearshap.errors import InputError
 from shearshap.jobs import tables
@@ -25,10 +25,6 @@ from shearshap.jobs.shards import (
 )
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def written(path: str = "values.parquet") -> Any:
-    return pd.read_parquet(path)
 
 
 def notes(text: str) -> list[str]:

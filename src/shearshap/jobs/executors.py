@@ -231,6 +231,8 @@ class _Worker:
     def stop(self) -> None:
         """End the process; what it is writing is not complete, and so is never read."""
         self.pipe.close()
+        if self.task is None:
+            self.process.join(SECONDS_TO_END)  # an idle one ends by itself
         self.process.kill()
         self.process.join()
         self.process.close()
