@@ -66,7 +66,7 @@ REPORTED_ROWS = 1024  #: rows of the sample that a report on a folder is about
 MAX_NAMED = 5  #: shards or files that a message names
 PARTIAL = ".*.partial"  #: what `written_whole` calls a file that is not complete
 SECONDS_PER_LINE = 10.0  #: between two lines of progress, at least
-LINE = "{n:,} of {total:,} rows, {rate_fmt}, {remaining} left\n"  #: of progress
+LINE = "{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of progress
 STDERR = "-"  #: the name of a log that goes there
 
 
