@@ -1,5 +1,8 @@
 """`shear explain` as a test calls it."""
 
+from typing import Any
+
+import pandas as pd
 from typer.testing import CliRunner, Result
 
 from shearshap.cli import app
@@ -25,3 +28,8 @@ def refusal(model: object, data: object, *words: object, out: str = "values.parq
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.count("\n") == 1
     return result.stderr.removeprefix("error: ").removesuffix("\n")
+
+
+def written(path: str = "values.parquet") -> Any:
+    """Return the table that a command has written."""
+    return pd.read_parquet(path)

@@ -6,7 +6,7 @@ folders by `shearshap.models`. shearshap-lab adds `shear paper` and `shear bench
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from importlib.metadata import entry_points
@@ -19,7 +19,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 from shearshap import __version__
-from shearshap.errors import InputError, ModelError, ShearError
+from shearshap.errors import InputError, ShearError
 
 stop_reported = False  #: whether a command that was interrupted has said what it keeps
 
@@ -291,7 +291,6 @@ def explain(
     from shearshap.jobs import Job
     from shearshap.jobs.executors import executor_for
     from shearshap.jobs.shards import SHARD_ROWS
-    from shearshap.jobs.tables import check_suffix
 
     job = Job(
         **options.job_options(),
@@ -308,26 +307,18 @@ def explain(
     if job.large:
         executor = executor_for(engine, workers=workers, address=address, gpus=gpus)
     else:
-        check_suffix(job.out)
         of_large_jobs = {
             "--workers": workers, "--engine": engine != "local", "--address": address,
             "--gpus": gpus, "--shard-rows": shard_rows, "--log": log,
         }  # fmt: skip
-        _refuse_options(of_large_jobs)
+        for name, value in of_large_jobs.items():
+            if value is not None and value is not False:
+                raise InputError(f"{name} is an option of large jobs, whose --out ends in /")
     try:
         outcome = job.run(executor=executor, log=log)
-    except typer.Exit as error:  # of the model's code: not our success
-        raise ModelError(f"the code of the model {options.model} called exit") from error
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(GOES_ON if job.large else str(error)) from error
     typer.echo(outcome.summary)
-
-
-def _refuse_options(options: Mapping[str, object]) -> None:
-    """Raise for the first option of large jobs that was given to another."""
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise InputError(f"{name} is an option of large jobs, whose --out ends in /")
 
 
 @app.command()

@@ -10,11 +10,10 @@ out/truth-0123456789abcdef/rows-00000.npz. From then on the file is read. The ke
 everything that the piece depends on: with another network or other rows it is another key.
 """
 
-import errno
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,8 +21,6 @@ from typing import TypeVar
 from shearshap.errors import InputError
 
 Piece = TypeVar("Piece")
-
-MAX_NAME = 255  #: bytes of a file's name, on the file systems in use
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     What was there before is replaced, and the folder above is made if it is missing. If an
     error is raised, nothing changes. Every writer has its own name, such as
-    `.values.npz.3f9c2ab01d44.partial`: of two that write the same file, the last to finish wins.
+    `.3f9c2ab01d44.partial`: of two that write the same file, the last to finish wins.
     Only a process that was killed leaves such a name behind, and it is never read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,34 +87,14 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def _unique_name(path: Path) -> Path:
-    ending = f".{secrets.token_hex(6)}.partial"
-    return path.with_name("." + shortened(path.name, MAX_NAME - 1 - len(ending)) + ending)
-
-
-def shortened(name: str, size: int) -> str:
-    """Return the beginning of a file's name that takes at most `size` bytes."""
-    return name.encode(errors="surrogateescape")[:size].decode(errors="ignore")
+    return path.with_name(f".{secrets.token_hex(6)}.partial")
 
 
 def _publish(partial: Path, path: Path) -> None:
-    """Give what was written its own name."""
-    if not partial.is_dir():
-        partial.replace(path)
-        return
-    # A folder does not replace another one: the old one goes first. Another writer may put its own
-    # there in between, which then goes too.
-    while True:
-        old = _unique_name(path)
-        with suppress(FileNotFoundError):
-            path.replace(old)
-        _remove(old)
-        try:
-            partial.replace(path)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        else:
-            return
+    """Give what was written its own name; a folder does not replace another one by itself."""
+    if partial.is_dir():
+        _remove(path)
+    partial.replace(path)
 
 
 def _remove(path: Path) -> None:

@@ -34,9 +34,8 @@ from folder_jobs import (
 )
 from shearshap import Explainer, store
 from shearshap.errors import InputError, JobError
-from shearshap.jobs import InProcess, LocalProcesses, ShardResult, work
+from shearshap.jobs import LocalProcesses, work
 from shearshap.jobs.job import LOG
-from shearshap.jobs.shards import Shard
 
 pytestmark = pytest.mark.usefixtures("folder")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows interrupts in another way")
@@ -193,16 +192,6 @@ def test_a_disk_that_takes_no_more_files(
     assert len(values()) == 4 * GROUP
     explained()
     check_whole(values(), undisturbed)
-
-
-def test_in_process_stops_if_no_shard_can_be_written() -> None:
-    shards = [Shard(number, Path("a"), 0, 0, 1, 0, 0, Path("a")) for number in range(3)]
-
-    def full(shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
-        return ShardResult(shard, attempt=attempt, worker=str(worker), error="full", halts=True)
-
-    reports = list(InProcess().run(full, shards))
-    assert [report.shard.number for report in reports] == [0]
 
 
 # Rows

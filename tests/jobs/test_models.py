@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,20 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explain_command import done
+from explain_command import done, written
 from explain_command import refusal as failed
 from folder_jobs import save_onnx
 from shearshap import Explainer
 from shearshap.errors import InputError
 from shearshap.jobs import models, tables
-from shearshap.jobs.models import importing, open_model
-from shearshap.jobs.options import BackgroundOption
+from shearshap.jobs.models import open_model
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def written(path: str = "values.parquet") -> Any:
-    return pd.read_parquet(path)
 
 
 # Folders and pickles
@@ -98,20 +92,6 @@ def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
     people().drop(columns="city").to_csv("people.csv", index=False)
     message = failed(pipeline, "people.csv", "--trust")
     assert message.startswith("data: people.csv: column 'city' is missing")
-
-
-class Exits:
-    """Ends the program when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return sys.exit, (0,)
-
-
-def test_a_pickle_that_calls_exit_is_an_error() -> None:
-    joblib.dump(Exits(), "model.joblib")
-    assert failed("model.joblib", "few.csv", "--trust").startswith(
-        "the code of the model model.joblib called exit (with 0); take the call out"
-    )
 
 
 # Boosters and ONNX
@@ -248,21 +228,6 @@ def test_a_file_of_code_is_a_module_like_any_other(here: Path, name: str) -> Non
     assert "beside" not in sys.modules  # another model may have another module of that name
 
 
-def test_only_code_finds_modules_in_the_folder_of_the_command(here: Path) -> None:
-    finds = {
-        "m.onnx": False,
-        "m.json": False,
-        ".": False,
-        "m.pkl": True,
-        "m:f": True,
-        "m.py:f": True,
-    }
-    for model, found in finds.items():
-        with importing(model):
-            assert (str(here) in sys.path) == found, model
-        assert str(here) not in sys.path
-
-
 # Files that are broken, or that would run code
 
 
@@ -296,11 +261,3 @@ def test_no_code_of_a_file_is_run(suffix: str, tmp_path: Path) -> None:
 def test_any_name_is_a_model_or_refused(name: str) -> None:
     with pytest.raises(InputError, match="model: "):
         open_model(f"no-such-place/{name}")
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(text=st.text(max_size=30))
-def test_any_background_is_understood_or_refused(text: str) -> None:
-    with suppress(InputError):
-        option = BackgroundOption.parse(text)
-        assert option.statistic or option.file

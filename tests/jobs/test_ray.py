@@ -132,7 +132,7 @@ def test_no_shard_is_begun_after_a_report_that_halts(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("session")
 def test_an_address_beside_an_open_session_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"address: a Ray session is already open"):
+    with pytest.raises(InputError, match="cannot open a Ray session at"):
         list(RayExecutor(address="elsewhere:6379").run(Touch(tmp_path), shards(1)))
 
 
@@ -141,13 +141,6 @@ def test_a_task_that_fits_no_node_is_named(tmp_path: Path) -> None:
     run = RayExecutor(num_gpus=1).run(Touch(tmp_path), shards(1))
     with pytest.raises(ShearWarning, match=r"no node of the Ray cluster has 1 CPUs and 1 GPUs"):
         next(run)
-
-
-@pytest.mark.usefixtures("session")
-def test_mistakes_in_the_work_are_raised() -> None:
-    missing = Path("/no/such/folder")
-    with pytest.raises(FileNotFoundError, match="/no/such/folder/0-1"):
-        list(RayExecutor().run(Touch(missing), shards(1)))
 
 
 @pytest.mark.usefixtures("session")

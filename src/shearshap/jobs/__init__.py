@@ -8,6 +8,15 @@ A large job has a folder of Parquet files, or one large file, and writes a folde
     Job(model="model.onnx", data="rows", out="values/").run(executor=LocalProcesses(workers=2))
 """
 
+from importlib.util import find_spec
+
+from shearshap.errors import InputError
+
+for _library in ("filelock", "jinja2", "pandas", "pyarrow"):
+    if find_spec(_library) is None:
+        raise InputError(f"a job needs {_library}: pip install 'shearshap[explain]'")
+
+# ruff: noqa: E402  (they need these libraries)
 from shearshap.jobs.executors import Executor, InProcess, LocalProcesses
 from shearshap.jobs.job import Job
 from shearshap.jobs.result import Outcome

@@ -20,8 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from tqdm import tqdm
@@ -165,10 +164,10 @@ class LocalProcesses:
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
-        pool = _Processes(
-            [_Worker(work, number) for number in range(min(self.workers, len(shards)))]
-        )
+        pool = _Processes(work)
         try:
+            for number in range(min(self.workers, len(shards))):
+                pool.workers.append(_Worker(work, number))
             yield from run_in_pool(pool, shards, self.attempts)
         finally:
             for worker in pool.workers:
@@ -179,89 +178,64 @@ class LocalProcesses:
 class _Processes:
     """A pool of processes."""
 
-    workers: "list[_Worker]"
+    work: Work
+    workers: "list[_Worker]" = field(default_factory=list)
 
     def has_room(self) -> bool:
         return any(worker.task is None for worker in self.workers)
 
     def begin(self, attempt: Attempt) -> None:
         idle = next(worker for worker in self.workers if worker.task is None)
-        idle.begin(attempt)
+        idle.task = attempt
+        with suppress(OSError):  # it has died already, and `finished` finds that out
+            idle.pipe.send((attempt.shard, attempt.number))
 
-    def finished(self) -> list[tuple[Attempt, ShardResult]]:
-        busy = [worker for worker in self.workers if worker.task is not None]
-        ready = connection.wait([worker.pipe for worker in busy if worker.pipe is not None])
-        return [worker.finish() for worker in busy if worker.pipe in ready]
+    def finished(self) -> Iterator[tuple[Attempt, ShardResult]]:
+        busy = {worker.pipe: worker for worker in self.workers if worker.task is not None}
+        for pipe in connection.wait(list(busy)):
+            worker = busy[cast(Connection, pipe)]
+            task = cast(Attempt, worker.task)
+            try:
+                report = worker.pipe.recv()
+                worker.task = None
+            except (EOFError, OSError):
+                report = worker.crash_report(task)
+                worker.stop()
+                self.workers[worker.number] = _Worker(self.work, worker.number)
+            yield task, report
 
 
-@dataclass
 class _Worker:
-    """A process that is given one shard after the other, and is replaced if it dies."""
+    """A process that is given one shard after the other."""
 
-    work: Work
-    number: int
-    task: Attempt | None = None
-    process: SpawnProcess | None = None
-    pipe: Connection | None = field(default=None, repr=False)
-
-    def begin(self, task: Attempt) -> None:
-        """Send a shard to the process, which is started if there is none."""
-        if self.process is None:
-            self._start()
-        assert self.pipe is not None
-        self.task = task
-        with suppress(OSError):  # it has died already, and `finish` finds that out
-            self.pipe.send((task.shard, task.number))
-
-    def finish(self) -> tuple[Attempt, ShardResult]:
-        """Return the task and its report; if the process has died, the report says so."""
-        task = self.task
-        assert task is not None
-        assert self.pipe is not None
-        self.task = None
-        try:
-            return task, self.pipe.recv()
-        except (EOFError, OSError):
-            return task, self._reap(task)
-
-    def _start(self) -> None:
+    def __init__(self, work: Work, number: int) -> None:
+        self.number = number
+        self.task: Attempt | None = None
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
-        self.process = spawning.Process(target=_serve, args=(self.work, self.number, theirs))
+        self.process = spawning.Process(target=_serve, args=(work, number, theirs))
         with _one_thread(), _uninterrupted():
             self.process.start()
         theirs.close()  # so that the pipe ends when the process does
 
-    def _reap(self, task: Attempt) -> ShardResult:
-        """Return the report of a process that has died; the next task starts another one."""
-        process = self.process
-        assert process is not None
-        process.join(SECONDS_TO_END)
-        code = process.exitcode
+    def crash_report(self, task: Attempt) -> ShardResult:
+        """Return the report of a task whose process has died."""
+        self.process.join(SECONDS_TO_END)
+        code = self.process.exitcode
         how = f"exit code {code}"
         if code is not None and code < 0:
             known = -code in set(signal.Signals)  # real-time signals have no name
             how = f"signal {signal.Signals(-code).name if known else -code}"
-        name = f"process {process.pid}"
-        self.stop()
-        return worker_crashed(task, worker=name, how=how)
+        return worker_crashed(task, worker=f"process {self.process.pid}", how=how)
 
     def stop(self) -> None:
-        """End the process: an idle one ends by itself once its pipe is closed."""
-        if self.pipe is not None:
-            self.pipe.close()
-            self.pipe = None
-        process = self.process
-        if process is None:
-            return
-        if self.task is not None:
-            process.terminate()
-        process.join(SECONDS_TO_END)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        process.close()
-        self.process = None
+        """End the process; what it is writing is not complete, and so is never read."""
+        self.pipe.close()
+        if self.task is None:
+            self.process.join(SECONDS_TO_END)  # an idle one ends by itself
+        self.process.kill()
+        self.process.join()
+        self.process.close()
 
 
 @contextmanager

@@ -12,11 +12,11 @@ stopped goes on from there.
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,12 +33,10 @@ from shearshap.jobs.options import (
     collect_warnings,
     errors_with_files,
     parse_devices,
-    reworded,
 )
 from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, make_plan
 from shearshap.jobs.result import (
     Outcome,
-    duration,
     facts,
     file_summary,
     folder_summary,
@@ -66,7 +64,9 @@ OURS = (LOCK, HOLDER, LOG, MANIFEST, PARTS, CONVERTED, BACKGROUND, REPORT)
 
 REPORTED_ROWS = 1024  #: rows of the sample that a report on a folder is about
 MAX_NAMED = 5  #: shards or files that a message names
+PARTIAL = ".*.partial"  #: what `written_whole` calls a file that is not complete
 SECONDS_PER_LINE = 10.0  #: between two lines of progress, at least
+LINE = "{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of progress
 STDERR = "-"  #: the name of a log that goes there
 
 
@@ -105,7 +105,6 @@ class Job(Options):
         JobError
             If some parts of a folder could not be written, after all others were: it names them.
         """
-        _check_libraries(self)
         parse_devices(self.device)
         read = _files_read(self)
         try:
@@ -120,16 +119,6 @@ class Job(Options):
             return _run_file(self, read, progress)
         finally:
             close_model()
-
-
-def _check_libraries(job: Job) -> None:
-    """Raise if a library is missing that the job needs."""
-    needed = {"pyarrow": "shear explain", "pandas": "shear explain", "filelock": "shear explain"}
-    if job.report:
-        needed["jinja2"] = "--report"
-    for library, what in needed.items():
-        if find_spec(library) is None:
-            raise InputError(f"{what} needs {library}: pip install 'shearshap[explain]'")
 
 
 def _files_read(job: Job) -> list[tuple[str, Path]]:
@@ -165,18 +154,17 @@ def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
     plan = make_plan(job)
     (shard,) = plan.shards
     blocks: list[Block] = []
-    opened = plan.opened
     with (
         _save_partial_on_error(plan, blocks),
         exits_as_errors(job.model_name),
-        collect_warnings(opened.notes),
-        errors_with_files(job.data, opened.background),
+        collect_warnings(plan.notes),
+        errors_with_files(job.data, plan.background),
     ):
         # one by one, so that those that are done outlive whatever stops the next
         for block in plan.work.blocks(shard, progress=progress):
             blocks.append(block)  # noqa: PERF402
     block = Block.concat(blocks)
-    result = _result(plan, block, opened.data)
+    result = _result(plan, block, plan.data)
     known = facts(job, result)
     write(plan.work.values(block), known, job.out)
     if job.interactions:
@@ -203,29 +191,28 @@ def _save_partial_on_error(plan: Plan, blocks: Sequence[Block]) -> Iterator[None
         job = plan.job
         message = str(error)
         block = Block.concat(blocks)
-        result = _result(plan, block, plan.opened.data.take(block.numbers))
+        result = _result(plan, block, plan.data.take(block.numbers))
         known = facts(job, result) | {"unfinished": message or "interrupted"}
         write(plan.work.values(block), known, job.partial)
         rows = counted(len(block.numbers), "row")
         place = f"what was done before, {rows}, is in {job.partial}"
-        again = reworded(error, f"{message}; {place}" if message else place)
-        if isinstance(again, ModelError):
-            again.finished = result.explanation
-        raise again from error
+        error.args = (f"{message}; {place}" if message else place,)
+        if isinstance(error, ModelError):
+            error.finished = result.explanation
+        raise
 
 
 def _result(plan: Plan, block: Block, data: Any) -> Result:
     """Return the result for a block's rows, of which `data` has all columns, under their ids."""
     name = plan.job.id_column
     labels = block.numbers if name is None else label_array(block.data[name].to_pandas())
-    opened = plan.opened
     return Result(
         explanation=replace(block.explanation, index=labels, index_name=name),
         data=data,
-        model=opened.model.name,
-        background=opened.background.description,
-        columns=tuple(opened.columns.schema.names),
-        notes=tuple(opened.notes),
+        model=plan.model.name,
+        background=plan.background.description,
+        columns=tuple(plan.columns.schema.names),
+        notes=tuple(plan.notes),
         id_column=name,
     )
 
@@ -264,14 +251,17 @@ def _run_folder(
         report = None
         try:
             with (
-                _shown_progress(plan.rows, before, progress=progress, log=log) as shown,
+                _progress_bar(plan.rows, before, progress=progress) as bar,
+                _opened_log(log) as file,
                 ExitStack() as stack,
             ):
                 coming = executor.run(plan.work, todo) if todo else iter(())
                 stack.callback(getattr(coming, "close", lambda: None))  # if this is interrupted
                 for each in coming:
                     reports.append(_recorded(each, plan))
-                    shown.add(reports[-1])
+                    bar.update(reports[-1].rows)
+                    with suppress(OSError):  # of a full disk the parts' own error says more
+                        print(json.dumps(_log_entry(reports[-1])), file=file, flush=True)
             if job.report and not any(each.error for each in reports):
                 report = _sample_report(plan)
         finally:
@@ -287,7 +277,6 @@ def _run_folder(
 
 def _recorded(report: ShardResult, plan: Plan) -> ShardResult:
     """Keep the hash of a part that is finished: without it, the part would be made again."""
-    assert plan.finished is not None
     if report.error is not None:
         return report
     try:
@@ -327,9 +316,7 @@ def _folder(job: Job) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"out: {out} cannot be created: {error.strerror or error}") from error
     for path in out.iterdir():
-        if path.is_dir() and (path.name in OURS or path.match("part-*.parquet")):
-            raise InputError(f"out: {path} is a folder, but a file of the job belongs there")
-        known = path.name in (*OURS, INTERACTIONS) or _is_partial(path)
+        known = path.name in (*OURS, INTERACTIONS) or path.match(PARTIAL)
         if not known and not (out / MANIFEST).exists():
             raise InputError(
                 f"out: {out} is not the folder of a large job, and not empty: it holds "
@@ -345,15 +332,10 @@ def _folder(job: Job) -> Iterator[None]:
                 out.rmdir()
 
 
-def _is_partial(path: Path) -> bool:
-    """Return whether a file was left half written by a process that was killed."""
-    return path.name.startswith((".part-", "._")) and path.name.endswith(".partial")
-
-
 def _remove_partials(out: Path) -> None:
-    for path in [*out.iterdir(), *(out / INTERACTIONS).glob(".*")]:
-        if _is_partial(path):
-            path.unlink(missing_ok=True)
+    """Remove the files that a process that was killed has left half written."""
+    for path in [*out.glob(PARTIAL), *(out / INTERACTIONS).glob(PARTIAL)]:
+        path.unlink(missing_ok=True)
 
 
 def _sample_report(plan: Plan) -> Path:
@@ -361,7 +343,7 @@ def _sample_report(plan: Plan) -> Path:
     work = plan.work
     names = list(dict.fromkeys([*work.columns.schema.names, *work.carried.names]))
     data, numbers = sample(plan.shards, names, REPORTED_ROWS)
-    notes = plan.opened.notes
+    notes = plan.notes
     if len(data) < plan.rows:
         notes.append(f"the report is about a sample of {len(data):,} of the {plan.rows:,} rows")
     place = plan.job.data
@@ -384,8 +366,7 @@ def _outcome(
     seconds: float,
 ) -> Outcome:
     done = [each for each in reports if each.error is None]
-    opened = plan.opened
-    notes = [*opened.notes, *(note for each in reports for note in each.notes)]
+    notes = [*plan.notes, *(note for each in reports for note in each.notes)]
     rows = sum(each.rows for each in done)
     outcome = Outcome(
         out=plan.job.out,
@@ -403,9 +384,9 @@ def _outcome(
         failures=tuple(each for each in reports if each.error is not None),
     )
     known = [
-        ("input", f"{counted(len(opened.files), 'file')} at {plan.job.data}"),
-        ("model", opened.model.name),
-        ("background", opened.background.description),
+        ("input", f"{counted(len(plan.files), 'file')} at {plan.job.data}"),
+        ("model", plan.model.name),
+        ("background", plan.background.description),
     ]
     return replace(outcome, summary=folder_summary(outcome, known))
 
@@ -448,46 +429,33 @@ def _failure(outcome: Outcome, plan: Plan) -> JobError:
 # Progress
 
 
-@dataclass
-class _Progress:
-    """Rows done, rows a second and the time left."""
-
-    total: int  #: rows of the job
-    before: int  #: rows that earlier runs have done
-    bar: Any  #: tqdm's, in a terminal; None: lines, or nothing
-    lines: bool  #: whether to write lines
-    log: IO[str]
-
-    def __post_init__(self) -> None:
-        """Begin to count."""
-        self.done = self.before
-        self.began = time.monotonic()
-        self._shown = self.began
-
-    def add(self, report: ShardResult) -> None:
-        """Take in the report of a shard."""
-        self.done += report.rows
-        with suppress(OSError):  # of a full disk the parts' own error says more
-            self.log.write(json.dumps(_entry(report)) + "\n")
-            self.log.flush()
-        if self.bar is not None:
-            self.bar.update(report.rows)
-        now = time.monotonic()
-        if self.lines and (now - self._shown >= SECONDS_PER_LINE or self.done == self.total):
-            self._shown = now
-            print(self._line(now - self.began), file=sys.stderr, flush=True)
-
-    def _line(self, seconds: float) -> str:
-        """Return how far it is, after so many seconds."""
-        new = self.done - self.before
-        speed = new / max(seconds, 1e-9)
-        words = f"{self.done:,} of {self.total:,} rows, {speed:,.0f} rows/s"
-        if new and self.done < self.total:
-            words += f", {duration((self.total - self.done) / speed)} left"
-        return words
+def _progress_bar(total: int, before: int, *, progress: bool | None) -> Any:
+    """Return a bar of the rows done; elsewhere than in a terminal, it writes a line at times."""
+    tqdm.set_lock(threading.RLock())  # its own is one between processes, which outlives us
+    in_terminal = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        initial=before,
+        unit=" rows",
+        unit_scale=in_terminal,
+        mininterval=0.1 if in_terminal else SECONDS_PER_LINE,
+        delay=0 if in_terminal else SECONDS_PER_LINE,
+        bar_format=None if in_terminal else LINE,
+        disable=progress is False,
+    )
 
 
-def _entry(report: ShardResult) -> dict[str, Any]:
+@contextmanager
+def _opened_log(log: Path | str) -> Iterator[IO[str]]:
+    """Open a log, to which lines are added."""
+    if log == STDERR:
+        yield sys.stderr
+        return
+    with Path(log).open("a", encoding="utf-8") as file:
+        yield file
+
+
+def _log_entry(report: ShardResult) -> dict[str, Any]:
     """Return what the log has of a shard."""
     shard = report.shard
     return {
@@ -504,25 +472,3 @@ def _entry(report: ShardResult) -> dict[str, Any]:
         "peak_bytes": report.peak_bytes,
         "error": report.error,
     }
-
-
-@contextmanager
-def _shown_progress(
-    total: int, before: int, *, progress: bool | None, log: Path | str
-) -> Iterator[_Progress]:
-    """Show how a job gets on: by default a bar in a terminal, and lines elsewhere."""
-    in_terminal = sys.stderr.isatty()
-    wanted = progress is not False
-    with ExitStack() as stack:
-        bar = None
-        if wanted and in_terminal:
-            options = {"total": total, "initial": before, "unit": " rows", "unit_scale": True}
-            bar = stack.enter_context(tqdm(**options))
-        file: IO[str] = sys.stderr
-        if log != STDERR:
-            try:
-                file = stack.enter_context(Path(log).open("a", encoding="utf-8"))
-            except OSError as error:
-                reason = error.strerror or error
-                raise InputError(f"log: {log} cannot be written: {reason}") from error
-        yield _Progress(total, before, bar, wanted and not in_terminal, file)

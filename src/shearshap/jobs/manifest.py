@@ -18,21 +18,20 @@ import pickle
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
 
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.models import model_files
 from shearshap.jobs.options import Options
-from shearshap.jobs.shards import InputFile, Survey
-from shearshap.result.calibration import Calibration
+from shearshap.jobs.shards import InputFile
 from shearshap.store import written_whole
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
 PARTS = "_parts.jsonl"
@@ -58,34 +57,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is found out once, before the first shard, and is the same for all."""
+    """What is found out once, before the first shard, and is the same for all; of JSON's types."""
 
-    columns: tuple[tuple[str, str], ...]  #: of the explanation in a part, each with its type
-    survey: Survey  #: of the cells of all rows
-    calibration: Calibration | None  #: None: the method needs none
+    columns: list[list[str]]  #: of the explanation in a part, each with its type
+    gaps: list[str]  #: columns of whole numbers or truth values, of which one is missing
+    categories: dict[str, list[Any]]  #: of columns
+    calibration: dict[str, Any] | None  #: None: the method needs none
     predictions: dict[str, list[float]]  #: of the model, by the number of a row among all rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a dict that JSON can hold."""
-        calibration = self.calibration
-        return {
-            "columns": [list(column) for column in self.columns],
-            "gaps": list(self.survey.gaps),
-            "categories": self.survey.categories,
-            "calibration": None if calibration is None else calibration.to_dict(),
-            "predictions": self.predictions,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Any) -> "Preparation":
-        """Return what `to_dict` wrote."""
-        calibration = data["calibration"]
-        return cls(
-            columns=tuple((name, kind) for name, kind in data["columns"]),
-            survey=Survey(tuple(data["gaps"]), data["categories"]),
-            calibration=None if calibration is None else Calibration.from_dict(calibration),
-            predictions=data["predictions"],
-        )
 
 
 @dataclass(frozen=True)
@@ -98,14 +76,11 @@ class Manifest:
     @property
     def key(self) -> str:
         """The hash of the whole, which every part names."""
-        return _hash(self._body())
-
-    def _body(self) -> dict[str, Any]:
-        return {"identity": self.identity, "preparation": self.preparation.to_dict()}
+        return hash_of(json.dumps(asdict(self), sort_keys=True).encode())
 
     def save(self, path: Path) -> None:
         """Write it whole."""
-        text = json.dumps({"format": FORMAT, "hash": self.key, **self._body()}, indent=1)
+        text = json.dumps({"format": FORMAT, "hash": self.key, **asdict(self)}, indent=1)
         with written_whole(path) as partial:
             partial.write_text(text, encoding="utf-8")
 
@@ -114,11 +89,10 @@ class Manifest:
         """Read what `save` wrote; raise InputError for anything else."""
         try:
             data = json.loads(path.read_bytes())
-            body = {"identity": data["identity"], "preparation": data["preparation"]}
+            loaded = cls(data["identity"], Preparation(**data["preparation"]))
             # the hash of the whole finds any damage, so what it holds is as it was written
-            if data["format"] != FORMAT or data["hash"] != _hash(body):
+            if data["format"] != FORMAT or data["hash"] != loaded.key:
                 raise ValueError("not a manifest of this version")
-            loaded = cls(data["identity"], Preparation.from_dict(data["preparation"]))
         except (OSError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"out: {path} is damaged, or the manifest of another version; choose another "
@@ -192,14 +166,10 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _hash(body: Mapping[str, Any]) -> str:
-    return hash_of(json.dumps(body, sort_keys=True).encode())
-
-
 # The identity of a job
 
 
-def identity_of(job: Options, files: Sequence[InputFile], schema: "pa.Schema") -> dict[str, Any]:
+def identity_of(job: Options, files: Sequence[InputFile], schema: pa.Schema) -> dict[str, Any]:
     """Return all that the values depend on, as JSON can hold it."""
     options = {name: getattr(job, name) for name in IDENTIFYING}
     if not isinstance(job.method, str):
@@ -277,8 +247,6 @@ def locked(folder: Path) -> Iterator[None]:
 
     The lock of the operating system ends with the process: a killed run leaves none behind.
     """
-    from filelock import FileLock, Timeout
-
     holder = folder / HOLDER
     lock = FileLock(folder / LOCK)
     try:

@@ -6,21 +6,16 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shearshap.errors import InputError, ModelError
-from shearshap.jobs import tables
 from shearshap.models import adapted_model, eval_mode
-from shearshap.result.text import no_such
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ACCEPTED = (
     "a folder that an installed package opens, .onnx, .json or .ubj (XGBoost), .txt (LightGBM), "
@@ -65,11 +60,6 @@ class LoadedModel:
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold text, whatever it looks like."""
         return tuple(getattr(self.model, "text_columns_", ()))
-
-    def notes(self, frame: Any) -> list[str]:
-        """Return the model's notes on rows that are about to be explained."""
-        unseen = getattr(self.model, "unseen", None)
-        return [] if unseen is None else list(unseen(frame))
 
 
 def open_model(place: str, *, trust: bool = False) -> LoadedModel:
@@ -120,15 +110,14 @@ class ModelSource:
         """Return the model, which a process opens once, until it is closed."""
         if self.key not in _OPENED:
             close_model()
-            _OPENED[self.key] = self._opened()
+            if isinstance(self.model, str):
+                # as long as it is open: it may import modules when it is called, too
+                _STACK.enter_context(importing(self.model))
+                with restore_cwd():
+                    _OPENED[self.key] = open_model(self.model, trust=self.trust)
+            else:
+                _OPENED[self.key] = described(self.model, f"a {type(self.model).__name__}", "")
         return _OPENED[self.key]
-
-    def _opened(self) -> LoadedModel:
-        if not isinstance(self.model, str):
-            return described(self.model, f"a {type(self.model).__name__}", "")
-        _STACK.enter_context(importing(self.model))  # it may import modules when it is called, too
-        with restore_cwd():
-            return open_model(self.model, trust=self.trust)
 
 
 _OPENED: dict[str, LoadedModel] = {}  #: the model that this process works with, by its key
@@ -139,31 +128,6 @@ def close_model() -> None:
     """Forget the model that this process has opened."""
     _OPENED.clear()
     _STACK.close()
-
-
-def model_columns(
-    model: LoadedModel, data: "pa.Table", path: Path, *, drop: Sequence[str]
-) -> list[str]:
-    """Return the columns of a table, read from a path, to give to the model.
-
-    They are those that it was trained with, or else all that are not dropped.
-    """
-    names = data.column_names
-    for name in drop:
-        if name not in names:
-            raise InputError(f"drop: {no_such('column', name, names, where=path)}")
-        if name in model.columns:
-            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
-    if model.columns:
-        return tables.matching_columns(data, model.columns, f"data: {path}")
-
-    columns = [name for name in names if name not in drop]
-    if "" in columns:
-        raise InputError(
-            f"data: column {names.index('') + 1} of {path} has no name; give it one, or leave "
-            "it out with --drop ''"
-        )
-    return columns
 
 
 @contextmanager
@@ -317,7 +281,17 @@ _PACKAGES = {"sklearn": "scikit-learn"}  #: module -> package, if the names diff
 def imported(place: str, option: str = "model") -> Any:
     """Return what stands at module:name, or path/to/file.py:name; errors name the option."""
     module_place, _, name = place.rpartition(":")
-    module = _module(module_place, option)
+    try:
+        if module_place.endswith(".py"):
+            module = _file_module(Path(module_place), option)
+        else:
+            module = importlib.import_module(module_place)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the module raises
+        raise InputError(
+            f"{option}: {module_place} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     try:
         return reduce(getattr, name.split("."), module)
     except AttributeError as error:
@@ -331,25 +305,12 @@ def imported(place: str, option: str = "model") -> Any:
         ) from error
 
 
-def _module(place: str, option: str) -> Any:
-    """Import a module by its name, or by its file."""
-    try:
-        if place.endswith(".py"):
-            return _file_module(Path(place), option)
-        return importlib.import_module(place)
-    except InputError:
-        raise
-    except Exception as error:  # whatever the module raises
-        raise InputError(
-            f"{option}: {place} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-
-
 def _file_module(file: Path, option: str) -> Any:
     """Run a file as a module, which dataclasses and pickles find under its name."""
     if not file.is_file():
         raise InputError(f"{option}: there is no file {file}")
-    name = _free_name(file)
+    # not the file's own name, which may be that of another module, or have a dot in it
+    name = f"shear_{file.stem.replace('.', '_')}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None  # the name ends in .py
     assert spec.loader is not None
@@ -361,16 +322,6 @@ def _file_module(file: Path, option: str) -> Any:
         sys.modules.pop(name, None)
         raise
     return module
-
-
-def _free_name(file: Path) -> str:
-    """Return a name for a file's module: its own, unless another module has it."""
-    name = file.stem.replace(".", "_")  # with a dot, pickles would look for a package
-    known = sys.modules.get(name)
-    is_this_file = getattr(known, "__file__", None) == str(file.absolute())
-    if known is None or is_this_file:
-        return name
-    return f"shear_{name}"
 
 
 @contextmanager
@@ -390,15 +341,10 @@ def importing(place: str) -> Iterator[None]:
     finally:
         with suppress(ValueError):  # the code may have changed the path itself
             sys.path.remove(folder)
-        _forget_modules(set(sys.modules) - before, Path(folder))
-
-
-def _forget_modules(names: set[str], folder: Path) -> None:
-    """Forget those of the modules that lie in a folder."""
-    for name in names:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and folder in Path(file).resolve().parents:
-            del sys.modules[name]
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(folder) in Path(file).resolve().parents:
+                del sys.modules[name]
 
 
 def _code_folder(place: str) -> str | None:

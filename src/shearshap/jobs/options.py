@@ -8,17 +8,16 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from shearshap.data.background import STATISTICS
 from shearshap.errors import BudgetError, InputError, ShearWarning
 from shearshap.jobs.shards import SHARD_ROWS
-from shearshap.jobs.tables import WRITTEN, beside
+from shearshap.jobs.tables import WRITTEN
 from shearshap.methods.base import Method
 
 REPORT = "_report.html"  #: in a folder of parts
@@ -26,7 +25,6 @@ AUTO = "auto"  #: as a device: the GPUs of the worker's machine
 GROUPS = "NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}"
 
 Groups = Mapping[str, Sequence[str]]
-Raised = TypeVar("Raised", bound=BaseException)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,12 +132,12 @@ class Options:
     @property
     def interactions_file(self) -> Path:
         """The file of the interactions, beside that of the values."""
-        return beside(self.out, "interactions")
+        return self.out.with_suffix(f".interactions{self.out.suffix}")
 
     @property
     def partial(self) -> Path:
         """The file of the rows that were done, if not all could be."""
-        return beside(self.out, "partial")
+        return self.out.with_suffix(f".partial{self.out.suffix}")
 
     @property
     def background_option(self) -> "BackgroundOption":
@@ -191,30 +189,6 @@ class Background:
     value: Any  #: as an `Explainer` takes it
     description: str  #: in words
     source: Path | None = None  #: the file that it comes from; None: the model's own
-
-
-def background_from_file(option: BackgroundOption, rows: Any) -> Background:
-    """Return the rows of a file, or a statistic of them."""
-    assert option.file is not None
-    count = len(rows)
-    words = f"the {count:,} rows of {option.file}" if count > 1 else f"the row of {option.file}"
-    if option.statistic is None:
-        return Background(rows, words, option.file)
-    return Background((option.statistic, rows), f"{option.statistic} of {words}", option.file)
-
-
-def background_without_file(options: Options, own_row: Mapping[str, Any] | None) -> Background:
-    """Return the statistic of the rows explained that was named, or the object given.
-
-    If none was named: the model's own background row, and for a model that has none the mean.
-    """
-    if not isinstance(options.background, str | None):
-        return Background(options.background, f"a {type(options.background).__name__}")
-    statistic = options.background_option.statistic
-    if statistic is None and own_row is not None:
-        return Background(own_row, "the model's own, from its training rows")
-    statistic = statistic or "mean"
-    return Background(statistic, f"{statistic} of the rows explained", options.data)
 
 
 # Features and outputs
@@ -309,29 +283,7 @@ def device_of(devices: Sequence[str], worker: int) -> str | None:
     return f"cuda:{worker % gpus}" if gpus else None
 
 
-# The explainer
-
-
-def explainer_options(
-    options: Options, background: Any, model_outputs: Sequence[str], *, calibrated: Any = None
-) -> dict[str, Any]:
-    """Return the options of the `Explainer`, but for its model and device.
-
-    `calibrated` is a method that takes the place of the one that was named.
-    """
-    names = options.output_names
-    return {
-        "background": background,
-        "method": calibrated or options.method,
-        "groups": dict(options.groups) or None,
-        "output": chosen_output(options.outputs, names or model_outputs),
-        "output_names": names or None,
-        "batch_size": options.batch_size or "auto",
-        "scale": options.scale,
-        "returns": options.returns,
-        "multilabel": options.multilabel,
-        "seed": options.seed,
-    }
+# Warnings and errors
 
 
 @contextmanager
@@ -359,16 +311,10 @@ def errors_with_files(data: Path, background: Background) -> Iterator[None]:
     except (InputError, BudgetError) as error:
         message = str(error)
         if message.startswith("rows:"):
-            message = f"data: {data}: {message.removeprefix('rows: ')}"
+            error.args = (f"data: {data}: {message.removeprefix('rows: ')}",)
         elif background.source is not None and (
             message.startswith("background") or "background rows" in message
         ):
-            message = f"background: {background.source}: {message.removeprefix('background: ')}"
-        raise reworded(error, message) from error
-
-
-def reworded(error: Raised, message: str) -> Raised:
-    """Return an error with another message, and all its other attributes."""
-    again = copy(error)
-    again.args = (message,) if message else ()
-    return again
+            message = message.removeprefix("background: ")
+            error.args = (f"background: {background.source}: {message}",)
+        raise

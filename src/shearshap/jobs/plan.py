@@ -7,12 +7,14 @@ that values depend neither on the number of workers nor on which of them explain
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
+from pyarrow import parquet as pq
 
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer
@@ -29,19 +31,15 @@ from shearshap.jobs.models import (
     LoadedModel,
     ModelSource,
     exits_as_errors,
-    model_columns,
-    open_model,
     restore_cwd,
 )
 from shearshap.jobs.options import (
     Background,
     Options,
-    background_from_file,
-    background_without_file,
+    chosen_output,
     collect_warnings,
     device_of,
     errors_with_files,
-    explainer_options,
     parse_devices,
 )
 from shearshap.jobs.shards import (
@@ -53,16 +51,15 @@ from shearshap.jobs.shards import (
     cut,
     sample,
     survey,
+    unified,
 )
 from shearshap.jobs.work import INTERACTIONS, ShardWork
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
+from shearshap.result.calibration import Calibration
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import no_such
 from shearshap.store import written_whole
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
 BACKGROUND = "_background.parquet"  #: a sample of the rows, whose statistic is the background
@@ -79,32 +76,77 @@ ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative 
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
-    """A job's files, its shards, and the work on them."""
+    """A job's files, read, its shards, and the work on them.
 
-    opened: "Opened"
-    work: ShardWork
-    finished: PartHashes | None = None  #: of a folder
+    `make_plan` fills all fields; `open_files` leaves out the work and the parts that are finished.
+    """
 
-    @property
-    def job(self) -> Options:
-        """The job."""
-        return self.opened.job
-
-    @property
-    def shards(self) -> list[Shard]:
-        """All shards, in the order of the rows."""
-        return self.opened.shards
+    job: Options
+    model: LoadedModel
+    files: Sequence[InputFile]
+    shards: list[Shard]
+    schema: pa.Schema  #: of all columns of the data
+    carried: pa.Schema  #: of the columns that are written beside the values, and of the ids
+    columns: InputColumns  #: that the model is given
+    background_file: InputFile | None
+    notes: list[str]
+    background: Background = field(init=False)  #: once the types of columns are settled
+    work: ShardWork = field(init=False)
+    finished: PartHashes = field(init=False)  #: of a folder
 
     @property
     def rows(self) -> int:
         """All rows of the job."""
         return sum(shard.rows for shard in self.shards)
 
+    @property
+    def data(self) -> pa.Table:
+        """All rows and columns of a job that writes a file."""
+        (shard,) = self.shards
+        assert shard.table is not None
+        return shard.table.select(self.schema.names)
+
+    @property
+    def frame(self) -> Any:
+        """The rows of a job that writes a file, as the model is given them."""
+        return self.columns.frame(self.data)
+
+    def survey(self) -> Survey:
+        """Look at all cells on which the types of columns depend."""
+        files = [*self.files, self.background_file]
+        return survey([file for file in files if file is not None], self.columns)
+
+    def settle(self, found: Survey) -> None:
+        """Settle the types of columns, and with them the background."""
+        self.columns = self.columns.settled(found)
+        self.background = _background(self)
+
+    def explainer_options(self, calibration: Any = None) -> dict[str, Any]:
+        """Return the options of the `Explainer`, but for its model and device."""
+        job = self.job
+        names = job.output_names
+        return {
+            "background": self.background.value,
+            "method": _calibrated(job.method, calibration),
+            "groups": dict(job.groups) or None,
+            "output": chosen_output(job.outputs, names or self.model.outputs),
+            "output_names": names or None,
+            "batch_size": job.batch_size or "auto",
+            "scale": job.scale,
+            "returns": job.returns,
+            "multilabel": job.multilabel,
+            "seed": job.seed,
+        }
+
+    def explainer(self) -> Explainer:
+        """Return the explainer with the job's options."""
+        device = device_of(parse_devices(self.job.device), worker=0)
+        return Explainer(self.model.model, **self.explainer_options(), device=device)
+
     def is_done(self, shard: Shard) -> bool:
         """Return whether the files of a shard are there, as this job has written them."""
-        assert self.finished is not None
         names = [shard.name]
         if self.job.interactions:
             names.append(f"{INTERACTIONS}/{shard.name}")
@@ -115,149 +157,133 @@ def make_plan(job: Options) -> Plan:
     """Open a job's files, read or make the manifest of a folder of parts, and return the plan."""
     source = ModelSource(job.model, job.trust)
     with exits_as_errors(job.model_name), restore_cwd():
-        opened = open_files(job, source.open())
-        manifest = _manifest(opened) if job.large else None
+        plan = open_files(job, source.open())
+        manifest = _manifest(plan) if job.large else None
 
-    calibration = None if manifest is None else manifest.preparation.calibration
-    work = ShardWork(
+    calibration = None
+    if manifest is not None and manifest.preparation.calibration is not None:
+        calibration = Calibration.from_dict(manifest.preparation.calibration)
+    plan.work = ShardWork(
         source=source,
-        options=opened.explainer_options(calibration),
+        options=plan.explainer_options(calibration),
         call={"budget": job.budget, "tol": job.tol, "interactions": job.interactions},
-        columns=opened.columns,
-        carried=opened.carried,
+        columns=plan.columns,
+        carried=plan.carried,
         id_column=job.id_column,
         devices=parse_devices(job.device),
     )
-    if manifest is None:
-        return Plan(opened, work)
-    parts = manifest.preparation.columns
-    work = replace(work, out=job.out, key=manifest.key, part_columns=parts)
-    return Plan(opened, work, PartHashes(job.out / PARTS, manifest.key))
+    if manifest is not None:
+        parts = dict(manifest.preparation.columns)
+        plan.work = replace(plan.work, out=job.out, key=manifest.key, part_columns=parts)
+        plan.finished = PartHashes(job.out / PARTS, manifest.key)
+    return plan
 
 
 # The files
 
 
-@dataclass(eq=False)
-class Opened:
-    """A job's files, read: the model, the shards, and what of their columns the model is given."""
-
-    job: Options
-    model: LoadedModel
-    files: Sequence[InputFile]
-    shards: list[Shard]
-    schema: "pa.Schema"  #: of all columns of the data
-    carried: "pa.Schema"  #: of the columns that are written beside the values, and of the ids
-    columns: InputColumns  #: that the model is given
-    background_table: "pa.Table | None"  #: of a file
-    background: Background
-    notes: list[str]
-
-    @property
-    def data(self) -> "pa.Table":
-        """All rows and columns of a job that writes a file."""
-        (shard,) = self.shards
-        assert shard.table is not None
-        return shard.table.select(self.schema.names)
-
-    @property
-    def rows(self) -> Any:
-        """The rows of a job that writes a file, as the model is given them."""
-        return self.columns.frame(self.data)
-
-    def survey(self) -> Survey:
-        """Look at all cells on which the types of columns depend."""
-        return survey(self.files, self.shards, self.background_table, self.columns)
-
-    def settle(self, found: Survey) -> None:
-        """Settle the types of columns, and so those of the background's file."""
-        self.columns = self.columns.settled(found)
-        if self.background_table is not None:
-            rows = self.columns.frame(self.background_table)
-            self.background = background_from_file(self.job.background_option, rows)
-
-    def explainer_options(self, calibration: Any = None) -> dict[str, Any]:
-        """Return the options of the `Explainer`, whose method may be calibrated already."""
-        method = _calibrated(self.job.method, calibration)
-        return explainer_options(
-            self.job, self.background.value, self.model.outputs, calibrated=method
-        )
-
-
-def open_files(job: Options, model: LoadedModel | None = None) -> Opened:
-    """Read a job's files; a model that is not given is opened."""
-    if model is None:
-        with restore_cwd():
-            model = open_model(job.model, trust=job.trust)
+def open_files(job: Options, model: LoadedModel) -> Plan:
+    """Read a job's files, and find out which of their columns the model is given."""
     files = _input_files(job, model)
     schema = common_schema(files)
-    table = files[0].table
-    is_file = table is not None
-    nameless, notes = tables.nameless_columns(
-        schema.empty_table() if table is None else table, job.data
-    )
-    for name in nameless:
-        schema = schema.remove(schema.get_field_index(name))
-
+    notes = []
+    if len(schema) > 1 and not schema.names[0]:
+        schema = schema.remove(0)
+        notes.append(
+            f"the first column of {job.data} has no name, as pandas' index has none, and is left "
+            "out"
+        )
     chosen = _model_schema(job, model, schema)
-    schemas = [cast("pa.Schema", file.schema) for file in files]
-    background_table = None
+    background_file = None
+    with_background = list(files)
     file = job.background_option.file
     if file is not None:
-        background_table = tables.read_background(file, chosen.names, text=model.text_columns)
-    opened = Opened(
+        table = tables.read_background(file, chosen.names, text=model.text_columns)
+        background_file = InputFile.from_table(table, file)
+        with_background.append(background_file)
+        chosen = unified([chosen, background_file.schema], "data and background")
+
+    table = files[0].table
+    plan = Plan(
         job,
         model,
         files,
-        cut(files, files[0].groups[0] if is_file else job.shard_rows),
+        cut(files, job.shard_rows if table is None else len(table)),
         schema,
         _carried(job, schema if table is None else table.select(schema.names).schema),
-        InputColumns.from_schemas(chosen, schemas, background_table, text=model.categories),
-        background_table,
-        background_without_file(job, model.background),
+        InputColumns.from_files(chosen, with_background, text=model.categories),
+        background_file,
         notes,
     )
-    if is_file:
-        tables.check_columns(opened.carried, job.out)
-        opened.settle(opened.survey())
-        _add_notes(opened)
-    return opened
+    if table is not None:
+        tables.check_columns(plan.carried, job.out)
+        plan.settle(plan.survey())
+        _add_notes(plan)
+    return plan
 
 
-def _add_notes(opened: Opened) -> None:
+def _background(plan: Plan) -> Background:
+    """Return the background: rows of a file, an object, a statistic, or the model's own row."""
+    job = plan.job
+    option = job.background_option
+    if plan.background_file is not None:
+        rows = plan.columns.frame(plan.background_file.table)
+        count = len(rows)
+        words = f"the {count:,} rows of {option.file}" if count > 1 else f"the row of {option.file}"
+        if option.statistic is None:
+            return Background(rows, words, option.file)
+        return Background((option.statistic, rows), f"{option.statistic} of {words}", option.file)
+    if not isinstance(job.background, str | None):
+        return Background(job.background, f"a {type(job.background).__name__}")
+    if option.statistic is None and plan.model.background is not None:
+        return Background(plan.model.background, "the model's own, from its training rows")
+    statistic = option.statistic or "mean"
+    return Background(statistic, f"{statistic} of the rows explained", job.data)
+
+
+def _add_notes(plan: Plan) -> None:
     """Add notes on what may be wrong in the files of a job that writes a file."""
-    model = opened.model
+    model = plan.model
     # what the model calls text is text
-    names = [name for name in opened.columns.schema.names if name not in model.text_columns]
-    job = opened.job
-    opened.notes += tables.notes(job.data, opened.data, names)
-    file = job.background_option.file
-    if file is not None and file != job.data and opened.background_table is not None:
-        opened.notes += tables.notes(file, opened.background_table, names)
+    names = [name for name in plan.columns.schema.names if name not in model.text_columns]
+    data = plan.job.data
+    plan.notes += tables.notes(data, plan.data, names)
+    file = plan.background_file
+    if file is not None and file.path != data:
+        plan.notes += tables.notes(file.path, file.table, names)
     if hasattr(model.model, "unseen"):
-        opened.notes += model.notes(opened.rows)
+        plan.notes += model.model.unseen(plan.frame)
 
 
-def _model_schema(job: Options, model: LoadedModel, schema: "pa.Schema") -> "pa.Schema":
-    """Return the columns to give to the model; raise if an option names one that is not there."""
-    named = {"id": [job.id_column] if job.id_column is not None else [], "keep": job.keep or ()}
-    for option, wanted in named.items():
+def _model_schema(job: Options, model: LoadedModel, schema: pa.Schema) -> pa.Schema:
+    """Return the columns to give to the model: those of its training, or else all not dropped."""
+    names = schema.names
+    ids = () if job.id_column is None else (job.id_column,)
+    for option, wanted in {"id": ids, "keep": job.keep or (), "drop": job.drop}.items():
         for name in wanted:
-            if name not in schema.names:
-                message = no_such("column", name, schema.names, where=job.data)
-                raise InputError(f"{option}: {message}")
-    drop = dict.fromkeys([*job.drop, *sorted(job.unused_columns(model.columns))])
+            if name not in names:
+                raise InputError(f"{option}: {no_such('column', name, names, where=job.data)}")
+    for name in job.drop:
+        if name in model.columns:
+            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
+
     empty = schema.empty_table()
-    names = model_columns(model, empty, job.data, drop=list(drop))
-    if not names:
+    if model.columns:
+        chosen = tables.matching_columns(empty, model.columns, f"data: {job.data}")
+    else:
+        chosen = [name for name in names if name not in (*job.drop, *ids)]
+    if "" in chosen:
+        raise InputError(
+            f"data: column {names.index('') + 1} of {job.data} has no name; give it one, or leave "
+            "it out with --drop ''"
+        )
+    if not chosen:
         raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
-    return tables.select(empty, names, job.data).schema
+    return tables.select(empty, chosen, job.data).schema
 
 
-def _carried(job: Options, schema: "pa.Schema") -> "pa.Schema":
+def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
     """Return the columns of the data that are written beside the values, and that of the ids."""
-    import pyarrow as pa
-
     names = schema.names if job.keep is None else list(dict.fromkeys(job.keep))
     if job.id_column is not None and job.id_column not in names:
         names = [job.id_column, *names]
@@ -271,8 +297,7 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
         table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
         return [InputFile.from_table(table, job.data)]
     if job.data.is_dir():
-        paths = [path for path in _all_files(job.data) if _is_data(path, job.data)]
-        files = [InputFile.from_parquet(path, path) for path in paths]
+        files = [InputFile.from_parquet(path, path) for path in _parquet_files(job.data)]
     elif job.data.suffix.lower() == ".csv":
         # every time: both the CSV file and a copy of an earlier run may have changed
         path = job.out / CONVERTED
@@ -287,33 +312,21 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     return files
 
 
-def _all_files(folder: Path) -> list[Path]:
-    """Return the files in a folder and those below, sorted by path; links to folders count."""
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder and below, sorted by path; links to folders count.
+
+    Hidden files and folders are left out, as by other readers.
+    """
     found = []
     seen = set()  # a link may lead back up, and every folder is read once
     for place, folders, names in os.walk(folder, followlinks=True):
         real = Path(place).resolve()
-        if real in seen:
-            folders.clear()
-            continue
+        is_new = real not in seen
         seen.add(real)
-        folders.sort()
-        found += [Path(place, name) for name in names]
+        folders[:] = sorted(name for name in folders if is_new and name[0] not in "._")
+        paths = [Path(place, name) for name in names if is_new and name[0] not in "._"]
+        found += [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
     return sorted(found)
-
-
-def _is_data(path: Path, folder: Path) -> bool:
-    """Return whether a file is one of Parquet, and not hidden, as other readers have it."""
-    parts = path.relative_to(folder).parts
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return not hidden and path.suffix.lower() in (".parquet", ".pq") and path.is_file()
-
-
-def explainer_of(job: Options, model: LoadedModel, background: Background) -> Explainer:
-    """Return the explainer with a job's options."""
-    options = explainer_options(job, background.value, model.outputs)
-    device = device_of(parse_devices(job.device), worker=0)
-    return Explainer(model.model, **options, device=device)
 
 
 def _calibrated(method: str | Method, calibration: Any) -> str | Method:
@@ -327,47 +340,49 @@ def _calibrated(method: str | Method, calibration: Any) -> str | Method:
 # What the shards of a folder share
 
 
-def _manifest(opened: Opened) -> Manifest:
+def _manifest(plan: Plan) -> Manifest:
     """Return the manifest of the folder, which is made if there is none."""
-    job = opened.job
-    identity = identity_of(job, opened.files, opened.schema)
+    job = plan.job
+    identity = identity_of(job, plan.files, plan.schema)
     path = job.out / MANIFEST
     if path.exists():
         manifest = Manifest.load(path)
         manifest.check_same(identity, job.out)
         preparation = manifest.preparation
-        opened.settle(preparation.survey)
-        _sample_background(opened, is_new=False)
-        _check_predictions(opened, preparation.predictions)
+        plan.settle(Survey(tuple(preparation.gaps), preparation.categories))
+        _sample_background(plan, is_new=False)
+        _check_predictions(plan, preparation.predictions)
         return manifest
 
-    found = opened.survey()
-    opened.settle(found)
-    _sample_background(opened, is_new=True)
-    manifest = Manifest(identity, _prepared(opened, found))
+    found = plan.survey()
+    plan.settle(found)
+    _sample_background(plan, is_new=True)
+    manifest = Manifest(identity, _prepared(plan, found))
     manifest.save(path)
     return manifest
 
 
-def _prepared(opened: Opened, found: Survey) -> Preparation:
+def _prepared(plan: Plan, found: Survey) -> Preparation:
     """Explain a sample, which shows the columns of the parts, and fit the calibration to it."""
-    job = opened.job
+    job = plan.job
     fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
     count = CALIBRATED_ROWS if fitted else TRIED_ROWS
-    rows, _ = sample(opened.shards, opened.columns.schema.names, count)
-    explainer = explainer_of(job, opened.model, opened.background)
+    rows, _ = sample(plan.shards, plan.columns.schema.names, count)
+    explainer = plan.explainer()
 
     def explain(frame: Any) -> Explanation:
         return explainer(frame, budget=job.budget, tol=job.tol, progress=False)
 
-    with collect_warnings(opened.notes), errors_with_files(job.data, opened.background):
-        explanation, _ = _on_sound_rows(explain, opened.columns.frame(rows))
+    with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
+        explanation, _ = _on_sound_rows(explain, plan.columns.frame(rows))
     table = explanation.to_frame("pyarrow", wide=True)
+    calibration = explanation.calibration
     return Preparation(
-        columns=tuple((each.name, str(each.type)) for each in list(table.schema)[1:]),
-        survey=found,
-        calibration=cast(Any, explanation.calibration),
-        predictions=_predictions(opened),
+        columns=[[each.name, str(each.type)] for each in list(table.schema)[1:]],
+        gaps=list(found.gaps),
+        categories=found.categories,
+        calibration=None if calibration is None else calibration.to_dict(),
+        predictions=_predictions(plan),
     )
 
 
@@ -386,44 +401,42 @@ def _on_sound_rows(call: Callable[[Any], Answer], frame: Any) -> tuple[Answer, A
     return call(frame), frame
 
 
-def _sample_background(opened: Opened, *, is_new: bool) -> None:
+def _sample_background(plan: Plan, *, is_new: bool) -> None:
     """Make a bare statistic that of a sample of the rows explained.
 
     The sample stays in the job's folder: a row that can be read only later must not change it.
     """
-    from pyarrow import parquet as pq
-
-    statistic = opened.background.value
-    if opened.background_table is not None or not isinstance(statistic, str):
+    statistic = plan.background.value
+    if not isinstance(statistic, str):
         return
-    job = opened.job
+    job = plan.job
     path = job.out / BACKGROUND
     if is_new:
-        table, _ = sample(opened.shards, opened.columns.schema.names, BACKGROUND_ROWS)
+        table, _ = sample(plan.shards, plan.columns.schema.names, BACKGROUND_ROWS)
         with written_whole(path) as partial:
             pq.write_table(table, partial, write_page_checksum=True)
     table = tables.read(path, "out")
-    words = opened.background.description
-    if len(table) < sum(shard.rows for shard in opened.shards):
+    words = plan.background.description
+    if len(table) < plan.rows:
         words = f"{statistic} of {len(table):,} of the rows explained"
-    opened.background = Background((statistic, opened.columns.frame(table)), words, job.data)
+    plan.background = Background((statistic, plan.columns.frame(table)), words, job.data)
 
 
 # Predictions that identify a model
 
 
-def _predictions(opened: Opened) -> dict[str, list[float]]:
+def _predictions(plan: Plan) -> dict[str, list[float]]:
     """Return what the model predicts for a few rows, by the rows' numbers.
 
     Each row is asked for whole, without any player, and without some of them: other models may
     agree on the rows of the data, and not on such mixed rows, which decide the values. They depend
     on the background, too, so that one that was replaced is noticed.
     """
-    job = opened.job
-    table, numbers = sample(opened.shards, opened.columns.schema.names, PREDICTED_ROWS)
-    frame = opened.columns.frame(table)
+    job = plan.job
+    table, numbers = sample(plan.shards, plan.columns.schema.names, PREDICTED_ROWS)
+    frame = plan.columns.frame(table)
     frame.index = numbers
-    explainer = explainer_of(job, opened.model, opened.background)
+    explainer = plan.explainer()
 
     def predict(frame: Any) -> Any:
         with explainer.game(frame) as game:
@@ -432,15 +445,15 @@ def _predictions(opened: Opened) -> dict[str, list[float]]:
             values = game(torch.from_numpy(half)[None].to(game.device))
         return values.flatten(1).tolist()
 
-    with collect_warnings(opened.notes), errors_with_files(job.data, opened.background):
+    with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
         values, frame = _on_sound_rows(predict, frame)
     step = -(-len(values) * len(values[0]) // MAX_PREDICTIONS)
     return {str(row): each for row, each in zip(frame.index[::step], values[::step], strict=True)}
 
 
-def _check_predictions(opened: Opened, known: Mapping[str, list[float]]) -> None:
+def _check_predictions(plan: Plan, known: Mapping[str, list[float]]) -> None:
     """Raise if the model does not predict what it did when the job began."""
-    now = _predictions(opened)
+    now = _predictions(plan)
     rows = [row for row in now if row in known]
     before = np.array([known[row] for row in rows])
     after = np.array([now[row] for row in rows])
@@ -448,7 +461,7 @@ def _check_predictions(opened: Opened, known: Mapping[str, list[float]]) -> None
     if before.shape == after.shape and np.allclose(after, before, rtol=0, atol=margin):
         return
     raise InputError(
-        f"out: {opened.job.out} holds a job with another model or background: its predictions for "
+        f"out: {plan.job.out} holds a job with another model or background: its predictions for "
         "the same rows were different; choose another folder, or the same model as before (a model "
         "whose predictions change from call to call cannot be explained in several runs)"
     )

@@ -84,12 +84,7 @@ def _session(executor: RayExecutor) -> Iterator[Any]:
         raise InputError("a job on Ray needs ray: pip install 'shearshap[ray]'")
     import ray
 
-    if ray.is_initialized():
-        if executor.address not in (None, "auto"):
-            raise InputError(
-                f"address: a Ray session is already open, so {executor.address!r} cannot be "
-                "opened; leave the address out to use that session, or call ray.shutdown() first"
-            )
+    if ray.is_initialized() and executor.address in (None, "auto"):
         yield ray
         return
     address = executor.address or os.environ.get("RAY_ADDRESS") or "local"

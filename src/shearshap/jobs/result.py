@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from shearshap import __version__
 from shearshap.errors import InputError
@@ -45,10 +46,6 @@ class Outcome:
         if self.result is None:
             raise InputError(f"explanation: the values are in the parts in {self.out}; read those")
         return self.result.explanation
-
-    def __str__(self) -> str:
-        """Return the summary."""
-        return self.summary
 
 
 def facts(job: Options, result: Result) -> dict[str, Any]:
@@ -112,7 +109,7 @@ def folder_summary(outcome: Outcome, facts: Sequence[tuple[str, str]]) -> str:
         ("failed", f"{outcome.rows_failed:,} rows" if outcome.rows_failed else ""),
         *facts,
         *(("note", note) for note in outcome.notes),
-        ("time", f"{duration(outcome.seconds)}, {speed:,.0f} rows/s"),
+        ("time", f"{tqdm.format_interval(outcome.seconds)}, {speed:,.0f} rows/s"),
         ("evaluations", f"{outcome.evaluations:,}"),
         ("retries", str(outcome.retries)),
         ("memory", memory if outcome.peak_bytes else ""),
@@ -165,12 +162,3 @@ def _largest_values(explanation: Explanation) -> list[str]:
 def _page(page: Path | None) -> str:
     """Return the report's place and size, "" if there is none."""
     return "" if page is None else f"{page}, {file_size(page.stat().st_size)}, for a browser"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -17,13 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import types
+from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
 from shearshap.jobs.tables import check_names, is_index
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHARD_ROWS = 1 << 16  #: rows of a shard at most: what is done again if a worker dies
 READ_BYTES = 1 << 25  #: bytes of a table's cells that are read at once, at eight a cell
@@ -31,6 +33,7 @@ MAX_ROWS = 1 << 14  #: rows that are explained at once: kriging takes about 20 k
 MIN_ROWS = 16
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
 SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most
+READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)  #: of pyarrow
 MAX_CATEGORIES = 100_000  #: of a column at most: it is more likely a text or an id
 
 
@@ -50,7 +53,7 @@ class Shard:
     first_row: int  #: the number of its first row among all rows of the job
     file_row: int  #: the same in its file
     source: Path  #: the name that the user knows: of a CSV file that was converted, its own
-    table: "pa.Table | None" = field(default=None, compare=False, repr=False)
+    table: pa.Table | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -93,10 +96,10 @@ class InputFile:
     path: Path
     source: Path  #: the name that the user knows
     groups: tuple[int, ...]  #: the rows of each row group
-    schema: "pa.Schema | None" = None
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     nulls: tuple[Mapping[str, int], ...] = ()  #: missing values by column, if known, of each group
     footer: str = ""  #: its hash, which changes with almost any cell
-    table: "pa.Table | None" = None
+    table: pa.Table | None = None
 
     @classmethod
     def from_parquet(cls, path: Path, source: Path) -> "InputFile":
@@ -108,19 +111,16 @@ class InputFile:
                 groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
                 nulls = tuple(_null_counts(group, schema) for group in groups)
                 sizes = tuple(group.num_rows for group in groups)
-        except UnicodeDecodeError as error:
-            message = f"data: {path} cannot be read: a name in it is not valid text"
-            raise InputError(message) from error
+        except READ_ERRORS as error:
+            raise InputError(f"data: {path} cannot be read: {error}") from error
         check_names(schema.names, path, "data")
         for name in filter(is_index, schema.names):
             schema = schema.remove(schema.get_field_index(name))
         return cls(path, source, sizes, schema, nulls, _footer_hash(path))
 
     @classmethod
-    def from_table(cls, table: "pa.Table", path: Path) -> "InputFile":
+    def from_table(cls, table: pa.Table, path: Path) -> "InputFile":
         """Return the file that a table was read from; a column of missing values has no type."""
-        import pyarrow as pa
-
         counts = {name: table[name].null_count for name in table.column_names}
         fields = [
             (each.name, pa.null() if counts[each.name] == len(table) else each.type)
@@ -129,13 +129,11 @@ class InputFile:
         return cls(path, path, (len(table),), pa.schema(fields), (counts,), table=table)
 
 
-def _null_counts(group: Any, schema: "pa.Schema") -> dict[str, int]:
+def _null_counts(group: Any, schema: pa.Schema) -> dict[str, int]:
     """Return how many values of each column are missing in a row group, if the footer says it.
 
     A dictionary's null may be among its values, which are not counted; so categories are left out.
     """
-    from pyarrow import types
-
     plain = {each.name for each in schema if not types.is_dictionary(each.type)}
     columns = [group.column(at) for at in range(group.num_columns)]
     return {
@@ -158,13 +156,7 @@ def _footer_hash(path: Path) -> str:
 
 def _opened(path: Path) -> Any:
     """Open a Parquet file so that a large row group is read bit by bit."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        return ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"data: {path} cannot be read: {error}") from error
+    return ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
 
 
 def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
@@ -200,51 +192,41 @@ def read_at_once(columns: int) -> int:
     return max(256, min(MAX_ROWS, READ_BYTES // (8 * max(1, columns))))
 
 
-def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
+def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
     """Yield the rows of a shard, at most so many at once; a table in memory is one batch."""
-    import pyarrow as pa
-
     if shard.table is not None:
         yield shard.table.select(list(columns))
         return
-    try:
-        yield from _file_batches(shard, columns, rows)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
-
-
-def _file_batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator["pa.Table"]:
-    import pyarrow as pa
-
     at = 0  # in the row group
     end = shard.start + shard.rows
-    with _opened(shard.path) as file:
-        # in large row groups, those before the shard are read too, which costs little beside
-        # explaining
-        pieces = file.iter_batches(rows, row_groups=[shard.group], columns=list(columns))
-        for piece in pieces:
-            first = max(at, shard.start)
-            last = min(at + len(piece), end)
-            if first < last:
-                table = pa.Table.from_batches([piece.slice(first - at, last - first)])
-                yield table.replace_schema_metadata(None)
-            at += len(piece)
-            if at >= end:
-                return
+    try:
+        with _opened(shard.path) as file:
+            # in large row groups, those before the shard are read too, which costs little beside
+            # explaining
+            pieces = file.iter_batches(rows, row_groups=[shard.group], columns=list(columns))
+            for piece in pieces:
+                first = max(at, shard.start)
+                last = min(at + len(piece), end)
+                if first < last:
+                    table = pa.Table.from_batches([piece.slice(first - at, last - first)])
+                    yield table.replace_schema_metadata(None)
+                at += len(piece)
+                if at >= end:
+                    return
+    except READ_ERRORS as error:
+        reason = " ".join(str(error).split())
+        raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
     raise UnreadableError(f"data: {shard.place} are incomplete: the file has changed")
 
 
 def sample(
     shards: Sequence[Shard], columns: Sequence[str], count: int
-) -> tuple["pa.Table", list[int]]:
+) -> tuple[pa.Table, list[int]]:
     """Return up to `count` rows, the same every time, and their numbers among all rows.
 
     They are of evenly spaced shards, in their order; all rows if there are no more than that. A
     shard that cannot be read is left out: an error is reported when it is explained.
     """
-    import pyarrow as pa
-
     pieces = []
     numbers = []
     for shard, positions in _sampled_rows(shards, count):
@@ -275,10 +257,8 @@ def _sampled_rows(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list
     return [(shard, positions) for shard, positions in places if positions]
 
 
-def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> "pa.Table":
+def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> pa.Table:
     """Return some rows of a shard, whose numbers in it increase, with texts for categories."""
-    import pyarrow as pa
-
     pieces = []
     start = 0
     for table in batches(shard, columns, read_at_once(len(columns))):
@@ -294,47 +274,43 @@ def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> 
 # Types of columns
 
 
-def plain_type(kind: "pa.DataType") -> "pa.DataType":
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of categories, and any other type as it is."""
-    from pyarrow import types
-
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(plain_type(column.type))
 
 
-def in_type(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+def in_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return a column, with values for categories, in the type that it has in all shards."""
-    from pyarrow import types
-
     if column.type == kind:
         return column
     # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
     return _decoded(column).cast(kind, safe=not types.is_floating(kind))
 
 
-def common_schema(files: Sequence[InputFile]) -> "pa.Schema":
+def common_schema(files: Sequence[InputFile]) -> pa.Schema:
     """Return the columns that all files have, each in a type that holds those of every file."""
-    import pyarrow as pa
-
-    schemas = [file.schema for file in files if file.schema is not None]
-    first = schemas[0]
-    for file, schema in zip(files, schemas, strict=True):
-        if set(schema.names) != set(first.names):
-            different = sorted(set(schema.names) ^ set(first.names))
+    first = files[0]
+    for file in files:
+        different = sorted({*file.schema.names} ^ {*first.schema.names})
+        if different:
             raise InputError(
-                f"data: {files[0].source} and {file.source} have different columns "
+                f"data: {first.source} and {file.source} have different columns "
                 f"({', '.join(different[:5])}); all files of a job have the same"
             )
-    if files[0].table is not None:
-        return first
+    return unified([file.schema for file in files], "data: the files")
+
+
+def unified(schemas: Sequence[pa.Schema], what: str) -> pa.Schema:
+    """Return the columns of the first schema, in types that hold the values of all schemas."""
     plain = [pa.schema([(each.name, plain_type(each.type)) for each in one]) for one in schemas]
     try:
         return pa.unify_schemas(plain, promote_options="permissive")
     except pa.ArrowException as error:
-        raise InputError(f"data: the files' columns have different types: {error}") from error
+        raise InputError(f"{what} have columns of different types: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -349,7 +325,7 @@ class Survey:
 class InputColumns:
     """The columns that the model is given, and how to make a frame of them."""
 
-    schema: "pa.Schema"  #: their types, for all shards and the background
+    schema: pa.Schema  #: their types, for all shards and the background
     coded: tuple[str, ...] = ()  #: columns that are categories to the model
     ordered: tuple[str, ...] = ()  #: columns whose categories are ordered, as in low < high
     #: columns of truth values in which some are missing, which pandas has no type for
@@ -357,34 +333,22 @@ class InputColumns:
     categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
-    def from_schemas(
-        cls,
-        schema: "pa.Schema",
-        schemas: Sequence["pa.Schema"],
-        background: "pa.Table | None",
-        *,
-        text: bool = False,
+    def from_files(
+        cls, schema: pa.Schema, files: Sequence[InputFile], *, text: bool = False
     ) -> "InputColumns":
-        """Return the columns of a schema, in types that fit the background too.
+        """Return the columns of a schema that all files have, the background's too.
 
-        Those that are categories in one of the files' schemas are so in all. With `text`, all text
-        is categories.
+        Those that are categories in one of the files are so in all. With `text`, all text is
+        categories.
         """
-        import pyarrow as pa
-        from pyarrow import types
-
-        if background is not None:
-            schemas = [*schemas, background.schema]
         fields = []
         coded = []
         ordered = []
         for column in schema:
             name = column.name
-            kind = plain_type(column.type)
-            if background is not None:
-                kind = _with_background(name, kind, background[name])
+            kind = column.type
             fields.append((name, pa.float64() if types.is_null(kind) else kind))
-            kinds = [each.field(name).type for each in schemas]
+            kinds = _file_types(files, name)
             if any(map(_is_category, kinds)) or (text and _is_text(kind)):
                 coded.append(name)
             if all(getattr(each, "ordered", False) for each in kinds):
@@ -393,9 +357,6 @@ class InputColumns:
 
     def settled(self, survey: Survey) -> "InputColumns":
         """Return the columns with what a survey of all rows has found."""
-        import pyarrow as pa
-        from pyarrow import types
-
         gaps = [each for each in self.schema if each.name in survey.gaps]
         whole = [each.name for each in gaps if types.is_integer(each.type)]
         fields = [
@@ -409,14 +370,10 @@ class InputColumns:
             categories=survey.categories,
         )
 
-    def frame(self, table: "pa.Table") -> Any:
+    def frame(self, table: pa.Table) -> Any:
         """Return rows as a frame of pandas; raise if a cell does not fit the column."""
-        import pandas as pd
-        import pyarrow as pa
-
-        names = self.schema.names
         try:
-            arrays = [in_type(table[name], self.schema.field(name).type) for name in names]
+            arrays = [in_type(table[each.name], each.type) for each in self.schema]
         except pa.ArrowException as error:
             raise InputError(f"data: the types of the columns have changed: {error}") from error
         frame = pa.table(arrays, schema=self.schema).to_pandas()
@@ -432,113 +389,70 @@ class InputColumns:
         return frame
 
 
-def _with_background(
-    name: str, kind: "pa.DataType", background: "pa.ChunkedArray"
-) -> "pa.DataType":
-    """Return a type that holds a column of the data and of the background."""
-    import pyarrow as pa
-
-    if background.null_count == len(background):
-        return kind
-    other = plain_type(background.type)
-    schemas = [pa.schema([(name, kind)]), pa.schema([(name, other)])]
-    try:
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowException as error:
-        raise InputError(
-            f"column {name!r} holds {kind} in the data, and {other} in the background; give both "
-            "the same type"
-        ) from error
+def _file_types(files: Sequence[InputFile], name: str) -> list[pa.DataType]:
+    """Return the types of a column, without those of files in which it has no values."""
+    kinds = [file.schema.field(name).type for file in files]
+    return [kind for kind in kinds if not types.is_null(kind)]
 
 
-def _has_no_gaps(kind: "pa.DataType") -> bool:
-    """Return whether pandas has no missing values in a type."""
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_boolean(kind))
-
-
-def _is_text(kind: "pa.DataType") -> bool:
-    from pyarrow import types
-
+def _is_text(kind: pa.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _is_category(kind: "pa.DataType") -> bool:
+def _is_category(kind: pa.DataType) -> bool:
     """Return whether a type is of categories, of the kinds that a manifest can hold."""
-    from pyarrow import types
-
     if not types.is_dictionary(kind):
         return False
     value = kind.value_type
     return _is_text(value) or bool(types.is_integer(value) or types.is_floating(value))
 
 
-def survey(
-    files: Sequence[InputFile],
-    shards: Sequence[Shard],
-    background: "pa.Table | None",
-    columns: InputColumns,
-) -> Survey:
+def survey(files: Sequence[InputFile], columns: InputColumns) -> Survey:
     """Look at the columns in which a value may be missing, and at those of categories.
 
     A file's footer counts missing values, so cells are read only for categories and if there is no
-    count. A shard that cannot be read is left out: an error is reported when it is explained.
+    count. Rows that cannot be read are left out: an error is reported when they are explained.
     """
-    doubtful = [field.name for field in columns.schema if _has_no_gaps(field.type)]
+    # the types in which pandas has no missing values
+    doubtful = [
+        each.name
+        for each in columns.schema
+        if types.is_integer(each.type) or types.is_boolean(each.type)
+    ]
     gaps: set[str] = set()
-    categories = {name: _Categories(name) for name in columns.coded}
-    nulls = {file.path: file.nulls for file in files}
+    categories: dict[str, dict[Any, None]] = {name: {} for name in columns.coded}
+    for file in files:
+        for group in cut([file], max(file.groups)):
+            counts = file.nulls[group.group]
+            gaps.update(name for name in doubtful if counts.get(name))
+            uncounted = [name for name in doubtful if name not in counts]
+            read = list(dict.fromkeys([*uncounted, *columns.coded]))
+            try:
+                for table in batches(group, read, read_at_once(len(read))) if read else ():
+                    gaps.update(name for name in uncounted if table[name].null_count)
+                    for name, known in categories.items():
+                        _add_categories(known, table[name], name)
+            except UnreadableError:
+                continue
 
-    def look(table: "pa.Table", uncounted: Sequence[str]) -> None:
-        gaps.update(name for name in uncounted if table[name].null_count)
-        for name, known in categories.items():
-            known.look(table[name])
-
-    for shard in shards:
-        counts = nulls[shard.path][shard.group]
-        gaps.update(name for name in doubtful if counts.get(name))
-        uncounted = [name for name in doubtful if name not in counts]
-        read = list(dict.fromkeys([*uncounted, *columns.coded]))
-        try:
-            for table in batches(shard, read, read_at_once(len(read))) if read else ():
-                look(table, uncounted)
-        except UnreadableError:
-            continue
-    if background is not None:
-        look(background, doubtful)
-    found = {name: kinds.listed() for name, kinds in categories.items()}
-    return Survey(tuple(name for name in doubtful if name in gaps), found)
+    listed = {}
+    for name, known in categories.items():
+        # a model may have been trained on the codes of categories, so their order in the files
+        # counts; text has none
+        has_order = all(map(types.is_dictionary, _file_types(files, name)))
+        listed[name] = list(known) if has_order else sorted(known)
+    return Survey(tuple(name for name in doubtful if name in gaps), listed)
 
 
-@dataclass
-class _Categories:
-    """The categories of a column, as far as its cells were looked at.
-
-    They have the order that they have in the files, since a model may have been trained on their
-    codes. Those of a column that is text in some file have the order of their names.
-    """
-
-    name: str
-    kinds: dict[Any, None] = field(default_factory=dict)  #: in the order in which they came
-    has_order: bool = True  #: whether they are categories in all files, which have an order
-
-    def look(self, column: "pa.ChunkedArray") -> None:
-        """Take in more cells."""
-        from pyarrow import types
-
-        if types.is_dictionary(column.type):
-            found = [kind for chunk in column.chunks for kind in chunk.dictionary.to_pylist()]
-        else:
-            self.has_order = False
-            found = column.unique().to_pylist()
-        self.kinds.update((kind, None) for kind in found if kind is not None)
-        if len(self.kinds) > MAX_CATEGORIES:
-            raise InputError(
-                f"data: column {self.name!r} has more than {MAX_CATEGORIES:,} different texts, "
-                "which are too many to be categories; leave it out with --drop, or encode it"
-            )
-
-    def listed(self) -> list[Any]:
-        """Return the categories in their order."""
-        return list(self.kinds) if self.has_order else sorted(self.kinds)
+def _add_categories(known: dict[Any, None], column: pa.ChunkedArray, name: str) -> None:
+    """Add the categories of a column's cells to those known, in the order in which they come."""
+    if types.is_dictionary(column.type):
+        found = [kind for chunk in column.chunks for kind in chunk.dictionary.to_pylist()]
+    else:
+        found = column.unique().to_pylist()
+    known.update((kind, None) for kind in found if kind is not None)
+    if len(known) > MAX_CATEGORIES:
+        raise InputError(
+            f"data: column {name!r} has more than {MAX_CATEGORIES:,} different texts, which are "
+            "too many to be categories; leave it out with --drop, or encode it"
+        )

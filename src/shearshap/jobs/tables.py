@@ -13,15 +13,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import csv, types
+from pyarrow import parquet as pq
+from pyarrow.parquet import ParquetFile
 
 from shearshap.data.frames import as_frame, trained_order
 from shearshap.errors import InputError
 from shearshap.report import GENERATOR
-from shearshap.store import MAX_NAME, shortened, written_whole
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from shearshap.store import written_whole
 
 READ = (".csv", ".parquet", ".pq")
 WRITTEN = (".parquet", ".pq", ".csv")
@@ -57,7 +61,7 @@ def check_in(path: Path, what: str) -> None:
 
 def read(
     path: Path, what: str, *, text: Collection[str] = (), ids: Collection[str] = ()
-) -> "pa.Table":
+) -> pa.Table:
     """Read a table from a CSV or Parquet file that `check_in` has let through.
 
     `what` is the first word of every error. `text` are the columns of a CSV file that hold text,
@@ -73,11 +77,8 @@ def read(
     return table
 
 
-def _read_parquet(path: Path, what: str) -> "pa.Table":
+def _read_parquet(path: Path, what: str) -> pa.Table:
     """Read a Parquet file, without the nameless index that pandas may have left in it."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
     try:
         with ParquetFile(path) as file:
             table = file.read().replace_schema_metadata(None)
@@ -101,7 +102,7 @@ def check_names(names: Sequence[str], path: Path, what: str) -> None:
         raise InputError(f"{what}: duplicate column {doubled!r} in {path}")
 
 
-def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> "pa.Table":
+def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> pa.Table:
     """Read the background's file: the columns of the data, under the names that they have there."""
     table = read(path, "background", text=text)
     names = matching_columns(table, columns, f"background: {path}")
@@ -111,9 +112,7 @@ def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]
 # CSV, as pandas reads it
 
 
-def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]) -> "pa.Table":
-    import pyarrow as pa
-
+def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]) -> pa.Table:
     with _csv_errors(path, what):
         (frame,) = _csv_frames(path, what, {*text, *ids}, rows=None)
         schema = _frame_schema([frame], ids)
@@ -131,9 +130,6 @@ def convert_csv(
 
     The file is read twice, a chunk at a time: a column has the type that fits all its cells.
     """
-    import pyarrow as pa
-    from pyarrow import parquet as pq
-
     with _csv_errors(path, "data"):
         frames = _csv_frames(path, "data", {*text, *ids}, rows=CHUNK_CELLS)
         schema = _frame_schema(frames, ids)
@@ -160,8 +156,6 @@ def convert_csv(
 
 def _csv_frames(path: Path, what: str, text: Collection[str], *, rows: int | None) -> Iterator[Any]:
     """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time."""
-    import pandas as pd
-
     # the names as they are in the file: pandas would change some
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
     names = [str(name) for name in header.iloc[0]]
@@ -184,10 +178,8 @@ def _csv_frames(path: Path, what: str, text: Collection[str], *, rows: int | Non
         yield from (chunk for chunk in chunks if len(chunk))
 
 
-def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> "pa.Schema":
+def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> pa.Schema:
     """Return the type that each column has by all its cells, which frames of pandas hold."""
-    import pyarrow as pa
-
     kinds: dict[str, set[Any]] = {}
     for frame in frames:
         table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -204,10 +196,8 @@ def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> "pa.Schema":
     return pa.schema([(name, _common_type(found)) for name, found in kinds.items()])
 
 
-def _common_type(kinds: set[Any]) -> "pa.DataType":
+def _common_type(kinds: set[Any]) -> pa.DataType:
     """Return the type of a column whose pieces have these types."""
-    import pyarrow as pa
-
     known = kinds - {pa.null()}
     if len(kinds) == len(known) == 1 or known == {pa.bool_()}:
         return known.pop()
@@ -218,9 +208,6 @@ def _common_type(kinds: set[Any]) -> "pa.DataType":
 @contextmanager
 def _csv_errors(path: Path, what: str) -> Iterator[None]:
     """Raise the errors of pandas, and its warning of cells that have no column, as ours."""
-    import pandas as pd
-    import pyarrow as pa
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -240,7 +227,7 @@ def _csv_errors(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"{what}: {path} cannot be read: {reason}") from error
 
 
-def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+def notes(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
     """Return notes on what may be wrong in a CSV file, in those of its columns that are given."""
     if path.suffix.lower() != ".csv":
         return []
@@ -254,11 +241,8 @@ def notes(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
     return found + _notes_on_text(path, table, columns)
 
 
-def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> list[str]:
+def _notes_on_text(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
     """Return notes on columns of text at least half of whose cells are numbers."""
-    from pyarrow import compute as pc
-    from pyarrow import types
-
     found = []
     for name in columns:
         if not types.is_string(table[name].type):
@@ -278,22 +262,7 @@ def _notes_on_text(path: Path, table: "pa.Table", columns: Sequence[str]) -> lis
 # Columns
 
 
-def nameless_columns(table: "pa.Table", path: Path) -> tuple[list[str], list[str]]:
-    """Return the columns that have no name and no meaning, and notes on them.
-
-    Those are a first one, as an index written by pandas, and one that is all empty, as a comma at
-    the end of every line makes it.
-    """
-    first, *others = table.column_names
-    if others and not first:
-        note = f"the first column of {path} has no name, as pandas' index has none, and is left out"
-        return [""], [note]
-    if len(table) and "" in others and table[""].null_count == len(table):
-        return [""], [f"a column of {path} has neither a name nor values, and is left out"]
-    return [], []
-
-
-def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list[str]:
+def matching_columns(table: pa.Table, names: Sequence[str], what: str) -> list[str]:
     """Return the columns of a table that a model's names stand for, in the model's order.
 
     Other columns are left out. `what` begins the error if a column is missing.
@@ -308,11 +277,8 @@ def matching_columns(table: "pa.Table", names: Sequence[str], what: str) -> list
     return trained_order(frame, names, what)
 
 
-def select(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
+def select(table: pa.Table, columns: Sequence[str], path: Path) -> pa.Table:
     """Return the columns named, in that order, with decimals as floating numbers."""
-    import pyarrow as pa
-    from pyarrow import types
-
     chosen = {}
     for name in columns:
         column = table[name]
@@ -326,24 +292,19 @@ def select(table: "pa.Table", columns: Sequence[str], path: Path) -> "pa.Table":
     return pa.table(chosen)
 
 
-def _is_plain(kind: "pa.DataType") -> bool:
+def _is_plain(kind: pa.DataType) -> bool:
     """Return whether a column holds one number, text, truth value or time in each row."""
-    from pyarrow import types
-
     return not (types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
 # Writing
 
 
-def write(table: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
+def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
     """Write a table whole or not at all, in the kind that the file's name asks for.
 
     The facts are in the metadata of a Parquet file; CSV has no place for them.
     """
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
     table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
     try:
         with written_whole(path) as partial:
@@ -358,16 +319,13 @@ def write(table: "pa.Table", facts: Mapping[str, Any], path: Path) -> None:
         ) from error
 
 
-def _without_formulas(table: "pa.Table") -> "pa.Table":
+def _without_formulas(table: pa.Table) -> pa.Table:
     """Return a table with an apostrophe before every text that a spreadsheet would run."""
     columns = [_without_formula(column) for column in table.columns]
     return type(table).from_arrays(columns, names=table.column_names)
 
 
-def _without_formula(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    from pyarrow import compute as pc
-    from pyarrow import types
-
+def _without_formula(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not types.is_string(column.type) and not types.is_large_string(column.type):
@@ -391,7 +349,7 @@ def check_suffix(path: Path) -> None:
         )
 
 
-def check_columns(schema: "pa.Schema", path: Path) -> None:
+def check_columns(schema: pa.Schema, path: Path) -> None:
     """Raise if a file's kind cannot hold the columns of the data, before any work is done."""
     for column in schema:
         if path.suffix.lower() == ".csv" and not _is_plain(column.type):
@@ -399,12 +357,6 @@ def check_columns(schema: "pa.Schema", path: Path) -> None:
                 f"out: {path} cannot hold column {column.name!r}, which holds {column.type}; try "
                 ".parquet, or choose other columns with --keep"
             )
-
-
-def beside(out: Path, what: str) -> Path:
-    """Return a file beside `out`: values.partial.parquet, with the rows that were done."""
-    ending = f".{what}{out.suffix}"
-    return out.with_name(shortened(out.stem, MAX_NAME - len(ending)) + ending)
 
 
 def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = False) -> None:
@@ -460,9 +412,6 @@ def check_apart(path: Path, what: str, inputs: FilesRead) -> None:
 
 def _is_ours(path: Path, what: str) -> bool:
     """Return whether a file was written by a job, or is empty."""
-    import pyarrow as pa
-    from pyarrow import parquet as pq
-
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head or MARKS[what] in head:

@@ -8,14 +8,16 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import parquet as pq
 
 from shearshap.errors import InputError, ModelError, ShearError
 from shearshap.explainer import Explainer
@@ -35,9 +37,6 @@ from shearshap.jobs.tables import METADATA
 from shearshap.result.explanation import Explanation
 from shearshap.store import written_whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Hashes = tuple[tuple[str, str], ...]  #: of files, by name
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
@@ -49,14 +48,12 @@ class Block:
     """Rows that were explained together."""
 
     explanation: Explanation
-    data: "pa.Table"  #: the rows' columns, as they were read
+    data: pa.Table  #: the rows' columns, as they were read
     numbers: NDArray[np.int64]  #: of the rows among all rows of the job
 
     @classmethod
     def concat(cls, blocks: Sequence["Block"]) -> "Block":
         """Return several blocks as one."""
-        import pyarrow as pa
-
         return cls(
             Explanation.concat(block.explanation for block in blocks),
             pa.concat_tables([block.data for block in blocks]),
@@ -76,12 +73,12 @@ class ShardWork:
     options: dict[str, Any]  #: of the `Explainer`, but for its model
     call: dict[str, Any]  #: of its call
     columns: InputColumns  #: that the model is given
-    carried: "pa.Schema"  #: columns of the data that are written, and that of the ids
+    carried: pa.Schema  #: columns of the data that are written, and that of the ids
     id_column: str | None = None
     devices: tuple[str, ...] = ()  #: that workers take turns with; none: where the model is
     out: Path = Path()  #: the folder of the parts
     key: str = ""  #: the hash of the manifest, which every part names
-    part_columns: tuple[tuple[str, str], ...] = ()  #: of the explanation, with their types
+    part_columns: Mapping[str, str] = field(default_factory=dict)  #: of the explanation: types
 
     def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Explain a shard, write its part, and report."""
@@ -117,10 +114,8 @@ class ShardWork:
                     yield Block(explanation, _rows_at(table, at), first_row + at)
             first_row += len(table)
 
-    def values(self, block: Block) -> "pa.Table":
+    def values(self, block: Block) -> pa.Table:
         """Return a line for each row: its label, base value, prediction, values, and data."""
-        import pyarrow as pa
-
         wide = block.explanation.to_frame("pyarrow", wide=True)
         values = dict(zip(wide.column_names[1:], wide.columns[1:], strict=True))
         data = {
@@ -130,27 +125,25 @@ class ShardWork:
         name = self._label_name([*values, *data])
         return pa.table({name: self.labels(block)} | values | data)
 
-    def pairs(self, block: Block) -> "pa.Table":
+    def pairs(self, block: Block) -> pa.Table:
         """Return the interactions: a line for each row, output and pair of features."""
         numbered = replace(block.explanation, index=np.arange(len(block.explanation)))
         table = numbered.to_frame("pyarrow", interactions=True)
         return table.set_column(0, "row", self.labels(block).take(table["row"]))
 
-    def labels(self, block: Block) -> "pa.Array | pa.ChunkedArray":
+    def labels(self, block: Block) -> pa.Array | pa.ChunkedArray:
         """Return the ids of a block's rows, or their numbers among all rows."""
-        import pyarrow as pa
-
         if self.id_column is None:
             return pa.array(block.numbers)
         return in_type(block.data[self.id_column], self.carried.field(self.id_column).type)
 
-    def _carried_data(self) -> "list[pa.Field]":
+    def _carried_data(self) -> list[pa.Field]:
         return [each for each in self.carried if each.name != self.id_column]
 
     def _label_name(self, others: Sequence[str]) -> str:
         """Return the name of the column of labels beside others."""
         name = self.id_column
-        return "row" if name is None or name in {*others, *dict(self.part_columns)} else name
+        return "row" if name is None or name in {*others, *self.part_columns} else name
 
     # Parts
 
@@ -159,81 +152,66 @@ class ShardWork:
         # memory may have run out at the attempt before
         rows = max(MIN_ROWS, min(shard.rows, read_at_once(len(self.columns.schema))) >> attempt - 1)
         evaluations = 0
+        hashes: dict[str, str] = {}
         with ExitStack() as files:
             # the part last, since it stands for both
-            part = files.enter_context(_PartWriter.open(self.out, shard.name, self.part_schema()))
+            schema = self.part_schema()
+            part = files.enter_context(_part_writer(self.out, shard.name, schema, hashes))
             pairs = None
             if self.call.get("interactions"):
                 name = f"{INTERACTIONS}/{shard.name}"
-                pairs = files.enter_context(_PartWriter.open(self.out, name, self._pair_schema()))
+                schema = self._pair_schema()
+                pairs = files.enter_context(_part_writer(self.out, name, schema, hashes))
             for block in self.blocks(shard, rows=rows, worker=worker):
                 evaluations += _spent(block.explanation)
-                part.write(self.values(block))
+                _write_lines(part, self.values(block))
                 if pairs is not None:
-                    pairs.write(self.pairs(block))
-        hashes = [(each.name, each.hash) for each in (pairs, part) if each is not None]
-        return evaluations, tuple(hashes)
+                    _write_lines(pairs, self.pairs(block))
+        return evaluations, tuple(hashes.items())
 
-    def part_schema(self) -> "pa.Schema":
+    def part_schema(self) -> pa.Schema:
         """Return the columns of a part."""
-        import pyarrow as pa
-
         data = [pa.field(f"data.{each.name}", each.type) for each in self._carried_data()]
         label = pa.int64()
         if self.id_column is not None:
             label = self.carried.field(self.id_column).type
         types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
         fields = [pa.field(self._label_name([each.name for each in data]), label)]
-        fields += [pa.field(name, types[kind]) for name, kind in self.part_columns]
+        fields += [pa.field(name, types[kind]) for name, kind in self.part_columns.items()]
         metadata = {METADATA: json.dumps({"job": self.key}).encode()}
         return pa.schema([*fields, *data], metadata=metadata)
 
-    def _pair_schema(self) -> "pa.Schema":
+    def _pair_schema(self) -> pa.Schema:
         """Return the columns of a part's interactions."""
-        import pyarrow as pa
-
         schema = self.part_schema()
         texts = [(name, pa.string()) for name in ("output", "player", "other")]
         fields = [("row", schema.field(0).type), *texts, ("value", pa.float64())]
         return pa.schema(fields, metadata=schema.metadata)
 
 
-@dataclass
-class _PartWriter:
-    """Writes a Parquet file block by block, whole or not at all."""
-
-    name: str
-    writer: Any
-    hash: str = ""  #: once the file is complete
-
-    @classmethod
-    @contextmanager
-    def open(cls, folder: Path, name: str, schema: "pa.Schema") -> Iterator["_PartWriter"]:
-        """Open the file for a while."""
-        from pyarrow import parquet as pq
-
-        with written_whole(folder / name) as partial:
-            with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
-                part = cls(name, writer)
-                yield part
-            part.hash = file_hash(partial)
-
-    def write(self, table: "pa.Table") -> None:
-        """Write the lines of a block, which may have no standard errors when others have some."""
-        import pyarrow as pa
-
-        schema = self.writer.schema
-        known = {*table.column_names}
-        columns = [
-            table[each.name].cast(each.type)
-            if each.name in known
-            else pa.nulls(len(table), each.type)
-            for each in schema
-        ]
-        self.writer.write_table(pa.table(columns, schema=schema))
+@contextmanager
+def _part_writer(
+    folder: Path, name: str, schema: pa.Schema, hashes: dict[str, str]
+) -> Iterator[Any]:
+    """Open a Parquet file that is written whole or not at all; then add its hash to the others."""
+    with written_whole(folder / name) as partial:
+        with pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer:
+            yield writer
+        hashes[name] = file_hash(partial)
 
 
-def _rows_at(table: "pa.Table", at: NDArray[np.int64]) -> "pa.Table":
+def _write_lines(writer: Any, table: pa.Table) -> None:
+    """Write the lines of a block, which may have no standard errors when others have some."""
+    schema = writer.schema
+    known = {*table.column_names}
+    columns = [
+        table[each.name].cast(each.type) if each.name in known else pa.nulls(len(table), each.type)
+        for each in schema
+    ]
+    writer.write_table(pa.table(columns, schema=schema))
+
+
+def _rows_at(table: pa.Table, at: NDArray[np.int64]) -> pa.Table:
     """Return rows by their numbers, without a copy if they are consecutive.
 
     Before an error, a stream yields all rows that are done, which need not be.

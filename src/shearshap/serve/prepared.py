@@ -14,8 +14,9 @@ from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.games.marginal import no_progress
 from shearshap.jobs.job import Job
+from shearshap.jobs.models import open_model
 from shearshap.jobs.options import collect_warnings, errors_with_files
-from shearshap.jobs.plan import explainer_of, open_files
+from shearshap.jobs.plan import open_files
 from shearshap.result.explanation import Explanation
 from shearshap.serve.schemas import Cell, Feature, Row, features_from_frame, frame_from_rows
 
@@ -77,12 +78,12 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
 
     The sample is for the global view and the calibration.
     """
-    opened = open_files(job)
-    rows = opened.rows
+    opened = open_files(job, open_model(job.model, trust=job.trust))
+    rows = opened.frame
     notes = opened.notes
     with collect_warnings(notes), errors_with_files(job.data, opened.background):
         features = features_from_frame(rows)
-        explainer = explainer_of(job, opened.model, opened.background)
+        explainer = opened.explainer()
         if isinstance(explainer.background, str):  # a statistic of all rows, not of the sample
             explainer = replace(explainer, background=(explainer.background, rows))
         prepared, encode = _prepared(explainer, _evenly_spaced(rows, sample), job)
