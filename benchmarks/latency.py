@@ -177,8 +177,8 @@ def first_call(line: Line, threads: int) -> list[str]:
                 times[run] = pool.submit(time_first_call, method, threads).result()
     answer = line.explain("auto")
     bare = seconds(lambda: line.bare(answer.evaluations))
-    medians = [float(np.median(times)) for times in took.values()]
-    return _formatted(f"{line.name}: first call", answer.method, *medians, bare)
+    auto, leverage = (float(np.median(times)) for times in took.values())
+    return _formatted(f"{line.name}: first call", answer.method, auto, leverage, bare)
 
 
 def time_first_call(method: str, threads: int) -> float:

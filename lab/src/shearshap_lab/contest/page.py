@@ -128,7 +128,11 @@ class Results:
             for name, ours in self._ours.items()
         ]
         return sorted(
-            every, key=lambda each: (not each.complete, each.score.value if each.score else np.inf)
+            every,
+            key=lambda each: (
+                not each.complete,
+                np.inf if each.score is None else each.score.value,
+            ),
         )
 
     @cached_property
@@ -314,20 +318,28 @@ def _standings_table(results: Results) -> Table:
 
 def _comparison_table(results: Results, name: str, kind: str, cells: Sequence[Cell]) -> Table:
     """Return an estimator beside each of ours on one kind of games, budget by budget."""
-    rows = []
-    for other in results.ours:
-        found = [
-            None if {name, other} & cell.failures.keys() else cell.compared(name, other)
-            for cell in cells
-        ]
-        texts = [f"{_ratio(each[0])} {each[1]}" if each else MISSING for each in found]
-        rows.append((other, *texts, _ratio(score(cells, name, other))))
+    rows = [
+        (
+            other,
+            *(_compared(cell, name, other) for cell in cells),
+            _ratio(score(cells, name, other)),
+        )
+        for other in results.ours
+    ]
     return Table(
         f"{name} on {kind}",
         ("over", *(f"N = {cell.n}" for cell in cells), "all budgets"),
         tuple(rows),
         notes=("All budgets: the geometric mean.",),
     )
+
+
+def _compared(cell: Cell, name: str, other: str) -> str:
+    for estimator in (name, other):
+        if estimator in cell.failures:
+            return f"{estimator} failed"
+    ratio, verdict = cell.compared(name, other)
+    return f"{_ratio(ratio)} {verdict}"
 
 
 def _details(results: Results) -> Iterator[Table]:
@@ -421,9 +433,13 @@ def printed(out: Path) -> str:
     """Return the leaderboard of the records in a folder, for a terminal."""
     results = Results(*read_records(out))
     table = _standings_table(results)
-    frame = pd.DataFrame(table.rows, columns=table.columns).set_index("estimator")
+    widths = [max(map(len, cells)) for cells in zip(table.columns, *table.rows, strict=True)]
+    lines = [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
+        for first, *others in (table.columns, *table.rows)
+    ]
     said = [sentence.replace("**", "") for sentence in sentences(results)]
-    return "\n".join([f"{table.caption}:", "", frame.to_string(), "", *said])
+    return "\n".join([f"{table.caption}:", "", *lines, "", *said])
 
 
 # Numbers

@@ -175,7 +175,7 @@ def _frame(rows: Any) -> pd.DataFrame:
 def _numbers(column: "pd.Series[Any]") -> NDArray[Any]:
     """Return a column as numbers, NaN if one is missing; the encoder reads text as numbers."""
     if pd.api.types.is_numeric_dtype(column):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.array(["nan" if word in ("", MISSING) else word for word in _words(column)])
 
 

@@ -85,7 +85,7 @@ def _work(subject: Subject, way: str, method: str, n: int) -> Work:
         groups=subject.dataset.groups,
         output=LOGIT,
         method=CANDIDATES.get(method, "auto"),
-        batch_size=n or None,
+        batch_size=n or "auto",
     )
 
     inputs = torch.from_numpy(subject.inputs)
