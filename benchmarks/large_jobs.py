@@ -9,16 +9,17 @@ parts are compared with those of the input. A plain loop reads, explains and wri
 one process, without shards, attempts or a log.
 """
 
-import argparse
-import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyarrow import parquet as pq
 
 from setting import machine, parser_of
 from shearshap import Auto, Explainer
-from shearshap.jobs import Executor, Job, LocalProcesses
+from shearshap.jobs import Job, LocalProcesses
 from shearshap_lab import networks
 from shearshap_lab.data import load
 from shearshap_lab.markdown import plain_table
@@ -38,6 +39,8 @@ BUDGET = 32
 FILES = 8
 GROUP_ROWS = 1 << 17
 STEPS = 2000  #: of the network's training
+
+Facts = tuple[int, float, int]  #: rows, seconds and the most bytes that a worker held
 
 
 # What each process does
@@ -56,24 +59,23 @@ def write_rows(folder: Path, rows: int) -> None:
         pq.write_table(chosen, folder / "rows" / f"{number}.parquet", row_group_size=GROUP_ROWS)
 
 
-def explain(folder: Path, out: str, executor: Executor) -> None:
-    """Run the job, and write down what it took."""
+def explain(folder: Path, workers: int) -> Facts:
+    """Run the job with so many workers, and return what it took."""
     job = Job(
         large=True,
         model=str(folder / "network"),
         data=folder / "rows",
-        out=folder / out,
+        out=folder / f"workers-{workers}",
         budget=BUDGET,
         id_column="id",
         keep=(),
     )
-    summary = job.run(executor=executor)
+    summary = job.run(executor=LocalProcesses(workers))
     print(summary)
-    facts = {"rows": summary.rows, "seconds": summary.seconds, "peak": summary.peak_bytes}
-    (folder / f"{out}.json").write_text(json.dumps(facts))
+    return summary.rows, summary.seconds, summary.peak_bytes
 
 
-def loop(folder: Path) -> None:
+def loop(folder: Path) -> Facts:
     """Explain the rows of one file after the other, all with the calibration of the first."""
     torch.set_num_threads(1)
     started = time.perf_counter()
@@ -94,44 +96,29 @@ def loop(folder: Path) -> None:
             pq.write_table(values, folder / "loop" / f"{count:06}.parquet")
             count += 1
             rows += len(frame)
-    facts = {"rows": rows, "seconds": time.perf_counter() - started, "peak": 0}
-    (folder / "loop.json").write_text(json.dumps(facts))
-
-
-def do_part(part: str, folder: Path, rows: int) -> None:
-    if part == "rows":
-        write_rows(folder, rows)
-    elif part == "loop":
-        loop(folder)
-    else:
-        explain(folder, part, LocalProcesses(int(part.removeprefix("workers-"))))
+    return rows, time.perf_counter() - started, 0
 
 
 # All of them, one after the other
 
 
-def line_of(part: str, folder: Path, rows: int) -> list[str]:
+def line_of(name: str, part: Callable[[Path], Facts], folder: Path) -> list[str]:
     """Run a part in a process of its own, and return what it took with all that it started."""
+    before = getrusage(RUSAGE_CHILDREN)
     started = time.perf_counter()
-    process = subprocess.Popen(command(part, folder, rows), env=os.environ | {THREADS[0]: "1"})
-    _, status, usage = os.wait4(process.pid, 0)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        rows, seconds, peak = pool.submit(part, folder).result()
     wall = time.perf_counter() - started
-    if status:
-        raise SystemExit(f"{part} failed")
-    facts = json.loads((folder / f"{part}.json").read_text())
+    after = getrusage(RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return [
-        part,
-        f"{facts['seconds']:.1f}",
-        f"{facts['rows'] / facts['seconds']:,.0f}",
+        name,
+        f"{seconds:.1f}",
+        f"{rows / seconds:,.0f}",
         f"{wall:.1f}",
-        f"{usage.ru_utime + usage.ru_stime:.1f}",
-        f"{facts['peak'] / 1e6:,.0f}" if facts["peak"] else "",
+        f"{cpu:.1f}",
+        f"{peak / 1e6:,.0f}" if peak else "",
     ]
-
-
-def command(part: str, folder: Path, rows: int) -> list[str]:
-    words = ["--part", part, "--folder", str(folder), "--rows", str(rows)]
-    return [sys.executable, __file__, *words]
 
 
 def check_ids(folder: Path, rows: int) -> str:
@@ -140,19 +127,20 @@ def check_ids(folder: Path, rows: int) -> str:
     return "equal to the input's" if np.array_equal(ids, np.arange(rows)) else "NOT the input's"
 
 
-def compare(folder: Path, rows: int, parts: list[str]) -> None:
+def compare(folder: Path, rows: int, parts: dict[str, Callable[[Path], Facts]]) -> None:
     """Make the rows, run the parts and print a table."""
     if not (folder / "rows").exists():
-        subprocess.run(command("rows", folder, rows), check=True)
-    for part in parts:
-        shutil.rmtree(folder / part, ignore_errors=True)
-    lines = [line_of(part, folder, rows) for part in parts]
+        write_rows(folder, rows)
+    for name in parts:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    os.environ[THREADS[0]] = "1"  # of the processes that are started
+    lines = [line_of(name, part, folder) for name, part in parts.items()]
     print(f"\n{machine()}; {rows:,} rows of Census, {BUDGET} evaluations each\n")
     header = ["", "seconds", "rows/s", "wall s", "CPU s", "peak MB of a worker"]
     print(plain_table(header, lines))
-    for part in parts:
-        if part != "loop":
-            print(f"\nids of {part}: {check_ids(folder / part, rows)}")
+    for name in parts:
+        if name != "loop":
+            print(f"\nids of {name}: {check_ids(folder / name, rows)}")
 
 
 def main() -> None:
@@ -161,14 +149,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--compare", action="store_true", help="1 worker and a plain loop too")
     parser.add_argument("--folder", type=Path, help="where to work; kept (else a temporary folder)")
-    parser.add_argument("--part", help=argparse.SUPPRESS)  # what a process of ours is to do
     given = parser.parse_args()
-    if given.part is not None:
-        do_part(given.part, given.folder, given.rows)
-        return
-    parts = [f"workers-{given.workers}"]
+    counts = (1, given.workers) if given.compare else (given.workers,)
+    parts: dict[str, Callable[[Path], Facts]] = {
+        f"workers-{count}": partial(explain, workers=count) for count in counts
+    }
     if given.compare:
-        parts = ["workers-1", *parts, "loop"]
+        parts["loop"] = loop
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True)

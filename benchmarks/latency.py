@@ -9,14 +9,13 @@ Each line is a call of `shearshap.explain` with `method="auto"`, beside the same
 only call if one takes seconds. "First call" is that of a fresh process, after the imports.
 """
 
-import argparse
 import os
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -171,23 +170,25 @@ def cells(line: Line) -> list[str]:
 
 def first_call(line: Line, threads: int) -> list[str]:
     """Return the cells of the first call in a fresh process: medians over three processes."""
-    took = {}
-    for method in ("leverage", "auto"):
-        command = [sys.executable, __file__, "--threads", str(threads), "--first", method]
-        runs = [subprocess.check_output(command, text=True).split() for _ in range(3)]
-        took[method] = float(np.median([float(each) for each, _ in runs]))
-        chosen = runs[0][1]
-    evaluations = line.explain("auto").evaluations
-    bare = seconds(lambda: line.bare(evaluations))
-    return _formatted(f"{line.name}: first call", chosen, took["auto"], took["leverage"], bare)
+    took = {"auto": [0.0] * 3, "leverage": [0.0] * 3}
+    for method, times in took.items():
+        for run in range(len(times)):
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                times[run] = pool.submit(time_first_call, method, threads).result()
+    answer = line.explain("auto")
+    bare = seconds(lambda: line.bare(answer.evaluations))
+    auto, leverage = (float(np.median(times)) for times in took.values())
+    return _formatted(f"{line.name}: first call", answer.method, auto, leverage, bare)
 
 
-def time_first_call(method: str) -> None:
-    """Print the seconds of this process's first call, and the method that did the work."""
+def time_first_call(method: str, threads: int) -> float:
+    """Return the seconds of this process's first call."""
+    torch.set_num_threads(threads)
     line = one_row()
-    start = time.perf_counter()
-    answer = line.explain(method)
-    print(time.perf_counter() - start, answer.method)
+    with threadpool_limits(threads):
+        start = time.perf_counter()
+        line.explain(method)
+        return time.perf_counter() - start
 
 
 def _formatted(name: str, method: str, auto: float, leverage: float, bare: float) -> list[str]:
@@ -200,14 +201,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out the slow lines")
     parser.add_argument("--lines", default="", help="only lines with this in their names")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch and numpy")
-    parser.add_argument("--first", choices=["auto", "leverage"], help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     warnings.simplefilter("ignore")
     with threadpool_limits(asked.threads):
-        if asked.first:
-            time_first_call(asked.first)
-            return
         print(f"{asked.threads} threads; {machine()}\n")
         print(plain_table(HEADER, []))
         for line in lines():

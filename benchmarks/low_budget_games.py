@@ -124,7 +124,7 @@ def images() -> Iterator[Rows]:
     torch.manual_seed(0)
     networks = {"convolutions": convolutions, "perceptron": perceptron(64, 10)}
     for name, network in networks.items():
-        trained(network, inputs[~test], labels[~test])
+        fit(network, inputs[~test], labels[~test], seed=0)
         for word, background in (("zero", np.zeros_like(mean)), ("mean", mean)):
             whole = f"digits-{name}-{word}"
             options = {"output": DIGIT}
@@ -139,7 +139,7 @@ def tables() -> Iterator[Rows]:
     x, y = inputs[~test], labels[~test]
     torch.manual_seed(0)
     models: dict[str, tuple[Any, dict[str, Any]]] = {
-        "network": (trained(perceptron(30, 2), x, y), {"output": 1}),
+        "network": (fit(perceptron(30, 2), x, y, seed=0), {"output": 1}),
         "logistic": (
             LogisticRegression(max_iter=1_000).fit(x, y),
             {"output": 1, "scale": "probability"},
@@ -159,11 +159,6 @@ def tables() -> Iterator[Rows]:
     regression.fit(inputs[~test], labels[~test])
     mean = inputs[~test].mean(axis=0)
     yield Rows("friedman-trees", "tables", regression, inputs[test][:ROWS], mean)
-
-
-def trained(network: nn.Module, inputs: Any, labels: Any) -> nn.Module:
-    """Train a network in an order of its own, and return it."""
-    return fit(network, inputs, labels, generator=torch.Generator().manual_seed(0))
 
 
 def sparse() -> Iterator[Rows]:

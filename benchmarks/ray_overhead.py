@@ -3,8 +3,7 @@
     python benchmarks/ray_overhead.py
 
 A network of 13 inputs, 64-64-1, is explained at 32 evaluations a row. The time of Ray is that of
-all its processes: the start of a session, the workers' imports, and the job. CPU time is read from
-/proc, so the machine must run Linux.
+all its processes: the start of a session, the workers' imports, and the job.
 """
 
 import os
@@ -16,21 +15,19 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import psutil
 import ray
 import torch
 from torch import nn
 
 from setting import machine, parser_of, perceptron
-from shearshap.jobs import Executor, InProcess, Job, Shard, ShardResult
+from shearshap.jobs import Executor, InProcess, Job
 from shearshap.jobs.ray import RayExecutor
-from shearshap.jobs.shards import InputFile, cut
 from shearshap_lab.markdown import plain_table
 
 INPUTS = 13
 BUDGET = 32
 SHARD_ROWS = 16_384
-EMPTY_SHARDS = 1000
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def write_rows(folder: Path, count: int) -> None:
@@ -52,24 +49,8 @@ def cost(work: Callable[[], object]) -> tuple[float, float]:
 
 def cpu_seconds() -> float:
     """Return the CPU time of this process and of its descendants, those that have ended too."""
-    stats = {int(path.name): _stat(path) for path in Path("/proc").glob("[0-9]*")}
-    ours = {os.getpid()}
-    grown = True
-    while grown:
-        children = {pid for pid, stat in stats.items() if stat and int(stat[1]) in ours}
-        grown = not children <= ours
-        ours |= children
-    # fields 14 to 17 of the line: of the process, and of its children that have ended
-    ticks = [int(tick) for pid in ours for tick in stats[pid][11:15]]
-    return sum(ticks) / TICKS
-
-
-def _stat(process: Path) -> list[str]:
-    """Return the fields of a process from the third on; none if it has just ended."""
-    try:
-        return (process / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
+    own = psutil.Process()
+    return sum(sum(process.cpu_times()[:4]) for process in (own, *own.children(recursive=True)))
 
 
 def run_job(executor: Executor, folder: Path, workers: int) -> None:
@@ -100,25 +81,6 @@ def start_ray(workers: int) -> None:
     )
 
 
-def nothing(shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
-    """Report of a shard without any work."""
-    return ShardResult(shard, attempt=attempt, worker=str(worker))
-
-
-def milliseconds_of_a_shard() -> float:
-    """Return the wall time that a shard takes on one worker of Ray if there is nothing to do."""
-    file = Path("rows.parquet")
-    shards = cut([InputFile(file, file, (1,) * EMPTY_SHARDS)], 1)
-    start_ray(1)
-    executor = RayExecutor()
-    list(executor.run(nothing, shards[:2]))  # starts the worker
-    started = time.perf_counter()
-    list(executor.run(nothing, shards))
-    seconds = time.perf_counter() - started
-    ray.shutdown()
-    return 1000 * seconds / EMPTY_SHARDS
-
-
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_400_000)
@@ -135,7 +97,6 @@ def main() -> None:
             lines.append([title, f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{cpu:.1f}"])
     print(f"{rows:,} rows in shards of {SHARD_ROWS:,}; {machine()}, ray {ray.__version__}\n")
     print(plain_table(["", "seconds", "rows/s", "CPU seconds"], lines))
-    print(f"\na shard without work: {milliseconds_of_a_shard():.1f} ms")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ better of the two.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,21 +25,6 @@ METHODS = ("kriging", *SIMPLE)
 NONE = 1e-6  #: of the range: an error that is as good as none
 HIGH = 1.05  #: a ratio that is too high
 PLAYERS = (12, 30, 60, 100)
-
-
-class Cell(NamedTuple):
-    """Kriging's error over those of the simple methods, for one kind of game and one N."""
-
-    kind: str
-    each: int
-    ratio: float  #: to the better one
-    uncertainty: float  #: of the ratio, as a standard error over games
-    ratios: tuple[float, ...]  #: to each
-
-    def text(self, *, both: bool) -> str:
-        """Return the ratio to the better method, and the ratios to both."""
-        each = f" ({', '.join(f'{ratio:.2f}' for ratio in self.ratios)})" if both else ""
-        return f"{self.ratio:.2f}{each}"
 
 
 def errors_of(task: Task, seeds: int) -> tuple[str, Floats]:
@@ -60,8 +44,11 @@ def errors_of(task: Task, seeds: int) -> tuple[str, Floats]:
     return subject.kind, np.mean(runs, axis=0)
 
 
-def cell_of(kind: str, each: int, errors: Floats) -> Cell:
-    """Return the cell of errors (games, methods)."""
+def ratio_of(errors: Floats) -> tuple[float, float, list[float]]:
+    """Return kriging's error over the better method's, its standard error, and that over each.
+
+    Errors are (games, methods), kriging's first.
+    """
     errors = np.maximum(errors, NONE)
     means = errors.mean(axis=0)
     ratios = means[0] / means[1:]
@@ -69,27 +56,30 @@ def cell_of(kind: str, each: int, errors: Floats) -> Cell:
     better = errors[:, 1 + ratios.argmax()]
     differences = errors[:, 0] - ratio * better
     uncertainty = np.sqrt((differences**2).sum()) / better.sum()
-    return Cell(kind, each, float(ratio), float(uncertainty), tuple(ratios.tolist()))
+    return float(ratio), float(uncertainty), ratios.tolist()
 
 
 def report(results: list[tuple[str, Floats]], *, both: bool) -> str:
     """Return the table of one number of players, and how many of its cells are too high."""
     lines = []
-    cells: list[Cell] = []
+    cells: list[tuple[float, float, str]] = []
     for kind in dict.fromkeys(kind for kind, _ in results):
         errors = np.stack([found for name, found in results if name == kind])
-        own = [cell_of(kind, n, errors[:, at]) for at, n in enumerate(EVALUATIONS_A_PLAYER)]
-        lines.append([kind, *(cell.text(both=both) for cell in own)])
-        cells += own
-    high = [cell for cell in cells if cell.ratio > HIGH]
-    surely = [cell for cell in high if cell.ratio - 2 * cell.uncertainty > 1]
-    worst = max(cells, key=lambda cell: cell.ratio)
+        texts = []
+        for at, n in enumerate(EVALUATIONS_A_PLAYER):
+            ratio, uncertainty, ratios = ratio_of(errors[:, at])
+            cells.append((ratio, uncertainty, f"{kind}, N = {n}"))
+            each = f" ({', '.join(f'{other:.2f}' for other in ratios)})" if both else ""
+            texts.append(f"{ratio:.2f}{each}")
+        lines.append([kind, *texts])
+    high = [cell for cell in cells if cell[0] > HIGH]
+    surely = [ratio for ratio, uncertainty, _ in high if ratio - 2 * uncertainty > 1]
+    worst, uncertainty, name = max(cells)
     header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
     return (
         f"{plain_table(header, lines)}\n\ncells above {HIGH}: {len(high)} of {len(cells)}, "
         f"{len(surely)} of them above 1 by more than two standard errors; the worst "
-        f"{worst.ratio:.2f} (standard error {worst.uncertainty:.2f}; {worst.kind}, "
-        f"N = {worst.each})"
+        f"{worst:.2f} (standard error {uncertainty:.2f}; {name})"
     )
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from browser import chromium, console, visit
 from made_records import EVALUATIONS, ORIGIN, records
-from shearshap_lab.experiments import page, printed, report
+from shearshap_lab.experiments import page, report
 from shearshap_lab.experiments.claims import CLAIMS, findings
 from shearshap_lab.experiments.evidence import compare
 from shearshap_lab.experiments.results import every_network
-from shearshap_lab.experiments.spec import READINGS, baselines
+from shearshap_lab.experiments.spec import baselines
 from shearshap_lab.runner import column, where, write_records
 
 RECORDS = records(("census", "bank"))
@@ -112,11 +112,3 @@ def test_the_report_is_written(tmp_path: Path) -> None:
             visit(driver, path, width=width)
             assert console(driver) == []
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-
-
-def test_what_is_printed() -> None:
-    text = printed(RECORDS)
-    assert "census, networks by the authors' recipe: some" in text
-    assert "networks  3, with test accuracy 85.0% 85.0% 85.0%" in text
-    assert text.count("absolute error at N = 16: SHEAR") == 2 * len(READINGS)
-    assert "Holds: SHEAR has the smallest absolute error of all methods" in text

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from shearshap.cli import app
 from shearshap_lab import networks as models
-from shearshap_lab.data import NAMES, load
+from shearshap_lab.data import NAMES
 
 
 def shear(*words: object) -> Result:
@@ -66,21 +66,6 @@ def test_data_lists_all_data_sets() -> None:
     assert lines[0].split()[1:3] == ["32561", "13"]
     assert lines[2].split()[1:3] == ["1000", "20"]
     assert lines[3].endswith("of your own file: needs --path FILE")
-
-
-def test_data_shows_one_data_set() -> None:
-    text = done("data", "german", "--seed", 1)
-    amount, _ = load("german", seed=1).encoder.numeric["amount"]
-    for part in (
-        "german: UCI Statlog German Credit",
-        "rows      1000: 640 train, 160 validation, 200 test\n",
-        "classes   bad (30.0%), good (70.0%)\n",
-        "features  20 in 61 inputs; from the training rows:\n",
-        "  checking        4 categories\n",
-        f"  amount          number, mean {amount:.4g}, standard deviation",
-        "source    H. Hofmann (1994)",
-    ):
-        assert part in text
 
 
 def test_data_writes_rows_that_people_read(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -24,11 +23,11 @@ from shearshap_lab.contest.contest import (
     read_records,
     run,
 )
-from shearshap_lab.contest.page import Results, leaderboard, printed, report
+from shearshap_lab.contest.page import Results, report
 from shearshap_lab.data import load
 from shearshap_lab.games import sources
-from shearshap_lab.games.sources import SOURCES, Request
-from shearshap_lab.games.tables import CountedGame, Games, read_tables, write_tables
+from shearshap_lab.games.sources import Request
+from shearshap_lab.games.tables import CountedGame, Games, write_tables
 from shearshap_lab.networks import train
 from shearshap_lab.statistics import bootstrap, judged_ratio, ratio
 from shearshap_lab.truth import ground_truth
@@ -123,10 +122,6 @@ def benchmark(*arguments: Any) -> Any:
     return CliRunner().invoke(app, ["benchmark", *map(str, arguments)])
 
 
-def without_seconds(records: pa.Table) -> pa.Table:
-    return records.drop_columns(["seconds"])
-
-
 # Sources
 
 
@@ -218,7 +213,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(calls) == stop_at + 2 * 2 * 8 - 8
 
     whole = run(contest, tmp_path / "whole")
-    assert without_seconds(resumed).equals(without_seconds(whole))
+    assert resumed.drop_columns(["seconds"]).equals(whole.drop_columns(["seconds"]))
     before = len(calls)
     assert run(contest, tmp_path / "whole").equals(whole)
     assert len(calls) == before
@@ -320,27 +315,6 @@ def test_errors_below_rounding_are_equal(tmp_path: Path) -> None:
 # Pages
 
 
-def test_the_leaderboard_says_what_the_records_give(results: Results) -> None:
-    text = leaderboard(results)
-    board = text.split("\n## ")[1].splitlines()
-    for place, standing in enumerate(results.standings, start=1):
-        assert standing.score is not None
-        name = standing.estimator if standing.ours else f"**{standing.estimator}**"
-        (line,) = (line for line in board if line.startswith(f"| {name} |"))
-        _, _, found, error, *counts = (cell.strip() for cell in line.split("|"))
-        assert found == (str(place) if standing.complete else "-")
-        assert float(error.split()[0]) == pytest.approx(standing.score.value, rel=0.05)
-        verdicts = map(str, standing.verdicts.values())
-        assert counts[:5] == [*verdicts, f"{standing.answered} of 2"]
-    row = next(line for line in text.splitlines() if line.startswith("| leverage | 0."))
-    first = errors_of(results, "leverage", 2).mean()
-    second = errors_of(results, "leverage", 3).mean()
-    assert row == f"| leverage | {first:.4f} | {second:.4f} |"
-    assert "| fails | tables | 3 | RuntimeError: too many (16 of 16 times) |" in text
-    assert "Made by `a command` at commit" in text
-    assert "| smooth | tables | 5 | 4 |" in text
-
-
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_report_fits_a_screen_and_a_phone(tmp_path: Path) -> None:
@@ -354,20 +328,6 @@ def test_the_report_fits_a_screen_and_a_phone(tmp_path: Path) -> None:
             assert console(driver) == []
             assert requests(driver) == [path.as_uri()]
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-
-
-def test_an_estimator_without_any_answer_has_a_line_of_its_own(tmp_path: Path) -> None:
-    def broken(_game: CountedGame) -> Any:
-        raise ValueError("no")
-
-    run(small_contest(of_function("broken", broken)), tmp_path)
-    path = report(tmp_path)
-    assert "answered no cell: ValueError: no (16 of 16 times)." in path.read_text()
-    assert "broken answered no cell: ValueError: no" in printed(tmp_path)
-    assert (
-        "| **broken** | - | - | 0 | 0 | 0 | 0 | 0 of 2 | - |"
-        in (tmp_path / "leaderboard.md").read_text()
-    )
 
 
 # The command
@@ -422,18 +382,6 @@ def test_an_estimator_that_has_changed_is_measured_again(place: Path) -> None:
         errors.append([line["error"] for line in lines_of(records, estimator="sums")])
     assert errors[0] == errors[1]
     assert max(errors[0]) < max(errors[2])
-
-
-def test_games_are_exported_as_tables(tmp_path: Path) -> None:
-    folder = tmp_path / "tables"
-    answer = benchmark("--games", "rules", "--rows", 2, "--export", folder, "--out", tmp_path)
-    assert answer.exit_code == 0, answer.output
-    assert f"written   {folder / 'weighted-votes.npz'}" in answer.output
-    back = {each.name: each for each in read_tables(folder)}
-    for each in SOURCES["rules"](Request(2, tmp_path)):
-        other = back[each.name.replace(" ", "-")]
-        np.testing.assert_array_equal(each.values, other.values)
-    assert not (tmp_path / "records").exists()
 
 
 @pytest.mark.parametrize(

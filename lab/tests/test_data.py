@@ -161,13 +161,6 @@ def test_numbers_on_a_log_scale() -> None:
     assert [from_log_scale(number) for number in logs] == pytest.approx(counts.tolist())
 
 
-def test_wrong_columns_are_refused() -> None:
-    wrong = {"size": frame()["size"], "color": frame()["colour"], "weight": frame()["weight"]}
-    for columns in (wrong, {"colour": frame()["colour"]}, {**frame(), "label": np.zeros(4)}):
-        with pytest.raises(InputError, match="expected the columns size, colour, weight; got"):
-            encoder().encode(columns)
-
-
 # What ships
 
 
@@ -207,12 +200,6 @@ def test_the_authors_background_has_unscaled_means_of_categories(authors: Datase
     assert np.abs(quirk.background).max() > 0.8
 
 
-def test_other_preparations_are_of_the_shipped_data_alone() -> None:
-    message = "preparation: criteo is prepared in our way only"
-    with pytest.raises(InputError, match=message):
-        load("criteo", preparation=AUTHORS)
-
-
 # Criteo
 
 
@@ -247,16 +234,6 @@ def test_criteo_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None
     )
     assert dataset.inputs[5, 1] == 0
     assert not dataset.inputs[:, dataset.groups["C26"]].any()
-
-
-def test_criteo_sample_is_uniform_without_repeats_and_reproducible(tmp_path: Path) -> None:
-    lines = [line(n) for n in range(40)]
-    path = write(tmp_path / "a.txt", lines)
-    drawn = [criteo.sample(path, 10, seed) for seed in range(300)]
-    assert criteo.sample(path, 10, 3) == drawn[3] != drawn[4]
-    assert all(len(set(kept)) == 10 for kept in drawn)
-    counts = np.array([sum(one in kept for kept in drawn) for one in lines])
-    assert np.abs(counts - 75).max() < 4.5 * np.sqrt(300 * 0.25 * 0.75)
 
 
 FORMAT = (

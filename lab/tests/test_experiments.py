@@ -14,12 +14,12 @@ from shearshap import InputError, explain
 from shearshap.interactions.cross import cross_contribution
 from shearshap.methods.exact import shapley_transform
 from shearshap_lab import theory
-from shearshap_lab.experiments import ABLATIONS, STUDIES, Spec, read, run, specifications
+from shearshap_lab.experiments import ABLATIONS, Spec, read, run, specifications
 from shearshap_lab.experiments.studies import cooperators, timings
 from shearshap_lab.experiments.studies import estimates as estimating
 from shearshap_lab.experiments.studies.estimates import Subject, draws, prepare
 from shearshap_lab.networks import RECIPES
-from shearshap_lab.runner import column, read_records, where
+from shearshap_lab.runner import column, where
 
 SPEC = Spec(
     "census",
@@ -97,15 +97,6 @@ def test_every_estimate_is_there_once(out: Path, recipe: str) -> None:
     assert set(found.values()) == {1}
 
 
-def test_every_study_has_its_columns(out: Path) -> None:
-    records = read(out / "records")
-    assert set(records) == set(STUDIES)
-    for study, table in records.items():
-        assert table.schema == STUDIES[study]
-        assert len(table) > 0
-        assert all(table[name].null_count == 0 for name in table.column_names)
-
-
 @pytest.mark.parametrize("method", ["leverage", "shear", "kernel-welford"])
 def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
     """One cell again, with the metrics written out."""
@@ -164,15 +155,6 @@ def test_cooperators_of_all_sizes_lose_nothing_in_the_end(out: Path, subject: Su
     np.testing.assert_allclose(column(random, "value"), subject.truth.values[np.arange(6), players])
     later = where(found, selection="random", n=16)
     assert set(column(later, "draw")) == set(range(1 + cooperators.DRAWS))
-
-
-def test_a_feature_of_no_value_is_no_target() -> None:
-    phi = np.zeros((200, 4))
-    phi[:100, 1] = -2.0
-    phi[100:] = 1.0
-    targets = cooperators._targets(phi, np.random.default_rng(0))
-    assert set(targets[:100]) == {1}
-    assert set(targets[100:]) == {0, 1, 2, 3}
 
 
 def test_pairs_are_what_one_feature_loses_without_another(out: Path, subject: Subject) -> None:
@@ -261,16 +243,6 @@ def test_a_run_goes_on_where_it_was(
     for study, records in read(folder / "records").items():
         assert records.equals(before[study]), study
     assert not called
-
-
-def test_where_records_come_from_is_beside_them(out: Path) -> None:
-    _, origin = read_records(out / "records")
-    assert origin["command"] == "shear paper reproduce census"
-    assert set(origin) == {"command", "commit", "code", "versions", "machine", "seconds"}
-    (out / "records" / "provenance.json").rename(out / "records" / "lost.json")
-    with pytest.raises(InputError, match="run the command again"):
-        read_records(out / "records")
-    (out / "records" / "lost.json").rename(out / "records" / "provenance.json")
 
 
 # Specifications

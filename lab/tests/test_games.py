@@ -1,6 +1,5 @@
 """Games: closed forms against all subsets, models against their own predictions, tables in files."""
 
-from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -128,16 +127,6 @@ def test_any_product_also_of_zeros_and_complex_factors(players: int, seed: int) 
     np.testing.assert_allclose(phi.imag, exact_shares(table.imag), atol=1e-12)
 
 
-def test_known_values() -> None:
-    """One left glove and two right ones; an airport; three of five votes needed, 2 held by one."""
-    gloves = rules.of_gloves(np.array([True, False, False]))
-    np.testing.assert_allclose(gloves, [4 / 6, 1 / 6, 1 / 6])
-    np.testing.assert_allclose(rules.of_maximum(np.array([3.0, 1.0])), [2.5, 0.5])
-    votes = rules.of_weighted_sum(np.array([2, 1, 1, 1]), (np.arange(6) >= 3).astype(float))
-    np.testing.assert_allclose(votes, [1 / 2, 1 / 6, 1 / 6, 1 / 6])
-    assert rules.factorials(2, 3, 6) == pytest.approx(2 * 6 / factorial(6))
-
-
 # Tables
 
 
@@ -241,12 +230,6 @@ def test_a_row_is_wrong_if_it_converged_and_is_far_off(converged: bool, wrong: i
     assert study.record(given_answer, additive_subject(), 0.2)["wrong"] == 0
 
 
-def test_the_largest_values_are_found_in_any_order() -> None:
-    phi = np.array([9.0, -8.0, 7.0, 6.0, 5.0, 1.0, 0.0])
-    assert study.top_found(np.array([5.0, 9.0, -8.0, 7.0, 1.0, 6.0, 0.0]), phi) == 4 / 5
-    assert study.top_found(phi, phi) == 1
-
-
 def test_rows_of_a_model_are_measured_alone_and_together() -> None:
     alone, together = study.subjects(study.Task("networks by logit", 6, 0))
     for subject, values in ((alone, 6), (together, 60)):
@@ -256,27 +239,6 @@ def test_rows_of_a_model_are_measured_alone_and_together() -> None:
         assert found["error"] < 1e-9
     assert (alone.kind, together.kind) == ("networks by logit", "networks by logit, together")
     assert study.measured(alone, "permutation-antithetic", 5)["error"] is np.nan
-
-
-def test_tasks_are_all_games_of_a_size(tmp_path: Path) -> None:
-    file = tmp_path / "small.npz"
-    np.savez(file, values=np.zeros((3, 16)), phi=np.zeros((3, 4)), players=4)
-    kinds = ("gloves", "hard labels")
-    by_size = {size: study.tasks(kinds, size, 2, [file]) for size in (4, 12, 30)}
-    assert [task.kind for task in by_size[4]] == ["gloves"] * 2 + ["hard labels"] * 2 + [
-        "small"
-    ] * 2
-    assert [task.kind for task in by_size[30]] == ["gloves"] * 2
-    assert by_size[4][-1].game().players == 4
-
-
-def test_a_ratio_is_to_the_better_of_the_two() -> None:
-    errors = np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 1.0], [4.0, 8.0, 10.0]])
-    cell = simple.cell_of("gloves", 8, errors)
-    assert cell.ratio == pytest.approx(0.5)
-    assert cell.ratios == pytest.approx((0.5, 6 / 15))
-    assert cell.uncertainty == pytest.approx(0, abs=1e-12)
-    assert simple.cell_of("gloves", 16, errors[:, ::-1]).ratio == pytest.approx(15 / 6)
 
 
 @pytest.mark.parametrize(

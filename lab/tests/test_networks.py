@@ -117,15 +117,6 @@ def test_training_learns_census() -> None:
     assert not trained.network.training
 
 
-def test_training_for_some_epochs_keeps_the_best(german: Dataset) -> None:
-    trained = train(german, epochs=4, drop_last=True)
-    assert trained.epochs == 4
-    best = max(
-        train(german, epochs=count, drop_last=True).validation_accuracy for count in (1, 2, 3, 4)
-    )
-    assert trained.validation_accuracy == best
-
-
 # Files
 
 

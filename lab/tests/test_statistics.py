@@ -40,13 +40,6 @@ def test_intervals_cover_the_mean(shared: bool) -> None:
     assert covered >= 180
 
 
-def test_shared_rows_that_are_drawn_for_each_network_cover_too_little() -> None:
-    """What crossed draws are for."""
-    narrow = bootstrap(list(cube(0, shared=True)), crossed=False)
-    wide = bootstrap(list(cube(0, shared=True)), crossed=True)
-    assert wide.replicates.std() > 1.3 * narrow.replicates.std()
-
-
 def test_a_mean_is_that_of_everything_and_its_interval_at_least_students() -> None:
     values = cube(3, shared=False)
     found = bootstrap(list(values))
@@ -106,15 +99,11 @@ def test_a_ratio_is_paired() -> None:
         (Interval(0.5), "not known"),
     ],
 )
-def test_verdicts_on_ratios(interval: Interval, verdict: str) -> None:
+def test_verdicts_on_ratios_and_on_differences(interval: Interval, verdict: str) -> None:
     assert judged_ratio(interval) == verdict
-
-
-def test_verdicts_on_scores() -> None:
-    assert judged_difference(Interval(0.1, 0.05, 0.2)) == "better"
-    assert judged_difference(Interval(-0.1, -0.2, -0.05)) == "worse"
-    assert judged_difference(Interval(0.0, -0.0005, 0.0005)) == "equal"
-    assert judged_difference(Interval(0.1, -0.1, 0.3)) == "not known"
+    if interval.known and verdict != "equal":  # the margins differ
+        logs = -np.log([interval.value, interval.high, interval.low])
+        assert judged_difference(Interval(*logs.tolist())) == verdict
 
 
 @pytest.mark.parametrize("rows", [1, 2])

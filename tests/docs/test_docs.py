@@ -23,7 +23,6 @@ import browser
 import shearshap
 from shearshap import plots
 from shearshap.cli import app
-from shearshap.report import explained, rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -151,25 +150,6 @@ def agrees(shown: str, printed: str) -> bool:
     return OutputChecker().check_output(shown, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
 
 
-def test_a_page_is_run_from_top_to_bottom_and_its_output_is_compared() -> None:
-    page = "```python\nx = 1\n```\n\ntext\n\n```python\nprint(x + 1)\n```\n\n```text\n2\n```\n\n```console\n$ shear paper data\n```\n"
-    first, second, third = steps(page)
-    assert (first.shown, second.shown, third.shown) == (None, "2\n", None)
-    assert (first.line, second.line, third.line) == (2, 8, 16)
-    namespace: dict[str, Any] = {}
-    assert [run_python(step, "page", namespace) for step in (first, second)] == ["", "2\n"]
-    assert agrees("2\n", "2\n")
-    assert not agrees("2\n", "3\n")
-    assert "census" in run_commands(third, "page", namespace)
-    with pytest.raises(ZeroDivisionError) as raised:
-        run_python(Step("python", "1 / 0\n", 41, None), "page", namespace)
-    assert raised.traceback[-1].lineno + 1 == 41
-    with pytest.raises(AssertionError, match="page:3: shear nothing"):
-        run_commands(Step("console", "$ shear nothing\n", 3, None), "page", namespace)
-    with pytest.raises(AssertionError, match="page:3 runs rm, which no test does"):
-        run_commands(Step("console", "$ rm file\n", 3, None), "page", namespace)
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documentation as HTML; a warning of Sphinx is an error."""
@@ -256,18 +236,6 @@ def test_no_block_is_of_a_kind_that_is_not_run() -> None:
             "console",
             "text",
         }, page
-
-
-def test_the_page_says_how_much_the_report_shows() -> None:
-    page = " ".join((DOCS / "howto" / "command-line.md").read_text(encoding="utf-8").split())
-    for sentence in (
-        f"the {explained.GLOBAL_FEATURES} largest features",
-        f"up to {explained.DOTS} rows",
-        f"at most {rows.MAX_BYTES // 1_000_000} MB",
-        f"its {rows.MAX_FEATURES} largest features",
-        f"the first {explained.SHOWN_OUTPUTS} outputs",
-    ):
-        assert sentence in page
 
 
 def test_the_reference_of_commands_is_that_of_the_program() -> None:

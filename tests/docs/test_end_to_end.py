@@ -52,11 +52,3 @@ def test_the_throughput_benchmark_puts_us_beside_the_peers() -> None:
         "shapiq KernelSHAP",
     ]
     assert all(180 <= int(evaluations) <= 212 for _, evaluations in rows)
-
-
-def test_the_readme_names_the_two_scripts() -> None:
-    commands = re.findall(
-        r"^    (sh scripts/\S+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE
-    )
-    assert commands == ["sh scripts/demo.sh", "sh scripts/check.sh"]
-    assert "sh scripts/check.sh" in (ROOT / ".ci" / "run").read_text()

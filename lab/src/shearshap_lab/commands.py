@@ -103,8 +103,8 @@ def _facts(dataset: "Dataset") -> str:
     """Return what is in a data set, a line for each fact and each feature."""
     shares = [float((dataset.labels == label).mean()) for label in range(len(dataset.classes))]
     classes = [f"{name} ({part:.1%})" for name, part in zip(dataset.classes, shares, strict=True)]
-    names = ("train", "validation", "test")
-    splits = ", ".join(f"{len(getattr(dataset, name))} {name}" for name in names)
+    parts = ("train", "validation", "test")
+    splits = ", ".join(f"{len(getattr(dataset, part))} {part}" for part in parts)
     rows, inputs = dataset.inputs.shape
     lines = [
         f"{dataset.name}: {dataset.title}",

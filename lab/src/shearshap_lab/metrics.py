@@ -61,10 +61,7 @@ def ranking_accuracy(values: Numbers, truth: Numbers) -> Floats:
     at_rank = np.take_along_axis(true, descending(estimated), axis=1)
     wanted = np.take_along_axis(true, descending(true), axis=1)
 
-    # halves, as the difference of the largest numbers there are would overflow
-    away = abs(at_rank / 2 - wanted / 2)
-    largest = abs(true / 2).max(axis=1, keepdims=True)
-    right = away <= _ALIKE * largest
+    right = abs(at_rank - wanted) <= _ALIKE * abs(true).max(axis=1, keepdims=True)
     weights = 1 / np.arange(1, true.shape[1] + 1)
     return np.asarray(np.where(right, weights, 0.0).sum(axis=1) / weights.sum())
 
@@ -92,12 +89,9 @@ def faithfulness(values: Numbers, effects: Numbers) -> Floats:
     explanation. A single player is such a row.
     """
     estimated, removed = _pair(values, effects, "effects")
-    x = _scaled(removed)
-    y = _scaled(estimated)
-    varying = (np.ptp(x, axis=1) > _FLAT) & (np.ptp(y, axis=1) > _FLAT)
-    correlations = np.zeros(len(x))
-    for row in np.flatnonzero(varying):
-        correlations[row] = np.corrcoef(x[row], y[row])[0, 1]
+    correlations = np.zeros(len(estimated))
+    for row in np.flatnonzero(_varies(removed) & _varies(estimated)):
+        correlations[row] = np.corrcoef(removed[row], estimated[row])[0, 1]
     return correlations
 
 
@@ -139,10 +133,9 @@ def descending(values: Floats) -> NDArray[np.int64]:
     return np.argsort(-values, axis=1, kind="stable")
 
 
-def _scaled(table: Floats) -> Floats:
-    """Return numbers (r, p) over the row's largest, so that no square overflows or vanishes."""
-    largest = abs(table).max(axis=1, keepdims=True)
-    return np.asarray(table / np.where(largest > 0, largest, 1))
+def _varies(table: Floats) -> Bools:
+    """Return whether the numbers (r, p) of a row differ by more than rounding, (r,)."""
+    return np.asarray(np.ptp(table, axis=1) > _FLAT * abs(table).max(axis=1))
 
 
 def _coalition_values(game: Game, coalitions: Bools) -> Floats:

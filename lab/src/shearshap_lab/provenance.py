@@ -42,7 +42,7 @@ def code_hash() -> str:
     """Return 16 hexadecimal digits of the SHA-256 of all code that measured numbers depend on."""
     digest = hashlib.sha256()
     for name, package in PACKAGES.items():
-        for path in sorted(package.rglob("*.py")):
+        for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
             if not UNRELATED & set(path.relative_to(package).parts):
                 digest.update(f"{name} {path.name} ".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -76,18 +76,16 @@ def machine(device: str = "cpu") -> str:
 
 
 def commit() -> str:
-    """Return the commit that the package is at, with "-dirty" if it was changed since.
+    """Return the commit of the repository, with "-dirty" if it was changed since.
 
     It is "unknown" if the package is no part of a repository.
     """
     try:
         # an environment may lie inside a repository that knows nothing of what is installed there
         _git("ls-files", "--error-unmatch", "__init__.py")
-        head = _git("rev-parse", "HEAD")[:12]
-        changed = _git("status", "--porcelain", "--", ".")
+        return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return f"{head}-dirty" if changed else head
 
 
 def _git(*words: str) -> str:

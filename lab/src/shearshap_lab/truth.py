@@ -5,7 +5,6 @@ of many antithetic permutations, with standard errors.
 """
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -100,19 +99,16 @@ def ground_truth(
         # the data set has the data; without them the files are half as large
         return replace(explanation, index=rows, data=None, display_data=None)
 
-    def pieces() -> Iterator[Explanation]:
-        size = max(1, MAX_EVALUATIONS // budget)
-        starts = range(0, len(chosen), size)
-        for start in progress_bar(progress, iterable=starts, unit=" pieces"):
-            part = chosen[start : start + size]
-            yield store.piece(
-                f"rows-{start:05d}.npz",
-                partial(solved, part),
-                read=partial(_read, part),
-                write=Explanation.save,
-            )
+    pieces = []
+    size = max(1, MAX_EVALUATIONS // budget)
+    for start in progress_bar(progress, iterable=range(0, len(chosen), size), unit=" pieces"):
+        part = chosen[start : start + size]
+        compute = partial(solved, part)
+        read = partial(_read, part)
+        file = f"rows-{start:05d}.npz"
+        pieces.append(store.piece(file, compute, read=read, write=Explanation.save))
 
-    whole = Explanation.concat(list(pieces()))
+    whole = Explanation.concat(pieces)
     if exact:
         whole = replace(whole, standard_errors=None)
     return Truth(**vars(whole), exact=exact, key=key)

@@ -137,13 +137,10 @@ def _games(kinds: str | None, folder: Path | None, request: "Request") -> list["
 
 def _whole_numbers(option: str, text: str) -> list[int]:
     """Return the positive whole numbers of a list with commas, each once, in order."""
-    try:
-        numbers = sorted({int(part) for part in _listed(text)})
-    except ValueError:
-        numbers = []
-    if not numbers or numbers[0] < 1:
+    parts = _listed(text)
+    if not parts or not all(part.isdecimal() and int(part) for part in parts):
         raise InputError(f"{option}: expected positive whole numbers such as 8,16,32, got {text!r}")
-    return numbers
+    return sorted({int(part) for part in parts})
 
 
 def _listed(text: str | None) -> list[str]:

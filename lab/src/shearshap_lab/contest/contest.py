@@ -91,7 +91,8 @@ def open_estimator(place: str) -> Estimator:
         made = made()
     if isinstance(made, Method):
         return from_method(name, made, fingerprint=fingerprint)
-    if _is_approximator(made):
+    kind = made.func if isinstance(made, partial) else made
+    if isinstance(kind, type) and hasattr(kind, "approximate"):
         return Estimator(name, measured(partial(_approximated, made)), fingerprint)
     if callable(made) and not isinstance(made, type):
         return Estimator(name, measured(_called(made, place)), fingerprint)
@@ -99,11 +100,6 @@ def open_estimator(place: str) -> Estimator:
         "method: expected a Method, a function of a game, or the class of a shapiq approximator "
         f"at {place}, got {made!r}"
     )
-
-
-def _is_approximator(made: Any) -> bool:
-    made = made.func if isinstance(made, partial) else made
-    return isinstance(made, type) and hasattr(made, "approximate")
 
 
 def _approximated(approximator: Callable[..., Any], game: CountedGame) -> ArrayLike:
@@ -146,10 +142,9 @@ def from_method(name: str, method: Method, *, fingerprint: str, ours: bool = Fal
     def answer(games: Games, number: int, budget: int, seed: int) -> Answer:
         if games.model is None or not differentiates(method, games.players):
             return by_coalitions(games, number, budget, seed)
-        model = games.model()
         started = time.process_time()
         row = slice(number, number + 1)
-        explanation = model.explain(row, method=method, budget=budget, seed=seed)
+        explanation = games.model.explain(row, method=method, budget=budget, seed=seed)
         return Answer(
             explanation.values[0],
             explanation.evaluations,
@@ -229,12 +224,8 @@ class Contest:
         if not self.estimators or not self.games or not self.evaluations or self.seeds < 1:
             raise InputError("a contest needs estimators, games, evaluations, and a seed or more")
         for what, members in (("estimators", self.estimators), ("games", self.games)):
-            names = [each.name for each in members]
-            repeated = {name for name in names if names.count(name) > 1}
-            if repeated:
-                raise InputError(
-                    f"there are two {what} of the name {min(repeated)!r}; rename one of them"
-                )
+            if len({each.name for each in members}) < len(members):
+                raise InputError(f"expected {what} of different names; rename one of them")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ colour pink  [0, 0, 0]             [0]        a category that training did not h
 The columns of a block can be standardised as well, as numbers are.
 """
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
 
 from shearshap.errors import InputError
 from shearshap.store import written_whole
@@ -72,7 +73,8 @@ class Encoder:
                 scaled = log_scale(numbers) if logarithmic else numbers
                 moments[name] = _moments(name, scaled, fill=fill)
             else:
-                categories[name] = _frequent(values, at_least)
+                kinds, counts = np.unique(values, return_counts=True)
+                categories[name] = tuple(kinds[counts >= at_least].tolist())
 
         encoder = cls(tuple(frame), moments, categories, style, fill, logarithmic)
         return encoder._with_blocks(frame) if standardised else encoder
@@ -182,11 +184,6 @@ def _missing(name: str, numbers: Floats, fill: bool) -> NDArray[np.bool_]:
     return missing
 
 
-def _frequent(values: NDArray[Any], at_least: int) -> tuple[str, ...]:
-    kinds, counts = np.unique(values, return_counts=True)
-    return tuple(kinds[counts >= at_least].tolist())
-
-
 # Data sets
 
 MISSING = "missing"  #: how people read a blank cell
@@ -261,21 +258,14 @@ class Dataset:
 
         What is missing is an empty cell, so that a column of numbers is read as numbers.
         """
-        path = Path(path)
         features = np.where(self.display == MISSING, "", self.display)
-        classes = np.array(self.classes, dtype=object)[self.labels]
-        splits = np.empty(len(self.labels), dtype=object)
+        frame = pd.DataFrame(features, columns=self.feature_names)
+        frame["class"] = np.array(self.classes)[self.labels]
         for name in ("train", "validation", "test"):
-            splits[getattr(self, name)] = name
-        table = np.column_stack((features, classes, splits))
-        with (
-            written_whole(path) as partial,
-            partial.open("w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.writer(file)
-            writer.writerow([*self.feature_names, "class", "split"])
-            writer.writerows(table.tolist())
-        return path
+            frame.loc[getattr(self, name), "split"] = name
+        with written_whole(Path(path)) as partial:
+            frame.to_csv(partial, index=False)
+        return Path(path)
 
     def __repr__(self) -> str:
         """Return the size, the kinds of features and the splits in one line."""
@@ -316,11 +306,8 @@ def split(labels: Ints, validation: int, test: int, seed: int) -> tuple[Ints, In
 def scikit_split(rows: int, validation: int, test: int) -> tuple[Ints, Ints, Ints]:
     """Return the indices of train, validation and test rows as the paper's authors have them.
 
-    They use scikit-learn's `train_test_split` twice, with random state 0: first for the test rows,
-    then, of the rest in its new order, for the validation rows. It takes the first of a permutation
-    each time. The order of the rows is kept.
+    First the test rows are split off, then, of the rest in its new order, the validation rows.
     """
-    order = np.random.RandomState(0).permutation(rows)
-    rest = order[test:]
-    again = np.random.RandomState(0).permutation(len(rest))
-    return rest[again[validation:]], rest[again[:validation]], order[:test]
+    rest, tested = train_test_split(np.arange(rows), test_size=test, random_state=0)
+    trained, validated = train_test_split(rest, test_size=validation, random_state=0)
+    return trained, validated, tested

@@ -1,15 +1,17 @@
 """The three UCI data sets that ship inside the package."""
 
-import csv
-import lzma
+import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from shearshap_lab.data.dataset import OURS, Dataset, Encoder, Preparation, scikit_split, split
+
+FILES = files("shearshap_lab.data") / "files"
 
 
 @dataclass(frozen=True)
@@ -20,15 +22,15 @@ class Source:
     title: str
     attribution: str
     separator: str
-    columns: tuple[str, ...]
-    numeric: tuple[str, ...]
+    columns: list[str]
+    numeric: list[str]
     label: str
     positive: str  #: the label's value that is class 1
-    classes: tuple[str, str]
+    classes: list[str]
     validation: int  #: rows
     test: int  #: rows
     header: int = 0  #: lines before the rows
-    dropped: tuple[str, ...] = ()
+    dropped: list[str] = field(default_factory=list)
     meanings: dict[str, str] = field(default_factory=dict)  #: code -> how people read it
 
     @property
@@ -43,14 +45,18 @@ class Source:
 
     def read(self) -> dict[str, NDArray[Any]]:
         """Return the columns of the file, as text."""
-        packed = (files("shearshap_lab.data") / "files" / self.file).read_bytes()
-        lines = lzma.decompress(packed).decode().splitlines()
-        rows = [
-            [cell.strip().strip('"') for cell in line.split(self.separator)]
-            for line in lines[self.header :]
-            if line.strip()
-        ]
-        return dict(zip(self.columns, np.array(rows).T, strict=True))
+        with (FILES / self.file).open("rb") as file:
+            frame = pd.read_csv(
+                file,
+                sep=self.separator,
+                names=self.columns,
+                skiprows=self.header,
+                compression="xz",
+                dtype=str,
+                keep_default_na=False,
+                skipinitialspace=True,
+            )
+        return {name: frame[name].to_numpy(dtype=np.str_) for name in self.columns}
 
 
 def load(name: str, source: Source, seed: int, preparation: Preparation = OURS) -> Dataset:
@@ -76,7 +82,7 @@ def load(name: str, source: Source, seed: int, preparation: Preparation = OURS) 
         title=source.title,
         inputs=inputs,
         labels=labels,
-        classes=source.classes,
+        classes=tuple(source.classes),
         groups=encoder.groups,
         display=_display(frame, source.meanings),
         encoder=encoder,
@@ -112,74 +118,12 @@ def _display(frame: dict[str, NDArray[Any]], meanings: dict[str, str]) -> NDArra
     return cells
 
 
-def _german_codes() -> dict[str, str]:
-    """Return what the codes of German Credit mean."""
-    text = (files("shearshap_lab.data") / "files" / "german-codes.csv").read_text()
-    return {row["code"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+def _sources() -> dict[str, Source]:
+    described = tomllib.loads((FILES / "sources.toml").read_text(encoding="utf-8"))
+    codes = pd.read_csv(str(FILES / "german-codes.csv"), index_col="code")["meaning"].to_dict()
+    described["german"]["meanings"] = codes
+    return {name: Source(**facts) for name, facts in described.items()}
 
 
-_CENSUS = Source(
-    file="adult.data.xz",
-    title="UCI Adult, training file (the paper's Census Income)",
-    attribution=(
-        "B. Becker and R. Kohavi (1996), UCI Machine Learning Repository, DOI 10.24432/C5XW20, "
-        "CC BY 4.0"
-    ),
-    separator=",",
-    columns=(
-        "age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
-        "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
-        "hours-per-week", "native-country", "income",
-    ),
-    numeric=("age", "education-num", "capital-gain", "capital-loss", "hours-per-week"),
-    label="income",
-    positive=">50K",
-    classes=("at most 50K a year", "more than 50K a year"),
-    validation=5210,
-    test=6513,
-    dropped=("fnlwgt",),
-)  # fmt: skip
-
-_BANK = Source(
-    file="bank-full.csv.xz",
-    title='UCI Bank Marketing (what the paper calls "German Credit")',
-    attribution=(
-        "S. Moro, P. Rita and P. Cortez (2014), UCI Machine Learning Repository, "
-        "DOI 10.24432/C5K306, CC BY 4.0"
-    ),
-    separator=",",
-    columns=(
-        "age", "job", "marital", "education", "default", "balance", "housing", "loan",
-        "contact", "day", "month", "duration", "campaign", "pdays", "previous", "poutcome", "y",
-    ),
-    numeric=("age", "balance", "day", "duration", "campaign", "pdays", "previous"),
-    label="y",
-    positive="yes",
-    classes=("no deposit", "deposit"),
-    validation=7234,
-    test=9043,
-    header=1,
-)  # fmt: skip
-
-_GERMAN = Source(
-    file="german.data.xz",
-    title="UCI Statlog German Credit (the data set that the paper names, but does not use)",
-    attribution=(
-        "H. Hofmann (1994), UCI Machine Learning Repository, DOI 10.24432/C5NC77, CC BY 4.0"
-    ),
-    separator=" ",
-    columns=(
-        "checking", "duration", "history", "purpose", "amount", "savings", "employment", "rate",
-        "personal", "debtors", "residence", "property", "age", "plans", "housing", "credits",
-        "job", "dependents", "telephone", "foreign", "risk",
-    ),
-    numeric=("duration", "amount", "rate", "residence", "age", "credits", "dependents"),
-    label="risk",
-    positive="1",
-    classes=("bad", "good"),
-    validation=160,
-    test=200,
-    meanings=_german_codes(),
-)  # fmt: skip
-
-SOURCES = {"census": _CENSUS, "bank": _BANK, "german": _GERMAN}
+SOURCES = _sources()
+"""What ships, by name."""

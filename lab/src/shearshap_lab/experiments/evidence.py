@@ -38,6 +38,8 @@ from shearshap_lab.statistics import (
 
 Outcome = Literal["holds", "open", "fails"]
 
+MAX_BETTER = 0.01  #: of random cooperators that do better than SHEAR's, if these are the best
+
 READING_NAMES = {
     "authors": "as run",
     "paper": "appendix",
@@ -378,18 +380,11 @@ def lower_bound(networks: Networks) -> Iterator[Evidence]:
     yield Evidence("than the mean random choice", outcomes, Number(shown, words))
 
     share = better_choices(where(records, n=ABLATION_N))
-    least = Counter([_rare(share, 0.01)])
+    rare = share.high <= MAX_BETTER
+    frequent = share.low > MAX_BETTER
+    least: Counter[Outcome] = Counter(["holds" if rare else "fails" if frequent else "open"])
     words = "of random choices do better"
     yield Evidence("than every random choice", least, Number(share, words, ".1%"))
-
-
-def _rare(share: Interval, most: float) -> Outcome:
-    """Return whether a share is at most so large."""
-    if not share.known:
-        return "open"
-    if share.high <= most:
-        return "holds"
-    return "fails" if share.low > most else "open"
 
 
 def selection_ratios(records: pa.Table) -> dict[int, Interval]:
@@ -399,8 +394,7 @@ def selection_ratios(records: pa.Table) -> dict[int, Interval]:
     """
     ratios = {}
     for n in sorted(values_of(records, "n")):
-        at_n = where(records, n=n)
-        own, random = (_mean(where(at_n, selection=name), "error") for name in ("shear", "random"))
+        own, random = (_selected(records, n, name, "error") for name in ("shear", "random"))
         if max(own.mean, random.mean) > 1e-6:
             ratios[n] = ratio(own, random)
     return ratios
@@ -412,23 +406,26 @@ def better_choices(records: pa.Table) -> Interval:
     own = where(records, selection="shear").sort_by(order)
     random = where(records, selection="random").sort_by(order)
     better = (column(random, "error") < column(own, "error")).astype(np.float64)
-    share = row_mean(better, column(own, "seed"), column(own, "row"))
-    return share.interval().within(0, 1)
+    return share_of(own, better)
 
 
-def _mean(records: pa.Table, name: str) -> Estimate:
-    """Return the mean of a column over networks and rows."""
-    return row_mean(column(records, name), column(records, "seed"), column(records, "row"))
+def mean_of(records: pa.Table, values: Floats) -> Estimate:
+    """Return the mean over networks and rows of values (n,), one for each record."""
+    return row_mean(values, column(records, "seed"), column(records, "row"))
 
 
 def share_of(records: pa.Table, is_so: Floats) -> Interval:
     """Return the fraction of records of which something is so, (n,) of 0 and 1."""
-    share = row_mean(is_so, column(records, "seed"), column(records, "row"))
-    return share.interval().within(0, 1)
+    return mean_of(records, is_so).interval().within(0, 1)
 
 
 def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) -> Interval:
     """Return the mean of Remark 2's bound, or error, of one selection over another's at n."""
-    records = where(networks.records["selection_bound"], n=n)
-    own, other = (_mean(where(records, selection=each), name) for each in (first, second))
-    return ratio(own, other)
+    records = networks.records["selection_bound"]
+    return ratio(_selected(records, n, first, name), _selected(records, n, second, name))
+
+
+def _selected(records: pa.Table, n: int, selection: str, name: str) -> Estimate:
+    """Return the mean of a column at n, of one selection of cooperators."""
+    own = where(records, n=n, selection=selection)
+    return mean_of(own, column(own, name))

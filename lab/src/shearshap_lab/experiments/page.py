@@ -234,13 +234,11 @@ def printed(records: Records) -> str:
             "evaluations each",
         ]
         for reading in READINGS:
-            errors = {
-                label_of(method): networks.mean(method, ABLATION_N, "absolute_error").mean
+            errors = [
+                (networks.mean(method, ABLATION_N, "absolute_error").mean, label_of(method))
                 for method in networks.methods(reading)
-            }
-            ranking = ", ".join(
-                f"{name} {errors[name]:.2g}" for name in sorted(errors, key=errors.__getitem__)
-            )
+            ]
+            ranking = ", ".join(f"{name} {error:.2g}" for error, name in sorted(errors))
             lines.append(f"{reading:<12}absolute error at N = {ABLATION_N}: {ranking}")
         lines.append("")
     lines += [f"{each.verdict}: {each.claim.says}" for each in findings(records).values()]

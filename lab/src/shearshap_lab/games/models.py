@@ -167,7 +167,7 @@ def labels(players: int, number: int, rng: Generator) -> Rows:
 
 
 def network(players: int, number: int, rng: Generator) -> tuple[str, Floats, Any]:
-    """Return a trained network, and its data: two hidden layers where players are few."""
+    """Return a trained network, and its data: two hidden layers if players are few."""
     data = columns(players, number, rng)
     narrow = players <= MAX_ENUMERATED
     net = MLPClassifier(

@@ -10,12 +10,13 @@ The integrand is a polynomial of degree p - 1 in t, so Gauss-Legendre with p / 2
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import ceil, comb, lgamma
+from math import ceil, comb
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import beta
 
 from shearshap_lab.games.tables import Bools, Floats, Value
 
@@ -26,7 +27,7 @@ MAX_TERM = 6  #: players, at most, of a term of a sum of unanimity games
 
 
 def votes(players: int, rng: Generator) -> Made:
-    """Return a weighted vote: 1 where the members' weights reach a quota of 30 to 80 %."""
+    """Return a weighted vote: 1 if the members' weights reach a quota of 30 to 80 %."""
     weights = whole_weights(players, rng)
     quota = int(np.ceil(weights.sum() * rng.uniform(0.3, 0.8)))
 
@@ -91,7 +92,7 @@ def maximum(players: int, rng: Generator) -> Made:
 
 
 def conjunction(players: int, rng: Generator) -> Made:
-    """Return 1 where all players of a random set, of 2 players or more, are present."""
+    """Return 1 if all players of a random set, of 2 players or more, are present."""
     members = rng.permutation(players) < rng.integers(2, players + 1)
     return boxes(members[None], np.zeros((1, players), dtype=bool), np.ones(1))
 
@@ -113,7 +114,7 @@ def even_parity(players: int, rng: Generator) -> Made:
 
 
 def parity(players: int, size: int, rng: Generator) -> Made:
-    """Return the product of the signs of so many players: +1 where present, -1 where absent."""
+    """Return the product of the signs of so many players: +1 if present, -1 if absent."""
     size = min(size, players)
     members = rng.permutation(players) < size
 
@@ -163,7 +164,7 @@ def random_sets(count: int, players: int, fewest: int, most: int, rng: Generator
 
 
 def boxes(inside: Bools, outside: Bools, worth: Floats) -> Made:
-    """Return the sum of boxes: their worth where `inside` is present and `outside` absent."""
+    """Return the sum of boxes: their worth if `inside` is present and `outside` absent."""
     # counts of players are small whole numbers, which float32 holds exactly
     to_present = inside.T.astype(np.float32)
     to_absent = outside.T.astype(np.float32)
@@ -258,28 +259,22 @@ def of_weighted_sum(weights: NDArray[np.int64], outcomes: Floats) -> Floats:
 def of_boxes(inside: Bools, outside: Bools, worth: Floats) -> Floats:
     """Return the values (p,) of a sum of boxes.
 
-    A box (m of them) gives its worth (m,) where all players `inside` (m, p) are present and all
+    A box (m of them) gives its worth (m,) if all players `inside` (m, p) are present and all
     `outside` (m, p) absent. With a players inside and b outside, each inside gets
-    worth (a - 1)! b! / (a + b)!, and each outside loses worth a! (b - 1)! / (a + b)!.
+    worth (a - 1)! b! / (a + b)! = worth B(a, b + 1), and each outside loses worth B(a + 1, b).
     """
     a = inside.sum(axis=1)
     b = outside.sum(axis=1)
-    gains = worth * np.array([factorials(x - 1, y, x + y) for x, y in zip(a, b, strict=True)])
-    losses = worth * np.array([factorials(x, y - 1, x + y) for x, y in zip(a, b, strict=True)])
+    # B(0, .) is infinite, of those that nobody is inside or outside of
+    gains = worth * beta(np.maximum(a, 1), b + 1)
+    losses = worth * beta(a + 1, np.maximum(b, 1))
     return np.asarray(gains @ inside - losses @ outside)
-
-
-def factorials(first: int, second: int, whole: int) -> float:
-    """Return first! second! / whole!, and 0 where there is none of the kind that divides."""
-    if first < 0 or second < 0:
-        return 0.0
-    return float(np.exp(lgamma(first + 1) + lgamma(second + 1) - lgamma(whole + 1)))
 
 
 def of_gloves(left: Bools) -> Floats:
     """Return the values (p,) of v(S) = min(left, right gloves in S); players have one each.
 
-    A left glove adds 1 where fewer left gloves than right ones came before it. Sums run over the
+    A left glove adds 1 if fewer left gloves than right ones came before it. Sums run over the
     numbers of both: a of the other left gloves, b of the right ones.
     """
     lefts = int(left.sum())

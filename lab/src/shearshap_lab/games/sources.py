@@ -1,13 +1,12 @@
 """The games of `shear benchmark`: rules, trees and the paper's networks; a source is a line below.
 
-Tables of models take long to make. They are kept in a folder, and made again only where something
-that they depend on has changed.
+Networks take long to train. They are kept in a folder, and trained again only if the code has
+changed.
 """
 
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -17,12 +16,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 from shearshap.errors import InputError
 from shearshap.games.coalitions import subsets
-from shearshap.store import Store
 from shearshap_lab import networks
 from shearshap_lab.data import Dataset, load
 from shearshap_lab.games.rules import RULES
-from shearshap_lab.games.tables import Floats, Games, Rows, slug
-from shearshap_lab.provenance import code_hash, short_hash, versions
+from shearshap_lab.games.tables import Games, Rows
+from shearshap_lab.provenance import code_hash
 
 RULE_PLAYERS = 12
 CONTEST_RULES = ("weighted votes", "gloves", "maximum", "unanimity sums", "logistic")
@@ -65,39 +63,18 @@ class Origin:
     make: Callable[[Dataset, Path], Made]
 
     def games(self, request: Request) -> Games:
-        """Return the games of the first test rows, from the folder where they are there."""
-
-        @cache
-        def model() -> Rows:
-            dataset = load(self.dataset)
-            made, options = self.make(dataset, request.folder)
-            inputs = dataset.inputs[dataset.test[: request.rows]]
-            options = {"groups": dataset.groups, **options}
-            return Rows(self.name, self.kind, made, inputs, dataset.background, options=options)
-
-        key = short_hash(self.name, request.rows, code_hash(), versions())
-        tables = Store(request.folder / "games", key).piece(
-            f"{slug(self.name)}.npy", lambda: model().tables(), read=_read_array, write=_write_array
-        )
+        """Return the games of the first test rows."""
+        dataset = load(self.dataset)
+        made, options = self.make(dataset, request.folder)
+        inputs = dataset.inputs[dataset.test[: request.rows]]
+        options = {"groups": dataset.groups, **options}
+        rows = Rows(self.name, self.kind, made, inputs, dataset.background, options=options)
         # trees have no derivatives, and tables answer faster
-        differentiable = self.kind == "networks"
-        return Games(self.name, self.kind, tables, model if differentiable else None)
-
-
-def _read_array(path: Path) -> Floats:
-    try:
-        return np.asarray(np.load(path))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-
-
-def _write_array(tables: Floats, path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, tables)
+        return Games(self.name, self.kind, rows.tables(), rows if self.kind == "networks" else None)
 
 
 def _network(activation: str, dataset: Dataset, folder: Path) -> Made:
-    """Return a network of the paper, from the folder where it has been trained before."""
+    """Return a network of the paper, from the folder if it has been trained before."""
     place = folder / "networks" / f"{dataset.name}-{activation}-{code_hash()}"
     try:
         trained = networks.load(place)

@@ -72,8 +72,7 @@ class Games:
     name: str
     kind: str  #: networks, trees, rules or tables
     values: Floats  #: (g, 2^p)
-    #: opens the model behind the games, for methods that differentiate it; None: there is none
-    model: Callable[[], "Rows"] | None = None
+    model: "Rows | None" = None  #: behind the games, for methods that differentiate it
 
     def __len__(self) -> int:
         """Return the number of games g."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -66,7 +67,8 @@ class NetworkClassifier:
                 mean, _ = encoder.numeric[name]
                 row[name] = from_log_scale(mean) if encoder.logarithmic else mean
             else:
-                row[name] = _mode(self.dataset.display[self.dataset.train, at])
+                cells = self.dataset.display[self.dataset.train, at]
+                row[name] = str(pd.Series(cells, dtype=str).mode()[0])
         return row
 
     @property
@@ -120,7 +122,7 @@ class NetworkClassifier:
                 )
         return notes
 
-    def _columns(self, frame: nw.DataFrame[Any]) -> dict[str, NDArray[Any]]:
+    def _columns(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
         """Return the columns as the encoder takes them: numbers, and codes of categories."""
         names = self.dataset.feature_names
         missing = [name for name in names if name not in frame.columns]
@@ -135,13 +137,12 @@ class NetworkClassifier:
             for name in names
         }
 
-    def _codes(self, name: str, column: nw.Series[Any]) -> Words:
+    def _codes(self, name: str, column: "pd.Series[Any]") -> Words:
         """Return the codes of categories that people read as words; what has no code stays."""
         meanings = self.dataset.meanings
         codes = self.dataset.encoder.categories[name]
         code_of = {meanings.get(code, code): code for code in codes}
-        words = _words(column)
-        return np.array([code_of.get(word, word) for word in words.tolist()], dtype=np.str_)
+        return np.array([code_of.get(word, word) for word in _words(column)], dtype=np.str_)
 
 
 def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClassifier | None:
@@ -163,29 +164,22 @@ def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClas
     return NetworkClassifier(trained, dataset)
 
 
-def _frame(rows: Any) -> nw.DataFrame[Any]:
+def _frame(rows: Any) -> pd.DataFrame:
     if not nw.dependencies.is_into_dataframe(rows):
         raise InputError(
             f"rows: expected a frame of pandas, polars or pyarrow, got {type(rows).__name__}"
         )
-    return nw.from_native(rows, eager_only=True)
+    return nw.from_native(rows, eager_only=True).to_pandas()
 
 
-def _numbers(column: nw.Series[Any]) -> NDArray[Any]:
+def _numbers(column: "pd.Series[Any]") -> NDArray[Any]:
     """Return a column as numbers, NaN if one is missing; the encoder reads text as numbers."""
-    if column.dtype.is_numeric():
-        return column.cast(nw.Float64()).to_numpy()
-    words = _words(column)
-    return np.where(np.isin(words, ("", MISSING)), "nan", words)
+    if pd.api.types.is_numeric_dtype(column):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.array(["nan" if word in ("", MISSING) else word for word in _words(column)])
 
 
-def _words(column: nw.Series[Any]) -> Words:
+def _words(column: "pd.Series[Any]") -> list[str]:
     """Return a column as text without blanks around it, "" for what is missing."""
-    cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
-    return np.array(["" if null else str(cell).strip() for cell, null in cells], dtype=np.str_)
-
-
-def _mode(cells: NDArray[Any]) -> str:
-    """Return the most frequent cell; of equally frequent ones the first in alphabetical order."""
-    kinds, counts = np.unique(cells.astype(np.str_), return_counts=True)
-    return str(kinds[counts.argmax()])
+    cells = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return ["" if null else str(cell).strip() for cell, null in cells]

@@ -7,7 +7,6 @@ JSON, never pickle.
 
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -158,6 +157,8 @@ def _three_layers(inputs: int, outputs: int, config: Config) -> nn.Sequential:
 
 BATCH = 256
 STEPS = 30_000  #: at most, if training goes on until it no longer helps
+PATIENCE = 1_500  #: steps without a gain
+MAX_NORM = 0.1  #: of gradients
 WEIGHTS = "model.safetensors"
 DESCRIPTION = "model.json"
 RATES = {"mlp": 1e-3, "deepfm": 1e-4}  #: learning rates of the paper's hyper-parameter table
@@ -184,27 +185,24 @@ def train(
     activation: str = "softplus",
     seed: int = 0,
     steps: int = STEPS,
-    patience: int = 1_500,
     epochs: int | None = None,
-    batch_size: int = BATCH,
     drop_last: bool = False,
     learning_rate: float | None = None,
-    clip: float = 0.1,
     progress: bool | None = None,
 ) -> Trained:
     """Train the paper's network for a data set; keep the weights of the best validation accuracy.
 
     The same seed gives the same weights on the same machine. Gradients are clipped to a norm of
-    0.1, as the paper's authors do. Training stops after `patience` steps without a gain, or `steps`
-    in all, at the end of an epoch; or, if `epochs` are given, after so many. `drop_last`: a last
-    batch of an epoch that is not full is left out.
+    0.1, as the paper's authors do. Training stops after 1,500 steps without a gain, or `steps` in
+    all, at the end of an epoch; or, if `epochs` are given, after so many. `drop_last`: a last batch
+    of an epoch that is not full is left out.
     """
     if steps < 1 or (epochs is not None and epochs < 1):
         raise InputError(f"expected a positive number of steps and epochs, got {steps}, {epochs}")
     config = config_for(dataset, activation)
     rate = RATES[config.kind] if learning_rate is None else learning_rate
     rows = len(dataset.train)
-    epoch_steps = rows // batch_size if drop_last else -(-rows // batch_size)
+    epoch_steps = rows // BATCH if drop_last else -(-rows // BATCH)
     most = steps if epochs is None else epochs * epoch_steps
 
     best = -1.0
@@ -218,8 +216,8 @@ def train(
         network = build(config)
         weights = copy.deepcopy(network.state_dict())
         optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        while done * epoch_steps < most and (epochs or steps_since_best < patience):
-            _epoch(network, optimiser, _batches(dataset, batch_size, drop_last), clip)
+        while done * epoch_steps < most and (epochs or steps_since_best < PATIENCE):
+            _epoch(network, optimiser, dataset, drop_last=drop_last)
             done += 1
             steps_since_best += epoch_steps
             reached = accuracy(network, dataset, dataset.validation)
@@ -253,26 +251,19 @@ def accuracy(network: nn.Module, dataset: Dataset, rows: NDArray[np.int64]) -> f
     return float((guesses == dataset.labels[rows]).mean())
 
 
-def _batches(dataset: Dataset, size: int, drop_last: bool) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield inputs and labels of the training rows, in a new random order."""
+def _epoch(network: nn.Module, optimiser: Any, dataset: Dataset, *, drop_last: bool) -> None:
+    """Train on the training rows once, in a new random order."""
     inputs = torch.from_numpy(dataset.inputs)
     labels = torch.from_numpy(dataset.labels)
     rows = torch.from_numpy(dataset.train)
     shuffled = rows[torch.randperm(len(rows))]
-    for batch in shuffled.split(size):
-        if drop_last and len(batch) < size:
-            return
-        yield inputs[batch], labels[batch]
-
-
-def _epoch(
-    network: nn.Module, optimiser: Any, batches: Iterator[tuple[Tensor, Tensor]], clip: float
-) -> None:
     network.train()
-    for inputs, labels in batches:
+    for batch in shuffled.split(BATCH):
+        if drop_last and len(batch) < BATCH:
+            return
         optimiser.zero_grad()
-        nn.functional.cross_entropy(network(inputs), labels).backward()
-        nn.utils.clip_grad_norm_(network.parameters(), clip)
+        nn.functional.cross_entropy(network(inputs[batch]), labels[batch]).backward()
+        nn.utils.clip_grad_norm_(network.parameters(), MAX_NORM)
         optimiser.step()
 
 

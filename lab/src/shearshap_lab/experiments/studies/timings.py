@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from itertools import product
 
 import pyarrow as pa
 import torch
@@ -33,28 +33,21 @@ Work = Callable[[slice], object]
 def timings(subject: Subject, spec: Spec) -> pa.Table:
     """Return the seconds of every method and part of the cost model, once in each round."""
     tables = []
-    for number in range(spec.timings):
-        for way in WAYS:
-            most = spec.timed_rows if way == BATCH else spec.rows_one_by_one
-            tables.append(_round(subject, spec, way, number, min(spec.rows, most)))
+    for number, way in product(range(spec.timings), WAYS):
+        rows = min(spec.rows, spec.timed_rows if way == BATCH else spec.rows_one_by_one)
+        for method, n in _timed(spec, way, number):
+            columns = {
+                **subject.names,
+                "way": way,
+                "method": method,
+                "n": n,
+                "round": number,
+                "rows": rows,
+                "seconds": _seconds(_work(subject, way, method, n), rows),
+                "machine": machine(),
+            }
+            tables.append(table(STUDIES["timings"], columns))
     return joined("timings", tables)
-
-
-def _round(subject: Subject, spec: Spec, way: str, number: int, rows: int) -> pa.Table:
-    timed = list(_timed(spec, way, number))
-    return table(
-        STUDIES["timings"],
-        {
-            **subject.names,
-            "way": way,
-            "method": [method for method, _ in timed],
-            "n": [n for _, n in timed],
-            "round": number,
-            "rows": rows,
-            "seconds": [_seconds(_work(subject, way, method, n), rows) for method, n in timed],
-            "machine": machine(),
-        },
-    )
 
 
 def _timed(spec: Spec, way: str, number: int) -> Iterator[tuple[str, int]]:
@@ -84,52 +77,35 @@ def _seconds(work: Work, rows: int) -> float:
 
 def _work(subject: Subject, way: str, method: str, n: int) -> Work:
     """Return what is timed: explaining rows, their bare forward passes, or their derivatives."""
-    if way == ONE_BY_ONE:
-        each = _work_of_a_row(subject, method, n)
-        return lambda rows: [each(slice(row, row + 1)) for row in range(rows.stop)]
-    if method == DERIVATIVES:
-        return partial(_derivatives, subject)
-    if method == FORWARD:
-        return partial(_forward, subject, n)
-    return lambda rows: explained(subject, method, n, rows=rows)
-
-
-def _work_of_a_row(subject: Subject, method: str, n: int) -> Work:
-    """Return the same in the paper's way: N evaluations at a time."""
     network = subject.trained.network
-    if method == DERIVATIVES:
-        return partial(_derivatives, subject)
-    if method == FORWARD:
-        inputs = torch.from_numpy(subject.inputs)
-
-        def forward(rows: slice) -> object:
-            with torch.no_grad():
-                return [network(inputs[rows].expand(n, -1)) for _ in range(subject.players)]
-
-        return forward
     # made once: to adapt the model is no part of the time
     explainer = Explainer(
         network,
         subject.dataset.background,
         groups=subject.dataset.groups,
         output=LOGIT,
-        method=CANDIDATES[method],
-        batch_size=n,
+        method=CANDIDATES.get(method, "auto"),
+        batch_size=n or "auto",
     )
 
-    def explain(rows: slice) -> object:
+    inputs = torch.from_numpy(subject.inputs)
+
+    def work(rows: slice) -> object:
+        if method == DERIVATIVES:
+            with subject.game(rows) as game:
+                return cross_contribution(game)
+        if method == FORWARD and way == BATCH:
+            with subject.game(rows) as game:
+                return game(torch.ones((1, subject.budget(n), game.players), dtype=torch.bool))
+        if method == FORWARD:
+            with torch.no_grad():
+                return [network(inputs[rows].expand(n, -1)) for _ in range(subject.players)]
+        if way == BATCH:
+            return explained(subject, method, n, rows=rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ShearWarning)
             return explainer(subject.inputs[rows], budget=subject.budget(n), progress=False)
 
-    return explain
-
-
-def _forward(subject: Subject, n: int, rows: slice) -> object:
-    with subject.game(rows) as game:
-        return game(torch.ones((1, subject.budget(n), game.players), dtype=torch.bool))
-
-
-def _derivatives(subject: Subject, rows: slice) -> object:
-    with subject.game(rows) as game:
-        return cross_contribution(game)
+    if way == BATCH:
+        return work
+    return lambda rows: [work(slice(row, row + 1)) for row in range(rows.stop)]
