@@ -102,7 +102,7 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({"device": "gpu"}, {}, InputError, "device: expected one such as 'cpu' or 'cuda:0', got 'gpu'"),
         ({"groups": {"q": 3.5}}, {}, InputError, "groups: a player's columns are a list of numbers or names, got 3.5"),
         ({"groups": (np.zeros(3, dtype=int), np.zeros(1, dtype=int)), "background": (ZEROS[:2], ZEROS[:2])},
-         {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "groups: expected integer masks of the inputs' shapes [(2,), (2,)], got one of shape (3,)"),
+         {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "groups: expected lists of columns or an integer mask of shape (2,), got an array of int64 of shape (3,)"),
         ({"background": ()}, {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "the rows are a tuple of 2 inputs"),
         ({}, {"rows": csr_matrix(ROWS)}, InputError, "rows: a csr_matrix is not supported; pass rows.toarray()"),
     ],
