@@ -513,3 +513,21 @@ def test_exact_values_of_twenty_players_fit_four_gigabytes() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 4 << 20  # kilobytes
+
+
+def test_welford_is_the_running_mean_of_the_appendix() -> None:
+    """A_n and b_n updated one coalition at a time, with f(S_n) - f(0) where the appendix prints f(U) - f(0)."""
+    players, budget, table = 6, 50, random_table(6, 8)
+    value = table_game(table)
+    answer = explain_game(value, players=players, budget=budget, method=Welford(), seed=4)
+    A, b = np.zeros((players, players)), np.zeros(players)
+    for n, member in enumerate(
+        coalitions_of(Welford(), players, budget, seed=4)[2:].astype(float), start=1
+    ):
+        A = (1 - 1 / n) * A + np.outer(member, member) / n
+        b = (1 - 1 / n) * b + (value(member[None].astype(bool))[0] - table[0]) * member / n
+    one = np.ones(players)
+    inverse = np.linalg.inv(A)
+    total = table[-1] - table[0]
+    slow = inverse @ (b - one * (one @ inverse @ b - total) / (one @ inverse @ one))
+    np.testing.assert_allclose(answer.values[0], slow, atol=1e-9)

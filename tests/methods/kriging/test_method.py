@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from games import Floats, all_coalitions, network, smooth_table, table_game
 from laws import SEEDS, few
 from shearshap import Kriging, MethodError, explain, explain_game
+from shearshap.games.game import FunctionGame
 from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging.calibration import (
     Detrended,
@@ -381,3 +382,35 @@ def test_few_pairs_have_students_intervals(more: int) -> None:
         assert stopped.converged is not None
         assert stopped.converged.any() == (more == 12)
     assert 0.9 < np.mean(held) < (0.99 if more else 0.998)
+
+
+def test_a_staged_calibration_answers_at_every_stage_as_the_run_that_fitted_it() -> None:
+    """A design in two stages, fitted stage by stage, and another that is given what was fitted."""
+    value = table_game(smooth_table(8, 4))
+    game = FunctionGame(value, 8)
+    whole = Kriging().design(game, 100, np.random.default_rng(0))
+    part = whole.first(40)
+    values = game(whole.coalitions)
+    fitted_part = part.design.fit(values[:, part.keys])
+    fitted_whole = whole.fit(values)
+    assert isinstance(fitted_part.calibration, Calibration)
+    assert isinstance(fitted_whole.calibration, Calibration)
+    assert fitted_part.calibration != fitted_whole.calibration
+
+    both = Calibration.joined(8, [fitted_part.calibration, fitted_whole.calibration])
+    assert [fit.pairs for fit in (*both.others, both)] == [19, 49]
+    design = Kriging(calibration=both).design(game, 100, np.random.default_rng(0))
+    first = design.first(40)
+    assert design.calibration == fitted_whole.calibration
+    assert first.design.calibration == fitted_part.calibration
+    for ours, theirs, seen in (
+        (design, fitted_whole, values),
+        (first.design, fitted_part, values[:, part.keys]),
+    ):
+        # A design that has a calibration keeps it.
+        again = ours.fit(seen).estimate(seen)
+        wanted = theirs.estimate(seen)
+        assert again.standard_errors is not None
+        assert wanted.standard_errors is not None
+        np.testing.assert_array_equal(again.values, wanted.values)
+        np.testing.assert_array_equal(again.standard_errors, wanted.standard_errors)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from games import Floats
+from games import Floats, all_coalitions
 from shearshap.games.coalitions import Bools
 from shearshap.methods.kriging import pairs as pair_selection
 from shearshap.methods.kriging.kernel import (
@@ -163,3 +163,21 @@ def test_every_beginning_of_a_selection_is_one(
         assert not both.all(axis=1).any()
         with_full = np.concatenate((np.ones((1, players)), 2.0 * first - 1))
         assert np.linalg.matrix_rank(with_full) == players
+
+
+def test_every_pivot_lowers_the_variance_most() -> None:
+    """The greedy choice against trying every candidate: total posterior variance by plain linear algebra."""
+    rng = np.random.default_rng(0)
+    sides = np.concatenate((np.eye(6, dtype=bool), rng.permutation(all_coalitions(6)[33:62])[:10]))
+    chosen = pivoted_cholesky(sides, 8)
+    K, b = covariances(sides)
+
+    def explained(rows: list[int]) -> float:
+        part = b[:, rows]
+        return float(np.trace(part @ np.linalg.inv(K[np.ix_(rows, rows)]) @ part.T))
+
+    have = list(range(7))
+    for pick in chosen[6:] + 1:
+        gains = {n: explained([*have, n]) for n in range(len(K)) if n not in have}
+        assert gains[pick] == pytest.approx(max(gains.values()), rel=1e-4)
+        have.append(int(pick))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from games import Bools, Floats, Value, additive, all_coalitions, exact_shares, network
@@ -264,3 +265,24 @@ def test_a_pair_that_nothing_foresees_errs_as_the_others_do(players: int, count:
     most = largest**2 * found.unit_variance
     assert (found.rough_variance <= most * (1 + 1e-6)).all()
     assert (found.max_residual <= largest * (1 + 1e-6)).all()
+
+
+@few
+@given(seed=SEEDS, players=st.integers(4, 6), more=st.integers(0, 6))
+def test_residuals_are_those_of_solving_again_without_the_pair(
+    seed: int, players: int, more: int
+) -> None:
+    """One pair after the other is the only one that may have a residual, so that its residual shows."""
+    u = pair_signs(players, players + more, seed)
+    r = relevance_of(players, seed)
+    precision = precision_of(players, seed)
+    odd = torch.tensor(np.random.default_rng(seed).normal(size=len(u)))
+    slow = slow_residuals(u, r, precision, odd)
+    for pair in range(len(u)):
+        only = torch.arange(len(u)) == pair
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "shearshap.methods.kriging.posterior.inner_pairs", lambda _, only=only: only
+            )
+            found = process_at(u, r, precision).answer(odd[None, None])
+        assert float(found.max_residual) == pytest.approx(abs(slow[pair]), rel=1e-8, abs=1e-8)
