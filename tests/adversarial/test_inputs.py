@@ -310,8 +310,8 @@ def test_a_background_row_without_weight_does_not_count() -> None:
     repeated = centres[[2, 3, 3, 3]]
     model = Weighted(0)
     rows = torch.zeros(2, 5, dtype=torch.float64)
-    cut = Explainer(model, summary, method="shear", batch_size=5)(rows, budget=4 * 24)
-    whole = Explainer(model, repeated, method="shear")(rows, budget=4 * 24)
+    cut = Explainer(model, summary, method="shear", batch_size=5)(rows, budget=4 * 32)
+    whole = Explainer(model, repeated, method="shear")(rows, budget=4 * 32)
     np.testing.assert_allclose(cut.values, whole.values, atol=1e-10)
 
 

@@ -689,14 +689,14 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
     memory, shapes = 1 << 20, list[tuple[int, int]]()
     monkeypatch.setitem(BLOCK_BYTES, "cpu", memory)
     monkeypatch.setattr("shearshap.engine.plan.PILOT_BYTES", memory)
-    ask = ModelGame._values
+    ask = ModelGame.evaluate
 
     def watched(game: ModelGame, coalitions: Tensor) -> CoalitionValues:
         answer = ask(game, coalitions)
         shapes.append((answer.values.shape[0], answer.values.shape[1]))
         return answer
 
-    monkeypatch.setattr(ModelGame, "_values", watched)
+    monkeypatch.setattr(ModelGame, "evaluate", watched)
     rows = np.random.default_rng(0).normal(size=(20, 8))
     answer = explain(
         network(8, outputs=30), rows, reference=np.zeros(8), budget=256, method=name, tol=tol

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from shearshap.engine.backgrounds import make_plans, sampling
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
@@ -53,7 +54,7 @@ def _solver(
     """
     if wants_trees(options.model, run):
         return tree_solver(options, named, run, rows=rows, progress=progress)
-    return Sampling(named.game, run, progress=progress)
+    return sampling(named.game, run, progress=progress)
 
 
 def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Explanation]:
@@ -119,21 +120,21 @@ class PreparedExplainer:
         with torch.inference_mode(False), open_game(task, advance, self.adapted) as named:
             solver = self._solver(named, run)
             explanation = _explained(named, solver, notes=False)
-        sampling = _sampling_of(solver)
-        if sampling is None:
+        sampled = _sampling_of(solver)
+        if sampled is None:
             return explanation
         # rows with few active players may be exact; that must not show in their neighbours' answers
-        return replace(explanation, method=name_of(sampling.plans.resolved.method))
+        return replace(explanation, method=name_of(sampled.plans.resolved.method))
 
     def _solver(self, named: NamedGame, run: Run) -> Solver:
         if self.forest is None:
-            return Sampling(named.game, run, plans=self._plans_of(named.game, run))
+            return sampling(named.game, run, plans=self._plans_of(named.game, run))
         return TreeSolver(self.options.model, named, run, self.forest, prepared=True)
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget: those of an earlier block if there are any."""
         assert run.budget is not None
-        plans = self._plans.pop(run.budget, None) or Plans(game, run)
+        plans = self._plans.pop(run.budget, None) or make_plans(game, run)
         self._plans[run.budget] = plans
         if len(self._plans) > MAX_PLANS:
             self._plans.popitem(last=False)
@@ -153,8 +154,8 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
             overview = _explained(named, solver)
-            sampling = _sampling_of(solver)
-            if sampling is None:
+            sampled = _sampling_of(solver)
+            if sampled is None:
                 assert isinstance(solver, TreeSolver)
                 assert solver.forest is not None
                 minimum = solver.forest.evaluations
@@ -163,7 +164,7 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
                     fixed, exact, overview, minimum, types, adapted, solver.forest
                 )
 
-            resolved = sampling.plans.resolved
+            resolved = sampled.plans.resolved
             usual = replace(run, budget=resolved.budget)
             if hasattr(run.method, "calibration"):
                 # if all coalitions were evaluated, nothing was fitted; smaller budgets need a rule
@@ -198,6 +199,6 @@ def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Expla
 
 def _sampling_of(solver: Solver) -> Sampling | None:
     """Return what samples rows; None if trees give their values."""
-    sampling = solver.sampling if isinstance(solver, TreeSolver) else solver
-    assert sampling is None or isinstance(sampling, Sampling)
-    return sampling
+    sampled = solver.sampling if isinstance(solver, TreeSolver) else solver
+    assert sampled is None or isinstance(sampled, Sampling)
+    return sampled

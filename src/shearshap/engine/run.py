@@ -7,7 +7,7 @@ Run        the method, the budget and when to stop, checked before anything is s
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from math import inf
+from math import ceil, inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +24,8 @@ from shearshap.models import Form, Output, Scale
 DEFAULT_A_PLAYER = 16
 """Evaluations a player, for one row, if the user sets no budget; at most all coalitions."""
 
-MAX_BACKGROUND_ROWS = 1_000
-"""Background rows beyond which the user must set a budget."""
+MAX_DEFAULT_BACKGROUND_ROWS = 100
+"""Background rows, at most, that are drawn for a row if the user sets no budget."""
 
 MAX_DEFAULT_EXACT = 1 << 16
 """Evaluations a row that exact spends without a budget: those of 16 players."""
@@ -120,7 +120,7 @@ class Run:
 
     def resolve(self, game: Game) -> "Run":
         """Return the run with the budget and the method for a game, or raise."""
-        budget = self._default_budget(game) if self.budget is None else self.budget
+        budget = self.default_budget(game) if self.budget is None else self.budget
         method = self.method.select_method(game.players, budget // game.cost, stops=self.stops)
         if game.players == 1:
             method = Exact()  # one player's value is prediction - base value
@@ -128,17 +128,30 @@ class Run:
         resolved._check(game)
         return resolved
 
-    def _default_budget(self, game: Game) -> int:
-        """Return the evaluations to spend on a row if the user sets no budget."""
+    def by_background_row(self, game: Game) -> bool:
+        """Return whether each background row gets coalitions of its own.
+
+        Not if the budget holds all coalitions of all background rows, which give exact values.
+        """
+        if game.cost == 1 or isinstance(self.method, Exact) or self.interactions:
+            return False
+        budget = self.default_budget(game) if self.budget is None else self.budget
+        return budget < game.cost << game.players
+
+    def default_budget(self, game: Game) -> int:
+        """Return the evaluations to spend on a row if the user sets no budget.
+
+        With b background rows, the errors of their coalitions average out: each needs fewer.
+        """
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
-        if game.cost > MAX_BACKGROUND_ROWS:
-            raise BudgetError(
-                f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
-                "('mean', background), fewer rows, or a budget that allows for them"
-            )
-        coalitions = min(2 + DEFAULT_A_PLAYER * game.players, 1 << game.players)
-        return game.cost * max(coalitions, self.method.minimum(game))
+        smallest = self.method.minimum(game)
+        each = DEFAULT_A_PLAYER * game.players
+        most = game.cost * max(1 << game.players, smallest)
+        if game.cost == 1 or self.interactions:
+            return min(game.cost * max(each + 2, smallest), most)
+        each = max(ceil(each / sqrt(game.cost)), 2 * game.players, smallest)
+        return min(1 + min(game.cost, MAX_DEFAULT_BACKGROUND_ROWS) * each, most)
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""

@@ -43,7 +43,7 @@ from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.games.active import ActiveGame
-from shearshap.games.game import Game
+from shearshap.games.game import CoalitionValues, Game
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods import Exact, name_of
@@ -126,12 +126,7 @@ class _Block:
         self.groups = [
             RowGroup(own, plan, self.ends.values, members) for own, plan, members in planned
         ]
-        self.notes: tuple[str, ...] = ()
-        warning = game.consistency_warning(self.ends, first=not plans.checked)
-        plans.checked = True
-        if warning is not None:
-            warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-            self.notes = (warning,)
+        self.notes = compared_with_model(game, self.ends, plans)
 
     def explanation(self, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of the rows that are finished, with its arrays in a buffer."""
@@ -162,6 +157,16 @@ class _Block:
             if group.finished.done.any():
                 every.merge(group.finished, group.members, group.game)
         return every
+
+
+def compared_with_model(game: Game, ends: CoalitionValues, plans: Plans) -> tuple[str, ...]:
+    """Compare a block's predictions with the model's own, warn, and return the notes."""
+    warning = game.consistency_warning(ends, first=not plans.checked)
+    plans.checked = True
+    if warning is None:
+        return ()
+    warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
+    return (warning,)
 
 
 def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:

@@ -160,13 +160,13 @@ class BatchedGame(ABC):
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Map coalitions (r or 1, c, p) of bool to values (r, c, k)."""
-        return self._values(coalitions).values
+        return self.evaluate(coalitions).values
 
     def ends(self) -> CoalitionValues:
         """Evaluate the empty and the full coalition."""
-        return self._values(end_coalitions(self.players, self.device))
+        return self.evaluate(end_coalitions(self.players, self.device))
 
-    def _values(self, coalitions: Tensor) -> CoalitionValues:
+    def evaluate(self, coalitions: Tensor) -> CoalitionValues:
         """Return the values (r, c, k) of coalitions (r or 1, c, p), and whether k is an axis."""
         whole = Box.full(self.rows, coalitions.shape[1], self.cost)
 

@@ -147,12 +147,19 @@ class ModelGame(BatchedGame):
         constant = _same(self.background, first).all(dim=0)
         if not constant.any():
             return None
+        return self._active_players(first.expand_as(self.inputs), constant)
+
+    def _active_players(self, background: Tensor, constant: Tensor) -> Tensor | None:
+        """Return which players differ from a background row for each row, (r, d).
+
+        Only inputs that are `constant` (d,) among all background rows can be the same.
+        """
         # some rows at a time: of images, the inputs of all may be too many to compare at once
-        size = max(1, MAX_COMPARED // len(first))
+        size = max(1, MAX_COMPARED // self.inputs.shape[1])
         owner = self.owner.to(self.inputs.device)
         pieces = []
-        for inputs in self.inputs.split(size):
-            differs = ~(_same(inputs, first) & constant)
+        for inputs, others in zip(self.inputs.split(size), background.split(size), strict=True):
+            differs = ~(_same(inputs, others) & constant)
             if not self.ungrouped:
                 count = differs.new_zeros((len(inputs), self.players), dtype=torch.int32)
                 differs = count.index_add_(1, owner, differs.int()) > 0
@@ -169,15 +176,19 @@ class ModelGame(BatchedGame):
         inputs = self.inputs.to(self.device)
         squares = torch.zeros_like(inputs, dtype=torch.float64)
         # one background row after the other: all at once may be too many to hold
-        for background in self.background.to(self.device):
+        for background in self._backgrounds():
             same = _same(inputs, background)
             gaps = (inputs.double() - background.double()).square().nan_to_num(nan=1.0, posinf=1.0)
             # the square of a small difference may vanish
             squares += torch.where(same, 0.0, gaps.clamp_min(torch.finfo(gaps.dtype).tiny))
         by_player = squares.new_zeros(len(squares), self.players)
         owner = self.owner.to(self.device)
-        distances = by_player.index_add_(1, owner, squares / len(self.background)).sqrt()
+        distances = by_player.index_add_(1, owner, squares / self.cost).sqrt()
         return distances if inputs.is_floating_point() else (distances > 0).double()
+
+    def _backgrounds(self) -> Iterator[Tensor]:
+        """Yield backgrounds of all rows: one background row (d,) after the other."""
+        yield from self.background.to(self.device)
 
     def position(self, place: int) -> int:
         """Return which of the game's rows has a number in the whole."""
@@ -219,17 +230,20 @@ class ModelGame(BatchedGame):
         # its derivatives are products too, and much faster
         owned = torch.nn.functional.one_hot(self.owner, self.players).to(z.dtype)
         weight = (z @ owned.mT).unsqueeze(2)
+        background = self.background_in(Box.full(self.rows, 1, self.cost))
         if self.predict.embedding is None:
-            mixed = self.background + weight * (self.inputs[:, None, None] - self.background)
+            mixed = background + weight * (self.inputs[:, None, None] - background)
             with model_errors():
                 answer = self._answer(self.predict, mixed, self.shape)
         else:
             embed, after = self.predict.embedding
             with model_errors():
                 rows = embed(self.inputs)[:, None, None]
-                background = embed(self.background)
-                mixed = background + weight[..., None] * (rows - background)
-                answer = self._answer(after, mixed, tuple(background.shape[1:]))
+                embedded = embed(background.flatten(0, -2))
+                shape = tuple(embedded.shape[1:])
+                embedded = embedded.reshape(*background.shape[:-1], *shape)
+                mixed = embedded + weight[..., None] * (rows - embedded)
+                answer = self._answer(after, mixed, shape)
         return self.mean(with_outputs(answer))
 
     # The value function
@@ -237,6 +251,10 @@ class ModelGame(BatchedGame):
     def outputs(self, coalitions: Tensor, box: Box) -> Tensor:
         """Return the model's outputs in a box, (r, c, b) or (r, c, b, k)."""
         return self._answer(self.predict, self._mixed(coalitions, box), self.shape)
+
+    def background_in(self, box: Box) -> Tensor:
+        """Return the background rows in a box, (b, d), or (r, 1, 1, d) if each row has its own."""
+        return self.background[box.background]
 
     def mean(self, outputs: Tensor) -> Tensor:
         """Return outputs (r, c, b, k) averaged over the background rows, (r, c, k)."""
@@ -262,7 +280,7 @@ class ModelGame(BatchedGame):
         present = present.unsqueeze(2)
 
         rows = self.inputs[box.rows, None, None]
-        background = self.background[box.background]
+        background = self.background_in(box)
         if rows.is_floating_point() and self.finite:
             # exact at the weights 0 and 1, and much faster than torch.where
             return torch.lerp(background, rows, present.to(rows.dtype))

@@ -44,6 +44,7 @@ class Auto(Method):
     """
 
     calibration: Any = field(default=None, repr=False)
+    refined: bool = field(default=True, repr=False)  #: of kriging
     # what kriging, leverage and exact values have in common
     stops: ClassVar[bool] = True
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
@@ -54,7 +55,7 @@ class Auto(Method):
         every = 1 << players
         few = coalitions < FEW_PER_PLAYER * players
         max_players = MAX_PLAYERS_OF_FEW if few else MAX_PLAYERS
-        kriging = Kriging(calibration=self.calibration)
+        kriging = Kriging(self.calibration, self.refined)
         if coalitions >= every:
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact()
@@ -62,7 +63,7 @@ class Auto(Method):
             return Leverage()
         if coalitions <= MAX_KRIGED:
             return kriging.select_method(players, coalitions, stops=stops)
-        return _BoundedKriging(calibration=self.calibration) if stops else Leverage()
+        return _BoundedKriging(self.calibration, self.refined) if stops else Leverage()
 
     def check_players(self, players: int) -> None:
         """Raise if the calibration is for another number of players."""

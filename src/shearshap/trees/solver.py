@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from shearshap.engine.backgrounds import sampling
 from shearshap.engine.loop import ResultBuffer, RowProgress, progress_bar
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Options, Run
@@ -174,7 +175,7 @@ class TreeSolver:
             note += "; with scale='margin' they are, wherever the trees can be read"
         game = self.named.game
         try:
-            return Sampling(
+            return sampling(
                 game, self.fallback, progress=self.progress, note=note, checks=game.usage.checks
             )
         except BudgetError as error:

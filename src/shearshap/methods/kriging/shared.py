@@ -117,7 +117,7 @@ class SharingPlan:
         affordable = min(triples, int(PRODUCT_WORK / pairs))
         products = max(4 * pairs + 128, affordable)
         if pairs > MAX_REFINED or products < MIN_TRIPLES * triples:
-            return cls(centres=1, products=0, steps=0)
+            return ONE_KERNEL
 
         centres = int(CENTRE_WORK / (pairs**2 * (pairs + products)))
         centres = max(MIN_CENTRES, min(centres, MAX_CENTRES))
@@ -125,19 +125,28 @@ class SharingPlan:
         return cls(centres, products, steps)
 
 
+ONE_KERNEL = SharingPlan(centres=1, products=0, steps=0)
+
+
 # From pilot rows to a calibration
 
 
-def calibrate(parts: OddEven) -> tuple[Calibration, "SharedKernels | None"]:
-    """Return the calibration fitted to these rows, and the kernels that rows then share, if any."""
+def calibrate(
+    parts: OddEven, *, refined: bool = True
+) -> tuple[Calibration, "SharedKernels | None"]:
+    """Return the calibration fitted to these rows, and the kernels that rows then share, if any.
+
+    If they are not `refined`, all rows share one.
+    """
     most = max(MIN_SHARING_ROWS, MAX_PILOTS // parts.outputs)
     pilots = parts.take_rows(evenly_spaced(parts.rows, most))
     unit, _ = pilots.normalised()
-    plan = SharingPlan.from_sizes(*unit.signs.shape)
+    plan = SharingPlan.from_sizes(*unit.signs.shape) if refined else ONE_KERNEL
     # A few pilot rows do not represent the rest, and solving them exactly is cheap. A single row
     # has nothing to share.
     work = parts.rows * len(unit.signs) ** 3
-    shares = parts.rows >= MIN_SHARING_ROWS or (parts.rows > 1 and work > EXACT_WORK)
+    enough = parts.rows >= MIN_SHARING_ROWS or (parts.rows > 1 and work > EXACT_WORK)
+    shares = enough or not refined
     one_kernel = shares and not plan.steps
     calibration = fit(unit, quiet=not one_kernel)
     prior = row_priors(unit, calibration)
@@ -231,7 +240,8 @@ class SharedKernels:
     @classmethod
     def from_calibration(cls, signs: Tensor, calibration: Calibration) -> "SharedKernels":
         """Return the kernels of a calibration with centres, for pairs of signs (m, p)."""
-        plan = SharingPlan.from_sizes(*signs.shape)
+        one_kernel = len(calibration.centres) == 1
+        plan = ONE_KERNEL if one_kernel else SharingPlan.from_sizes(*signs.shape)
         centres = signs.new_tensor(calibration.centres)
         nugget = calibration.nugget
         if plan.steps:

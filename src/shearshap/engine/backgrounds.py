@@ -1,0 +1,343 @@
+"""Sampling against several background rows, each with coalitions of its own.
+
+Asking for every coalition at all b background rows costs b times as much as at one. Instead, a row
+and a background row are a game of their own, explained by few coalitions, and the answers are
+averaged (games/paired.py). So the errors of different coalitions average out too:
+
+    background rows     0    1    2    3    4    5   ...
+    designs             A    B    C    A    B    C   ...     a few, dealt out in turn
+    Shapley values      phi_0, phi_1, phi_2, ...             of one row; their mean is the answer
+
+If the budget is too small for all background rows, n of them are drawn. Their mean is corrected by
+regression on f(b), the prediction for a background row, which is known for all of them:
+
+    phi = mean phi_b + slope (mean f over all - mean f over the n)
+
+A standard error has two parts. Coalitions: the pairs' own standard errors s_b. Background rows, if
+n < b: the spread of the phi_b around the regression, as in sampling without replacement:
+
+    se^2 = sum s_b^2 / n^2  +  (1 - n/b) spread^2 / n
+
+Letters: r rows, b background rows, n of them drawn, p players, k outputs.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shearshap.engine.loop import FIRST_BLOCK, ResultBuffer
+from shearshap.engine.plan import Plans
+from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
+from shearshap.engine.run import Run
+from shearshap.engine.sampling import Sampling, compared_with_model
+from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.game import CoalitionValues
+from shearshap.games.marginal import ModelGame
+from shearshap.games.paired import PairedGame
+from shearshap.methods import Auto, Kriging, name_of
+from shearshap.methods.kernel import KernelMethod
+from shearshap.methods.kriging import Calibration
+from shearshap.result.explanation import Explanation
+
+MAX_DESIGNS = 32
+MAX_CALIBRATED_DESIGNS = 8
+"""Designs among which background rows are divided: more take longer, and gain little.
+
+Background rows that share a design share its errors too, in part. Kriging's standard errors allow
+for that.
+"""
+
+BLOCK_ENTRIES = 1 << 23
+"""Shapley values of pairs that are held at once: rows x background rows x players x outputs."""
+
+FEW_PER_PLAYER = 4
+"""Coalitions per player up to which all pairs share one kernel of kriging: others gain little."""
+
+MIN_REGRESSED = 8
+"""Background rows from which on the slope is fitted; with fewer it is -1 / p for every player."""
+
+
+def make_plans(game: ModelGame, run: Run) -> Plans:
+    """Return the plans of a run for a model's game."""
+    return BackgroundPlans(game, run) if run.by_background_row(game) else Plans(game, run)
+
+
+def sampling(game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any) -> Sampling:
+    """Return the solver that samples a model's game; see `Sampling` for the options."""
+    plans = plans or make_plans(game, run)
+    kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
+    return kind(game, run, plans=plans, **options)
+
+
+class BackgroundPlans(Plans):
+    """The plans of each design, and which background rows have it.
+
+    A run with a tolerance has rounds, in which pairs have 1, 2, 4, ... times as many coalitions;
+    other runs have one.
+    """
+
+    def __init__(self, game: ModelGame, run: Run) -> None:
+        self.players = game.players
+        self.requested = run
+        self.checked = False
+        self.base: CoalitionValues | None = None  #: (b, 1, k), of the background rows themselves
+
+        self._game = game.take(slice(0, 1), background=slice(0, 1))  # for the facts about a pair
+        budget = run.default_budget(game) if run.budget is None else run.budget
+        # a single player and all others, for each player; regressions need more for full rank
+        is_regression = isinstance(run.method, KernelMethod)
+        smallest = (4 if is_regression else 2) * game.players
+        smallest = max(smallest, run.method.minimum(self._game) - 2)
+        count = min(game.cost, max(1, (budget - 1) // smallest))
+        if game.weights is not None:
+            count = game.cost  # rows that count differently are all needed
+        each = min((budget - 1) // count, (1 << game.players) - 2)
+        self.rounds = _rounds(each, smallest) if run.stops else [each]  #: coalitions of a pair
+
+        #: (n,) the numbers of the background rows
+        self.drawn = np.random.default_rng(run.seed).permutation(game.cost)[:count]
+        calibrated = isinstance(run.method, Auto | Kriging)
+        self.designs = min(count, MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS)
+        self._parts: dict[tuple[int, int], Plans] = {}
+        # the first plans are made now: if that fails, nothing has been spent yet
+        method = self.part(len(self.rounds) - 1, 0).resolved.method
+        self.resolved = replace(run, method=method, budget=budget)
+
+    def part(self, number: int, design: int) -> Plans:
+        """Return the plans of a round's design."""
+        if (number, design) not in self._parts:
+            run = self.requested
+            method = run.method
+            if isinstance(method, Auto | Kriging):
+                method = replace(
+                    method, refined=self.rounds[number] > FEW_PER_PLAYER * self.players
+                )
+                fitted = self._parts[number, 0].calibration if design else None
+                if isinstance(fitted, Calibration):
+                    method = replace(method, calibration=fitted)
+            seed = np.random.SeedSequence([run.seed, number, design]).generate_state(1)[0]
+            own = replace(
+                run, method=method, budget=self.rounds[number] + 2, tol=None, seed=int(seed)
+            )
+            self._parts[number, design] = Plans(self._game, own)
+        return self._parts[number, design]
+
+    def of_design(self, design: int) -> Tensor:
+        """Return the numbers of the background rows that have a design."""
+        return torch.from_numpy(self.drawn[design :: self.designs])
+
+    @property
+    def calibration(self) -> object:
+        """That of the first design."""
+        return self._parts[max(number for number, _ in self._parts), 0].calibration
+
+
+def _rounds(each: int, smallest: int) -> list[int]:
+    """Return the coalitions of a pair in each round, which add up to at most `each`."""
+    rounds = [min(smallest, each)]
+    while sum(rounds) + 4 * rounds[-1] <= each:
+        rounds.append(2 * rounds[-1])
+    left = each - sum(rounds)
+    return [*rounds, left] if left > rounds[-1] else rounds
+
+
+class BackgroundSampling(Sampling):
+    """The solver for a model's game of several background rows."""
+
+    game: ModelGame
+    plans: BackgroundPlans
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows the next block may have."""
+        if self.plans.base is None:
+            return FIRST_BLOCK
+        entries = len(self.plans.drawn) * self.game.players * self.plans.base.values.shape[2]
+        return max(1, BLOCK_ENTRIES // entries)
+
+    @rows_at_once.setter
+    def rows_at_once(self, _rows: int) -> None:
+        """Ignore the number of rows without background rows of their own."""
+
+    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+        """Return the explanation of a block; its index is the rows' numbers."""
+        game = self.game.take(rows)
+        base = self._base()
+        everyone = end_coalitions(game.players, game.device)[:, [FULL]]
+        predictions = game.take(background=slice(0, 1))(everyone)[:, 0]  # (r, k)
+        base_values = game.mean(base.values.transpose(0, 1)[None])[0].expand_as(predictions)
+        ends = CoalitionValues(torch.stack((base_values, predictions), dim=1), base.single)
+        notes = compared_with_model(game, ends, self.plans)
+        self.checks += game.usage.checks
+
+        answer = self._answer(game, predictions)
+        fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
+        if answer.errors is not None:
+            fields["standard_errors"] = answer.errors
+            if answer.errors.isinf().any():
+                notes = (*notes, ALL_ALIKE)
+        if base.single:
+            fields = {name: part[..., 0] for name, part in fields.items()}
+        run = self.plans.resolved
+        if run.stops:
+            converged = answer.converged(run.tol)
+            fields |= {"row_evaluations": answer.evaluations, "converged": converged}
+        arrays: dict[str, Any] = {"standard_errors": None}
+        arrays |= {name: buffer.array(name, part, rows.start) for name, part in fields.items()}
+        return Explanation(
+            **arrays,
+            evaluations=int(answer.evaluations.max()),
+            derivative_passes=answer.derivative_passes,
+            check_evaluations=self.checks,
+            method=name_of(run.method),
+            seed=run.seed,
+            calibration=self.plans.calibration,
+            degrees_of_freedom=answer.degrees_of_freedom,
+            index=np.arange(rows.start, rows.start + game.rows),
+            notes=notes if self.note is None else (*notes, self.note),
+        )
+
+    def _base(self) -> CoalitionValues:
+        """Return the predictions for all background rows, asked for once, (b, 1, k)."""
+        if self.plans.base is None:
+            every = torch.arange(self.game.cost)
+            pairs = PairedGame.of(self.game.take(slice(0, 1)), every)
+            nobody = end_coalitions(self.game.players, self.game.device)[:, [EMPTY]]
+            self.plans.base = pairs.evaluate(nobody)
+            self.checks += self.game.cost
+        return self.plans.base
+
+    def _answer(self, game: ModelGame, predictions: Tensor) -> "_Answer":
+        """Return the answer for all rows of a game; rows that are precise enough end early."""
+        answer = self._round(game, predictions, 0)
+        for number in range(1, len(self.plans.rounds)):
+            left = (~answer.converged(self.plans.requested.tol)).nonzero()[:, 0]
+            if not len(left):
+                break
+            answer.replace_rows(left, self._round(game.take(left), predictions[left], number))
+        answer.evaluations += 1  # for the prediction
+        return answer
+
+    def _round(self, game: ModelGame, predictions: Tensor, number: int) -> "_Answer":
+        """Return the answer of a round for rows with these predictions (r, k)."""
+        plans = self.plans
+        base = self._base()
+        shape = (game.rows, len(plans.drawn), game.players, predictions.shape[1])
+        values = predictions.new_empty(shape)
+        errors = predictions.new_full(shape, inf)
+        evaluations = torch.zeros(game.rows, dtype=torch.int64)
+        passes = 0
+        for design in range(plans.designs):
+            members = plans.of_design(design)
+            others = base.values[members, 0].repeat(game.rows, 1)
+            own = predictions.repeat_interleave(len(members), dim=0)
+            ends = CoalitionValues(torch.stack((others, own), dim=1), base.single)
+            pairs = PairedGame.of(game, members, ends)
+            solver = Sampling(pairs, plans.requested, plans=plans.part(number, design))
+            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None))
+
+            dealt = slice(design, None, plans.designs)
+            size = (game.rows, len(members), *shape[2:])
+            values[:, dealt] = torch.from_numpy(part.values).reshape(size).to(values)
+            if part.standard_errors is not None:
+                errors[:, dealt] = torch.from_numpy(part.standard_errors).reshape(size).to(errors)
+            # both ends of a pair were known
+            spent = torch.full((pairs.rows,), part.evaluations)
+            if part.row_evaluations is not None:
+                spent = torch.from_numpy(part.row_evaluations)
+            evaluations += (spent - 2).reshape(game.rows, -1).sum(dim=1)
+            passes += part.derivative_passes * len(members)
+
+        unbiased = "unbiased" in plans.resolved.method.promises
+        averaged = average(values, errors, base.values[:, 0], plans.drawn, game.weights, unbiased)
+        return _Answer(*averaged, evaluations, passes)
+
+
+@dataclass
+class _Answer:
+    """The Shapley values of some rows, averaged over background rows."""
+
+    values: Tensor  #: (r, p, k)
+    errors: Tensor | None  #: (r, p, k)
+    degrees_of_freedom: float
+    evaluations: Tensor  #: (r,)
+    derivative_passes: int
+
+    def converged(self, tol: float | None) -> Tensor:
+        """Return which rows have all their standard errors at most at the tolerance, (r,)."""
+        if self.errors is None or self.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM:
+            return torch.zeros(len(self.values), dtype=torch.bool)
+        return (self.errors.flatten(1).amax(dim=1) <= (tol or 0.0)).cpu()
+
+    def replace_rows(self, rows: Tensor, later: "_Answer") -> None:
+        """Take the values of a later round for some rows; what was spent adds up."""
+        self.values[rows] = later.values
+        if self.errors is not None and later.errors is not None:
+            self.errors[rows] = later.errors
+        self.evaluations[rows] += later.evaluations
+        self.derivative_passes += later.derivative_passes
+
+
+def average(
+    values: Tensor,
+    errors: Tensor,
+    base: Tensor,
+    drawn: NDArray[np.int64],
+    weights: Tensor | None,
+    unbiased: bool,
+) -> tuple[Tensor, Tensor | None, float]:
+    """Return the mean of Shapley values over background rows, its errors, degrees of freedom.
+
+    Parameters
+    ----------
+    values, errors
+        (r, n, p, k) of each row with the background rows drawn; errors are infinite if unknown.
+    base
+        (b, k) the predictions for all background rows.
+    drawn
+        (n,) the numbers of those drawn.
+    weights
+        (b,) of the background rows, if they count differently; then all are drawn.
+    unbiased
+        Whether each pair's estimate is unbiased, so that their spread shows the error of the mean.
+    """
+    count = len(drawn)
+    part = count / len(base)
+    if weights is None:
+        share = values.new_full((count,), 1 / count)
+    else:
+        share = weights[torch.from_numpy(drawn)].to(values)
+    mean = torch.einsum("rnpk,n->rpk", values, share)
+    rest = values - mean[:, None]
+    freedom = count - 1
+    if part < 1:
+        own = base[torch.from_numpy(drawn)]
+        centred = own - own.mean(dim=0)
+        slope = mean.new_full(mean.shape, -1 / values.shape[2])
+        if count >= MIN_REGRESSED:
+            squares = centred.square().sum(dim=0)
+            fitted = torch.einsum("rnpk,nk->rpk", values, centred) / squares
+            slope = torch.where(squares > 0, fitted, slope)
+            freedom -= 1
+        mean = mean + slope * (base.mean(dim=0) - own.mean(dim=0))
+        rest = rest - slope[:, None] * centred[:, None]
+    spread = rest.square().sum(dim=1) / max(freedom, 1)
+
+    known = torch.where(errors.isinf(), 0.0, errors)
+    if errors.isfinite().any():
+        # a pair that showed one value only is as uncertain as the worst of the others
+        worst = known.amax(dim=1, keepdim=True).expand_as(errors)
+        nothing_known = errors.isinf().all(dim=1)
+        squares = torch.where(errors.isinf(), worst, known).square()
+        variance = torch.einsum("rnpk,n->rpk", squares, share.square())
+        variance = torch.where(nothing_known, inf, variance) + (1 - part) * spread / count
+        found = variance.sqrt() if count > 1 or part == 1 else None
+        return mean, found, inf if part == 1 else freedom
+    if unbiased and count >= MIN_REGRESSED:
+        return mean, (spread * share.square().sum()).sqrt(), freedom
+    return mean, None, inf

@@ -1,0 +1,199 @@
+"""Several background rows, each with coalitions of its own."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from games import Floats
+from laws import SEEDS, few
+from shearshap import Auto, BudgetError, Explainer, Explanation
+from shearshap.engine.backgrounds import average
+
+P = 8
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(6, P))
+BACKGROUND = RNG.normal(size=(40, P))
+METHODS = [
+    "kriging", "leverage", "kernel-paired", "kernel", "kernel-welford", "permutation",
+    "permutation-antithetic", "shear", "shear-unbiased",
+]  # fmt: skip
+
+
+def network(outputs: int = 1, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(P, 16), nn.GELU(), nn.Linear(16, outputs)).double()
+
+
+def pairwise(x: Floats) -> Floats:
+    return np.asarray(x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1) - x[:, 3] * x[:, 4])
+
+
+def exact(model: Any, **options: Any) -> Explanation:
+    return Explainer(model, BACKGROUND, method="exact", **options)(ROWS, budget=40 << P)
+
+
+@pytest.mark.filterwarnings("ignore:a regression on")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("budget", [100, 400, 1201])
+def test_it_is_the_mean_over_background_rows_within_the_budget(method: str, budget: int) -> None:
+    truth = exact(network())
+    answer = Explainer(network(), BACKGROUND, method=method)(ROWS, budget=budget)
+    assert answer.evaluations <= budget
+    np.testing.assert_allclose(answer.base_values, truth.base_values, atol=1e-12)
+    np.testing.assert_allclose(answer.predictions, truth.predictions, atol=1e-12)
+    error = np.abs(answer.values - truth.values).sum() / np.abs(truth.values).sum()
+    assert error < 1.5 * np.sqrt(100 / budget)
+
+
+@pytest.mark.parametrize("method", ["kriging", "leverage", "permutation-antithetic"])
+def test_pairwise_games_are_exact_if_all_background_rows_are_used(method: str) -> None:
+    # a regression is exact once it has full rank
+    budget = 40 * (6 if method == "leverage" else 2) * P + 1
+    answer = Explainer(pairwise, BACKGROUND, method=method)(ROWS, budget=budget)
+    np.testing.assert_allclose(answer.values, exact(pairwise).values, atol=1e-9)
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("budget", [150, 1201])
+def test_a_row_depends_on_neither_neighbours_nor_outputs(budget: int) -> None:
+    """With a calibration that is given: of three outputs, each is explained as if it were alone."""
+    model = network(3)
+    whole = Explainer(model, BACKGROUND)(ROWS, budget=budget)
+    method = Auto(calibration=whole.calibration)
+    again = Explainer(model, BACKGROUND, method=method)(ROWS, budget=budget)
+    part = Explainer(model, BACKGROUND, method=method)(ROWS[2:4], budget=budget)
+    np.testing.assert_allclose(part.values, again.values[2:4], atol=1e-9)
+    errors = again[2:4].standard_errors
+    assert part.standard_errors is not None
+    assert errors is not None
+    np.testing.assert_allclose(part.standard_errors, errors, atol=1e-9)
+    alone = Explainer(model, BACKGROUND, method=method, output=1)(ROWS, budget=budget)
+    np.testing.assert_allclose(alone.values, again.values[:, :, 1], atol=1e-9)
+    np.testing.assert_allclose(whole.gap, 0, atol=1e-9)
+
+
+def test_intervals_count_coalitions_and_background_rows() -> None:
+    held: dict[int, list[float]] = {budget: [] for budget in (120, 320, 650, 1201, 2400)}
+    for seed in range(4):
+        model = network(seed=seed)
+        truth = exact(model)
+        for budget, shares in held.items():
+            answer = Explainer(model, BACKGROUND, seed=seed)(ROWS, budget=budget)
+            low, high = answer.interval()
+            inside = (low <= truth.values + 1e-9) & (truth.values <= high + 1e-9)
+            shares.append(float(inside.mean()))
+    assert all(np.mean(shares) >= 0.9 for shares in held.values()), held
+
+
+def test_weights_are_repetitions() -> None:
+    shap = pytest.importorskip("shap")
+    summary = shap.kmeans(BACKGROUND[:4], 4)
+    summary.data = BACKGROUND[:4]
+    counts = np.array([3, 1, 4, 2])
+    summary.weights = counts / counts.sum()
+    answer = Explainer(pairwise, summary, method="kriging")(ROWS, budget=4 * 2 * P + 1)
+    repeated = np.repeat(BACKGROUND[:4], counts, axis=0)
+    truth = Explainer(pairwise, repeated, method="exact")(ROWS, budget=10 << P)
+    np.testing.assert_allclose(answer.values, truth.values, atol=1e-9)
+    np.testing.assert_allclose(answer.base_values, truth.base_values, atol=1e-12)
+
+
+def test_frames_and_columns_that_are_equal() -> None:
+    """A feature that equals that of a background row is null in their game, and costs nothing."""
+    frame = pd.DataFrame(BACKGROUND, columns=list("abcdefgh"))
+    frame["a"] = np.where(frame["a"] > 0, "x", "y")
+    frame["b"] = np.where(frame["b"] > 0, "u", "v")
+
+    def model(rows: pd.DataFrame) -> Floats:
+        words = (rows["a"] == "x") * 2.0 + (rows["b"] == "u")
+        return np.asarray(words * np.tanh(rows["c"]) + rows["d"] * rows["e"])
+
+    truth = Explainer(model, frame, method="exact")(frame[:3], budget=40 << P)
+    answer = Explainer(model, frame)(frame[:3], budget=40 * 3 * P)
+    assert answer.evaluations < 40 * 3 * P
+    np.testing.assert_allclose(answer.values, truth.values, atol=0.05)
+    assert list(answer.feature_names) == list("abcdefgh")
+
+
+def test_tolerances() -> None:
+    truth = exact(network())
+    answer = Explainer(network(), BACKGROUND)(ROWS, tol=0.005, budget=20_000)
+    assert answer.converged is not None
+    assert answer.converged.all()
+    assert answer.row_evaluations is not None
+    assert (answer.row_evaluations < 20_000).all()
+    assert np.abs(answer.values - truth.values).max() < 0.02
+    missed = Explainer(network(), BACKGROUND)(ROWS, tol=1e-9, budget=900)
+    assert missed.converged is not None
+    assert not missed.converged.any()
+    assert missed.row_evaluations is not None
+    assert (missed.row_evaluations <= 900).all()
+
+
+def test_a_prepared_explainer_gives_the_same_answers() -> None:
+    prepared = Explainer(network(), BACKGROUND).prepare(ROWS, budget=500)
+    first = prepared.explain(ROWS[:2])
+    np.testing.assert_allclose(first.values, prepared.explain(ROWS).values[:2], atol=1e-9)
+    assert first.evaluations <= 500
+
+
+def test_a_budget_that_is_too_small() -> None:
+    with pytest.raises(BudgetError, match="permutation needs at least"):
+        Explainer(network(), BACKGROUND, method="permutation")(ROWS, budget=4)
+
+
+def test_the_base_values_evaluations_are_counted_once() -> None:
+    calls = []
+
+    def model(x: Floats) -> Floats:
+        calls.append(len(x))
+        return np.asarray(np.tanh(x).sum(axis=1))
+
+    answer = Explainer(model, BACKGROUND)(ROWS, budget=300)
+    spent = answer.evaluations * len(ROWS) + answer.check_evaluations
+    assert sum(calls) <= spent
+    assert answer.check_evaluations >= len(BACKGROUND)
+
+
+# The average by its formulas
+
+
+@few
+@given(seed=SEEDS, count=st.integers(8, 20))
+def test_the_average_by_plain_loops(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=(25, 1))
+    drawn = rng.permutation(25)[:count]
+    values = rng.normal(size=(1, count, 3, 1))
+    errors = rng.uniform(0.1, 1, size=values.shape)
+    found = average(
+        torch.tensor(values), torch.tensor(errors), torch.tensor(base), drawn, None, unbiased=False
+    )
+    f = base[drawn, 0]
+    for player in range(3):
+        phi = values[0, :, player, 0]
+        slope, constant = np.polyfit(f, phi, 1)
+        assert float(found[0][0, player, 0]) == pytest.approx(slope * base.mean() + constant)
+        rest = phi - slope * f - constant
+        between = (1 - count / 25) * (rest**2).sum() / (count - 2) / count
+        within = (errors[0, :, player, 0] ** 2).sum() / count**2
+        assert found[1] is not None
+        assert float(found[1][0, player, 0]) == pytest.approx(np.sqrt(between + within))
+    assert found[2] == count - 2
+
+
+def test_pairs_that_showed_one_value_are_as_uncertain_as_the_worst() -> None:
+    errors = torch.tensor([[0.1, 0.3, np.inf]]).reshape(1, 3, 1, 1)
+    values = torch.zeros(1, 3, 1, 1)
+    base = torch.zeros(3, 1)
+    found = average(values, errors, base, np.arange(3), None, unbiased=False)
+    assert found[1] is not None
+    assert float(found[1]) == pytest.approx(np.sqrt(0.01 + 0.09 + 0.09) / 3)
+    unknown = torch.full_like(errors, np.inf)
+    assert average(values, unknown, base, np.arange(3), None, unbiased=False)[1] is None
