@@ -169,7 +169,7 @@ def test_the_base_values_evaluations_are_counted_once() -> None:
 def test_the_average_by_plain_loops(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     base = rng.normal(size=(25, 1))
-    drawn = rng.permutation(25)[:count]
+    drawn = torch.from_numpy(rng.permutation(25)[:count])
     values = rng.normal(size=(1, count, 3, 1))
     errors = rng.uniform(0.1, 1, size=values.shape)
     found = average(
@@ -180,20 +180,19 @@ def test_the_average_by_plain_loops(seed: int, count: int) -> None:
         phi = values[0, :, player, 0]
         slope, constant = np.polyfit(f, phi, 1)
         assert float(found[0][0, player, 0]) == pytest.approx(slope * base.mean() + constant)
-        rest = phi - slope * f - constant
-        between = (1 - count / 25) * (rest**2).sum() / (count - 2) / count
+        between = (1 - count / 25) * phi.var(ddof=1) / count
         within = (errors[0, :, player, 0] ** 2).sum() / count**2
         assert found[1] is not None
         assert float(found[1][0, player, 0]) == pytest.approx(np.sqrt(between + within))
-    assert found[2] == count - 2
+    assert found[2] == count - 1
 
 
 def test_pairs_that_showed_one_value_are_as_uncertain_as_the_worst() -> None:
     errors = torch.tensor([[0.1, 0.3, np.inf]]).reshape(1, 3, 1, 1)
     values = torch.zeros(1, 3, 1, 1)
     base = torch.zeros(3, 1)
-    found = average(values, errors, base, np.arange(3), None, unbiased=False)
+    found = average(values, errors, base, torch.arange(3), None, unbiased=False)
     assert found[1] is not None
     assert float(found[1]) == pytest.approx(np.sqrt(0.01 + 0.09 + 0.09) / 3)
     unknown = torch.full_like(errors, np.inf)
-    assert average(values, unknown, base, np.arange(3), None, unbiased=False)[1] is None
+    assert average(values, unknown, base, torch.arange(3), None, unbiased=False)[1] is None

@@ -8,13 +8,14 @@ averaged (games/paired.py). So the errors of different coalitions average out to
     designs             A    B    C    A    B    C   ...     a few, dealt out in turn
     Shapley values      phi_0, phi_1, phi_2, ...             of one row; their mean is the answer
 
-If the budget is too small for all background rows, n of them are drawn. Their mean is corrected by
-regression on f(b), the prediction for a background row, which is known for all of them:
+If the budget is too small for all background rows, n of them are drawn, evenly among all in the
+order of their predictions f. Their mean is corrected by regression on f, which is known for all:
 
     phi = mean phi_b + slope (mean f over all - mean f over the n)
 
 A standard error has two parts. Coalitions: the pairs' own standard errors s_b. Background rows, if
-n < b: the spread of the phi_b around the regression, as in sampling without replacement:
+n < b: the spread of the phi_b, as in sampling without replacement. What even draws and regression
+gain is not counted, since effects of few background rows may be missed:
 
     se^2 = sum s_b^2 / n^2  +  (1 - n/b) spread^2 / n
 
@@ -22,12 +23,12 @@ Letters: r rows, b background rows, n of them drawn, p players, k outputs.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.engine.loop import FIRST_BLOCK, ResultBuffer
@@ -99,8 +100,7 @@ class BackgroundPlans(Plans):
         each = min((budget - 1) // count, (1 << game.players) - 2)
         self.rounds = _rounds(each, smallest) if run.stops else [each]  #: coalitions of a pair
 
-        #: (n,) the numbers of the background rows
-        self.drawn = np.random.default_rng(run.seed).permutation(game.cost)[:count]
+        self.count = count  #: n, of the background rows that are drawn
         calibrated = isinstance(run.method, Auto | Kriging)
         self.designs = min(count, MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS)
         self._parts: dict[tuple[int, int], Plans] = {}
@@ -127,9 +127,19 @@ class BackgroundPlans(Plans):
             self._parts[number, design] = Plans(self._game, own)
         return self._parts[number, design]
 
+    @cached_property
+    def drawn(self) -> Tensor:
+        """The numbers of the background rows drawn, (n,): evenly in the order of predictions."""
+        assert self.base is not None, "the background rows' predictions come first"
+        outputs = self.base.values[:, 0]
+        order = outputs[:, outputs.var(dim=0).argmax()].argsort(stable=True).cpu()
+        start = np.random.default_rng(self.requested.seed).uniform()
+        places = (torch.arange(self.count) + start) * len(order) / self.count
+        return order[places.long()]
+
     def of_design(self, design: int) -> Tensor:
         """Return the numbers of the background rows that have a design."""
-        return torch.from_numpy(self.drawn[design :: self.designs])
+        return self.drawn[design :: self.designs]
 
     @property
     def calibration(self) -> object:
@@ -157,7 +167,7 @@ class BackgroundSampling(Sampling):
         """How many rows the next block may have."""
         if self.plans.base is None:
             return FIRST_BLOCK
-        entries = len(self.plans.drawn) * self.game.players * self.plans.base.values.shape[2]
+        entries = self.plans.count * self.game.players * self.plans.base.values.shape[2]
         return max(1, BLOCK_ENTRIES // entries)
 
     @rows_at_once.setter
@@ -227,7 +237,7 @@ class BackgroundSampling(Sampling):
         """Return the answer of a round for rows with these predictions (r, k)."""
         plans = self.plans
         base = self._base()
-        shape = (game.rows, len(plans.drawn), game.players, predictions.shape[1])
+        shape = (game.rows, plans.count, game.players, predictions.shape[1])
         values = predictions.new_empty(shape)
         errors = predictions.new_full(shape, inf)
         evaluations = torch.zeros(game.rows, dtype=torch.int64)
@@ -287,7 +297,7 @@ def average(
     values: Tensor,
     errors: Tensor,
     base: Tensor,
-    drawn: NDArray[np.int64],
+    drawn: Tensor,
     weights: Tensor | None,
     unbiased: bool,
 ) -> tuple[Tensor, Tensor | None, float]:
@@ -308,25 +318,21 @@ def average(
     """
     count = len(drawn)
     part = count / len(base)
-    if weights is None:
-        share = values.new_full((count,), 1 / count)
-    else:
-        share = weights[torch.from_numpy(drawn)].to(values)
+    share = values.new_full((count,), 1 / count)
+    if weights is not None:
+        share = weights[drawn].to(values)
     mean = torch.einsum("rnpk,n->rpk", values, share)
-    rest = values - mean[:, None]
-    freedom = count - 1
+    freedom = max(count - 1, 1)
+    spread = (values - mean[:, None]).square().sum(dim=1) / freedom
     if part < 1:
-        own = base[torch.from_numpy(drawn)]
+        own = base[drawn]
         centred = own - own.mean(dim=0)
+        squares = centred.square().sum(dim=0)
         slope = mean.new_full(mean.shape, -1 / values.shape[2])
         if count >= MIN_REGRESSED:
-            squares = centred.square().sum(dim=0)
             fitted = torch.einsum("rnpk,nk->rpk", values, centred) / squares
             slope = torch.where(squares > 0, fitted, slope)
-            freedom -= 1
         mean = mean + slope * (base.mean(dim=0) - own.mean(dim=0))
-        rest = rest - slope[:, None] * centred[:, None]
-    spread = rest.square().sum(dim=1) / max(freedom, 1)
 
     known = torch.where(errors.isinf(), 0.0, errors)
     if errors.isfinite().any():
