@@ -36,12 +36,13 @@ from shearshap.models.sklearn import made_columns
 
 def encode(
     rows: Any,
-    background: Background,
+    background: Background | None,
     groups: Groups,
     model: AdaptedModel,
     *,
     index: Index = None,
     feature_names: Sequence[str] | None = None,
+    seed: int = 0,
 ) -> Inputs:
     """Check rows, background and groups, and encode them for a model.
 
@@ -54,18 +55,19 @@ def encode(
         labels. None: a pandas frame's index, else 0, 1, 2, ...
     feature_names
         The user's names of the players, or of the inputs.
+    seed
+        That of a sample of background rows.
     """
     grouping = Grouping(_made_columns(groups), feature_names)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
     if isinstance(rows, tuple):
-        inputs = encode_several(rows, background, grouping, model)
+        inputs = encode_several(rows, background, grouping, model, seed)
     else:
-        parsed = parse_background(background)
+        parsed = parse_background(background, seed)
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))
         inputs = _encode_one(rows, parsed, grouping, model)
-        inputs = replace(inputs, weights=parsed.weights)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)

@@ -30,9 +30,11 @@ from torch import Tensor
 from shearshap.data.background import (
     STATISTICS,
     ParsedBackground,
+    Selection,
     is_single_number,
     mode,
     named_cells,
+    standardised,
 )
 from shearshap.data.display import CellDisplay
 from shearshap.data.frames import (
@@ -47,6 +49,7 @@ from shearshap.data.frames import (
     codes_of,
     hashable_values,
     in_common_types,
+    is_numeric_or_boolean,
     native_type,
     native_types,
     number_table,
@@ -70,6 +73,9 @@ EFFICIENT_ROWS = 1024
 MAX_CELLS = 1 << 23
 """Cells of a frame beyond which it is not made larger for that."""
 
+MAX_VALUES = 64
+"""Values of a column without numbers beyond which it does not count for k-means."""
+
 COMPARED_TYPES = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
 """Types of cells, besides numbers and times, that are the same to a model if they are equal."""
 
@@ -83,7 +89,9 @@ def encode_frame(
     """Encode a frame for a model that takes frames, in the layout that it takes."""
     count, width = frame.shape
     players = grouping.players((width,))
-    background = _background(given, frame, players.owner, layout.labels)
+    source = frame if given.of_explained else _source(given.rows, frame, layout.labels)
+    chosen = given.select(len(source), lambda: _points(source))
+    background = _chosen_rows(given, chosen, source, players.owner)
     pooled = _pooled(*in_common_types(frame, background))
     pool = FramePool(pooled, layout)
     own = torch.arange(len(pooled))[:, None].expand(-1, width)
@@ -102,6 +110,9 @@ def encode_frame(
         type_changes=type_changes(frame, pooled),
         least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
         order=np.array([frame.columns.index(name) for name in layout.order]),
+        weights=chosen.weights,
+        background_description=chosen.description,
+        notes=chosen.notes,
     )
 
 
@@ -288,32 +299,47 @@ def _like_cell(column: Column, place: int) -> Any:
 # The background
 
 
-def _background(
-    given: ParsedBackground, explained: Frame, owner: NDArray[np.int64], labels: Labels | None
+def _chosen_rows(
+    given: ParsedBackground, chosen: Selection, source: Frame, owner: NDArray[np.int64]
 ) -> Frame:
-    """Return the background (b, d) of a frame to explain, whose columns belong to players (d,).
+    """Return the background (b, d) from its source (n, d), whose columns belong to players (d,)."""
+    if given.statistic is not None:
+        return _statistic(given.statistic, source, owner)
+    return source if chosen.places is None else source[chosen.places.tolist()]
+
+
+def _points(source: Frame) -> NDArray[np.float64]:
+    """Return rows (n, d) as points (n, m), to compare by their distances.
+
+    A column without numbers has an axis for each value, unless it has many values.
+    """
+    is_number = np.array([is_numeric_or_boolean(dtype) for dtype in source.schema.values()])
+    numbers = source[:, np.flatnonzero(is_number).tolist()]
+    parts = [standardised(number_table(numbers))] if is_number.any() else []
+    for place in np.flatnonzero(~is_number):
+        codes = codes_of(hashable_values(source[source.columns[place]]))
+        if codes.max() < MAX_VALUES:
+            parts.append(np.eye(codes.max() + 1)[codes])
+    if not parts:
+        raise InputError(
+            "background: k-means needs columns of numbers or of few values; try 'sample'"
+        )
+    return np.concatenate(parts, axis=1)
+
+
+def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
+    """Return the rows that a background is chosen from, with the columns of the rows to explain.
 
     `labels` are the columns' own labels, if those are not their names. Let the columns be "age" and
     "city":
 
-        given                            background
+        rows                             frame
         a frame                          the frame
         {"age": 44, "city": "Bern"}      44 Bern
         [44, "Bern"]                     44 Bern
-        ("mean", a frame)                one row: its mean
-        "mean"                           one row: the mean of the rows to explain
 
     If all columns hold numbers, a single number stands for a row of such.
     """
-    given.check_count(len(explained))
-    source = explained if given.of_explained else _source(given.rows, explained, labels)
-    if given.statistic is None:
-        return source
-    return _statistic(given.statistic, source, owner)
-
-
-def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
-    """Return the background's rows as a frame with the columns of the rows to explain."""
     frame = as_frame(rows, "background")
     if frame is None:
         return _frame_of_cells(rows, explained, labels)

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from shearshap.data.background import ParsedBackground, Selection
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
@@ -185,9 +186,10 @@ def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping
         game = named.game
         first = decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
-        if named.inputs.weights is not None:
-            return options, types  # rows with weights are not a statistic of the rows explained
-        return replace(options, background=decoded(game, game.background)), types
+        inputs = named.inputs
+        chosen = Selection(None, inputs.background_description, inputs.notes, inputs.weights)
+        fixed = ParsedBackground("all", decoded(game, game.background), chosen=chosen)
+        return replace(options, background=fixed), types
 
 
 def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:

@@ -238,7 +238,9 @@ def _background(plan: Plan) -> Background:
     if option.statistic is None and plan.model.background is not None:
         return Background(plan.model.background, "the model's own, from its training rows")
     statistic = option.statistic or "mean"
-    return Background(statistic, f"{statistic} of the rows explained", job.data)
+    # of a large job, a sample of them takes the name's place
+    value = statistic if job.large else (statistic, plan.frame)
+    return Background(value, f"{statistic} of the rows explained", job.data)
 
 
 def _add_notes(plan: Plan) -> None:
