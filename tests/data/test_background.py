@@ -1,6 +1,5 @@
 """What a user passes as a background, and which rows it becomes."""
 
-import re
 import warnings
 from typing import Any
 
@@ -9,8 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shearshap import Explainer, ShearWarning

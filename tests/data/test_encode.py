@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -268,10 +269,26 @@ def test_what_holds_no_real_numbers_is_refused(bad: Any, message: str, place: st
     assert spy.asked == 0
 
 
-def test_a_row_of_a_frame_is_no_frame() -> None:
-    row = pd.DataFrame({"a": [1.0], "b": ["x"]}).iloc[0]
-    with pytest.raises(InputError, match=r"expected a table, got a Series; .* frame.iloc\[\[0\]\]"):
-        explain(lambda frame: frame["a"], row, reference=0)
+def test_a_series_is_one_row_of_a_frame() -> None:
+    frame = pd.DataFrame(
+        {"a": [1.5, 2.5], "b": pd.Categorical(["x", "y"]), "c": [True, False], "d": [3, 4]},
+        index=["first", "second"],
+    )
+
+    def model(given: pd.DataFrame) -> Any:
+        assert given.dtypes.equals(frame.dtypes)
+        return given["a"] * given["b"].cat.codes + given["c"] + given["d"]
+
+    for background in (frame, ("all", frame), ("mode", frame)):
+        one = explain(model, frame.iloc[1], background=background, drop_null=False)
+        whole = explain(model, frame[1:], background=background, drop_null=False)
+        np.testing.assert_allclose(one.values, whole.values)
+        assert one.index.tolist() == ["second"]
+
+
+def test_a_column_is_no_row() -> None:
+    with pytest.raises(InputError, match="expected a table, got a Series"):
+        explain(lambda frame: frame["a"], pl.Series("a", [1.0, 2.0]), reference=0)
 
 
 # Several inputs

@@ -23,6 +23,7 @@ from shearshap.data.frames import (
     FrameLayout,
     as_frame,
     column_labels,
+    frame_of_row,
     matrix,
     trained_order,
 )
@@ -49,7 +50,7 @@ def encode(
     Parameters
     ----------
     rows
-        An array or tensor (r, *shape), a frame, or a tuple of arrays.
+        An array or tensor (r, *shape), a frame, one row of a pandas frame, or a tuple of arrays.
     index
         The column of a frame that holds the rows' labels, which the model does not get; or r
         labels. None: a pandas frame's index, else 0, 1, 2, ...
@@ -59,6 +60,8 @@ def encode(
         That of a sample of background rows.
     """
     grouping = Grouping(_made_columns(groups), feature_names)
+    if nw.dependencies.is_pandas_series(rows):
+        rows = frame_of_row(rows, background)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
     if isinstance(rows, tuple):
         inputs = encode_several(rows, background, grouping, model, seed)
@@ -90,10 +93,7 @@ def _encode_one(
     """Encode rows of a single input: a frame or an array."""
     frame = as_frame(rows, "rows")
     if frame is None and hasattr(rows, "to_frame"):
-        raise InputError(
-            f"rows: expected a table, got a {type(rows).__name__}; for a single row of a frame "
-            "pass frame.iloc[[0]]"
-        )
+        raise InputError(f"rows: expected a table, got a {type(rows).__name__}")
     if frame is None:
         frame = _as_trained(rows, model)
     if frame is None:

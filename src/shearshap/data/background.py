@@ -82,6 +82,9 @@ CHOICES = ("sample", "all", "kmeans")
 DEFAULT_ROWS = 100
 """Rows of a sample, unless the user says how many."""
 
+DEFAULT_CENTRES = 20
+"""Rows that k-means chooses, unless the user says how many."""
+
 MAX_CLUSTERED = 10_000
 """Rows that k-means reads: of more, a sample."""
 
@@ -194,7 +197,8 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
             f"background: the rows of shap.kmeans have weights, which {name!r} does not take into "
             f"account; pass {_example(name)} of the rows that it was made of"
         )
-    count = background[2] if len(background) == 3 else DEFAULT_ROWS
+    default = DEFAULT_CENTRES if name == "kmeans" else DEFAULT_ROWS
+    count = background[2] if len(background) == 3 else default
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise InputError(f"background: expected {_example(name)}, got {count!r} rows")
     return ParsedBackground(name, rows, int(count), seed=seed)
@@ -202,7 +206,7 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
 
 def _example(name: str) -> str:
     """Return how to write a background with a name."""
-    numbers = {"sample": ", 100", "kmeans": ", 20"}
+    numbers = {"sample": f", {DEFAULT_ROWS}", "kmeans": f", {DEFAULT_CENTRES}"}
     return f"({name!r}, X_train{numbers.get(name, '')})"
 
 

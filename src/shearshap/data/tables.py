@@ -56,7 +56,7 @@ from shearshap.data.frames import (
     type_changes,
     with_columns,
 )
-from shearshap.data.players import Grouping
+from shearshap.data.players import Grouping, Players
 from shearshap.data.tensors import (
     MAX_EXACT_INTEGER,
     Inputs,
@@ -72,6 +72,9 @@ EFFICIENT_ROWS = 1024
 
 MAX_CELLS = 1 << 23
 """Cells of a frame beyond which it is not made larger for that."""
+
+MAX_NAMED = 3
+"""Features that a note names."""
 
 MAX_VALUES = 64
 """Values of a column without numbers beyond which it does not count for k-means."""
@@ -96,7 +99,11 @@ def encode_frame(
     pool = FramePool(pooled, layout)
     own = torch.arange(len(pooled))[:, None].expand(-1, width)
     # a cell like the first background row's is known by that row: so null players are noticed
-    cells = torch.where(torch.from_numpy(pool.like(count)), count, own)
+    alike = pool.like(count)
+    cells = torch.where(torch.from_numpy(alike), count, own)
+    notes = chosen.notes
+    if given.statistic is not None:
+        notes += _equal_notes(alike[:count], frame, players)
     return Inputs(
         rows=cells[:count],
         background=cells[count:],
@@ -112,8 +119,29 @@ def encode_frame(
         order=np.array([frame.columns.index(name) for name in layout.order]),
         weights=chosen.weights,
         background_description=chosen.description,
-        notes=chosen.notes,
+        notes=notes,
     )
+
+
+def _equal_notes(alike: NDArray[np.bool_], frame: Frame, players: Players) -> tuple[str, ...]:
+    """Return which features without numbers often equal a statistic, and so have the value 0.
+
+    `alike` (r, d) says which cells are the background's.
+    """
+    is_number = np.array([dtype.is_numeric() for dtype in frame.schema.values()])
+    words = np.setdiff1d(players.owner[~is_number], players.owner[is_number])
+    counts = {
+        players.names[player]: int(alike[:, players.owner == player].all(axis=1).sum())
+        for player in words
+    }
+    worst = sorted((name for name in counts if counts[name]), key=counts.__getitem__)[::-1]
+    if not worst:
+        return ()
+    first, *others = worst[:MAX_NAMED]
+    text = f"{first} equals the background in {counts[first]:,} of {len(frame):,} rows"
+    text += "".join(f", {name} in {counts[name]:,}" for name in others)
+    their = "its value is" if len(worst) == 1 else "their values are"
+    return (f"{text}, so {their} 0 there.",)
 
 
 def _pooled(rows: Frame, background: Frame) -> Frame:

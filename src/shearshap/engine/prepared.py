@@ -154,6 +154,7 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
             overview = _explained(named, solver)
+            fixed = _without_notes(fixed)
             sampling = _sampling_of(solver)
             if sampling is None:
                 assert isinstance(solver, TreeSolver)
@@ -190,6 +191,15 @@ def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping
         chosen = Selection(None, inputs.background_description, inputs.notes, inputs.weights)
         fixed = ParsedBackground("all", decoded(game, game.background), chosen=chosen)
         return replace(options, background=fixed), types
+
+
+def _without_notes(options: Options) -> Options:
+    """Return options with a fixed background, whose notes are about the rows of the sample."""
+    background = options.background
+    assert isinstance(background, ParsedBackground)
+    assert background.chosen is not None
+    quiet = replace(background, chosen=replace(background.chosen, notes=()))
+    return replace(options, background=quiet)
 
 
 def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:
