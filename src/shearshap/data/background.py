@@ -288,7 +288,7 @@ def standardised(table: NDArray[Any]) -> NDArray[np.float64]:
         warnings.simplefilter("ignore", RuntimeWarning)  # a column may be all missing
         centred = numbers - np.nanmean(numbers, axis=0)
         deviation = np.nanstd(numbers, axis=0)
-    return np.nan_to_num(centred / np.where(deviation > 0, deviation, 1.0))
+    return np.asarray(np.nan_to_num(centred / np.where(deviation > 0, deviation, 1.0)))
 
 
 def starts_with_name(background: Any) -> bool:
