@@ -1,6 +1,7 @@
 """What a user passes as a background, and which rows it becomes."""
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -223,6 +224,19 @@ def test_prepared_options_keep_the_rows_and_their_weights() -> None:
         again = Explainer(**vars(prepared.options))(MANY[:6])
         for answer in (prepared.explain(MANY[:6]), again):
             np.testing.assert_allclose(answer.values, whole.values, atol=1e-9)
+
+
+def test_several_inputs_are_prepared() -> None:
+    def model(first: NDArray[Any], second: NDArray[Any]) -> Any:
+        return first[:, 0] * first[:, 1] + second[:, 0]
+
+    rows, every = (MANY[:6, :2], MANY[:6, 2:]), (MANY[:, :2], MANY[:, 2:])
+    for background in (None, ("kmeans", every, 5), ("sample", every, 9)):
+        explainer = Explainer(model, background)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShearWarning)
+            whole, prepared = explainer(rows), explainer.prepare(rows)
+        np.testing.assert_allclose(prepared.explain(rows).values, whole.values, atol=1e-9)
 
 
 @pytest.mark.parametrize(
