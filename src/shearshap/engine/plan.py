@@ -16,6 +16,7 @@ from torch import Tensor
 
 from shearshap.engine.loop import FIRST_BLOCK
 from shearshap.engine.run import Run
+from shearshap.engine.threads import threads_for
 from shearshap.games.game import Game
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods.base import Design, Stage
@@ -131,13 +132,14 @@ class Plan:
     def __init__(self, game: Game, run: Run) -> None:
         self.run = run
         self.pilot = pilot_rows(run)  #: rows that a calibration is fitted to
+        self._coalitions = run.coalitions(game)  #: that the budget holds
         self._made: list[PlannedStage] = []
         self._to_come: Iterator[Stage] = iter(())
         if run.method.screening(game) is not None:
             return
 
         rng = np.random.default_rng(run.seed)
-        self._to_come = run.method.stages(game, run.coalitions(game), rng, stops=run.stops)
+        self._to_come = run.method.stages(game, self._coalitions, rng, stops=run.stops)
         # the first stage is made now: if that fails, nothing has been spent yet
         first = self.stage(0)
         assert first is not None, "a method has at least one stage"
@@ -151,7 +153,8 @@ class Plan:
     def stage(self, number: int) -> "PlannedStage | None":
         """Return a stage, made now if no row was there before; None after the last."""
         if number == len(self._made):
-            stage = next(self._to_come, None)
+            with threads_for(self._coalitions):
+                stage = next(self._to_come, None)
             if stage is None:
                 return None
             known = self._made[-1].keys if self._made else None

@@ -41,6 +41,7 @@ from shearshap.engine.loop import FIRST_BLOCK, Clock, ResultBuffer, RowProgress,
 from shearshap.engine.plan import Plan, PlannedStage, Plans, max_rows, pilot_rows
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
+from shearshap.engine.threads import threads_for
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.games.active import ActiveGame
 from shearshap.games.game import Game
@@ -294,9 +295,10 @@ class RowGroup:
         values = torch.cat((waiting.values, fresh), dim=1)[:, stage.source]
         # spread over all rows here: if rows are sorted, the first say little about the others
         pilot = evenly_spaced(len(values), self.pilot).to(values.device)
-        design = self.plan.calibrated_design(waiting.stage, values[pilot])
         spent = waiting.evaluations + len(stage.fresh) * self.game.cost
-        return StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
+        with threads_for(len(stage.keys)):
+            design = self.plan.calibrated_design(waiting.stage, values[pilot])
+            return StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
 
     def _finish(self, made: StageEstimate) -> None:
         """Finish all rows of an estimate, whether they have converged or not."""
@@ -310,7 +312,8 @@ class RowGroup:
         game = self.game.take(waiting.rows)
         eta = screening.at(game, waiting.values)
         rng = np.random.default_rng(run.seed)  # the same draws for all rows
-        design = run.method.design_for(game, run.coalitions(game), rng, eta)
+        with threads_for(run.coalitions(game)):
+            design = run.method.design_for(game, run.coalitions(game), rng, eta)
         if run.interactions:
             check_pairs(design.coalitions)
 
@@ -318,4 +321,6 @@ class RowGroup:
         # all groups spend the same on each of their rows
         self.screening_passes = max(self.screening_passes, game.usage.derivative_passes)
         spent = 2 * game.cost + game.usage.evaluations
-        self._finish(StageEstimate.of(waiting.rows, design, values, spent))
+        with threads_for(values.shape[1]):
+            made = StageEstimate.of(waiting.rows, design, values, spent)
+        self._finish(made)
