@@ -62,7 +62,7 @@ def test_the_model_keeps_its_threads(method: str) -> None:
         return rows.prod(dim=1)
 
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(5, 6)))
-    Explainer(model, torch.zeros(6, dtype=rows.dtype), method=method)(rows, budget=40)
+    Explainer(model, torch.zeros(6, dtype=rows.dtype), method=method)(rows, budget=50)
     assert seen == {3}
     assert torch.get_num_threads() == 3
 
