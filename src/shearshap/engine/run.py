@@ -24,6 +24,12 @@ from shearshap.models import Form, Output, Scale
 DEFAULT_A_PLAYER = 16
 """Evaluations a player, for one row, if the user sets no budget; at most all coalitions."""
 
+MAX_WITH_TOLERANCE = 1 << 13
+"""Coalitions of a row at most, if the user sets a tolerance and no budget.
+
+Kriging's equations take some seconds there. With more than 128 players it is four times the usual.
+"""
+
 MAX_BACKGROUND_ROWS = 1_000
 """Background rows beyond which the user must set a budget."""
 
@@ -104,7 +110,7 @@ class Run:
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
     order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
-    deadline: float | None = None  #: seconds after which no further block of rows is begun
+    deadline: float | None = None  #: seconds after which nothing more is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
 
@@ -117,6 +123,13 @@ class Run:
     def stops(self) -> bool:
         """Whether rows may stop before their budget is spent."""
         return self.tol is not None
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether rows are evaluated in stages: to stop at a tolerance, or at the deadline."""
+        # pairs need all coalitions of a design, so that a part of them is of no use
+        cut_short = self.deadline is not None and self.method.stops and not self.interactions
+        return self.stops or cut_short
 
     def resolve(self, game: Game) -> "Run":
         """Return the run with the budget and the method for a game, or raise."""
@@ -137,7 +150,11 @@ class Run:
                 f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
                 "('mean', background), fewer rows, or a budget that allows for them"
             )
-        coalitions = min(2 + DEFAULT_A_PLAYER * game.players, 1 << game.players)
+        coalitions = 2 + DEFAULT_A_PLAYER * game.players
+        if self.stops:
+            most = max(MAX_WITH_TOLERANCE, 4 * coalitions)
+            coalitions = max(coalitions, min(most, MAX_DRAWN // game.players))
+        coalitions = min(coalitions, 1 << game.players)
         return game.cost * max(coalitions, self.method.minimum(game))
 
     def coalitions(self, game: Game) -> int:

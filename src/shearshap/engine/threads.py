@@ -11,8 +11,8 @@ from threading import Thread
 
 import torch
 
-MAX_COALITIONS = 1024
-"""Coalitions up to which equations are small: matrices of 512 x 512, in complement pairs."""
+MAX_COALITIONS = 4096
+"""Coalitions up to which equations are small: matrices of 2,048 x 2,048, in complement pairs."""
 
 
 def threads_for(coalitions: int) -> AbstractContextManager[None]:
