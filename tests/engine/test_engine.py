@@ -96,7 +96,6 @@ def test_blocks_before_an_error_are_copied_whole(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.filterwarnings("ignore:.*did not reach tol")
 @pytest.mark.parametrize("tol", [None, 0.05])
 def test_the_stream_yields_blocks_whose_concatenation_is_the_call(tol: float | None) -> None:
     explainer = Explainer(stepwise, ZEROS, method="leverage")
@@ -233,7 +232,7 @@ def test_one_model_call_more_is_made_for_a_first_result(watch: Watch) -> None:
 
 @pytest.mark.parametrize("method", ["leverage", "kriging", "permutation-antithetic"])
 @pytest.mark.parametrize("tol", [None, 1e-9])
-@pytest.mark.filterwarnings("ignore:the deadline of", "ignore:.*did not reach tol")
+@pytest.mark.filterwarnings("ignore:the deadline of")
 def test_rows_return_what_their_stages_have_found_until_the_deadline(
     watch: Watch, method: str, tol: float | None
 ) -> None:
@@ -373,7 +372,6 @@ def test_rows_that_are_answered_in_full_are_kept_when_the_model_dies(method: str
     np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:.*did not reach tol")
 def test_rows_that_converged_are_kept_when_the_model_dies() -> None:
     """With a tolerance rows finish in any order, and their labels say which they are."""
     rows = np.tile(ROWS[:16], 2)
