@@ -15,7 +15,9 @@ Most rows have no null players: then a block is one group. A method that screens
 as SHEAR, has no stages: each row has its own design.
 
 Without a tolerance there is one stage. Before a deadline the first rows go through stages too: what
-a stage takes shows whether there is time for the next, and rows keep what the last one found. With a tolerance, rows that are at the same stage wait on a
+a stage takes shows whether there is time for the next, and rows keep what the last one found.
+
+With a tolerance, rows that are at the same stage wait on a
 stack. Let there be six rows, and memory for two at a time from stage 1 on; "0-5:0" stands for the
 rows 0 to 5, which wait for stage 0:
 
