@@ -138,14 +138,19 @@ class Explainer(Options):
             of it: see `Explanation.check_evaluations`.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
-            see `Explanation.converged`.
+            see `Explanation.converged`. Without a budget, a row gets up to 8,192 coalitions, or
+            four times the default if that is more, at most all of them. One warning, which
+            `Explanation.notes` keeps, says how many rows did not reach the tolerance.
         interactions
             Whether to report pairwise interactions and cross-contributions too, within the same
             budget.
         deadline
-            Seconds after which no new block of rows is started. The finished rows are returned,
-            `Explanation.index` says which, and a warning says how many are missing. The first
-            block, 16 rows, is always finished; kriging is then calibrated to those rows alone.
+            Seconds after which nothing more is started: it holds to within one model call. The
+            finished rows are returned, `Explanation.index` says which, and a warning says how many
+            are missing. A row that has no time for its whole budget returns what the evaluations
+            so far have shown, with its standard errors, if the method can stop early; see
+            `Explanation.row_evaluations`. If there is no time for one row, a `BudgetError` is
+            raised. Kriging is calibrated to up to 16 rows.
         index
             Labels of the rows for `Explanation.index`: the name of a frame's column that holds
             them, which the model then does not see, or one label for each row. None: pandas' own

@@ -1,5 +1,6 @@
 """The one loop: blocks, stages, screenings, deadlines, errors in the middle, and the seam before it."""
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from games import Floats, network, random_table, table_game
 from shearshap import (
+    BudgetError,
     Explainer,
     Explanation,
     InputError,
@@ -214,10 +216,93 @@ def test_a_deadline_returns_what_is_done_and_says_what_is_not(watch: Watch) -> N
     assert f"after {len(part)} of 200 rows" in part.notes[-1]
 
 
-def test_the_first_block_is_always_finished(watch: Watch) -> None:
-    with pytest.warns(ShearWarning, match="after 16 of 40 rows"):
-        part = slow(watch, 1)(ROWS, budget=40, deadline=0.001)
-    assert len(part) == 16
+def test_a_deadline_before_the_first_result_is_an_error(watch: Watch) -> None:
+    with pytest.raises(
+        BudgetError, match=r"deadline: expected enough seconds .*, got 0.001, after"
+    ):
+        replace(slow(watch, 1), batch_size=4)(ROWS, budget=40, deadline=0.001)
+
+
+def test_one_model_call_more_is_made_for_a_first_result(watch: Watch) -> None:
+    with pytest.warns(ShearWarning, match="after 1 of 40 rows"):
+        part = replace(slow(watch, 1), batch_size=40)(ROWS, budget=40, deadline=0.001)
+    assert len(part) == 1
+    assert watch.now <= 102
+
+
+@pytest.mark.parametrize("method", ["leverage", "kriging", "permutation-antithetic"])
+@pytest.mark.parametrize("tol", [None, 1e-9])
+@pytest.mark.filterwarnings("ignore:the deadline of")
+def test_rows_return_what_their_stages_have_found_until_the_deadline(
+    watch: Watch, method: str, tol: float | None
+) -> None:
+    """A row takes 1,000 s, more than there are."""
+    rows = np.random.default_rng(2).normal(size=(6, 12))
+
+    def model(points: Floats) -> Floats:
+        watch.now += len(points)
+        return np.asarray(np.tanh(points[:, :6].sum(axis=1)) * (1 + points[:, 6:].sum(axis=1)))
+
+    explainer = Explainer(model, np.zeros(12), method=method, batch_size=8)
+    part = explainer(rows, budget=1000, tol=tol, deadline=400)
+    assert watch.now - 100 <= 400 + 8  # one model call
+    assert part.row_evaluations is not None
+    assert 1 <= len(part) < 6
+    assert (part.row_evaluations < 1000).all()
+    assert (part.row_evaluations >= 24).all()
+    assert part.standard_errors is not None
+    assert "have fewer evaluations than the budget allows" in part.notes[0]
+    if tol is not None:
+        assert f"{len(part)} of {len(part)} rows did not reach tol=1e-09" in part.notes[1]
+        assert "pass a longer deadline=" in part.notes[1]
+
+
+def test_a_real_clock_holds_to_about_a_model_call() -> None:
+    def model(points: Floats) -> Floats:
+        time.sleep(0.001 * len(points))
+        return stepwise(points)
+
+    rows = np.tile(ROWS, (25, 1))
+    explainer = Explainer(model, ZEROS, method="leverage")
+    started = time.monotonic()
+    with pytest.warns(ShearWarning, match=r"the deadline of 0.6 s came after \d+ of 1,000 rows"):
+        part = explainer(rows, budget=40, deadline=0.6)
+    assert time.monotonic() - started < 2
+    assert 1 <= len(part) <= 20
+
+
+# Tolerances
+
+
+def test_a_tolerance_goes_beyond_the_default_budget() -> None:
+    rows = np.random.default_rng(2).normal(size=(3, 9))
+    explainer = Explainer(lambda x: stepwise(x[:, :6]) * x[:, 6:].sum(axis=1), np.zeros(9))
+    whole = explainer(rows)
+    precise = explainer(rows, tol=1e-9)
+    assert whole.evaluations == 146
+    assert precise.evaluations == 512
+    assert precise.converged is not None
+    assert precise.converged.all()
+    assert precise.notes == ()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.usefixtures("small_blocks")
+def test_rows_that_miss_the_tolerance_are_counted_once(at_once: bool) -> None:
+    explainer = Explainer(stepwise, ZEROS, method="leverage")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if at_once:
+            explanation = explainer(ROWS, budget=40, tol=0.05)
+        else:
+            explanation = Explanation.concat(list(explainer.stream(ROWS, budget=40, tol=0.05)))
+    assert explanation.converged is not None
+    missed = int((~explanation.converged).sum())
+    sentence = (
+        f"{missed} of 40 rows did not reach tol=0.05 within 40 evaluations; pass a larger budget="
+    )
+    assert explanation.notes.count(sentence) == 1
+    assert [str(each.message) for each in caught] == [sentence]
 
 
 @pytest.mark.parametrize("deadline", [1e6, 1e308, float("inf")])
@@ -380,17 +465,16 @@ def test_an_error_at_once_has_nothing_finished() -> None:
 
 
 def test_a_deadline_binds_for_kriging_too(watch: Watch) -> None:
-    """Its pilot rows are as few as the first block, which is always finished."""
     explainer = replace(slow(watch, 1), method="kriging")
     with pytest.warns(ShearWarning, match=r"the deadline of 30 s came after \d+ of 200 rows"):
         part = explainer(np.tile(ROWS, (5, 1)), budget=40, deadline=30)
-    assert 16 <= len(part) <= 30
+    assert 12 <= len(part) <= 30
 
 
 def test_a_slow_consumer_uses_up_the_deadline(watch: Watch) -> None:
     blocks = slow(watch, 1).stream(np.tile(ROWS, (5, 1)), budget=40, deadline=60)
     first = next(blocks)
     watch.now += 100
-    with pytest.warns(ShearWarning, match="after 16 of 200 rows"):
+    with pytest.warns(ShearWarning, match="after 1 of 200 rows"):
         assert list(blocks) == []
-    assert len(first) == 16
+    assert len(first) == 1

@@ -1,6 +1,7 @@
 """Hugging Face text classifiers, with a tiny one of random weights."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from transformers import (
 )
 
 from games import Floats, all_coalitions, exact_shares
-from shearshap import Explainer, InputError, ModelError
+from shearshap import Explainer, InputError, ModelError, ShearWarning
+from shearshap.engine import loop
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 KNOWN = [*SPECIAL, *["the", "film", "was", "good", "bad", "##ly", "not", "great", "aw", "##ful"]]
@@ -167,6 +169,26 @@ def test_labels_that_do_not_exclude_each_other(
     np.testing.assert_array_equal(stated.predictions, labels.predictions)
     with pytest.raises(InputError, match="returns='probability': the model is known to"):
         Explainer(classifier, scale="probability", returns="probability")(["not bad"])
+
+
+def test_texts_stop_at_the_deadline(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = SimpleNamespace(now=0.0)
+    watch.monotonic = lambda: watch.now
+    monkeypatch.setattr(loop, "time", watch)
+    model, tokenizer = classifier
+
+    def tick(*_inputs: object) -> None:
+        watch.now += 1
+
+    texts = ["the film was good", "not bad", "great", "awful"] * 10
+    hook = model.register_forward_pre_hook(tick)
+    with pytest.warns(ShearWarning, match=r"the deadline of 20 s came after \d+ of 40 texts"):
+        part = Explainer((model, tokenizer))(texts, deadline=20)
+    hook.remove()
+    assert 1 <= len(part) < 40
+    assert watch.now <= 21
 
 
 def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import catboost
@@ -35,11 +36,13 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from explain_command import done
 from games import Floats, all_coalitions, exact_shares
-from shearshap import BudgetError, Exact, Explainer, Explanation, model_game
+from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
+from shearshap.engine import loop
+from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import estimated_second_differences, interactions
 from shearshap.jobs import InProcess, Job
 from shearshap.trees import proof, solver
-from shearshap.trees.solver import METHOD
+from shearshap.trees.solver import METHOD, ExactForest
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(120, 6))
@@ -381,6 +384,24 @@ def test_a_model_that_fails_is_reported_as_always() -> None:
 
 
 # Budgets, streams and deadlines
+
+
+def test_trees_stop_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = SimpleNamespace(now=0.0)
+    watch.monotonic = lambda: watch.now
+    monkeypatch.setattr(loop, "time", watch)
+    explained = ExactForest.explained
+
+    def slow(self: ExactForest, game: ModelGame, *args: Any) -> Explanation:
+        watch.now += game.rows
+        return explained(self, game, *args)
+
+    monkeypatch.setattr(ExactForest, "explained", slow)
+    model = RandomForestRegressor(**FEW).fit(ROWS, REAL)
+    with pytest.warns(ShearWarning, match="the deadline of 10 s came after 10 of 30 rows"):
+        part = Explainer(model, ROWS[:7])(ROWS[10:40], deadline=10)
+    assert part.method == METHOD
+    assert watch.now <= 11
 
 
 def test_every_call_of_the_model_is_counted(asked: list[Floats]) -> None:

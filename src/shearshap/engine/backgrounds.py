@@ -31,11 +31,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.engine.loop import FIRST_BLOCK, ResultBuffer
+from shearshap.engine.loop import Clock, ResultBuffer
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
 from shearshap.engine.run import Run
-from shearshap.engine.sampling import Sampling, compared_with_model
+from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compared_with_model
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -122,7 +122,12 @@ class BackgroundPlans(Plans):
                     method = replace(method, calibration=fitted)
             seed = np.random.SeedSequence([run.seed, number, design]).generate_state(1)[0]
             own = replace(
-                run, method=method, budget=self.rounds[number] + 2, tol=None, seed=int(seed)
+                run,
+                method=method,
+                budget=self.rounds[number] + 2,
+                tol=None,
+                deadline=None,
+                seed=int(seed),
             )
             self._parts[number, design] = Plans(self._game, own)
         return self._parts[number, design]
@@ -174,8 +179,9 @@ class BackgroundSampling(Sampling):
     def rows_at_once(self, _rows: int) -> None:
         """Ignore the number of rows without background rows of their own."""
 
-    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
         """Return the explanation of a block; its index is the rows' numbers."""
+        clock.bound(self.game.batch)
         game = self.game.take(rows)
         base = self._base()
         everyone = end_coalitions(game.players, game.device)[:, [FULL]]
@@ -249,7 +255,7 @@ class BackgroundSampling(Sampling):
             ends = CoalitionValues(torch.stack((others, own), dim=1), base.single)
             pairs = PairedGame.of(game, members, ends)
             solver = Sampling(pairs, plans.requested, plans=plans.part(number, design))
-            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None))
+            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), Clock(None))
 
             dealt = slice(design, None, plans.designs)
             size = (game.rows, len(members), *shape[2:])

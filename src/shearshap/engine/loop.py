@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from typing import Any, Protocol
 
 import torch
@@ -23,12 +24,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from shearshap.errors import ModelError, ShearWarning, level_of_caller
-from shearshap.games.batches import HostCopies, empty_array, to_numpy
+from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
+from shearshap.games.batches import Batch, HostCopies, OutOfTime, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 
-FIRST_BLOCK = 16
-"""Rows of the first block if there is a deadline: it is finished whatever the time."""
+BATCHES_A_DEADLINE = 10
+"""Into how many model calls a deadline is cut at least, if the time of a call is bounded."""
 
 DELAY = 2.0
 """Seconds after which a progress bar appears by itself."""
@@ -50,11 +51,12 @@ class Solver(Protocol):
     def rows_at_once(self) -> int:
         """How many rows the next block may have."""
 
-    def explain(self, rows: slice, buffer: "ResultBuffer") -> Explanation:
+    def explain(self, rows: slice, buffer: "ResultBuffer", clock: "Clock") -> Explanation:
         """Return the explanation of a block, or of its first rows, with its arrays in a buffer.
 
         Its index is the rows' numbers, or their labels. If the model fails, the error's `finished`
-        is the explanation of those rows of the block that are finished.
+        is the explanation of those rows of the block that are finished. If the time for the others
+        is up, the clock is stopped; `OutOfTime` is raised if there are none.
         """
 
 
@@ -62,84 +64,169 @@ def blocks_of(
     solver: Solver,
     clock: "Clock",
     *,
+    tol: float | None = None,
     at_once: bool = False,
     progress: "RowProgress | None" = None,
 ) -> Generator[Explanation]:
     """Yield the explanations of a solver's rows, block by block, in their order.
 
-    After the deadline no further block is begun; a warning says how many rows are left. If the
-    model fails, the rows of the block that are finished come before the error. `at_once` says that
-    all blocks will be joined, so that their arrays can be parts of one.
+    After the deadline nothing more is begun; a warning says how many rows are left. With `tol`,
+    another says how many rows did not reach it. If the model fails, the rows of the block that are
+    finished come before the error. `at_once` says that all blocks will be joined, so that their
+    arrays can be parts of one.
     """
     is_whole = at_once and clock.deadline is None
     buffer = ResultBuffer(solver.rows if is_whole else None)
     shown = progress or RowProgress()
-    count = solver.rows
-    done = 0
-    size = solver.rows_at_once
-    if clock.deadline is not None:
-        size = min(size, FIRST_BLOCK)
+    missed = _Missed(tol)
+    # of joined blocks, each waits for the next: the last one has the notes on all of them
+    waiting: Explanation | None = None
     try:
-        while done < count and size:
-            block = solver.explain(slice(done, min(done + size, count)), buffer)
-            done += len(block)
+        for block in _timed_blocks(solver, buffer, clock):
             shown.finished(len(block))
-            if done >= count:
-                buffer.wait()  # the numbers of all blocks are there when the last one is
+            missed.count(block)
+            if waiting is not None:
+                yield waiting
+            waiting = block
+            if clock.goes_on(solver.rows) and not at_once:
+                yield waiting
+                waiting = None
 
-            late = done < count and not clock.allowed(solver.rows_at_once, done)
-            if late:
-                note = clock.warning(done, count)
-                block = replace(block, notes=(*block.notes, note))
-            yield block
-            if late:
-                return
-
-            # asked again, since the caller may have taken its time
-            size = clock.allowed(solver.rows_at_once, done)
-            if not size and done < count:
-                clock.warning(done, count)
+        buffer.wait()  # the numbers of all blocks are there when the last one is
+        notes = (*clock.warning(solver.rows), *missed.warning(clock))
+        if waiting is not None:
+            yield replace(waiting, notes=(*waiting.notes, *notes))
     except ModelError as error:
         finished: Explanation | None = error.finished
         error.finished = None
+        buffer.wait()
+        if waiting is not None:
+            yield waiting
         if finished is not None:
-            buffer.wait()
             yield finished
         raise
     finally:
         buffer.wait()  # for the blocks of a caller that has stopped before the last one
 
 
+def _timed_blocks(solver: Solver, buffer: "ResultBuffer", clock: "Clock") -> Generator[Explanation]:
+    """Yield the blocks of a solver until all rows are done, or the clock stops."""
+    while clock.goes_on(solver.rows):
+        last = min(clock.done + clock.allowed(solver.rows_at_once), solver.rows)
+        started = clock.now()
+        try:
+            block = solver.explain(slice(clock.done, last), buffer, clock)
+        except OutOfTime:
+            clock.stopped = True
+            if clock.done:
+                return
+            raise BudgetError(
+                f"deadline: expected enough seconds for a first result, got {clock.deadline:g}, "
+                "after which not one row is explained; try more seconds, or a smaller budget"
+            ) from None
+        clock.count(len(block), clock.now() - started)
+        yield block
+
+
 class Clock:
-    """A run's deadline, in seconds from when the clock is made; None: there is none."""
+    """A run's deadline, in seconds from when the clock is made; None: there is none.
+
+    It begins with one row, and takes more at a time as its speed becomes known. Solvers ask it
+    before they begin a stage, and between two calls of the model.
+    """
 
     def __init__(self, deadline: float | None, unit: str = "rows") -> None:
         self.deadline = deadline
         self.unit = unit  #: what is explained, for the warning
-        self.started = time.monotonic()
+        self.done = 0  #: rows
+        self.stopped = False  #: whether rows were left out for want of time
+        self.cut = False  #: whether rows have fewer evaluations for want of time
+        self._started = self.now()
+        self._rows_a_second = 0.0  #: of the last block
 
-    def allowed(self, size: int, done: int) -> int:
-        """Return how many rows to begin next, at most `size`, when `done` rows are done."""
+    @staticmethod
+    def now() -> float:
+        """Return the seconds of a clock that is never set back."""
+        return time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return inf if self.deadline is None else self._started + self.deadline - self.now()
+
+    def has_time(self) -> bool:
+        """Return whether the deadline is still to come."""
+        return self.left > 0
+
+    def goes_on(self, rows: int) -> bool:
+        """Return whether there are rows, of so many, to begin; the first is begun in any case."""
+        return self.done < rows and not self.stopped and (self.has_time() or not self.done)
+
+    def allowed(self, size: int) -> int:
+        """Return how many rows to begin next, from 1 to `size`."""
         if self.deadline is None:
             return size
-
-        spent = max(time.monotonic() - self.started, 1e-9)
-        left = max(self.deadline - spent, 0)
-        rows_a_second = done / spent
-        affordable = int(min(left * rows_a_second, 4 * size + 4))  # more are never begun at once
-
         # a quarter at a time, since later rows may take longer than the first
-        quarter = max(affordable // 4, min(affordable, 1))
-        return min(size, quarter)
+        quarter = min(self.left * self._rows_a_second / 4, size)
+        return max(int(quarter), 1)
 
-    def warning(self, done: int, count: int) -> str:
-        """Warn that the deadline came, and return the sentence that says so."""
-        sentence = (
-            f"the deadline of {self.deadline:g} s came after {done:,} of {count:,} {self.unit}; "
-            f"the other {count - done:,} are not explained"
+    def count(self, rows: int, seconds: float) -> None:
+        """Count the rows of a block that took so many seconds."""
+        self.done += rows
+        self._rows_a_second = rows / max(seconds, 1e-9)
+
+    def bound(self, batch: Batch) -> None:
+        """Let batches of a game end with the deadline, and take a part of the time at most."""
+        if self.deadline is None:
+            return
+        batch.has_time = self.has_time
+        if batch.pace is not None:
+            batch.pace.seconds = min(batch.pace.seconds, self.deadline / BATCHES_A_DEADLINE)
+
+    def warning(self, count: int) -> tuple[str, ...]:
+        """Warn that the deadline came, and return the sentence that says so, if it did."""
+        if not (self.cut or self.done < count):
+            return ()
+        parts = []
+        if self.done < count:
+            parts.append(f"the other {count - self.done:,} are not explained")
+        if self.cut:
+            parts.append(f"some {self.unit} have fewer evaluations than the budget allows")
+        return _warned(
+            f"the deadline of {self.deadline:g} s came after {self.done:,} of {count:,} "
+            f"{self.unit}; {', and '.join(parts)}"
         )
-        warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
-        return sentence
+
+
+class _Missed:
+    """Counts the rows that did not reach a tolerance."""
+
+    def __init__(self, tol: float | None) -> None:
+        self.tol = tol
+        self.rows = 0
+        self.evaluations = 0  #: the most that a row was given
+
+    def count(self, block: Explanation) -> None:
+        """Count the rows of a block."""
+        if self.tol is not None and block.converged is not None:
+            self.rows += int((~block.converged).sum())
+            self.evaluations = max(self.evaluations, block.evaluations)
+
+    def warning(self, clock: Clock) -> tuple[str, ...]:
+        """Warn that rows missed the tolerance, and return the sentence that says so, if any did."""
+        if not self.rows:
+            return ()
+        more = "a longer deadline=" if clock.cut else "a larger budget="
+        return _warned(
+            f"{self.rows:,} of {clock.done:,} {clock.unit} did not reach tol={self.tol:g} within "
+            f"{self.evaluations:,} evaluations; pass {more}"
+        )
+
+
+def _warned(sentence: str) -> tuple[str]:
+    """Warn the user, and return the sentence as a note."""
+    warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
+    return (sentence,)
 
 
 class ResultBuffer:

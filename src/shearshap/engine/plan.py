@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.engine.loop import FIRST_BLOCK
 from shearshap.engine.run import Run
+from shearshap.engine.threads import threads_for
 from shearshap.games.game import Game
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods.base import Design, Stage
@@ -23,6 +23,9 @@ from shearshap.methods.kriging import Calibration
 
 PLAYERS_STEP = 1.25
 """Factor from one number of players that play to the next."""
+
+FEW_PILOT_ROWS = 16
+"""Rows to which a calibration is fitted if there is a deadline: a fit to fewer is made again."""
 
 MAX_CHEAP_COALITIONS = 320
 """Coalitions up to which a row's own equations take little time.
@@ -106,14 +109,6 @@ def _sizes(players: int) -> list[int]:
     return sizes
 
 
-def pilot_rows(run: Run) -> int:
-    """Return how many of the first rows a calibration is fitted to."""
-    if run.deadline is None:
-        return run.method.pilot_rows
-    # fewer, since the first block is finished whatever the time
-    return min(run.method.pilot_rows, FIRST_BLOCK)
-
-
 def max_rows(game: Game, coalitions: int, outputs: int, *, pilot: bool) -> int:
     """Return how many rows to work on at once, at least one."""
     memory = PILOT_BYTES if pilot else BLOCK_BYTES.get(game.device.type, BLOCK_BYTES["cpu"])
@@ -130,14 +125,17 @@ class Plan:
 
     def __init__(self, game: Game, run: Run) -> None:
         self.run = run
-        self.pilot = pilot_rows(run)  #: rows that a calibration is fitted to
+        self.pilot = run.method.pilot_rows  #: rows that a calibration is fitted to
+        if run.deadline is not None:
+            self.pilot = min(self.pilot, FEW_PILOT_ROWS)
+        self._coalitions = run.coalitions(game)  #: that the budget holds
         self._made: list[PlannedStage] = []
         self._to_come: Iterator[Stage] = iter(())
         if run.method.screening(game) is not None:
             return
 
         rng = np.random.default_rng(run.seed)
-        self._to_come = run.method.stages(game, run.coalitions(game), rng, stops=run.stops)
+        self._to_come = run.method.stages(game, self._coalitions, rng, stops=run.in_stages)
         # the first stage is made now: if that fails, nothing has been spent yet
         first = self.stage(0)
         assert first is not None, "a method has at least one stage"
@@ -151,7 +149,8 @@ class Plan:
     def stage(self, number: int) -> "PlannedStage | None":
         """Return a stage, made now if no row was there before; None after the last."""
         if number == len(self._made):
-            stage = next(self._to_come, None)
+            with threads_for(self._coalitions):
+                stage = next(self._to_come, None)
             if stage is None:
                 return None
             known = self._made[-1].keys if self._made else None
@@ -163,22 +162,65 @@ class Plan:
 
         The first rows that get there settle it: it is fitted to the values (r, c, k) of the pilot
         rows among them. If there are none, it takes the calibration of the stage before. Rows
-        that tell nothing leave it to the next.
+        that tell nothing, or very few rows before a deadline, leave it to the next.
         """
         stage = self._made[number]
         if not stage.is_calibrated:
             if len(pilot):
-                stage.design = stage.design.fit(pilot)
+                stage.fit(pilot)
             elif number and stage.design.calibration is None:
                 before = self._made[number - 1].design
                 stage.design = stage.design.calibrated(before.calibration)
-            stage.is_calibrated = not stage.design.tentative
+            enough = self.run.deadline is None or stage.pilot_rows >= FEW_PILOT_ROWS
+            stage.is_calibrated = enough and not stage.design.tentative
         return stage.design
+
+    def expected_seconds(self, number: int) -> "Seconds":
+        """Return what a stage takes: as measured, or by the stage before; 0: nothing is known."""
+        stage = self._made[number]
+        if stage.seconds.known or not number:
+            return replace(stage.seconds, fitting=0.0)
+        before = self._made[number - 1]
+        return before.seconds.at(len(stage.keys) / len(before.keys))
+
+    def join_stages(self) -> None:
+        """Let rows go to the last stage at once, after the first rows have shown what it takes."""
+        last = self._made[-1]
+        if len(self._made) == 1 or not last.seconds.known or self.stage(len(self._made)):
+            return
+        keys = torch.from_numpy(last.keys).to(last.fresh.device)
+        whole = PlannedStage.after(None, Stage(keys, last.design))
+        share = len(whole.fresh) / max(len(last.fresh), 1)
+        seconds = replace(last.seconds, evaluating=share * last.seconds.evaluating)
+        self._made = [replace(last, fresh=whole.fresh, source=whole.source, seconds=seconds)]
 
     @property
     def calibrations(self) -> list[object]:
         """What each of the stages so far has learnt."""
         return [stage.design.calibration for stage in self._made]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What a stage takes."""
+
+    evaluating: float = 0.0  #: a row's coalitions
+    solving: float = 0.0  #: a row's equations
+    fitting: float = 0.0  #: the calibration
+
+    @property
+    def known(self) -> bool:
+        """Whether it was measured."""
+        return self.evaluating + self.solving > 0
+
+    def at(self, growth: float) -> "Seconds":
+        """Return the same for so many times as many coalitions.
+
+        Kriging's equations take the third power only if they are very large: 4 times is the most
+        that was measured at twice as many, up to 8,192.
+        """
+        square = growth**2
+        return Seconds(growth * self.evaluating, square * self.solving, square * self.fitting)
 
 
 @dataclass
@@ -198,7 +240,10 @@ class PlannedStage:
     keys: Keys  #: (c,)
     fresh: Tensor  #: (f,) which of the stage's coalitions to ask for
     source: Tensor  #: (c,) places of all its values, those known before and the fresh ones joined
+    unfitted: Design  #: the design without a calibration
     is_calibrated: bool = False  #: whether the design has the calibration that it keeps
+    pilot_rows: int = 0  #: rows that it was fitted to
+    seconds: Seconds = Seconds()  #: that it took last
 
     @classmethod
     def after(cls, known: Keys | None, stage: Stage) -> "PlannedStage":
@@ -224,4 +269,16 @@ class PlannedStage:
             keys,
             torch.from_numpy(fresh).to(device),
             torch.from_numpy(source).to(device),
+            stage.design,
         )
+
+    def fit(self, pilot: Tensor) -> None:
+        """Fit the design to pilot rows (r, c, k), again if they are many more than before."""
+        if not self.pilot_rows or self.design.tentative:
+            self.design = self.design.fit(pilot)
+            self.pilot_rows = len(pilot)
+        elif len(pilot) >= 4 * self.pilot_rows:
+            fitted = self.unfitted.fit(pilot)
+            if not fitted.tentative:
+                self.design = fitted
+                self.pilot_rows = len(pilot)

@@ -71,7 +71,7 @@ def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanatio
     with open_game(task, progress.evaluated) as named:
         solver = _solver(task.options, named, run, progress=progress)
         with progress.over(solver.rows):
-            blocks = blocks_of(solver, clock, at_once=run.at_once, progress=progress)
+            blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
             yield from labelled_blocks(named, blocks)
 
 

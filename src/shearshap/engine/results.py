@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from shearshap.engine.loop import ResultBuffer
+from shearshap.engine.run import Run
 from shearshap.errors import ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
@@ -164,14 +165,14 @@ class FinishedRows:
         self.fields[name][rows] = part
 
     def arrays(
-        self, buffer: ResultBuffer, first_row: int, *, single: bool, stops: bool
+        self, buffer: ResultBuffer, first_row: int, *, single: bool, run: Run
     ) -> dict[str, Any]:
         """Return the fields of the finished rows as an explanation has them.
 
         Fields that say nothing are left out.
 
         `first_row` is the number of the block's first row in the whole, `single` is whether there
-        is one output, without an axis of outputs, and `stops` whether rows might stop early.
+        is one output, without an axis of outputs.
         """
         # without a copy in the usual case
         which = slice(None) if self.done.all() else self.done
@@ -179,10 +180,10 @@ class FinishedRows:
         freedom = float(fields.pop("degrees_of_freedom").min())
         alike = bool(fields.pop("alike").any())
         fewest, most = fields["row_evaluations"].aminmax()
-        if not stops:
+        if not run.stops:
             del fields["converged"]
-            if fewest == most:
-                del fields["row_evaluations"]
+        if fewest == most and not run.in_stages:
+            del fields["row_evaluations"]
 
         # drop empty fields before copying
         has_errors = alike or bool(fields["standard_errors"].isfinite().any())

@@ -27,6 +27,12 @@ DEFAULT_A_PLAYER = 16
 MAX_DEFAULT_BACKGROUND_ROWS = 100
 """Background rows, at most, that are drawn for a row if the user sets no budget."""
 
+MAX_WITH_TOLERANCE = 1 << 13
+"""Coalitions of a row at most, if the user sets a tolerance and no budget.
+
+Kriging's equations take some seconds there. With more than 128 players it is four times the usual.
+"""
+
 MAX_DEFAULT_EXACT = 1 << 16
 """Evaluations a row that exact spends without a budget: those of 16 players."""
 
@@ -104,7 +110,7 @@ class Run:
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
     order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
-    deadline: float | None = None  #: seconds after which no further block of rows is begun
+    deadline: float | None = None  #: seconds after which nothing more is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
 
@@ -117,6 +123,13 @@ class Run:
     def stops(self) -> bool:
         """Whether rows may stop before their budget is spent."""
         return self.tol is not None
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether rows are evaluated in stages: to stop at a tolerance, or at the deadline."""
+        # pairs need all coalitions of a design, so that a part of them is of no use
+        cut_short = self.deadline is not None and self.method.stops and not self.interactions
+        return self.stops or cut_short
 
     def resolve(self, game: Game) -> "Run":
         """Return the run with the budget and the method for a game, or raise."""
@@ -146,12 +159,15 @@ class Run:
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
         smallest = self.method.minimum(game)
-        each = DEFAULT_A_PLAYER * game.players
-        most = game.cost * max(1 << game.players, smallest)
+        coalitions = 2 + DEFAULT_A_PLAYER * game.players
+        if self.stops:
+            most = max(MAX_WITH_TOLERANCE, 4 * coalitions)
+            coalitions = max(coalitions, min(most, MAX_DRAWN // game.players))
+        every = game.cost * max(1 << game.players, smallest)
         if game.cost == 1 or self.interactions:
-            return min(game.cost * max(each + 2, smallest), most)
-        each = max(ceil(each / sqrt(game.cost)), 2 * game.players, smallest)
-        return min(1 + min(game.cost, MAX_DEFAULT_BACKGROUND_ROWS) * each, most)
+            return min(game.cost * max(coalitions, smallest), every)
+        each = max(ceil(coalitions / sqrt(game.cost)), 2 * game.players, smallest)
+        return min(1 + min(game.cost, MAX_DEFAULT_BACKGROUND_ROWS) * each, every)
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""

@@ -14,7 +14,10 @@ A block is explained in these steps:
 Most rows have no null players: then a block is one group. A method that screens rows first, such
 as SHEAR, has no stages: each row has its own design.
 
-Without a tolerance there is one stage. With a tolerance, rows that are at the same stage wait on a
+Without a tolerance there is one stage. Before a deadline the first rows go through stages too: what
+a stage takes shows whether there is time for the next, and rows keep what the last one found.
+
+With a tolerance, rows that are at the same stage wait on a
 stack. Let there be six rows, and memory for two at a time from stage 1 on; "0-5:0" stands for the
 rows 0 to 5, which wait for stage 0:
 
@@ -37,13 +40,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shearshap.engine.loop import FIRST_BLOCK, Clock, ResultBuffer, RowProgress, blocks_of
-from shearshap.engine.plan import Plan, PlannedStage, Plans, max_rows, pilot_rows
+from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
+from shearshap.engine.plan import Plan, PlannedStage, Plans, Seconds, max_rows
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
+from shearshap.engine.threads import threads_for
 from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.games.active import ActiveGame
-from shearshap.games.game import CoalitionValues, Game
+from shearshap.games.batches import OutOfTime
+from shearshap.games.game import BatchedGame, CoalitionValues, Game
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods import Exact, name_of
@@ -51,10 +56,17 @@ from shearshap.methods.base import Screening
 from shearshap.methods.kriging.pairs import evenly_spaced
 from shearshap.result.explanation import Explanation
 
+FIRST_BLOCK = 16
+"""Rows of the first block, at least."""
+
+FITS_LEFT = 16
+"""A calibration is fitted again, to more rows, if the time left is so many times that of a fit."""
+
 
 def explained_blocks(game: Game, run: Run) -> Generator[Explanation]:
     """Yield the explanations of a game's rows, block by block; their index is rows' numbers."""
-    return blocks_of(Sampling(game, run), Clock(run.deadline), at_once=run.at_once)
+    clock = Clock(run.deadline)
+    return blocks_of(Sampling(game, run), clock, tol=run.tol, at_once=run.at_once)
 
 
 class Sampling:
@@ -80,7 +92,7 @@ class Sampling:
         self.note = note
         self.checks = checks
         # the pilot rows are all in the first block, since a calibration is fitted to them together
-        self.rows_at_once = max(FIRST_BLOCK, pilot_rows(self.plans.resolved))
+        self.rows_at_once = max(FIRST_BLOCK, self.plans.resolved.method.pilot_rows)
         budget = self.plans.resolved.budget
         if progress is not None and budget is not None:
             progress.expect(min(budget, game.cost << game.players))
@@ -90,17 +102,21 @@ class Sampling:
         """The number of all rows."""
         return self.game.rows
 
-    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
         """Return the explanation of a block; its index is the rows' numbers."""
-        block = _Block(self.game.take(rows), self.plans, rows.start)
+        if isinstance(self.game, BatchedGame):
+            clock.bound(self.game.batch)
+        block = _Block(self.game.take(rows), self.plans, rows.start, clock)
         self.checks += block.game.usage.checks
         try:
             for group in block.groups:
                 group.finish()
         except ModelError as error:
-            if any(group.finished.done.any() for group in block.groups):
+            if block.has_finished:
                 error.finished = self._explanation(block, buffer)
             raise
+        if not block.has_finished:
+            raise OutOfTime(block.ends.values[:0])
         self.rows_at_once = min(group.rows_at_once(0, pilot=False) for group in block.groups)
         return self._explanation(block, buffer)
 
@@ -116,7 +132,7 @@ class Sampling:
 class _Block:
     """A block of rows: its groups, and the two ends of all rows, compared with the model."""
 
-    def __init__(self, game: Game, plans: Plans, first_row: int) -> None:
+    def __init__(self, game: Game, plans: Plans, first_row: int, clock: Clock) -> None:
         # plans are made first: if that fails, nothing has been spent yet
         planned = [(own, plans.of(own), members) for own, members in _parted(game, plans)]
         self.game = game
@@ -124,15 +140,22 @@ class _Block:
         self.first_row = first_row  #: its number in the whole
         self.ends = game.ends()
         self.groups = [
-            RowGroup(own, plan, self.ends.values, members) for own, plan, members in planned
+            RowGroup(own, plan, self.ends.values, members, clock) for own, plan, members in planned
         ]
-        self.notes = compared_with_model(game, self.ends, plans)
+        self.notes: tuple[str, ...] = ()
+        if clock.has_time():
+            self.notes = compared_with_model(game, self.ends, plans)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether any of its rows are finished."""
+        return any(bool(group.finished.done.any()) for group in self.groups)
 
     def explanation(self, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of the rows that are finished, with its arrays in a buffer."""
         finished = self._finished()
         run = self.plans.resolved
-        arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, stops=run.stops)
+        arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, run=run)
         methods = dict.fromkeys(name_of(group.plan.run.method) for group in self.groups)
         notes = (*self.notes, *arrays.pop("notes"))
         return Explanation(
@@ -208,8 +231,11 @@ class _Waiting:
 class RowGroup:
     """Rows of a block with equally many players, on their way through the stages of their plan."""
 
-    def __init__(self, game: Game, plan: Plan, ends: Tensor, members: Tensor | None) -> None:
+    def __init__(
+        self, game: Game, plan: Plan, ends: Tensor, members: Tensor | None, clock: Clock
+    ) -> None:
         self.game = game
+        self.clock = clock
         self.plan = plan
         self.members = members  #: (r,) its rows' numbers in the block; None: all rows
         #: (r, 2, k) the values of the empty and the full coalition, from those of all rows
@@ -224,16 +250,21 @@ class RowGroup:
         return self.game.usage.derivative_passes + self.screening_passes
 
     def finish(self) -> None:
-        """Finish all rows; if the model fails, those before."""
+        """Finish all rows; if the model fails, or time is up, those before."""
         rows = torch.arange(self.game.rows, device=self.game.device)
         everyone = _Waiting(rows, 0, self.ends, 2 * self.game.cost)
         screening = self.plan.run.method.screening(self.game)
         if screening is None:
             self._go_through_stages(everyone)
+            if not self.plan.run.stops:
+                self.plan.join_stages()
             return
         size = self.rows_at_once(0, pilot=False)
-        for start in range(0, len(rows), size):
-            self._screen_and_finish(everyone.take(slice(start, start + size)), screening)
+        try:
+            for start in range(0, len(rows), size):
+                self._screen_and_finish(everyone.take(slice(start, start + size)), screening)
+        except OutOfTime:
+            self.clock.stopped = True
 
     def rows_at_once(self, stage: int, *, pilot: bool) -> int:
         """Return how many rows memory holds at a stage."""
@@ -254,6 +285,10 @@ class RowGroup:
         while stack:
             waiting = stack.pop()
             size = self.rows_at_once(waiting.stage, pilot=self.pilot > 0)
+            size = min(size, self._affordable_rows(waiting))
+            if not size:
+                self._leave(waiting)
+                continue
             if len(waiting.rows) > size:
                 stack.append(waiting.take(slice(size, None)))
                 waiting = waiting.take(slice(0, size))
@@ -262,10 +297,31 @@ class RowGroup:
             if unfinished is not None:
                 stack.append(unfinished)
 
+    def _affordable_rows(self, waiting: _Waiting) -> int:
+        """Return how many rows there is time for at their stage, and 0 if the next must not begin.
+
+        The first stage of the first row is begun in any case.
+        """
+        count = len(waiting.rows)
+        if self.clock.deadline is None or not (waiting.stage or self.clock.done):
+            return count
+        left = self.clock.left
+        expected = self.plan.expected_seconds(waiting.stage)
+        a_row = expected.evaluating + expected.solving
+        return int(min(max(left - expected.fitting, 0) / max(a_row, 1e-9), count))
+
+    def _leave(self, waiting: _Waiting) -> None:
+        """Leave rows as they are for want of time: with what the stage before has found, if any."""
+        if waiting.stage:
+            self.clock.cut = True
+        else:
+            self.clock.stopped = True
+
     def _one_stage(self, waiting: _Waiting) -> _Waiting | None:
         """Bring rows through their stage, and return those that go on to the next, if any."""
         stage = self.plan.stage(waiting.stage)
         assert stage is not None, "rows wait only for a stage that there is"
+        started = self.clock.now()
         try:
             if len(stage.fresh):
                 everyone = len(waiting.rows) == self.game.rows
@@ -273,19 +329,28 @@ class RowGroup:
                 fresh = game(stage.design.coalitions[:, stage.fresh])
             else:
                 fresh = waiting.values[:, :0]
+        except OutOfTime as late:
+            fresh = late.known
+            self._leave(waiting.take(slice(len(fresh), None)))
+            if not len(fresh):
+                return None
+            waiting = waiting.take(slice(0, len(fresh)))
         except ModelError as error:
             if error.known is not None and len(error.known):
                 answered = waiting.take(slice(0, len(error.known)))
                 self._finish(self._estimate(stage, answered, error.known))
             raise
 
-        made = self._estimate(stage, waiting, fresh)
+        evaluating = (self.clock.now() - started) / len(waiting.rows)
+        made = self._estimate(stage, waiting, fresh, evaluating)
         converged = made.converged(self.plan.run.tol)
         # a later stage is made only if a row needs it
         if converged.all() or self.plan.stage(waiting.stage + 1) is None:
             self._finish(made)
             return None
-        self.finished.add(made, converged, done=converged)
+        # if time is up before the next stage, rows have what this one has found
+        has_deadline = self.clock.deadline is not None
+        self.finished.add(made, converged, done=EVERYONE if has_deadline else converged)
         return _Waiting(
             waiting.rows[~converged],
             waiting.stage + 1,
@@ -294,14 +359,27 @@ class RowGroup:
             before=made.estimate.values[~converged],
         )
 
-    def _estimate(self, stage: PlannedStage, waiting: _Waiting, fresh: Tensor) -> StageEstimate:
-        """Return a stage's estimate, by the values known before and the fresh ones (r, f, k)."""
+    def _estimate(
+        self, stage: PlannedStage, waiting: _Waiting, fresh: Tensor, evaluating: float = 0.0
+    ) -> StageEstimate:
+        """Return a stage's estimate, by the values known before and the fresh ones (r, f, k).
+
+        `evaluating` is how many seconds these took for a row.
+        """
         values = torch.cat((waiting.values, fresh), dim=1)[:, stage.source]
         # spread over all rows here: if rows are sorted, the first say little about the others
         pilot = evenly_spaced(len(values), self.pilot).to(values.device)
-        design = self.plan.calibrated_design(waiting.stage, values[pilot])
         spent = waiting.evaluations + len(stage.fresh) * self.game.cost
-        return StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
+        if stage.pilot_rows and self.clock.left < FITS_LEFT * stage.seconds.fitting:
+            pilot = pilot[:0]  # no time to fit again, to more rows
+        started = self.clock.now()
+        with threads_for(len(stage.keys)):
+            design = self.plan.calibrated_design(waiting.stage, values[pilot])
+            fitted = self.clock.now()
+            made = StageEstimate.of(waiting.rows, design, values, spent, waiting.before)
+        solving = (self.clock.now() - fitted) / len(values)
+        stage.seconds = Seconds(evaluating, solving, max(fitted - started, stage.seconds.fitting))
+        return made
 
     def _finish(self, made: StageEstimate) -> None:
         """Finish all rows of an estimate, whether they have converged or not."""
@@ -315,7 +393,8 @@ class RowGroup:
         game = self.game.take(waiting.rows)
         eta = screening.at(game, waiting.values)
         rng = np.random.default_rng(run.seed)  # the same draws for all rows
-        design = run.method.design_for(game, run.coalitions(game), rng, eta)
+        with threads_for(run.coalitions(game)):
+            design = run.method.design_for(game, run.coalitions(game), rng, eta)
         if run.interactions:
             check_pairs(design.coalitions)
 
@@ -323,4 +402,6 @@ class RowGroup:
         # all groups spend the same on each of their rows
         self.screening_passes = max(self.screening_passes, game.usage.derivative_passes)
         spent = 2 * game.cost + game.usage.evaluations
-        self._finish(StageEstimate.of(waiting.rows, design, values, spent))
+        with threads_for(values.shape[1]):
+            made = StageEstimate.of(waiting.rows, design, values, spent)
+        self._finish(made)

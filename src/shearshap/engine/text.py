@@ -40,7 +40,7 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
     clock = Clock(run.deadline, "texts")
     used = eval_mode(classifier.model, task.options.device)
     with progress.over(solver.rows, "texts"), used:
-        yield from blocks_of(solver, clock, progress=progress)
+        yield from blocks_of(solver, clock, tol=run.tol, progress=progress)
 
 
 class _Texts:
@@ -67,7 +67,7 @@ class _Texts:
         """The number of texts."""
         return len(self.texts)
 
-    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:  # noqa: ARG002
+    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
         """Return the explanation of one text, with its label."""
         number = rows.start
         text = self.texts[number]
@@ -75,7 +75,8 @@ class _Texts:
         with open_game(task, self.progress.evaluated) as game:
             named = _named_text(game, text, number, self.index[[number]])
             solver = Sampling(named.game, self.run, progress=self.progress)
-            (explanation,) = labelled_blocks(named, blocks_of(solver, Clock(None)))
+            blocks = (solver.explain(row, buffer, clock) for row in [slice(0, 1)])
+            (explanation,) = labelled_blocks(named, blocks)
         names = list(text.names)
         if len(self.texts) > 1:  # their words differ, and so players are named by their place
             names = [f"{self.kind.removesuffix('s')} {place}" for place in range(len(names))]

@@ -59,21 +59,22 @@ SMALL_BYTES = 1 << 20
 
 @dataclass
 class Pace:
-    """How many evaluations take about a second, learnt from the batches so far.
+    """How many evaluations take about a second, or less, learnt from the batches so far.
 
     Two batch sizes separate the fixed cost of a call, such as the way to a server, from the cost of
     an evaluation: smaller batches would not make that any shorter.
     """
 
     most: float = DEFAULT_BATCH  #: evaluations in the next batch
+    seconds: float = BATCH_SECONDS  #: that a batch may take
     _last: tuple[int, float] | None = None  #: size and seconds of the last batch
     _other: tuple[int, float] | None = None  #: of the last that was of a clearly different size
 
     def learn(self, size: int, seconds: float) -> None:
         """Learn from the time of a batch."""
         largest = max(self.most, MAX_GROWTH * size)
-        wanted = BATCH_SECONDS / self._seconds_each(size, seconds)
-        if seconds <= BATCH_SECONDS / MAX_GROWTH:
+        wanted = self.seconds / self._seconds_each(size, seconds)
+        if seconds <= self.seconds / MAX_GROWTH:
             # so short a batch says little about larger ones, which need not be smaller
             wanted = largest
         self.most = max(1.0, min(wanted, largest))
@@ -101,6 +102,7 @@ class Batch:
 
     size: int
     pace: Pace | None = None  #: bounds the time of a batch; None: nothing does
+    has_time: Callable[[], bool] = lambda: True  #: asked before every batch but a call's first
 
     @property
     def most(self) -> float:
@@ -161,6 +163,14 @@ class FailedBatch(Exception):  # noqa: N818  (it is caught at once, and never se
         self.outputs: Tensor | None = None
 
 
+class OutOfTime(Exception):  # noqa: N818  (the engine catches it: what is finished is returned)
+    """The deadline came between two batches."""
+
+    def __init__(self, known: Tensor) -> None:
+        super().__init__()
+        self.known = known  #: of the first rows, which are complete: outputs, then their values
+
+
 Forward = Callable[[Box], Tensor]  #: the model's outputs in a box, (r, c, b) or (r, c, b, k)
 
 
@@ -168,7 +178,8 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
     """Return all outputs in double precision, (r, c, b) or (r, c, b, k), on a device.
 
     Out of memory is not an error: the batch is halved for good, and the box is tried again in
-    pieces. Any other error of the model is the cause of a `FailedBatch`.
+    pieces. Any other error of the model is the cause of a `FailedBatch`. If time is up and more is
+    left than a batch, an `OutOfTime` has the outputs of the rows that are complete.
     """
     outputs: Tensor | None = None
     waiting = [whole]
@@ -179,10 +190,14 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
             waiting += [second, first]
             continue
 
+        if outputs is not None and not batch.has_time():
+            left = box.size + sum(other.size for other in waiting)
+            if left > batch.most:
+                # boxes are cut along the rows first, so the rows before this one are complete
+                raise OutOfTime(outputs[: box.rows.start])
         try:
             piece = _outputs(box, forward, batch)
         except FailedBatch as failed:
-            # boxes are cut along the rows first, so the rows before this one are complete
             failed.outputs = None if outputs is None else outputs[: box.rows.start]
             raise
         if piece is None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import ModelError
-from shearshap.games.batches import Batch, Box, FailedBatch, first_failure, in_batches
+from shearshap.games.batches import Batch, Box, FailedBatch, OutOfTime, first_failure, in_batches
 from shearshap.games.coalitions import end_coalitions
 from shearshap.models.base import real_numbers
 
@@ -180,6 +180,8 @@ class BatchedGame(ABC):
                 outputs = in_batches(whole, forward, self.batch, self.device)
             except FailedBatch as failed:
                 raise self._model_error(failed, coalitions) from failed.__cause__
+            except OutOfTime as late:
+                raise OutOfTime(self.mean(with_outputs(late.known))) from None
         self.usage.evaluations += coalitions.shape[1] * self.cost
 
         values = self.mean(with_outputs(outputs))

@@ -112,7 +112,7 @@ class Explanation:
     calibration: Any = field(default=None, metadata=joined(_last))
     #: of the standard errors: the number of independent draws behind them, less one
     degrees_of_freedom: float = field(default=inf, metadata=joined(min))
-    #: (r,) evaluations of every row if `tol` let rows stop early
+    #: (r,) evaluations of every row if `tol` or `deadline` let rows stop early
     row_evaluations: NDArray[np.int64] | None = field(
         default=None, metadata=axes("r", absent=_equal_evaluations)
     )

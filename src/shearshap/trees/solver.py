@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from shearshap.engine.backgrounds import sampling
-from shearshap.engine.loop import ResultBuffer, RowProgress, progress_bar
+from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Options, Run
 from shearshap.engine.sampling import Sampling
@@ -126,7 +126,7 @@ class TreeSolver:
         numbers = cells * sum(self.forest.outputs.matrix.shape) + len(self.forest.seen.owner)
         return max(1, BLOCK_BYTES // (8 * numbers))
 
-    def explain(self, rows: slice, buffer: ResultBuffer) -> Explanation:
+    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
         """Return the explanation of a block, or of its first rows if they must be sampled."""
         if self.sampling is None:
             try:
@@ -134,7 +134,7 @@ class TreeSolver:
             except UnsupportedTrees as refusal:
                 self.sampling = self._fall_back(refusal)
         last = min(rows.stop, rows.start + self.sampling.rows_at_once)
-        return self.sampling.explain(slice(rows.start, last), buffer)
+        return self.sampling.explain(slice(rows.start, last), buffer, clock)
 
     def _explain_exactly(self, rows: slice, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of a block, whose index is the rows' numbers.
