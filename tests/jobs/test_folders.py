@@ -370,7 +370,7 @@ def test_a_background_that_was_damaged_or_replaced_is_refused() -> None:
     file = Path("values/_background.parquet")
     sound = file.read_bytes()
     file.write_bytes(sound[:100] + bytes(100) + sound[200:])
-    with pytest.raises(InputError, match="cannot be read|another model or background"):
+    with pytest.raises(InputError, match=r"cannot be read|another model or background"):
         explained(**options)
     table()[["a", "b", "c", "k", "s"]][:5].to_parquet(file)
     with pytest.raises(InputError, match="holds a job with another model or background"):
@@ -484,7 +484,7 @@ def models():
     return {"torch": torch_model, "set": Chosen()}
 
 def explain(name, model):
-    background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else None
+    background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else "mean:train.parquet"
     return explained(model=model, out=name, background=background, drop=("s",))
 
 if __name__ == "__main__":
