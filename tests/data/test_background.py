@@ -207,6 +207,12 @@ def test_a_value_is_the_weighted_mean_over_clusters() -> None:
     np.testing.assert_allclose(explanation.values, MANY[:4] - centre, atol=1e-9)
 
 
+def test_every_cluster_has_a_row_of_its_own() -> None:
+    """Near the middle of many columns, one row may be the nearest to several centres."""
+    table = np.random.default_rng(0).normal(size=(2000, 30))
+    assert len(encoded(("kmeans", table, 20), table[:2]).background) == 20
+
+
 def test_equal_rows_are_fewer_clusters() -> None:
     inputs = encoded(("kmeans", np.ones((50, 3)), 5), MANY[:2])
     assert inputs.background.tolist() == [[1, 1, 1]]

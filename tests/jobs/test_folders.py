@@ -484,7 +484,7 @@ def models():
     return {"torch": torch_model, "set": Chosen()}
 
 def explain(name, model):
-    background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else None
+    background = torch.zeros(1, 4, dtype=torch.float64) if name == "torch" else "mean:train.parquet"
     return explained(model=model, out=name, background=background, drop=("s",))
 
 if __name__ == "__main__":

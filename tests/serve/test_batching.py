@@ -308,6 +308,7 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
 ) -> None:
     limit = 10 * ROW
     given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
+    given += ["--background", f"mean:{folder / 'rows.csv'}"]
     given += ["--budget", str(BUDGET), "--port", "0", "--timeout", str(limit)]
     shear = [sys.executable, "-m", "shearshap.cli", "serve", *given]
     with (

@@ -246,18 +246,18 @@ def _kmeans(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the places (b,) of the real rows nearest to k-means centres, and their weights (b,).
 
-    A weight is the share of the rows whose nearest centre it is. There are fewer rows than asked
-    for if several centres have the same nearest row.
+    A cluster is the rows that are nearest to a centre: its background row is one of them, and its
+    weight their share. There are fewer rows than asked for if a centre has none.
     """
     read = _sample(rows, MAX_CLUSTERED, seed)
     own = points(read)
     distances = cdist(own, _centres(own, min(count, len(own)), seed), "sqeuclidean")
-    nearest_row = distances.argmin(axis=0)
-    sizes = np.bincount(distances.argmin(axis=1), minlength=len(nearest_row))
-    chosen, centre = np.unique(nearest_row, return_inverse=True)
-    weights = np.bincount(centre, weights=sizes) / len(own)
-    used = weights > 0
-    return read[chosen[used]], weights[used]
+    members = distances.argmin(axis=1)[:, None] == np.arange(distances.shape[1])
+    nearest = np.where(members, distances, np.inf).argmin(axis=0)
+    sizes = members.sum(axis=0)
+    used = np.flatnonzero(sizes)
+    in_order = used[nearest[used].argsort()]
+    return read[nearest[in_order]], sizes[in_order] / len(own)
 
 
 def _centres(points: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:

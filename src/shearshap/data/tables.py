@@ -102,7 +102,7 @@ def encode_frame(
     alike = pool.like(count)
     cells = torch.where(torch.from_numpy(alike), count, own)
     notes = chosen.notes
-    if given.statistic is not None:
+    if given.statistic is not None and given.chosen is None:
         notes += _equal_notes(alike[:count], frame, players)
     return Inputs(
         rows=cells[:count],

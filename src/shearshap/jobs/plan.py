@@ -16,7 +16,13 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet as pq
 
-from shearshap.data.background import DEFAULT_ROWS
+from shearshap.data.background import (
+    DEFAULT_ROWS,
+    STATISTICS,
+    Selection,
+    parse_background,
+    starts_with_name,
+)
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer
 from shearshap.jobs import tables
@@ -129,7 +135,7 @@ class Plan:
         job = self.job
         names = job.output_names
         return {
-            "background": self.background.value,
+            "background": _shared(self.background) if job.large else self.background.value,
             "method": _calibrated(job.method, calibration),
             "groups": dict(job.groups) or None,
             "output": chosen_output(job.outputs, names or self.model.outputs),
@@ -235,6 +241,14 @@ def _background(plan: Plan) -> Background:
     if plan.model.background is not None:
         return Background(plan.model.background, "the model's own, from its training rows")
     return _own_sample(plan, None if job.large else plan.frame)
+
+
+def _shared(background: Background) -> Any:
+    """Return the background of all shards; of a statistic, without notes on a shard's rows."""
+    value = background.value
+    if not starts_with_name(value) or value[0] not in STATISTICS:
+        return value
+    return replace(parse_background(value), chosen=Selection(None, background.description))
 
 
 def _own_sample(plan: Plan, rows: Any) -> Background:
