@@ -86,7 +86,8 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     if not predicts and not is_density:
         raise _cannot_predict(model)
     probabilities = getattr(model, "predict_proba", None)
-    margins = None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+    scores = _scores(model)
+    margins = scores or _before_link(model)
 
     if margins is not None and scale in MARGINS:
         return margins, "margin"
@@ -97,10 +98,10 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
         )
     if probabilities is not None:
         return probabilities, "probability"
-    if margins is not None and scale is None:
-        return margins, "margin"
+    if scores is not None and scale is None:
+        return scores, "margin"
 
-    if margins is None:
+    if scores is None:
         _refuse_labels(model)
     if scale is not None:
         wanted = "decision_function" if scale in MARGINS else "probabilities"
@@ -109,6 +110,25 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
             "classifier in CalibratedClassifierCV"
         )
     return getattr(model, "predict", None) or model.score_samples, None
+
+
+def has_margins(model: Any) -> bool:
+    """Return whether scale='margin' can explain an estimator; it cannot explain bound methods."""
+    is_method = method_of_estimator(model) is not None
+    return not is_method and (_scores(model) or _before_link(model)) is not None
+
+
+def _scores(model: Any) -> Method | None:
+    """Return `decision_function`; that of a regressor, in other libraries, is its prediction."""
+    return None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+
+
+def _before_link(model: Any) -> Method | None:
+    """Return what a generalized linear model predicts before its link; None for other models."""
+    link = getattr(getattr(innermost(model), "_base_loss", None), "link", None)
+    if link is None:
+        return None
+    return lambda rows: link.link(np.asarray(model.predict(rows)))
 
 
 def trained_names(model: Any) -> tuple[str, ...]:
