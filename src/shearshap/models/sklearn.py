@@ -411,6 +411,8 @@ def _sources(transformer: Any, columns: list[str]) -> list[str]:
     if hasattr(plain, "feature_name_combiner"):  # without the categories of an encoder
         plain.feature_name_combiner = lambda column, _category: column
     made_from = [str(name) for name in plain.get_feature_names_out()]
+    if getattr(transformer, "add_indicator", False):  # of an imputer: whether a value was missing
+        made_from = [name.removeprefix("missingindicator_") for name in made_from]
     if not set(made_from) <= set(inputs):
         raise InputError(
             f"groups: cannot match the output columns of {type(transformer).__name__} to its "
