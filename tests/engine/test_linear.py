@@ -5,12 +5,14 @@ The oracle is all 2^p coalitions through the real model.
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
@@ -53,6 +55,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from games import Floats, all_coalitions, exact_shares
 from shearshap import BudgetError, Explainer, Explanation, model_game
 from shearshap.engine.linear import METHOD, LinearValues
+from shearshap.jobs import InProcess, Job
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(120, 5))
@@ -287,6 +290,26 @@ def test_generalized_linear_models_in_pipelines() -> None:
     answer = Explainer(model, TABLE[:4], scale="margin")(TABLE[10:16])
     agrees(answer, enumerated(model, TABLE[10:16], TABLE[:4], **MARGIN))
     np.testing.assert_allclose(answer.predictions, np.log(model.predict(TABLE[10:16])))
+
+
+def test_shards_of_a_large_job_are_exact(tmp_path: Path) -> None:
+    model = PIPELINES["sparse"]().fit(TABLE, HIGH)
+    TABLE.to_parquet(tmp_path / "rows.parquet", index=False)
+    job = Job(
+        large=True,
+        model=model,
+        data=tmp_path / "rows.parquet",
+        out=tmp_path / "parts",
+        background=TABLE[:5],
+        scale="margin",
+        shard_rows=50,
+    )
+    job.run(executor=InProcess())
+    parts = pq.read_table([str(path) for path in sorted((tmp_path / "parts").glob("*.parquet"))])
+    answer = Explainer(model, TABLE[:5], scale="margin")(TABLE)
+    assert answer.method == METHOD
+    for place, column in enumerate(TABLE.columns):
+        np.testing.assert_allclose(parts[f"value.{column}"], answer.values[:, place], atol=1e-12)
 
 
 # What is not a sum is sampled
