@@ -75,10 +75,10 @@ def linear_solver(
 def _exact(model: Any, named: NamedGame, run: Run) -> ExactForest:
     """Return a linear model's exact values; raise `UnsupportedTrees` if they are not a sum."""
     game = named.game
-    check_budget(METHOD, game, run)
     seen = LinearModel.from_model(model, named)
     if named.outputs.form == "probability":
         raise NotASum("a probability is not a sum over features")
+    check_budget(METHOD, game.cost, run)
 
     def prepared() -> LinearValues:
         background = seen.preprocess(decoded(game, game.background))
@@ -180,7 +180,7 @@ class LinearValues:
         self.coefficients = coefficients
         self.players = players
         mean = np.average(background, axis=0, weights=weights)
-        # a mean of equal numbers may be off by rounding: then a null player's value were not 0
+        # a mean of equal numbers may be off by rounding: a null player's value must be 0
         self.mean = np.where(np.ptp(background, axis=0) == 0, background[0], mean)
         self._order = np.argsort(owner, kind="stable")
         self._owners, self._starts = np.unique(owner[self._order], return_index=True)

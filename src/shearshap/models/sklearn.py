@@ -113,9 +113,12 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
 
 
 def has_margins(model: Any) -> bool:
-    """Return whether scale='margin' can explain an estimator; it cannot explain bound methods."""
-    is_method = method_of_estimator(model) is not None
-    return not is_method and (_scores(model) or _before_link(model)) is not None
+    """Return whether scale='margin' can explain a model; it cannot explain bound methods."""
+    if method_of_estimator(model) is not None:
+        return False
+    if booster_library(model) is not None or ends_in_booster(model):
+        return True
+    return (_scores(model) or _before_link(model)) is not None
 
 
 def _scores(model: Any) -> Method | None:

@@ -179,10 +179,7 @@ class TreeSolver:
     def _fall_back(self, reason: UnsupportedTrees) -> Sampling:
         """Return what samples the rows from now on, with a note of the reason."""
         self.forest = None
-        note = f"These values are estimates, because {reason}"
-        if isinstance(reason, NotASum) and self._has_other_margins():
-            note += "; scale='margin' gives exact values, faster"
-        note += "."
+        note = _reason(reason, self.model, self.named)
         game = self.named.game
         try:
             return Sampling(
@@ -192,13 +189,16 @@ class TreeSolver:
             error.add_note(note)
             raise
 
-    def _has_other_margins(self) -> bool:
-        """Return whether the model has margins, and something else is explained."""
-        outputs = self.named.outputs
-        is_margin = outputs.scale in MARGINS or (outputs.scale is None and outputs.form == "margin")
-        if is_margin or callable(outputs.output):
-            return False
-        return is_boosted(self.model) or has_margins(self.model)
+
+def _reason(refusal: UnsupportedTrees, model: Any, named: NamedGame) -> str:
+    """Return why values are estimates, and whether those of margins would not be."""
+    note = f"These values are estimates, because {refusal}"
+    outputs = named.outputs
+    is_margin = outputs.scale in MARGINS or (outputs.scale is None and outputs.form == "margin")
+    is_free = not is_margin and not callable(outputs.output)
+    if isinstance(refusal, NotASum) and is_free and has_margins(model):
+        note += "; scale='margin' gives exact values, faster"
+    return f"{note}."
 
 
 class SumValues(Protocol):
@@ -250,7 +250,7 @@ class ExactForest:
             # known beforehand: reading the trees would take its time for nothing
             raise NotASum("a probability is not a sum over trees")
         game = named.game
-        check_budget(METHOD, game, run)
+        check_budget(METHOD, game.cost, run)
         seen = tree_model(model, named.inputs)
 
         def prepared() -> ExactTrees:
@@ -399,13 +399,13 @@ class ExactForest:
             mixes.prove_columns(game, self.seen, seen, self.trees.background)
 
 
-def check_budget(method: str, game: ModelGame, run: Run) -> None:
-    """Raise if the budget does not hold a row's prediction and the base value."""
-    needed = game.cost + 1
+def check_budget(method: str, of_base: int, run: Run) -> None:
+    """Raise if the budget does not hold a row's prediction and the evaluations `of_base` value."""
+    needed = of_base + 1
     if run.budget is not None and run.budget < needed:
         error = BudgetError(
             f"{method} needs at least {needed} evaluations a row, one for its prediction and "
-            f"{game.cost} for the base value, got {run.budget}"
+            f"{of_base} for the base value, got {run.budget}"
         )
         error.nearest = needed
         raise error
