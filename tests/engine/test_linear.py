@@ -285,6 +285,20 @@ def test_frames_of_every_library(convert: Callable[[Any], Any]) -> None:
     agrees(Explainer(model, frame[:4], scale="margin")(frame[10:16]), expected)
 
 
+def test_columns_of_every_type_of_number() -> None:
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array(TABLE.loans, dtype="Int64"),
+            "true": TABLE.sex == "f",
+            "code": pd.Categorical(TABLE.loans * 10),
+            "single": TABLE.pay.astype(np.float32),
+        }
+    )
+    model = Ridge().fit(frame, REAL)
+    expected = enumerated(model, frame[10:16], frame[:4])
+    agrees(Explainer(model, frame[:4])(frame[10:16]), expected)
+
+
 def test_generalized_linear_models_in_pipelines() -> None:
     model = make_pipeline(encoded(), PoissonRegressor()).fit(TABLE, COUNTS)
     answer = Explainer(model, TABLE[:4], scale="margin")(TABLE[10:16])

@@ -18,6 +18,7 @@ the two differ or if a transformer makes a column of several.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from shearshap.methods import Auto, Exact
 from shearshap.trees.forest import Floats, Integers, NotASum, UnsupportedTrees
 from shearshap.trees.model import innermost, seen_columns
 from shearshap.trees.proof import decoded
-from shearshap.trees.readers import numbers
+from shearshap.trees.readers import numbers, own_values
 from shearshap.trees.solver import ExactForest, TreeSolver, check_budget
 
 METHOD = "exact (linear)"
@@ -142,7 +143,8 @@ class LinearModel:
     def from_model(cls, model: Any, named: NamedGame) -> "LinearModel":
         """Read a model; raise `UnsupportedTrees` if it is not known whose its columns are."""
         coefficients = _coefficients(innermost(model))
-        columns = seen_columns(model, named.inputs, np.arange(len(coefficients)), numbers)
+        to_numbers = partial(numbers, encode=own_values)
+        columns = seen_columns(model, named.inputs, np.arange(len(coefficients)), to_numbers)
         game = named.game
         some = torch.cat((game.background, game.inputs[:RANGE_ROWS]))
         seen = columns.preprocess(decoded(game, some))
