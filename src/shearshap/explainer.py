@@ -61,7 +61,8 @@ class Explainer(Options):
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
         and "exact", tree ensembles whose explained outputs are linear in their leaves (margins of
         boosters, predictions without a link, probabilities of scikit-learn's forests) are explained
-        exactly from these, for any number of players; `Explanation.method` is "exact (trees)".
+        exactly from these, for any number of players; `Explanation.method` is "exact (trees)". The
+        same holds for predictions and margins of scikit-learn's linear models: "exact (linear)".
     groups
         The players: None (every input is one), lists of input columns (numbers or names) per
         player, a mapping from a player's name to its columns (each column that it leaves out is a

@@ -277,9 +277,7 @@ def test_what_is_not_proved_is_sampled(name: str) -> None:
         if answer.method == "exact (trees)":  # proved for these rows
             is_right(case, answer)
         elif answer.method != "exact":
-            notes = [
-                note for note in answer.notes if note.startswith("the values are not computed")
-            ]
+            notes = [note for note in answer.notes if note.startswith("These values are estimates")]
             assert len(notes) == 1
 
 

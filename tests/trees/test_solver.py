@@ -294,16 +294,17 @@ def sampled(model: Any, rows: Any, **options: Any) -> Explanation:
     answer = Explainer(model, rows[:2], **options)(rows[10:16], budget=2 * (1 << players) - 4)
     assert "kriging" in answer.method
     assert len(answer.notes) == 1
-    assert answer.notes[0].startswith("the values are not computed from the trees: ")
+    assert answer.notes[0].startswith("These values are estimates, because ")
     return answer
 
 
 @pytest.mark.parametrize("name", ["xgboost margin", "lightgbm classes", "hist margin"])
 def test_probabilities_of_boosters_are_sampled(name: str) -> None:
     model, rows, _ = made(name)
-    note = sampled(model, rows).notes[0]
-    assert "the probabilities of boosted trees are not linear in their leaves" in note
-    assert "with scale='margin' they are" in note
+    assert sampled(model, rows).notes == (
+        "These values are estimates, because a probability is not a sum over trees; scale='margin' "
+        "gives exact values, faster.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -450,7 +451,7 @@ def test_exact_needs_no_coalitions() -> None:
     boosted = GradientBoostingClassifier(**FEW).fit(rows, rows[:, 0] > 0)
     with pytest.raises(BudgetError) as caught:
         Explainer(boosted, rows[:5], method="exact")(rows[10:16])
-    assert caught.value.__notes__[0].startswith("The values are not computed from the trees")
+    assert caught.value.__notes__[0].startswith("These values are estimates, because ")
 
 
 def test_a_tolerance_is_met_at_once() -> None:

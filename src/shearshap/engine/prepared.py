@@ -1,7 +1,7 @@
 """From a task to explanations: at once, block by block, or by a model that was prepared before.
 
-A model of trees knows its own answer, and any other is sampled. Each text has its own players, so
-texts come before that.
+Trees and linear models know their own answer, and any other model is sampled. Each text has its own
+players, so texts come before that.
 
 What an `Explainer` finds out anew in each call is found out here once, on a sample of rows: the
 background in the types that it has in common with the rows, kriging's calibration, a forest's
@@ -18,6 +18,7 @@ import torch
 
 from shearshap.data.background import ParsedBackground, Selection
 from shearshap.engine.backgrounds import make_plans, sampling
+from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
@@ -49,12 +50,14 @@ def _solver(
     rows: int | None = None,
     progress: RowProgress | None = None,
 ) -> Solver:
-    """Return the solver for a game: trees know their own answer, and any model can be sampled.
+    """Return the solver for a game: trees and linear models know their answer, others are sampled.
 
     `rows` is what to prepare for, if more will come than those of the game.
     """
     if wants_trees(options.model, run):
         return tree_solver(options, named, run, rows=rows, progress=progress)
+    if wants_linear(options.model, run):
+        return linear_solver(options.model, named, run, progress=progress)
     return sampling(named.game, run, progress=progress)
 
 
@@ -92,7 +95,7 @@ class PreparedExplainer:
     minimum_budget: int  #: the fewest evaluations a row
     types: Mapping[str, Any] | None  #: of the columns, if the model is given frames of pandas
     adapted: AdaptedModel
-    forest: ExactForest | None = None  #: of a model of trees whose values are exact
+    forest: ExactForest | None = None  #: of trees or a linear model whose values are exact
     _plans: "OrderedDict[int, Plans]" = field(default_factory=OrderedDict)  #: by budget
 
     @property
@@ -210,7 +213,7 @@ def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Expla
 
 
 def _sampling_of(solver: Solver) -> Sampling | None:
-    """Return what samples rows; None if trees give their values."""
+    """Return what samples rows; None if trees or coefficients give their values."""
     sampled = solver.sampling if isinstance(solver, TreeSolver) else solver
     assert sampled is None or isinstance(sampled, Sampling)
     return sampled

@@ -86,7 +86,8 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     if not predicts and not is_density:
         raise _cannot_predict(model)
     probabilities = getattr(model, "predict_proba", None)
-    margins = None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+    scores = _scores(model)
+    margins = scores or _before_link(model)
 
     if margins is not None and scale in MARGINS:
         return margins, "margin"
@@ -97,10 +98,10 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
         )
     if probabilities is not None:
         return probabilities, "probability"
-    if margins is not None and scale is None:
-        return margins, "margin"
+    if scores is not None and scale is None:
+        return scores, "margin"
 
-    if margins is None:
+    if scores is None:
         _refuse_labels(model)
     if scale is not None:
         wanted = "decision_function" if scale in MARGINS else "probabilities"
@@ -109,6 +110,28 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
             "classifier in CalibratedClassifierCV"
         )
     return getattr(model, "predict", None) or model.score_samples, None
+
+
+def has_margins(model: Any) -> bool:
+    """Return whether scale='margin' can explain a model; it cannot explain bound methods."""
+    if method_of_estimator(model) is not None:
+        return False
+    if booster_library(model) is not None or ends_in_booster(model):
+        return True
+    return (_scores(model) or _before_link(model)) is not None
+
+
+def _scores(model: Any) -> Method | None:
+    """Return `decision_function`; that of a regressor, in other libraries, is its prediction."""
+    return None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+
+
+def _before_link(model: Any) -> Method | None:
+    """Return what a generalized linear model predicts before its link; None for other models."""
+    link = getattr(getattr(innermost(model), "_base_loss", None), "link", None)
+    if link is None:
+        return None
+    return lambda rows: link.link(np.asarray(model.predict(rows)))
 
 
 def trained_names(model: Any) -> tuple[str, ...]:
@@ -391,6 +414,8 @@ def _sources(transformer: Any, columns: list[str]) -> list[str]:
     if hasattr(plain, "feature_name_combiner"):  # without the categories of an encoder
         plain.feature_name_combiner = lambda column, _category: column
     made_from = [str(name) for name in plain.get_feature_names_out()]
+    if getattr(transformer, "add_indicator", False):  # of an imputer: whether a value was missing
+        made_from = [name.removeprefix("missingindicator_") for name in made_from]
     if not set(made_from) <= set(inputs):
         raise InputError(
             f"groups: cannot match the output columns of {type(transformer).__name__} to its "

@@ -29,7 +29,14 @@ MAX_ANSWER_BYTES = 1 << 26  #: of the decisions of these rows
 
 
 class UnsupportedTrees(Exception):  # noqa: N818  (a reason to go on by sampling, not a failure)
-    """The model is not a sum of leaves that can be read; its text is the reason, in one line."""
+    """The model is not a sum of leaves that can be read; its text is the reason, in one line.
+
+    Linear models, which are sums of columns times coefficients, are refused in the same way.
+    """
+
+
+class NotASum(UnsupportedTrees):
+    """What is explained is not a sum of the model's terms, as a probability; its margin may be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +72,31 @@ class Forest:
     def outputs(self) -> int:
         """The number of outputs k."""
         return int(self.value.shape[1])
+
+    @property
+    def terms(self) -> int:
+        """How many terms a sum has: one leaf of each tree."""
+        return len(self.roots)
+
+    @property
+    def noun(self) -> str:
+        """The terms, for people to read."""
+        return "leaves"
+
+    def largest_sums(self) -> Floats:
+        """Return the sum over the trees of their largest leaves, (k,): rounding grows with it."""
+        sizes = np.abs(self.value)
+        return np.asarray(np.maximum.reduceat(sizes, np.sort(self.roots)).sum(axis=0))
+
+    def extreme_sums(self, directions: Floats) -> Floats:
+        """Return the sums of leaves (n, k) that go farthest in directions (k, n)."""
+        extremes = np.zeros(directions.T.shape)
+        is_leaf = self.left < 0
+        starts = np.sort(self.roots)
+        for start, stop in zip(starts, [*starts[1:], len(is_leaf)], strict=True):
+            leaves = self.value[start:stop][is_leaf[start:stop]]
+            extremes += leaves[(leaves @ directions).argmax(axis=0)]
+        return extremes
 
     def predict(self, seen: Floats) -> Floats:
         """Return the sums of leaves (r, k) for rows as the trees see them."""

@@ -16,7 +16,7 @@ A model is read through what is around its trees:
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,18 +92,37 @@ def tree_model(model: Any, inputs: Inputs) -> TreeModel:
 
     Raise `UnsupportedTrees` with the reason if the model may answer by something else.
     """
+    trees = read(innermost(model))
+    columns = seen_columns(model, inputs, trees.owner, trees.preprocess)
+    return replace(trees, **columns._asdict())
+
+
+class SeenColumns(NamedTuple):
+    """The columns that a model's last estimator is given."""
+
+    preprocess: Callable[[Any], Floats]  #: rows as the model takes them, to float64 (r, d')
+    owner: Integers  #: (d',) the player that owns each
+    unknown: tuple[str, ...]  #: transformers that may make a column of several
+
+
+def seen_columns(
+    model: Any, inputs: Inputs, used: Integers, to_numbers: Callable[[Any], Floats]
+) -> SeenColumns:
+    """Return the columns (d',) that are `used` of those that a model's last estimator is given.
+
+    `to_numbers` maps the rows that this estimator is given to numbers (r, d'). Raise
+    `UnsupportedTrees` if the model may answer by something else, or if the columns are not known.
+    """
     if len(inputs.shape) != 1:
         raise UnsupportedTrees("the rows have more axes than one")
     _refuse_other_methods(model)
-    trees = read(innermost(model))
     column = _input_columns(model, inputs)
-    if len(trees.owner) and trees.owner.max() >= len(column):
-        raise UnsupportedTrees("the trees ask for more columns than the rows have")
-    return replace(
-        trees,
-        preprocess=_preprocess(model, trees.preprocess),
-        owner=inputs.owner[column[trees.owner]],
-        unknown=tuple(dict.fromkeys(_unknown(_transformers(model)))),
+    if len(used) and used.max() >= len(column):
+        raise UnsupportedTrees("the model asks for more columns than the rows have")
+    return SeenColumns(
+        _preprocess(model, to_numbers),
+        inputs.owner[column[used]],
+        tuple(dict.fromkeys(_unknown(_transformers(model)))),
     )
 
 
@@ -112,12 +131,12 @@ def _refuse_other_methods(model: Any) -> None:
     owner = method_of_estimator(model)
     if owner is not None and _library(model) not in READERS:
         raise UnsupportedTrees(
-            f"{model.__name__} is not the library's own: it may change what the leaves say"
+            f"{model.__name__} is not the library's own: it may change the prediction"
         )
     last = innermost(model)
     labels = kind_of(owner) in LABELLERS or getattr(last, "objective", None) == "binary:hinge"
     if owner is not None and model.__name__ == "predict" and labels:
-        raise UnsupportedTrees(f"{type(owner).__name__}.predict returns labels, not sums of leaves")
+        raise UnsupportedTrees(f"{type(owner).__name__}.predict returns labels, which are not sums")
 
     members = np.ravel(getattr(last, "estimators_", ()))  # of a forest, which asks its trees
     parts = [model if owner is None else owner, _estimator(model), last, *members]
@@ -125,7 +144,7 @@ def _refuse_other_methods(model: Any) -> None:
     replaced += [name for kind in dict.fromkeys(map(type, parts)) for name in _replaced_in(kind)]
     if replaced:
         raise UnsupportedTrees(
-            f"{replaced[0]} is not the library's own: it may change what the leaves say"
+            f"{replaced[0]} is not the library's own: it may change the prediction"
         )
 
 
@@ -225,7 +244,7 @@ def _preprocess(model: Any, of_reader: Callable[[Any], Floats]) -> Callable[[Any
             return of_reader(made)
         except (TypeError, ValueError) as error:  # of words, for example
             raise UnsupportedTrees(
-                f"what its trees see of the rows is not known ({error})"
+                f"what the model sees of the rows is not known ({error})"
             ) from error
 
     return preprocess

@@ -1,5 +1,7 @@
 """The proof that the explained outputs are linear in sums of leaves, on points of the game.
 
+The terms of a linear model, its columns times their coefficients, take the place of leaves.
+
 Explained outputs (n, k) are linear in sums of leaves (n, f), or the trees are not used:
 
     explained = constant + leaves @ matrix
@@ -12,9 +14,10 @@ axes of leaves. Whether it is right is not assumed:
                     of sums that the leaves allow, which takes no evaluation of the model
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,7 +28,7 @@ from shearshap.games.marginal import ModelGame
 from shearshap.models import Outputs
 from shearshap.models.base import MARGINS, SeenOutputs
 from shearshap.models.sklearn import Tables
-from shearshap.trees.forest import Bools, Floats, Forest, Integers, TreeModel, UnsupportedTrees
+from shearshap.trees.forest import Bools, Floats, Integers, NotASum, UnsupportedTrees
 from shearshap.trees.readers import first_line
 
 ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
@@ -42,6 +45,51 @@ DIRECTIONS = 32
 
 BETWEEN = 4096
 """Points between those extremes, more of them near the ends."""
+
+
+class Sums(Protocol):
+    """What a model adds up: the leaves of its trees, or its columns times their coefficients."""
+
+    @property
+    def outputs(self) -> int:
+        """The number of sums f."""
+
+    @property
+    def terms(self) -> int:
+        """How many terms a sum has."""
+
+    @property
+    def noun(self) -> str:
+        """The terms, for people to read."""
+
+    def predict(self, seen: Floats) -> Floats:
+        """Return the sums (r, f) of rows (r, d')."""
+
+    def largest_sums(self) -> Floats:
+        """Return how large the sums of the terms' absolute values may be, (f,)."""
+
+    def extreme_sums(self, directions: Floats) -> Floats:
+        """Return the sums (n, f) that go farthest in directions (f, n)."""
+
+
+class SumModel(Protocol):
+    """A model that adds up terms, each of which depends on the inputs of one player or more."""
+
+    @property
+    def forest(self) -> Sums:
+        """What it adds up."""
+
+    @property
+    def preprocess(self) -> Callable[[Any], Floats]:
+        """Rows as the model takes them, to the numbers (r, d') that the terms see."""
+
+    @property
+    def owner(self) -> Integers:
+        """(d',) the player that owns each of these columns."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Transformers that may make a column of several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +131,15 @@ class Points:
 
 
 def leaf_outputs(
-    outputs: Outputs, forest: Forest, points: Points, rng: np.random.Generator
+    outputs: Outputs, forest: Sums, points: Points, rng: np.random.Generator
 ) -> LeafOutputs:
     """Return how the explained outputs follow from leaves, or raise `UnsupportedTrees`."""
-    trees = len(forest.roots)
-    terms = _largest_sums(forest)
+    trees = forest.terms
+    terms = forest.largest_sums()
+    reason = f"the explained outputs are not linear in its {forest.noun}"
     answers = _as_sums(points.raw, forest.outputs)
     if answers is None:
-        raise UnsupportedTrees("the explained outputs are not linear in its leaves")
+        raise NotASum(reason)
     explained = partial(_explained, outputs, points.raw)
 
     possible = None
@@ -99,7 +148,7 @@ def leaf_outputs(
     if not _is_selection(outputs):
         constants = answers - points.leaves
         constant = constants.mean(axis=0)
-        _check(np.abs(constants - constant), points.rounding(answers, terms, trees))
+        _check(np.abs(constants - constant), points.rounding(answers, terms, trees), reason)
         possible = possible_sums(forest, rng) + constant
         middle = (possible.min(axis=0) + possible.max(axis=0)) / 2
         step = np.ptp(possible, axis=0) / 4
@@ -109,14 +158,14 @@ def leaf_outputs(
     allowed = points.rounding(points.explained, terms @ np.abs(matrix), trees)
     left = points.explained - points.leaves @ matrix
     function = LeafOutputs(matrix, left.mean(axis=0), allowed)
-    _check(function.gaps(points.explained, points.leaves), allowed)
+    _check(function.gaps(points.explained, points.leaves), allowed, reason)
     if possible is not None:
         left = explained(possible) - possible @ matrix
-        _check(np.abs(left - left.mean(axis=0)), 2 * allowed)
+        _check(np.abs(left - left.mean(axis=0)), 2 * allowed, reason)
         # of a threshold, all that were tried may lie on one side
         if np.ptp(possible, axis=0).any() and not matrix.any(axis=0).all():
             raise UnsupportedTrees(
-                "what is explained is the same for all sums of leaves that were tried"
+                f"what is explained is the same for all sums of {forest.noun} that were tried"
             )
     return function
 
@@ -127,20 +176,13 @@ def _is_selection(outputs: Outputs) -> bool:
     return is_unscaled and not callable(outputs.output)
 
 
-def _check(gaps: Floats, allowed: Floats) -> None:
-    """Raise if gaps (n, k) are more than rounding (k,)."""
+def _check(gaps: Floats, allowed: Floats, reason: str) -> None:
+    """Raise the reason if gaps (n, k) are more than rounding (k,)."""
     if not (gaps <= allowed).all():
-        raise UnsupportedTrees(
-            f"the explained outputs are not linear in its leaves (off by {gaps.max():.2g})"
-        )
+        raise NotASum(f"{reason} (off by {gaps.max():.2g})")
 
 
-def _largest_sums(forest: Forest) -> Floats:
-    """Return the sum over the trees of their largest leaves, (f,): rounding grows with it."""
-    return np.asarray(np.maximum.reduceat(np.abs(forest.value), np.sort(forest.roots)).sum(axis=0))
-
-
-def possible_sums(forest: Forest, rng: np.random.Generator) -> Floats:
+def possible_sums(forest: Sums, rng: np.random.Generator) -> Floats:
     """Return sums of leaves (n, f) over all that mixes of rows could add up to.
 
     Those that are extreme in some direction, and points between any two of them.
@@ -150,13 +192,7 @@ def possible_sums(forest: Forest, rng: np.random.Generator) -> Floats:
     some = rng.normal(size=(outputs, DIRECTIONS if outputs > 1 else 0))
     directions = np.hstack((axes, -axes, some, -some))  # (f, directions)
 
-    extremes = np.zeros((directions.shape[1], outputs))
-    is_leaf = forest.left < 0
-    starts = np.sort(forest.roots)
-    for start, stop in zip(starts, [*starts[1:], len(is_leaf)], strict=True):
-        leaves = forest.value[start:stop][is_leaf[start:stop]]
-        extremes += leaves[(leaves @ directions).argmax(axis=0)]
-
+    extremes = forest.extreme_sums(directions)
     first, second = rng.integers(len(extremes), size=(2, BETWEEN))
     part = rng.beta(0.5, 0.5, size=(BETWEEN, 1))
     between = part * extremes[first] + (1 - part) * extremes[second]
@@ -179,12 +215,12 @@ class Mixes:
         own = torch.from_numpy(self.present)[:, game.owner.cpu()].to(game.inputs.device)
         return torch.where(own, game.inputs[self.row], game.background[self.other])
 
-    def seen(self, trees: TreeModel, rows: Floats, background: Floats) -> Floats:
+    def seen(self, trees: SumModel, rows: Floats, background: Floats) -> Floats:
         """Return the same mixes (n, d') of what the trees see of rows and background."""
         return np.where(self.present[:, trees.owner], rows[self.row], background[self.other])
 
     def prove_columns(
-        self, game: ModelGame, trees: TreeModel, rows: Floats, background: Floats
+        self, game: ModelGame, trees: SumModel, rows: Floats, background: Floats
     ) -> None:
         """Raise if what the trees see of a mix is not mixed of what they see of its two rows."""
         seen = trees.preprocess(decoded(game, self.inputs(game)))
@@ -194,7 +230,7 @@ class Mixes:
 
 
 def compared_points(
-    game: ModelGame, seen: TreeModel, rng: np.random.Generator
+    game: ModelGame, seen: SumModel, rng: np.random.Generator
 ) -> tuple[Points, bool]:
     """Return model and leaves at rows, background rows and mixes, and if there is one output.
 
@@ -258,7 +294,7 @@ def _explained(outputs: Outputs, raw: Any, sums: Floats) -> Floats:
         with np.errstate(all="ignore"):
             answer = apart(_as_raw(sums, raw), count)
     except _errors_of(outputs) as error:
-        raise UnsupportedTrees(f"output= fails at possible sums of its leaves ({error})") from error
+        raise UnsupportedTrees(f"output= fails at possible predictions ({error})") from error
     return np.asarray(answer.double().numpy().reshape(count, -1))
 
 

@@ -8,12 +8,14 @@
 If the trees cannot be read, or the model is not their sum, it is sampled like any other, and a
 note says why. The values are those of the marginal game, in which absent players come from the
 background; values that follow the covers of the nodes instead would be another `ExactTrees`.
+
+Linear models have the same solver: see engine/linear.py.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -30,10 +32,18 @@ from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import k_sii
 from shearshap.methods import Auto, Exact
 from shearshap.models.base import MARGINS
+from shearshap.models.sklearn import has_margins
 from shearshap.result.explanation import Explanation
-from shearshap.trees.forest import Floats, TreeModel, UnsupportedTrees
+from shearshap.trees.forest import Floats, NotASum, UnsupportedTrees
 from shearshap.trees.model import has_trees, is_boosted, tree_model
-from shearshap.trees.proof import LeafOutputs, Mixes, compared_points, decoded, leaf_outputs
+from shearshap.trees.proof import (
+    LeafOutputs,
+    Mixes,
+    SumModel,
+    compared_points,
+    decoded,
+    leaf_outputs,
+)
 from shearshap.trees.values import ExactTrees
 
 METHOD = "exact (trees)"
@@ -170,29 +180,54 @@ class TreeSolver:
     def _fall_back(self, reason: UnsupportedTrees) -> Sampling:
         """Return what samples the rows from now on, with a note of the reason."""
         self.forest = None
-        note = f"the values are not computed from the trees: {reason}"
-        if is_boosted(self.model) and self.named.outputs.scale not in MARGINS:
-            note += "; with scale='margin' they are, wherever the trees can be read"
+        note = _reason(reason, self.model, self.named)
         game = self.named.game
         try:
             return sampling(
                 game, self.fallback, progress=self.progress, note=note, checks=game.usage.checks
             )
         except BudgetError as error:
-            error.add_note(note[0].upper() + note[1:] + ".")
+            error.add_note(note)
             raise
+
+
+def _reason(refusal: UnsupportedTrees, model: Any, named: NamedGame) -> str:
+    """Return why values are estimates, and whether those of margins would not be."""
+    note = f"These values are estimates, because {refusal}"
+    outputs = named.outputs
+    is_margin = outputs.scale in MARGINS or (outputs.scale is None and outputs.form == "margin")
+    is_free = not is_margin and not callable(outputs.output)
+    if isinstance(refusal, NotASum) and is_free and has_margins(model):
+        note += "; scale='margin' gives exact values, faster"
+    return f"{note}."
+
+
+class SumValues(Protocol):
+    """The Shapley values of what a model adds up, for a background."""
+
+    background: Floats  #: (b, d') as the terms see it
+
+    def values(self, seen: Floats) -> Floats:
+        """Return the players' Shapley values (r, p, f) of rows (r, d')."""
+
+    def interactions(self, seen: Floats) -> Floats:
+        """Return the pairs' Shapley interactions (r, p, p, f)."""
+
+    def second_differences(self, seen: Floats) -> Floats:
+        """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, f)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExactForest:
-    """The trees of a model, proved to be the model, and ready to explain rows of its games.
+    """The trees of a model, or its coefficients, proved to be it, and ready to explain rows.
 
     It depends on the model, the background and the players: games of other rows can share it.
     """
 
-    seen: TreeModel
+    method: str  #: its name in explanations
+    seen: SumModel
     outputs: LeafOutputs
-    trees: ExactTrees
+    trees: SumValues
     base_value: Floats  #: (k,)
     single: bool  #: whether there is one output, without an axis
     evaluations: int  #: of a row: its prediction, and the base value that it shares with others
@@ -214,34 +249,45 @@ class ExactForest:
         """
         if is_boosted(model) and named.outputs.form == "probability":
             # known beforehand: reading the trees would take its time for nothing
-            raise UnsupportedTrees(
-                "the probabilities of boosted trees are not linear in their leaves"
-            )
-        game = _silent(named.game)
-        needed = game.cost + 1
-        if run.budget is not None and run.budget < needed:
-            error = BudgetError(
-                f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
-                f"{game.cost} for the base value, got {run.budget}"
-            )
-            error.nearest = needed
-            raise error
+            raise NotASum("a probability is not a sum over trees")
+        game = named.game
+        check_budget(METHOD, game.cost, run)
         seen = tree_model(model, named.inputs)
+
+        def prepared() -> ExactTrees:
+            return ExactTrees(
+                seen.forest,
+                seen.owner,
+                game.players,
+                seen.preprocess(decoded(game, game.background)),
+                named.inputs.weights,
+                rows=game.rows if rows is None else rows,
+                interactions=run.interactions,
+                advance=advance,
+            )
+
+        return cls.proved(METHOD, game, run, seen, prepared)
+
+    @classmethod
+    def proved(
+        cls,
+        method: str,
+        game: ModelGame,
+        run: Run,
+        seen: SumModel,
+        prepared: Callable[[], SumValues],
+    ) -> "ExactForest":
+        """Compare a game with the sums of its model, and then prepare their Shapley values.
+
+        Raise `UnsupportedTrees` if the two differ.
+        """
+        game = _silent(game)
         rng = np.random.default_rng(run.seed)
         points, single = compared_points(game, seen, rng)
         outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
-        trees = ExactTrees(
-            seen.forest,
-            seen.owner,
-            game.players,
-            seen.preprocess(decoded(game, game.background)),
-            named.inputs.weights,
-            rows=game.rows if rows is None else rows,
-            interactions=run.interactions,
-            advance=advance,
-        )
+        trees = prepared()
         base_value = _answers(game.take(slice(0, 1)), EMPTY)[0]
-        return cls(seen, outputs, trees, base_value, single, evaluations=needed)
+        return cls(method, seen, outputs, trees, base_value, single, evaluations=game.cost + 1)
 
     def explained(
         self,
@@ -291,7 +337,7 @@ class ExactForest:
             index=np.arange(first_row, first_row + rows),
             evaluations=self.evaluations,
             derivative_passes=0,
-            method=METHOD,
+            method=self.method,
             seed=run.seed,
         )
 
@@ -331,8 +377,8 @@ class ExactForest:
         if len(wrong):
             row, output = wrong[0]
             raise UnsupportedTrees(
-                f"at {place} {first_row + row} its leaves add up to a different prediction (by "
-                f"{abs(gaps[row, output]):.2g})"
+                f"at {place} {first_row + row} its {self.seen.forest.noun} add up to a different "
+                f"prediction (by {abs(gaps[row, output]):.2g})"
             )
 
     def _prove_columns(self, game: ModelGame, seen: Floats, seed: int) -> None:
@@ -352,6 +398,18 @@ class ExactForest:
                 present=rng.random((len(number), game.players)) < 0.5,
             )
             mixes.prove_columns(game, self.seen, seen, self.trees.background)
+
+
+def check_budget(method: str, of_base: int, run: Run) -> None:
+    """Raise if the budget does not hold a row's prediction and the evaluations `of_base` value."""
+    needed = of_base + 1
+    if run.budget is not None and run.budget < needed:
+        error = BudgetError(
+            f"{method} needs at least {needed} evaluations a row, one for its prediction and "
+            f"{of_base} for the base value, got {run.budget}"
+        )
+        error.nearest = needed
+        raise error
 
 
 def _answers(game: ModelGame, end: int) -> Floats:
