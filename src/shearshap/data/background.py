@@ -9,7 +9,6 @@ Backgrounds that shap makes are known by the names of their classes, so that sha
     other maskers                    refused: they do not replace absent features by rows
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from shearshap.errors import InputError, ShearWarning, level_of_caller
+from shearshap.errors import InputError, warn
 
 Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
 """What a user may pass.
@@ -194,11 +193,9 @@ def _summary(summary: Any) -> WeightedRows:
 def _masker_rows(masker: Any) -> Any:
     """Return the background rows of `shap.maskers.Independent` or `Partition`."""
     if masker.clustering is not None or masker.partition is not None:
-        warnings.warn(
+        warn(
             f"shap's {type(masker).__name__} has a clustering of the columns, which is not used: "
-            "these are Shapley values, and not Owen values; to keep columns together pass groups=",
-            ShearWarning,
-            stacklevel=level_of_caller(),
+            "these are Shapley values, and not Owen values; to keep columns together pass groups="
         )
     return _named(masker.data, masker.feature_names if masker.output_dataframe else None)
 

@@ -10,10 +10,8 @@ and the rows that are finished when a model fails are the loop's.
 
 import sys
 import time
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from shearshap.errors import ModelError, ShearWarning, level_of_caller
+from shearshap.errors import ModelError, warn
 from shearshap.games.batches import HostCopies, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 
@@ -89,8 +87,7 @@ def blocks_of(
 
             late = done < count and not clock.allowed(solver.rows_at_once, done)
             if late:
-                note = clock.warning(done, count)
-                block = replace(block, notes=(*block.notes, note))
+                clock.warn(done, count)
             yield block
             if late:
                 return
@@ -98,7 +95,7 @@ def blocks_of(
             # asked again, since the caller may have taken its time
             size = clock.allowed(solver.rows_at_once, done)
             if not size and done < count:
-                clock.warning(done, count)
+                clock.warn(done, count)
     except ModelError as error:
         finished: Explanation | None = error.finished
         error.finished = None
@@ -132,14 +129,12 @@ class Clock:
         quarter = max(affordable // 4, min(affordable, 1))
         return min(size, quarter)
 
-    def warning(self, done: int, count: int) -> str:
-        """Warn that the deadline came, and return the sentence that says so."""
-        sentence = (
+    def warn(self, done: int, count: int) -> None:
+        """Warn that the deadline came."""
+        warn(
             f"the deadline of {self.deadline:g} s came after {done:,} of {count:,} {self.unit}; "
             f"the other {count - done:,} are not explained"
         )
-        warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
-        return sentence
 
 
 class ResultBuffer:

@@ -1,6 +1,5 @@
 """Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from shearshap.data import Inputs, encode
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
 from shearshap.engine.run import Options, Task, positive_int
-from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+from shearshap.errors import InputError, ModelError, warn
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.models import (
@@ -150,8 +149,7 @@ def labelled_blocks(
                 # outputs may not be what they pass for
                 warning = named.outputs.consistency_warning()
                 if warning is not None:
-                    warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-                    labelled = replace(labelled, notes=(*labelled.notes, warning))
+                    warn(warning)
             yield labelled
             notes = False
     except ModelError as error:

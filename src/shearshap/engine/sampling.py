@@ -29,7 +29,6 @@ So the first rows go all the way before the next ones begin, and memory holds th
 rows only.
 """
 
-import warnings
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
@@ -41,7 +40,7 @@ from shearshap.engine.loop import FIRST_BLOCK, Clock, ResultBuffer, RowProgress,
 from shearshap.engine.plan import Plan, PlannedStage, Plans, max_rows, pilot_rows
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
-from shearshap.errors import ModelError, ShearWarning, level_of_caller
+from shearshap.errors import ModelError, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.game import Game
 from shearshap.games.marginal import ModelGame
@@ -126,12 +125,10 @@ class _Block:
         self.groups = [
             RowGroup(own, plan, self.ends.values, members) for own, plan, members in planned
         ]
-        self.notes: tuple[str, ...] = ()
         warning = game.consistency_warning(self.ends, first=not plans.checked)
         plans.checked = True
         if warning is not None:
-            warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-            self.notes = (warning,)
+            warn(warning)
 
     def explanation(self, buffer: ResultBuffer) -> Explanation:
         """Return the explanation of the rows that are finished, with its arrays in a buffer."""
@@ -139,7 +136,6 @@ class _Block:
         run = self.plans.resolved
         arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, stops=run.stops)
         methods = dict.fromkeys(name_of(group.plan.run.method) for group in self.groups)
-        notes = (*self.notes, *arrays.pop("notes"))
         return Explanation(
             **arrays,
             index=self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
@@ -147,7 +143,6 @@ class _Block:
             method=", ".join(methods),
             seed=run.seed,
             calibration=self.plans.calibration,
-            notes=notes,
         )
 
     def _finished(self) -> FinishedRows:
