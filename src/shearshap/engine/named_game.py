@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ from shearshap.models import (
     checked_output,
     checked_scale,
     eval_mode,
+    library_versions,
+    model_name,
 )
 from shearshap.result.explanation import Explanation
 
@@ -95,7 +98,7 @@ def open_game(
             weights=None if weights is None else torch.from_numpy(weights),
             ungrouped=every_input_plays(inputs.owner),
         )
-        yield NamedGame(game, inputs, outputs)
+        yield NamedGame(game, inputs, outputs, options)
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,13 @@ class NamedGame:
     game: ModelGame
     inputs: Inputs
     outputs: Outputs
+    options: Options
 
     def labelled(self, block: Explanation) -> Explanation:
-        """Return an explanation, whose index is the rows' numbers, with names and data."""
+        """Return an explanation, whose index is the rows' numbers, with names, data and question.
+
+        The question is what was explained, on which scale, and against which background.
+        """
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display.words
@@ -119,6 +126,12 @@ class NamedGame:
             index_name=self.inputs.index_name,
             data=self.inputs.display.data[rows],
             display_data=None if words is None else words[rows],
+            background=_background_description(self.options.background, self.inputs),
+            background_rows=len(self.inputs.background),
+            scale=self.outputs.units,
+            groups=_groups(self.inputs, block.values.shape[1]),
+            model=model_name(self.options.model),
+            versions=library_versions(self.options.model),
         )
 
     def point_out(self, error: ModelError) -> None:
@@ -155,6 +168,31 @@ def labelled_blocks(
     except ModelError as error:
         named.point_out(error)
         raise
+
+
+def _background_description(background: Any, inputs: Inputs) -> str:
+    """Return what absent features are replaced with, in words."""
+    statistic: Any = background[0] if isinstance(background, tuple) else background
+    if not isinstance(statistic, str):
+        count = len(inputs.background)
+        return "one background row" if count == 1 else f"{count:,} background rows"
+    if not isinstance(background, tuple):
+        return f"the {statistic} of the rows explained"
+    count = len(background[1]) if hasattr(background[1], "__len__") else 0
+    return f"the {statistic} of {count:,} rows" if count else f"the {statistic} of given rows"
+
+
+def _groups(inputs: Inputs, players: int) -> dict[str, list[str]] | None:
+    """Return the columns of each feature that has several, by its name; None if there is none."""
+    columns = inputs.display.columns
+    if len(columns) == players or not columns or not inputs.names:
+        return None
+    own = [np.flatnonzero(inputs.owner == player) for player in range(players)]
+    return {
+        name: [columns[place] for place in places]
+        for name, places in zip(inputs.names, own, strict=True)
+        if len(places) > 1
+    }
 
 
 def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:
