@@ -41,7 +41,7 @@ def libraries(model: Any) -> list[str]:
 
 
 def model_name(model: Any) -> str:
-    """Return what a model is, in short: XGBClassifier, Pipeline(LogisticRegression), SVC.predict."""
+    """Return the type of a model: XGBClassifier, Pipeline(LogisticRegression), SVC.predict."""
     steps = getattr(model, "steps", None)
     if isinstance(steps, list) and steps:
         return f"{type(model).__name__}({model_name(steps[-1][1])})"
@@ -60,7 +60,9 @@ def library_versions(model: Any) -> dict[str, str]:
 
     parts = [getattr(model, "__self__", model)]
     parts += [step for _, step in getattr(parts[0], "steps", None) or ()]
-    names = [name for part in parts for name in libraries(part) if name not in sys.stdlib_module_names]
+    names = [
+        name for part in parts for name in libraries(part) if name not in sys.stdlib_module_names
+    ]
     versions = {"shearshap": __version__}
     for name in (*names, "torch", "numpy"):
         version = getattr(sys.modules.get(name), "__version__", None)

@@ -479,12 +479,14 @@ class Explanation:
 
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""
+        from shearshap.result.text import counted
+
         rows, players, *outputs = self.values.shape
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
         return (
-            f"Explanation({rows} rows, {players} features{several}, method={self.method!r}, "
-            f"{self.evaluations} evaluations{passes} a row)"
+            f"Explanation({counted(rows, 'row')}, {counted(players, 'feature')}{several}, "
+            f"method={self.method!r}, {self.evaluations} evaluations{passes} per row)"
         )
 
     def __str__(self) -> str:
