@@ -217,7 +217,7 @@ class ExactForest:
         needed = game.cost + 1
         if run.budget is not None and run.budget < needed:
             error = BudgetError(
-                f"{METHOD} needs at least {needed} evaluations a row, one for its prediction and "
+                f"{METHOD} needs at least {needed} evaluations per row, one for its prediction and "
                 f"{game.cost} for the base value, got {run.budget}"
             )
             error.nearest = needed
