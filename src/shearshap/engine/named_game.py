@@ -187,7 +187,7 @@ def _groups(inputs: Inputs, players: int) -> dict[str, list[str]] | None:
     columns = inputs.display.columns
     if len(columns) == players or not columns or not inputs.names:
         return None
-    own = [np.flatnonzero(inputs.owner == player) for player in range(players)]
+    own = [np.flatnonzero(inputs.owner == player).tolist() for player in range(players)]
     return {
         name: [columns[place] for place in places]
         for name, places in zip(inputs.names, own, strict=True)

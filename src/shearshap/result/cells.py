@@ -116,7 +116,7 @@ def predicted_outputs(explanation: "Explanation") -> Ints | None:
     """
     if not has_classes(explanation) and len(explanation.output_names) <= MAX_OUTPUTS:
         return None
-    return explanation.predictions.argmax(axis=1)
+    return np.asarray(explanation.predictions.argmax(axis=1))
 
 
 # Texts, by their words
