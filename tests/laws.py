@@ -261,7 +261,7 @@ def never_more_evaluations_than_the_budget(
 
 def the_smallest_budget_it_names_is_enough(method: Method) -> None:
     value, worth = additive(6)
-    with pytest.raises(BudgetError, match=r"needs at least \d+ evaluations a row") as caught:
+    with pytest.raises(BudgetError, match=r"needs at least \d+ evaluations per row") as caught:
         explain_game(value, players=6, budget=3, method=method)
     smallest = int(str(caught.value).split("at least ")[1].split()[0])
     assert smallest == method.minimum(game_of(6))

@@ -273,9 +273,9 @@ def explain(
 ) -> None:
     """Explain a model's predictions for the rows of a file, or of a folder of files.
 
-    The base value is the prediction without any feature. A feature's Shapley value is its part in
-    the way from there to the row's prediction. The file has a line for each row: values, standard
-    errors, base value, prediction.
+    The base value is the prediction without any feature. A feature's Shapley value is its
+    contribution to the difference between that and the row's prediction. The file has a line for
+    each row: values, standard errors, base value, prediction.
 
     \b
     Examples:

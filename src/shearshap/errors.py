@@ -11,6 +11,10 @@ ShearWarning      a valid result that needs attention; the message says why
 """
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 
@@ -58,6 +62,30 @@ class JobError(ShearError, RuntimeError):
 
 class ShearWarning(UserWarning):
     """The result is valid, but something about it needs attention; the message says what."""
+
+
+_NOTES: ContextVar[list[str] | None] = ContextVar("notes", default=None)
+"""The warnings of the call that is running."""
+
+
+def warn(note: str) -> None:
+    """Warn the user, and record the sentence for `Explanation.notes`; a call warns once of each."""
+    notes = _NOTES.get()
+    if notes is not None:
+        if note in notes:
+            return
+        notes.append(note)
+    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+
+
+@contextmanager
+def recorded(notes: list[str]) -> Iterator[None]:
+    """Add to `notes` what `warn` warns of; what is there already is not warned of again."""
+    token = _NOTES.set(notes)
+    try:
+        yield
+    finally:
+        _NOTES.reset(token)
 
 
 def level_of_caller() -> int:

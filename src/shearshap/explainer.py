@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from shearshap.data import Background, Groups
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
+from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
-from shearshap.errors import InputError, ModelError
+from shearshap.errors import InputError, ModelError, recorded
 from shearshap.games.game import FunctionGame
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods.base import Method
@@ -361,16 +362,19 @@ def _outside_inference_mode(blocks: Generator[Explanation]) -> Generator[Explana
     """Yield blocks made outside torch's inference mode, in which there are no derivatives.
 
     The mode is left for each block, and not for all of them: between two blocks it is the caller's.
-    Each block knows the seconds that it took.
+    Each block knows the seconds that it took, and what was warned of meanwhile.
     """
+    notes: list[str] = []
     # a stream that is closed early closes what it draws from, which gives the model back
     with closing(blocks):
         while True:
             started = time.perf_counter()
-            with torch.inference_mode(False):
+            warned = len(notes)
+            with torch.inference_mode(False), recorded(notes):
                 block = next(blocks, None)
             if block is None:
                 return
+            block = with_notes(block, notes[warned:])
             yield replace(block, seconds=time.perf_counter() - started)
 
 

@@ -522,12 +522,12 @@ def test_exact_without_a_budget_takes_all_coalitions(players: int) -> None:
 def test_exact_without_a_budget_says_how_many_it_would_take() -> None:
     rows = np.ones((1, 20))
     explainer = Explainer(lambda x: x.sum(axis=1), np.zeros(20), method="exact")
-    with pytest.raises(BudgetError, match=r"2\^20.*1,048,576 evaluations a row.*budget=1048576"):
+    with pytest.raises(BudgetError, match=r"2\^20.*1,048,576 evaluations per row.*budget=1048576"):
         explainer(rows)
 
     # background rows count
     several = Explainer(lambda x: x.sum(axis=1), np.zeros((40, 12)), method="exact")
-    with pytest.raises(BudgetError, match="163,840 evaluations a row"):
+    with pytest.raises(BudgetError, match="163,840 evaluations per row"):
         several(rows[:, :12])
 
 

@@ -86,7 +86,7 @@ def test_the_values_are_those_worked_out_by_hand(here: Path) -> None:
     for line in (
         "rows        3 of rows.csv, 3 features each\n",
         "background  the row of absent.csv\n",
-        "method      exact, 8 evaluations a row, seed 0\n",
+        "method      exact, 8 evaluations per row, seed 0\n",
         "mean |SHAP| a 4, s 2, b 1.33\n",
         "written to  values.parquet\n",
     ):

@@ -662,7 +662,7 @@ def test_a_budget_too_large_to_hold_says_what_to_try(
     players: int, budget: int, tol: float | None
 ) -> None:
     most = (1 << 29) // players
-    message = f"coalitions of {players} players are too many to hold in memory; try a budget of at most {most}$"
+    message = f"coalitions of {players} features are too many to hold in memory; try a budget of at most {most}$"
     with pytest.raises(BudgetError, match=message):
         solve(FunctionGame(_never, players), "leverage", budget, 0, tol=tol)
 

@@ -92,7 +92,7 @@ def test_strings_without_an_order_are_grey() -> None:
     grey, _ = dots(ax)
     assert len(np.asarray(grey.get_offsets())) == 6
     assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
-    assert legend_texts(ax) == ["no number, or categories without an order"]
+    assert legend_texts(ax) == ["categorical, or missing"]
     (swarm,) = views.swarms(alphabet, [0], bins=9, across=4.0)  # the report's, too
     assert np.isnan(swarm.ranks).all()
 
@@ -210,7 +210,7 @@ def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
     far = np.percentile(np.abs(cells), 99)
     assert ax.images[0].get_clim() == pytest.approx((-far, far))
     assert labels(ax) == [shorten(sample.feature_names[player]) for player in players]
-    assert "(2 smaller features not shown)" in ax.get_xlabel()
+    assert "2 less important features not shown" in ax.get_xlabel()
 
 
 def test_similar_rows_stand_together() -> None:
@@ -360,7 +360,8 @@ def test_the_matrix_has_main_effects_and_pairs(row: int | None) -> None:
     wanted = part.interactions.mean(axis=0)[order][:, order]
     assert np.asarray(ax.images[0].get_array()) == pytest.approx(wanted)
     assert column(ax)[0] == f"{wanted[0, 0]:.2f}".replace("-", "−")
-    assert ax.get_xlabel() == ("mean of 6 rows" if row is None else "")
+    assert ax.get_xlabel() == ("mean" if row is None else "")
+    assert ax.get_title() == ("6 rows" if row is None else "row 3")
     check_texts(ax)
 
 

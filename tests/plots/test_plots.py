@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_a_waterfalls_whiskers_are_the_intervals_of_single_players() -> None:
     assert drawn[:, 1, 0] == pytest.approx(ends + half)
     assert column(ax)[1] == format_estimate(sample.values[0, order[0]], half[0], 2)
     assert "±" not in column(ax)[4]
-    assert ax.get_xlabel() == "from base value to prediction, with 95 % intervals"
+    assert ax.get_xlabel() == "from base value to prediction (95 % intervals)"
 
 
 # bar
@@ -88,7 +89,7 @@ def test_bars_of_a_single_row_have_signs() -> None:
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars(ax)] == np.where(
         sample.values[0, order] < 0, LOWERS, RAISES
     ).tolist()
-    assert ax.get_xlabel() == "Shapley value, with 95 % intervals"
+    assert ax.get_xlabel() == "Shapley value (95 % intervals)"
 
 
 # beeswarm
@@ -107,7 +108,7 @@ def test_a_beeswarm_has_every_row_beside_its_players_line() -> None:
     assert np.asarray(cloud.get_array()).reshape(80, 3) == pytest.approx(ranks)
     assert cloud.get_cmap() is LOW_TO_HIGH
     assert labels(ax) == [shorten(sample.feature_names[n]) for n in order]
-    assert ax.get_xlabel() == "Shapley value\n(2 smaller features not shown)"
+    assert ax.get_xlabel() == "Shapley value\n2 less important features not shown"
 
 
 def test_a_beeswarm_is_grey_where_there_are_no_numbers() -> None:
@@ -142,7 +143,7 @@ def test_dependence_is_coloured_by_the_strongest_cooperator() -> None:
     assert np.asarray(cloud.get_array()) == pytest.approx(sample.data[:, strongest])
     assert cloud.get_clim() == pytest.approx(np.percentile(sample.data[:, strongest], [5, 95]))
     assert ax.figure.axes[1].get_ylabel() == shorten(sample.feature_names[strongest])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hours", "Shapley value")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hours", "Shapley value of hours")
     assert not any(isinstance(c, LineCollection) for c in ax.collections)
 
 
@@ -508,3 +509,62 @@ except ImportError as error:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "shearshap.plots needs matplotlib: pip install 'shearshap[plots]'\n"
+
+
+# What was explained
+
+
+def two_classes(rows: int = 6) -> Explanation:
+    one = explanation(rows)
+    pairs = np.random.default_rng(1).normal(size=(rows, 5, 5))
+    pairs += pairs.transpose(0, 2, 1)
+    assert one.standard_errors is not None
+    return replace(
+        one,
+        values=np.stack((-one.values, one.values), axis=2),
+        base_values=np.stack((-one.base_values, one.base_values), axis=1),
+        predictions=np.stack((-one.predictions, one.predictions), axis=1),
+        standard_errors=np.stack((one.standard_errors,) * 2, axis=2),
+        interactions=np.stack((-pairs, pairs), axis=3),
+        output_names=["stays", "churn"],
+        index=np.array([f"C{number:05d}" for number in range(rows)]),
+        scale="probability",
+        background="100 of 1,500 background rows, drawn at random",
+    )
+
+
+DRAWN: dict[str, Callable[[Explanation], Any]] = {
+    "waterfall": lambda it: plots.waterfall(it, row=2),
+    "force": lambda it: plots.force(it, row=2),
+    "single bar": lambda it: plots.bar(it[2]),
+    "image": lambda it: plots.image(it, np.zeros((1, 5)), row=2),
+    "one matrix": lambda it: plots.interactions(it, row=2),
+    "convergence": lambda it: plots.convergence({8: it, 16: it}, row=2),
+    "decision": plots.decision,
+    "bar": plots.bar,
+    "beeswarm": plots.beeswarm,
+    "scatter": lambda it: plots.scatter(it, "age"),
+    "heatmap": plots.heatmap,
+    "matrix": plots.interactions,
+    "cooperators": plots.cooperators,
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_plots_say_what_was_explained(name: str) -> None:
+    ax = DRAWN[name](two_classes())
+    single = name in list(DRAWN)[:6]
+    rows = "row C00002" if single else "6 rows"
+    assert ax.get_title() == f"{rows}, against 100 of 1,500 background rows"
+    words = [ax.get_xlabel(), ax.get_ylabel(), *(bar.get_ylabel() for bar in ax.figure.axes[1:])]
+    assert any("P(churn)" in each for each in words) or name == "cooperators"
+    check_texts(ax)
+
+
+def test_cohorts_of_two_classes_and_a_title_of_the_users() -> None:
+    ax = plots.bar(two_classes(), groups=["a", "b"] * 3)
+    assert ax.get_title() == "2 cohorts, against 100 of 1,500 background rows"
+    assert ax.get_xlabel() == "mean |Shapley value| for P(churn) (95 % intervals)"
+    check_texts(ax)
+    own = plt.figure().add_subplot(title="Mine")
+    assert plots.waterfall(two_classes(), ax=own).get_title() == "Mine"

@@ -177,6 +177,12 @@ def test_of_two_outputs_that_mirror_each_other_one_is_shown() -> None:
     parts, note = shown_outputs(mirrored)
     assert [part.output_names for part in parts] == [["class 1"]]
     assert "What raises it lowers “class 0”" in note
+    rounded = replace(mirrored, values=mirrored.values + RNG.normal(size=mirrored.shape) * 1e-6)
+    assert len(shown_outputs(rounded)[0]) == 1
+    assert (
+        "How much each of 14 features moved P(class 1), for 4 rows, compared with mean of"
+        in html(replace(mirrored, scale="probability"))
+    )
     assert "moved the model&#39;s prediction for “class 1”, for 4 rows" in html(mirrored)
 
 
@@ -230,9 +236,7 @@ def test_the_summary_is_made_from_the_numbers() -> None:
     assert "**debt** and **pay**" in first
     assert debt == "High **debt** raises the prediction."
     assert pay == "High **pay** lowers the prediction."
-    assert city == (
-        "Of **city**, “Rome” raises the prediction most (+0.0500 on average) and “Oslo” least (−0.0500)."
-    )
+    assert city == ("By **city**: “Rome” +0.0500, “Oslo” −0.0500 on average.")
     low, high = explained.predictions.min(), explained.predictions.max()
     assert run.startswith(
         f"The predictions for “late” run from {low:.2f} to {high:.2f}".replace("-", "−")
@@ -258,13 +262,40 @@ def test_the_pair_that_acts_together_is_named_and_drawn() -> None:
     interactions[:, 0, 1] = interactions[:, 1, 0] = 0.25
     paired = replace(explained, interactions=interactions)
     assert (
-        "**debt** and **pay** act together most: what each does depends on the other, by 0.250 in a row on average."
+        "**debt** and **pay** act together most: what each does depends on the other, by 0.250 per row on average."
         in highlights([paired])
     )
     text = html(paired)
     assert "Which features act together" in text
     (line,) = charts_of(text)[-1]["lines"]
     assert (line["name"], line["number"], line["bar"]) == ("debt × pay", "0.250", [0.0, 0.25])
+
+
+def test_the_page_says_what_was_explained() -> None:
+    explained = replace(
+        tidy_explanation(), scale="probability", model="XGBClassifier", notes=("Mind the gap.",),
+        versions={"shearshap": "0.1.0", "xgboost": "3.2"},
+    )  # fmt: skip
+    text = html(explained, ("mind the file",))
+    for words in (
+        "model.onnx (XGBClassifier)", "late; scale: probability", "shearshap 0.1.0, xgboost 3.2",
+        "how far it moves P(late), on average", "</strong> Mind the gap.<", "</strong> mind the file.<",
+    ):  # fmt: skip
+        assert words in text
+
+
+def test_many_categories_are_told_by_the_highest_and_the_lowest() -> None:
+    explained = tidy_explanation(210)
+    city = np.arange(210) % 7
+    display = explained.display_data
+    assert display is not None
+    display[:, 2] = np.array(list("ABCDEFG"))[city]
+    values = explained.values.copy()
+    values[:, 2] = city - 3.0
+    (sentence,) = [each for each in highlights([replace(explained, values=values)]) if "By" in each]
+    assert sentence == (
+        "By **city**: “G” +3.00, “F” +2.00, 3 others between, “B” −2.00, “A” −3.00 on average."
+    )
 
 
 # In a browser

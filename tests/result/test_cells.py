@@ -1,6 +1,7 @@
 """Texts by their words, against sums by hand; and what plots make of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from drawn import (
     labels,
 )
 from shearshap import Explanation, plots
-from shearshap.result.cells import by_word, padding
+from shearshap.result.cells import by_word, padding, predicted_outputs, without_mirror
+from shearshap.result.text import first_rows, output_text
 
 TEXTS = [["so", "lovely", "", ""], ["the", "so", "the", "bad"], ["lovely", "lovely", "", ""]]
 
@@ -111,3 +113,91 @@ def test_pairs_of_words_are_drawn(row: int | None) -> None:
     network = plots.cooperators(sample, row=row)
     assert {text.get_text() for text in network.texts} == words
     check_texts(network)
+
+
+# Which of several outputs to show
+
+
+def outputs(values: Any, predictions: Any, **fields: Any) -> Explanation:
+    values = np.asarray(values, dtype=np.float64)
+    predictions = np.asarray(predictions, dtype=np.float64)
+    base = predictions - values.sum(axis=1)
+    return Explanation(values, base, predictions, None, 8, 0, "exact", 0, **fields)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_two_classes_the_second_is_shown(size: float, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    second = size * rng.normal(size=(6, 3))
+    first = -second * (1 + 4 * np.finfo(dtype).eps * rng.normal(size=second.shape))
+    both = outputs(
+        np.stack((first, second), axis=2), [[0.3, 0.7]] * 6,
+        output_names=["stays", "churn"], scale="probability", background="5 background rows",
+    )  # fmt: skip
+    shown = without_mirror(both)
+    assert shown.output_names == ["churn"]
+    np.testing.assert_array_equal(shown.values, second)
+    assert both.values.shape == (6, 3, 2)
+    header, question, _, names, *_ = str(both).splitlines()
+    assert "2 outputs" in header
+    assert question == "P(churn), against 5 background rows"
+    assert "output" not in names
+    assert "P(churn), against 5 background rows" in both._repr_html_()
+    assert "stays" not in both._repr_html_() + str(both) + str(both.mean()) + str(both.abs().mean())
+    assert without_mirror(both[2]).output_names == ["churn"]
+
+
+def test_two_other_outputs_are_both_shown() -> None:
+    values = np.random.default_rng(0).normal(size=(4, 3, 2))
+    both = outputs(values, [[0.3, 0.7]] * 4)
+    assert without_mirror(both) is both
+    almost = outputs(np.stack((-values[..., 0], values[..., 0] * 1.001), axis=2), [[0.3, 0.7]] * 4)
+    assert without_mirror(almost) is almost
+    assert "output 0" in str(both)
+    assert "output 0" in str(both.abs().mean())
+
+
+CLASSES = np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "scale", "shown"),
+    [
+        (CLASSES, "probability", [2, 0, 1]),
+        (CLASSES, None, [2, 0, 1]),
+        (np.log(CLASSES), "log-odds", [2, 0, 1]),
+        (9 * CLASSES, "margin", [2, 0, 1]),
+        (CLASSES + 0.1, "probability", None),  # labels, each by itself
+        (9 * CLASSES, None, None),  # three numbers
+        (np.hstack((CLASSES, CLASSES)), None, [2, 0, 1]),  # more than fit: the highest
+        (CLASSES[:, :2], "probability", None),
+        (CLASSES[:, 0], "probability", None),
+    ],
+)
+def test_the_predicted_class_of_each_row(predictions: Any, scale: Any, shown: Any) -> None:
+    shape = (3, 4, *predictions.shape[1:])
+    values = np.random.default_rng(0).normal(size=shape)
+    explanation = outputs(values, predictions, scale=scale)
+    found = predicted_outputs(explanation)
+    assert (None if found is None else found.tolist()) == shown
+    if shown is not None:
+        lines = first_rows(explanation).lines
+        assert [line.output for line in lines] == [f"output {number}" for number in shown]
+        names = first_rows(explanation).names
+        for row, (line, number) in enumerate(zip(lines, shown, strict=True)):
+            own = values[row, :, number]
+            drawn = dict(zip(names, [cell.number for cell in line.cells], strict=True))
+            np.testing.assert_allclose([drawn[f"x{player}"] for player in range(4)], own)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "words"),
+    [
+        ("churn", "probability", "P(churn)"), ("churn", "log-odds", "log-odds of churn"),
+        ("churn", "margin", "margin of churn"), ("churn", None, "churn"), ("output", None, ""),
+        ("output", "margin", "margin"), ("1", "probability", "P(class 1)"), ("1", None, "1"),
+    ],
+)  # fmt: skip
+def test_an_output_in_words(name: str, scale: Any, words: str) -> None:
+    assert output_text(name, scale) == words

@@ -64,6 +64,12 @@ def full(rows: int = 3, players: int = 4, outputs: int | None = None) -> Explana
         index=np.array([f"id-{row}" for row in range(rows)]),
         index_name="id",
         notes=("Few coalitions.",),
+        background="100 of 1,500 background rows",
+        background_rows=100,
+        scale="probability",
+        groups={"player 0": ["a", "b"]},
+        model="Pipeline(LogisticRegression)",
+        versions={"shearshap": "0.1.0", "torch": "2"},
     )
 
 
@@ -681,14 +687,14 @@ def test_print_shows_the_first_rows_and_repr_stays_one_line() -> None:
         values, base, base + values.sum(axis=1), np.full((2, 3), 0.004), 8, 0, "exact", 0,
         feature_names=["age", "hours", "capital"], index=np.array(["ann", "bob"]),
     )  # fmt: skip
-    assert repr(answer) == "Explanation(2 rows, 3 features, method='exact', 8 evaluations a row)"
+    assert repr(answer) == "Explanation(2 rows, 3 features, method='exact', 8 evaluations per row)"
     assert str(answer).splitlines() == [
         repr(answer),
         "",
         "row  base value  hours  capital    age  prediction",
         "ann        10.0  −0.25    +0.12  +0.50        10.4",
         "bob        10.0  +1.00    −0.50  +0.00        10.5",
-        "standard errors of these values: at most 0.004",
+        "largest standard error shown: 0.004",
     ]
 
 
@@ -702,8 +708,12 @@ def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
     assert "gap" in lines[3]  # its values do not add up
     assert "... and 35 more rows" in lines
     several = str(explanation(9, 4, outputs=6)).splitlines()
-    assert several[2].split()[:4] == ["row", "output", "base", "value"]
-    assert "... and 7 more rows and 2 more outputs" in several
+    assert several[1] == "highest of 6 outputs"
+    assert several[3].split()[:4] == ["row", "output", "base", "value"]
+    assert "... and 4 more rows" in several
+    few = str(explanation(9, 4, outputs=3)).splitlines()
+    assert few[1] == "3 outputs"
+    assert "... and 7 more rows" in few
     assert str(explanation(0)).splitlines()[2].startswith("row")
     assert "1 more row" in str(explanation(6))
     assert str(explanation(1, 1))

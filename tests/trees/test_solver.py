@@ -432,7 +432,7 @@ def test_the_budget_holds_base_value_and_prediction() -> None:
     explainer = Explainer(model, rows[:7], method="exact")
     assert explainer(rows[10:16], budget=8).method == METHOD
     message = (
-        r"exact \(trees\) needs at least 8 evaluations a row, one for its prediction and 7 for the "
+        r"exact \(trees\) needs at least 8 evaluations per row, one for its prediction and 7 for the "
         r"base value, got 7"
     )
     with pytest.raises(BudgetError, match=message) as caught:
@@ -495,7 +495,7 @@ def test_the_command_explains_files_of_trees_exactly(tmp_path: Path) -> None:
     out = tmp_path / "values.parquet"
     background = ("--background", f"median:{tmp_path / 'rows.csv'}")
     said = done(tmp_path / "model.txt", tmp_path / "rows.csv", *background, out=str(out))
-    assert "exact (trees), 2 evaluations a row" in said
+    assert "exact (trees), 2 evaluations per row" in said
     table = pq.read_table(out)
     values = np.stack([table[f"value.{column}"] for column in "abcdef"], axis=1)
     expected, _ = enumerated(light, frame[:4], ("median", frame))

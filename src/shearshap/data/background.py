@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from shearshap.errors import InputError, ShearWarning, level_of_caller
+from shearshap.errors import InputError, warn
 
 Statistic = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
 """Rows (b, d), and the player that owns each input (d,), to one row (d,)."""
@@ -364,11 +364,9 @@ def _summary(summary: Any) -> WeightedRows:
 def _masker_rows(masker: Any) -> Any:
     """Return the background rows of `shap.maskers.Independent` or `Partition`."""
     if masker.clustering is not None or masker.partition is not None:
-        warnings.warn(
+        warn(
             f"shap's {type(masker).__name__} has a clustering of the columns, which is not used: "
-            "these are Shapley values, and not Owen values; to keep columns together pass groups=",
-            ShearWarning,
-            stacklevel=level_of_caller(),
+            "these are Shapley values, and not Owen values; to keep columns together pass groups="
         )
     return _named(masker.data, masker.feature_names if masker.output_dataframe else None)
 

@@ -95,6 +95,11 @@ class CellDisplay:
     owner: NDArray[np.int64]  #: (d,)
 
     @property
+    def columns(self) -> Sequence[str]:
+        """The inputs' names, (d,)."""
+        return self.frame.columns
+
+    @property
     def data(self) -> NDArray[np.float64]:
         """A number for each player of each row, (r, p)."""
         return self._numbers.data

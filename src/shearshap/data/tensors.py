@@ -35,6 +35,10 @@ class Display(Protocol):
     def words(self) -> NDArray[np.object_] | None:
         """Words for each player of each row, (r, p); None if they say no more than `data`."""
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """The inputs' names, (d,); none if they are not known."""
+
 
 @dataclass(frozen=True, eq=False)
 class Inputs:

@@ -35,7 +35,8 @@ from shearshap.engine.loop import Clock, ResultBuffer
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
 from shearshap.engine.run import Run
-from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compared_with_model
+from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compare_with_model
+from shearshap.errors import warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -188,7 +189,7 @@ class BackgroundSampling(Sampling):
         predictions = game.take(background=slice(0, 1))(everyone)[:, 0]  # (r, k)
         base_values = game.mean(base.values.transpose(0, 1)[None])[0].expand_as(predictions)
         ends = CoalitionValues(torch.stack((base_values, predictions), dim=1), base.single)
-        notes = compared_with_model(game, ends, self.plans)
+        compare_with_model(game, ends, self.plans)
         self.checks += game.usage.checks
 
         answer = self._answer(game, predictions)
@@ -196,7 +197,7 @@ class BackgroundSampling(Sampling):
         if answer.errors is not None:
             fields["standard_errors"] = answer.errors
             if answer.errors.isinf().any():
-                notes = (*notes, ALL_ALIKE)
+                warn(ALL_ALIKE)
         if base.single:
             fields = {name: part[..., 0] for name, part in fields.items()}
         run = self.plans.resolved
@@ -215,7 +216,7 @@ class BackgroundSampling(Sampling):
             calibration=self.plans.calibration,
             degrees_of_freedom=answer.degrees_of_freedom,
             index=np.arange(rows.start, rows.start + game.rows),
-            notes=notes if self.note is None else (*notes, self.note),
+            notes=() if self.note is None else (self.note,),
         )
 
     def _base(self) -> CoalitionValues:

@@ -10,10 +10,8 @@ and the rows that are finished when a model fails are the loop's.
 
 import sys
 import time
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from math import inf
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
+from shearshap.errors import BudgetError, ModelError, warn
 from shearshap.games.batches import Batch, HostCopies, OutOfTime, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 
@@ -93,9 +91,10 @@ def blocks_of(
                 waiting = None
 
         buffer.wait()  # the numbers of all blocks are there when the last one is
-        notes = (*clock.warning(solver.rows), *missed.warning(clock))
+        clock.warn(solver.rows)
+        missed.warn(clock)
         if waiting is not None:
-            yield replace(waiting, notes=(*waiting.notes, *notes))
+            yield waiting
     except ModelError as error:
         finished: Explanation | None = error.finished
         error.finished = None
@@ -183,16 +182,16 @@ class Clock:
         if batch.pace is not None:
             batch.pace.seconds = min(batch.pace.seconds, self.deadline / BATCHES_A_DEADLINE)
 
-    def warning(self, count: int) -> tuple[str, ...]:
-        """Warn that the deadline came, and return the sentence that says so, if it did."""
+    def warn(self, count: int) -> None:
+        """Warn that the deadline came, if it did."""
         if not (self.cut or self.done < count):
-            return ()
+            return
         parts = []
         if self.done < count:
             parts.append(f"the other {count - self.done:,} are not explained")
         if self.cut:
             parts.append(f"some {self.unit} have fewer evaluations than the budget allows")
-        return _warned(
+        warn(
             f"the deadline of {self.deadline:g} s came after {self.done:,} of {count:,} "
             f"{self.unit}; {', and '.join(parts)}"
         )
@@ -212,21 +211,15 @@ class _Missed:
             self.rows += int((~block.converged).sum())
             self.evaluations = max(self.evaluations, block.evaluations)
 
-    def warning(self, clock: Clock) -> tuple[str, ...]:
-        """Warn that rows missed the tolerance, and return the sentence that says so, if any did."""
+    def warn(self, clock: Clock) -> None:
+        """Warn that rows missed the tolerance, if any did."""
         if not self.rows:
-            return ()
+            return
         more = "a longer deadline=" if clock.cut else "a larger budget="
-        return _warned(
+        warn(
             f"{self.rows:,} of {clock.done:,} {clock.unit} did not reach tol={self.tol:g} within "
             f"{self.evaluations:,} evaluations; pass {more}"
         )
-
-
-def _warned(sentence: str) -> tuple[str]:
-    """Warn the user, and return the sentence as a note."""
-    warnings.warn(sentence, ShearWarning, stacklevel=level_of_caller())
-    return (sentence,)
 
 
 class ResultBuffer:

@@ -1,6 +1,5 @@
 """Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 from shearshap.data import Inputs, encode
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
+from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Task, positive_int
-from shearshap.errors import ModelError, ShearWarning, level_of_caller
+from shearshap.errors import ModelError, warn
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.models import (
@@ -25,6 +25,8 @@ from shearshap.models import (
     checked_output,
     checked_scale,
     eval_mode,
+    library_versions,
+    model_name,
 )
 from shearshap.result.explanation import Explanation
 
@@ -93,7 +95,7 @@ def open_game(
             weights=None if weights is None else torch.from_numpy(weights),
             ungrouped=every_input_plays(inputs.owner),
         )
-        yield NamedGame(game, inputs, outputs)
+        yield NamedGame(game, inputs, outputs, options)
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,13 @@ class NamedGame:
     game: ModelGame
     inputs: Inputs
     outputs: Outputs
+    options: Options
 
     def labelled(self, block: Explanation) -> Explanation:
-        """Return an explanation, whose index is the rows' numbers, with names and data."""
+        """Return an explanation, whose index is the rows' numbers, with names, data and question.
+
+        The question is what was explained, on which scale, and against which background.
+        """
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display.words
@@ -117,6 +123,12 @@ class NamedGame:
             index_name=self.inputs.index_name,
             data=self.inputs.display.data[rows],
             display_data=None if words is None else words[rows],
+            background=self.inputs.background_description,
+            background_rows=len(self.inputs.background),
+            scale=self.outputs.units,
+            groups=_groups(self.inputs, block.values.shape[1]),
+            model=model_name(self.options.model),
+            versions=library_versions(self.options.model),
         )
 
     def point_out(self, error: ModelError) -> None:
@@ -144,17 +156,29 @@ def labelled_blocks(
         for block in blocks:
             labelled = named.labelled(block)
             if notes:
-                # outputs may not be what they pass for
-                doubt = named.outputs.consistency_warning()
-                own = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
-                for note in own:
-                    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
-                labelled = replace(labelled, notes=(*labelled.notes, *own))
+                # what is known of the inputs is a note; outputs may not be what they pass for
+                labelled = with_notes(labelled, named.inputs.notes)
+                warning = named.outputs.consistency_warning()
+                if warning is not None:
+                    warn(warning)
             yield labelled
             notes = False
     except ModelError as error:
         named.point_out(error)
         raise
+
+
+def _groups(inputs: Inputs, players: int) -> dict[str, list[str]] | None:
+    """Return the columns of each feature that has several, by its name; None if there is none."""
+    columns = inputs.display.columns
+    if len(columns) == players or not columns or not inputs.names:
+        return None
+    own = [np.flatnonzero(inputs.owner == player).tolist() for player in range(players)]
+    return {
+        name: [columns[place] for place in places]
+        for name, places in zip(inputs.names, own, strict=True)
+        if len(places) > 1
+    }
 
 
 def _batch(options: Options, predict: Predictor, inputs: Inputs) -> Batch:

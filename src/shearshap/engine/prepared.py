@@ -22,10 +22,11 @@ from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
+from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
 from shearshap.engine.text import takes_texts, text_blocks
-from shearshap.errors import InputError
+from shearshap.errors import InputError, recorded
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
@@ -121,9 +122,14 @@ class PreparedExplainer:
         if budget is not None:
             run = replace(run, budget=positive_int("budget", budget))
         task = Task(self.options, rows, index)
-        with torch.inference_mode(False), open_game(task, advance, self.adapted) as named:
+        warned: list[str] = []
+        with (
+            recorded(warned),
+            torch.inference_mode(False),
+            open_game(task, advance, self.adapted) as named,
+        ):
             solver = self._solver(named, run)
-            explanation = _explained(named, solver, notes=False)
+            explanation = with_notes(_explained(named, solver, notes=False), warned)
         sampled = _sampling_of(solver)
         if sampled is None:
             return explanation
@@ -152,12 +158,13 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
             "prepare: every text has its own players, so nothing can be prepared in advance; call "
             "the explainer with the texts"
         )
-    with torch.inference_mode(False):
+    warned: list[str] = []
+    with recorded(warned), torch.inference_mode(False):
         fixed, types = with_fixed_background(options, rows)
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
-            overview = _explained(named, solver)
+            overview = with_notes(_explained(named, solver), warned)
             fixed = _without_notes(fixed)
             sampled = _sampling_of(solver)
             if sampled is None:

@@ -9,6 +9,7 @@ rows of the block, and a row's entries are set when the row finishes:
     finished at stage 2              x
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -202,6 +203,11 @@ class FinishedRows:
             "degrees_of_freedom": freedom,
             "notes": (ALL_ALIKE,) if alike else (),
         }
+
+
+def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:
+    """Return an explanation with further notes, each once."""
+    return replace(explanation, notes=tuple(dict.fromkeys((*explanation.notes, *notes))))
 
 
 def _alike_so_far(design: Design, values: Tensor) -> Tensor:

@@ -195,8 +195,8 @@ class Run:
         if game.cost > 1:
             each = f" ({smallest} coalitions of {game.cost} background rows each)"
         error = BudgetError(
-            f"{name_of(self.method)} needs at least {number} evaluations a row for "
-            f"{game.players} players{each}, got {self.budget}"
+            f"{name_of(self.method)} needs at least {number} evaluations per row for "
+            f"{game.players} features{each}, got {self.budget}"
         )
         error.nearest = needed
         raise error
@@ -213,8 +213,8 @@ class Run:
         can_be_listed = coalitions == every and game.players <= MAX_PLAYERS
         if not (can_be_listed and self.method.enumerates):
             error = BudgetError(
-                f"a budget of {self.budget} evaluations a row: {coalitions} coalitions of "
-                f"{game.players} players are too many to hold in memory; try a budget of at most "
+                f"a budget of {self.budget} evaluations per row: {coalitions} coalitions of "
+                f"{game.players} features are too many to hold in memory; try a budget of at most "
                 f"{most * game.cost}"
             )
             error.nearest = most * game.cost
@@ -226,8 +226,8 @@ def all_coalitions_budget(game: Game) -> int:
     needed = game.cost << game.players
     if needed > MAX_DEFAULT_EXACT:
         raise BudgetError(
-            f"exact takes all 2^{game.players} coalitions of {game.players} players: "
-            f"{needed:,} evaluations a row; without a budget it spends at most "
+            f"exact takes all 2^{game.players} coalitions of {game.players} features: "
+            f"{needed:,} evaluations per row; without a budget it spends at most "
             f"{MAX_DEFAULT_EXACT:,}. Pass budget={needed} to spend them, or method='auto'"
         )
     return needed

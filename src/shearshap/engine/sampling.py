@@ -32,7 +32,6 @@ So the first rows go all the way before the next ones begin, and memory holds th
 rows only.
 """
 
-import warnings
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
@@ -45,7 +44,7 @@ from shearshap.engine.plan import Plan, PlannedStage, Plans, Seconds, max_rows
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
 from shearshap.engine.threads import threads_for
-from shearshap.errors import ModelError, ShearWarning, level_of_caller
+from shearshap.errors import ModelError, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import OutOfTime
 from shearshap.games.game import BatchedGame, CoalitionValues, Game
@@ -142,9 +141,8 @@ class _Block:
         self.groups = [
             RowGroup(own, plan, self.ends.values, members, clock) for own, plan, members in planned
         ]
-        self.notes: tuple[str, ...] = ()
         if clock.has_time():
-            self.notes = compared_with_model(game, self.ends, plans)
+            compare_with_model(game, self.ends, plans)
 
     @property
     def has_finished(self) -> bool:
@@ -157,7 +155,6 @@ class _Block:
         run = self.plans.resolved
         arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, run=run)
         methods = dict.fromkeys(name_of(group.plan.run.method) for group in self.groups)
-        notes = (*self.notes, *arrays.pop("notes"))
         return Explanation(
             **arrays,
             index=self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
@@ -165,7 +162,6 @@ class _Block:
             method=", ".join(methods),
             seed=run.seed,
             calibration=self.plans.calibration,
-            notes=notes,
         )
 
     def _finished(self) -> FinishedRows:
@@ -182,14 +178,12 @@ class _Block:
         return every
 
 
-def compared_with_model(game: Game, ends: CoalitionValues, plans: Plans) -> tuple[str, ...]:
-    """Compare a block's predictions with the model's own, warn, and return the notes."""
+def compare_with_model(game: Game, ends: CoalitionValues, plans: Plans) -> None:
+    """Warn if a block's predictions are not the model's own."""
     warning = game.consistency_warning(ends, first=not plans.checked)
     plans.checked = True
-    if warning is None:
-        return ()
-    warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-    return (warning,)
+    if warning is not None:
+        warn(warning)
 
 
 def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:

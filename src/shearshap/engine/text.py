@@ -13,7 +13,7 @@ from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.run import Run, Task
 from shearshap.engine.sampling import Sampling
-from shearshap.models import eval_mode
+from shearshap.models import eval_mode, library_versions, model_name
 from shearshap.models.huggingface import (
     FramedClassifier,
     Text,
@@ -86,6 +86,10 @@ class _Texts:
             data=None,
             display_data=np.array([text.names], dtype=object),
             index_name=self.index_name,
+            background=f"the token {self.classifier.tokenizer.convert_ids_to_tokens(self.absent)}",
+            groups=None,
+            model=model_name(self.classifier.model),
+            versions=library_versions(self.classifier.model),
         )
 
 

@@ -22,7 +22,6 @@ Backward passes count for each output, and all passes for each background row.
 """
 
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shearshap.errors import MethodError, ModelError, ShearWarning, level_of_caller
+from shearshap.errors import MethodError, ModelError, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import out_of_memory
 from shearshap.games.game import Game, GameInfo
@@ -233,11 +232,9 @@ def _unless_flat(game: ModelGame, cross: CrossContribution) -> Tensor:
     flat = cross.flat
     differs = (game.inputs[:, None] != game.background).flatten(1).any(dim=1).to(flat.device)
     if differs.any() and flat[differs].all():
-        warnings.warn(
+        warn(
             "the model's gradient is zero: cooperators cannot be ranked by derivatives; try "
-            f"{WITHOUT_DERIVATIVES}",
-            ShearWarning,
-            stacklevel=level_of_caller(),
+            f"{WITHOUT_DERIVATIVES}"
         )
     return cross.eta
 

@@ -207,7 +207,12 @@ def _result(plan: Plan, block: Block, data: Any) -> Result:
     name = plan.job.id_column
     labels = block.numbers if name is None else label_array(block.data[name].to_pandas())
     return Result(
-        explanation=replace(block.explanation, index=labels, index_name=name),
+        explanation=replace(
+            block.explanation,
+            index=labels,
+            index_name=name,
+            background=plan.background.description,
+        ),
         data=data,
         model=plan.model.name,
         background=plan.background.description,

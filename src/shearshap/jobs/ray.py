@@ -8,7 +8,6 @@ reports <────── as they are there ───────────�
 
 import os
 import socket
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from urllib.parse import urlsplit
 
 import torch
 
-from shearshap.errors import InputError, ShearWarning, level_of_caller
+from shearshap.errors import InputError, warn
 from shearshap.jobs.executors import DEFAULT_ATTEMPTS, Attempt, Work, run_in_pool, worker_crashed
 from shearshap.jobs.shards import Shard, ShardResult
 
@@ -61,12 +60,10 @@ class RayExecutor:
         with _session(self) as ray:
             tasks = _Tasks(self, ray, work)
             if tasks.slots() == 0:
-                warnings.warn(
+                warn(
                     f"no node of the Ray cluster has {self.num_cpus:g} CPUs and "
                     f"{self.num_gpus:g} GPUs for a shard; the job waits until one joins the "
-                    "cluster, or try a smaller num_cpus or num_gpus",
-                    ShearWarning,
-                    stacklevel=level_of_caller(),
+                    "cluster, or try a smaller num_cpus or num_gpus"
                 )
             try:
                 yield from run_in_pool(tasks, shards, self.attempts)

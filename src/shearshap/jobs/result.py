@@ -13,6 +13,7 @@ from shearshap.errors import InputError
 from shearshap.jobs.options import Options
 from shearshap.jobs.shards import ShardResult
 from shearshap.report.result import ROUNDING, Result, file_size
+from shearshap.result.cells import without_mirror
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
 from shearshap.result.text import counted
@@ -81,7 +82,7 @@ def file_summary(job: Options, result: Result, page: Path | None) -> str:
     """Return what came out of a file, a line for each fact."""
     explanation = result.explanation
     features = counted(len(explanation.feature_names), "feature")
-    cost = f"{_spent(explanation)} evaluations a row, seed {explanation.seed}"
+    cost = f"{_spent(explanation)} evaluations per row, seed {explanation.seed}"
     lines = [
         ("rows", f"{len(explanation):,} of {job.data}, {features} each"),
         ("model", result.model),
@@ -142,6 +143,7 @@ def _spent(explanation: Explanation) -> str:
 
 def _largest_values(explanation: Explanation) -> list[str]:
     """Return the features with the largest mean |value|, a line for each of the first outputs."""
+    explanation = without_mirror(explanation)
     names = explanation.output_names
     lines = []
     for number, name in enumerate(names[:MAX_OUTPUTS]):
@@ -153,7 +155,7 @@ def _largest_values(explanation: Explanation) -> list[str]:
             if sizes[player] > nothing
         ]
         features = ", ".join(largest) or "all 0"
-        lines.append(f"{name}: {features}" if explanation.values.ndim == 3 else features)
+        lines.append(features if name == "output" else f"{name}: {features}")
     if len(names) > MAX_OUTPUTS:
         lines.append(f"{counted(len(names) - MAX_OUTPUTS, 'output')} more in the file")
     return lines

@@ -24,7 +24,6 @@ e_u / (1 - h_u) is how far a fit without the draw would be off (HC3): the fit fo
 Letters: u draws.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb, inf, sqrt
@@ -36,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from torch import Tensor
 
-from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.errors import warn
 from shearshap.games.coalitions import (
     EMPTY,
     FULL,
@@ -433,10 +432,8 @@ def least_norm(matrix: Floats) -> tuple[Floats, int]:
 def warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
     """Warn if a regression has less than the rank it needs."""
     if rank < needed:
-        warnings.warn(
+        warn(
             f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm "
             "solution is used, which spreads what these coalitions cannot tell apart over the "
-            "players; a larger budget helps",
-            ShearWarning,
-            stacklevel=level_of_caller(),
+            "features; a larger budget helps"
         )

@@ -24,6 +24,8 @@ from shearshap.models.base import (
     checked_output,
     checked_scale,
     libraries,
+    library_versions,
+    model_name,
 )
 from shearshap.models.boosters import catboost_model, lightgbm_model, xgboost_model
 from shearshap.models.networks import eval_mode, module
@@ -236,4 +238,6 @@ __all__ = [
     "checked_scale",
     "adapted_model",
     "eval_mode",
+    "library_versions",
+    "model_name",
 ]

@@ -7,6 +7,7 @@ if they are surely probabilities, and doubted if they may be.
 """
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -37,6 +38,37 @@ _CPU = torch.device("cpu")
 def libraries(model: Any) -> list[str]:
     """Return the libraries of a model's class and of the classes that it extends, in that order."""
     return [ancestor.__module__.partition(".")[0] for ancestor in type(model).__mro__]
+
+
+def model_name(model: Any) -> str:
+    """Return the type of a model: XGBClassifier, Pipeline(LogisticRegression), SVC.predict."""
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps:
+        return f"{type(model).__name__}({model_name(steps[-1][1])})"
+    name = getattr(model, "__name__", None)
+    if not isinstance(name, str):
+        return type(model).__name__
+    owner = getattr(model, "__self__", None)  # of a bound method
+    if owner is not None:
+        return f"{model_name(owner)}.{name}"
+    return "function" if name == "<lambda>" else name
+
+
+def library_versions(model: Any) -> dict[str, str]:
+    """Return the versions of shearshap, of the libraries of a model, of torch and numpy."""
+    from shearshap import __version__
+
+    parts = [getattr(model, "__self__", model)]
+    parts += [step for _, step in getattr(parts[0], "steps", None) or ()]
+    names = [
+        name for part in parts for name in libraries(part) if name not in sys.stdlib_module_names
+    ]
+    versions = {"shearshap": __version__}
+    for name in (*names, "torch", "numpy"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            versions[name] = str(version)
+    return versions
 
 
 @dataclass(frozen=True)
@@ -262,6 +294,14 @@ class Outputs:
         if len(self.names) == 2 and outputs == 1:
             return [self.names[1]]
         return []
+
+    @property
+    def units(self) -> Scale | None:
+        """The scale of the explained outputs; None: it is not known, or they are numbers."""
+        if callable(self.output):
+            return None
+        known = self.form if self.certainty != "assumed" else None
+        return "margin" if self.scale in MARGINS else self.scale or known
 
     def chosen_names(self, outputs: int) -> list[str]:
         """Return the names of the explained outputs; none if they are not known."""

@@ -5,7 +5,6 @@ if it has no others, an outlier detector's score, the log-density of a density m
 prediction. Labels of classes and clusters are not numbers, and are not explained as if they were.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -15,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from torch import nn
 
-from shearshap.errors import InputError, ShearWarning, level_of_caller
+from shearshap.errors import InputError, warn
 from shearshap.models.base import MARGINS, AdaptedModel, Form, Scale, libraries
 
 Method = Callable[[Any], Any]
@@ -195,12 +194,10 @@ def warn_of_labels(function: Any) -> None:
     owner = method_of_estimator(function)
     if owner is None or function.__name__ != "predict" or kind_of(owner) not in LABELLERS:
         return
-    warnings.warn(
+    warn(
         f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
         "order and distances mean nothing. They are explained as asked; try the model itself if it "
-        f"has probabilities or scores, {_INSTEAD_OF_LABELS}",
-        ShearWarning,
-        stacklevel=level_of_caller(),
+        f"has probabilities or scores, {_INSTEAD_OF_LABELS}"
     )
 
 

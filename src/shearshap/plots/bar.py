@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from shearshap.errors import InputError
 from shearshap.plots import canvas
 from shearshap.result import views
-from shearshap.result.cells import has_places, same_players
+from shearshap.result.cells import has_places, same_players, without_mirror
 from shearshap.result.colours import COHORTS, GREY
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import cohorts, mean_sizes, side_by_side
-from shearshap.result.text import format_numbers
+from shearshap.result.text import counted, format_numbers
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 TOGETHER = 0.8  #: the height of all bars of a feature, relative to the distance between two
@@ -52,6 +52,7 @@ def bar(
     if isinstance(explanation, Mapping):
         return _draw_cohorts(explanation, most, ax)
     canvas.check_explanation(explanation, "bar")
+    explanation = without_mirror(explanation)
     if groups is not None:
         return _draw_cohorts(cohorts(explanation, groups), most, ax)
     if len(explanation.output_names) > 1:
@@ -81,10 +82,11 @@ def _draw_bars(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
         sizes = table.values.tolist()
         hues = [GREY] * len(table)
         intervals = views.known_intervals(table)
-        what = f"mean |Shapley value| of {views.rows_text(explanation)}"
+        what = "mean |Shapley value|"
 
     lines = range(min(most, len(sizes)))
-    ax = canvas.axes_of(ax, 6.4, 1.2 + 0.3 * len(lines))
+    ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * len(lines))
+    canvas.write_question(ax, explanation, 0 if single else None)
     ax.use_sticky_edges = not single
     ax.barh(lines, sizes[:most], height=THICKNESS, color=hues[:most])
     _draw_whiskers(ax, lines, sizes[:most], intervals[:most])
@@ -131,7 +133,9 @@ def _draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None
     players = len(top)
     intervals = views.known_intervals(top)
 
-    ax = canvas.axes_of(ax, 6.4, 1.5 + max(0.3, 0.13 * len(parts) + 0.1) * players)
+    ax = canvas.axes_of(ax, 6.4, 1.7 + max(0.3, 0.13 * len(parts) + 0.1) * players)
+    first = next(iter(parts.values()))
+    canvas.write_question(ax, first, rows=counted(len(parts), "cohort"))
     height = TOGETHER / len(parts)
     for cohort, (sizes, hue) in enumerate(zip(top.values, COHORTS, strict=False)):
         lines = np.arange(players) + (cohort - (len(parts) - 1) / 2) * height
@@ -140,7 +144,6 @@ def _draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None
         _draw_whiskers(ax, lines, sizes, own, elinewidth=0.8, capsize=1.5)
 
     canvas.label_lines(ax, [canvas.shorten(name) for name in top.feature_names])
-    first = next(iter(parts.values()))
     left_out = len(table) - players
     label = canvas.axis_label(
         first, "mean |Shapley value|", left_out=left_out, intervals=any(intervals)
@@ -180,7 +183,8 @@ def _draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
     players = views.largest(totals, most)
     sizes, hues = _largest_classes(sizes, _short_names(explanation.output_names))
 
-    ax = canvas.axes_of(ax, 6.4, 1.5 + 0.3 * len(players))
+    ax = canvas.axes_of(ax, 6.4, 1.7 + 0.3 * len(players))
+    canvas.write_question(ax, explanation)
     starts = np.zeros(len(players))
     for size, hue in zip(sizes[:, players], hues.values(), strict=True):
         ax.barh(range(len(players)), size, left=starts, height=THICKNESS, color=hue, zorder=2)
@@ -188,7 +192,7 @@ def _draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
 
     names = [canvas.shorten(words.feature_names[player]) for player in players]
     canvas.label_lines(ax, names, format_numbers(totals[players]))
-    what = f"mean |Shapley value| of {views.rows_text(explanation)}, summed over outputs"
+    what = "mean |Shapley value|, summed over outputs"
     _finish(ax, canvas.axis_label(explanation, what, left_out=len(totals) - len(players)), hues)
     return ax
 

@@ -18,10 +18,18 @@ from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from shearshap.errors import InputError
-from shearshap.result import colours
+from shearshap.result import colours, views
+from shearshap.result.cells import without_mirror
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.text import format_number, shortened, true_minus
+from shearshap.result.text import (
+    against,
+    counted,
+    format_number,
+    output_text,
+    shortened,
+    true_minus,
+)
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
@@ -198,17 +206,48 @@ def axis_label(
     intervals: bool = False,
     letters: int = 40,
 ) -> str:
-    """Return what an axis shows, its output if that has a name, and how many features are left out.
+    """Return what an axis shows, for which output, and how many features are left out.
 
     The name of the output has at most so many letters.
     """
-    lines = [f"{what}, with 95 % intervals" if intervals else what]
-    name = explanation.output_names[0]
-    if name != "output" and len(explanation.output_names) == 1:
-        lines.append(f"output: {shorten(name, letters)}")
-    if left_out:
-        lines.append(f"({left_out} smaller features not shown)")
-    return "\n".join(lines)
+    label = " for ".join(filter(None, (what, output_label(explanation, letters))))
+    if intervals:
+        label += " (95 % intervals)"
+    return "\n".join(filter(None, (label, left_out_label(left_out))))
+
+
+def output_label(explanation: Explanation, letters: int = 40) -> str:
+    """Return the one output, such as P(yes); "" if it is not known, or one of several."""
+    first, *others = explanation.output_names
+    return "" if others else output_text(shorten(first, letters), explanation.scale)
+
+
+def left_out_label(features: int) -> str:
+    """Return how many features are left out; "" if none is."""
+    return f"{counted(features, 'less important feature')} not shown" if features else ""
+
+
+def write_question(
+    ax: Axes,
+    explanation: Explanation,
+    row: int | None = None,
+    *,
+    rows: str = "",
+    pad: float | None = None,
+) -> None:
+    """Write above axes without a title which rows are explained, and against which background.
+
+    That is one row, by its number, or all; `rows` are other words for them. `pad` is the distance
+    from the axes, in points.
+    """
+    if ax.get_title():
+        return
+    rows = rows or views.rows_text(explanation)
+    if row is not None:
+        rows = f"row {shorten(str(explanation.index[row]), CELL_LETTERS)}"
+    background = against(explanation).partition(", ")[0]  # how rows were drawn is a detail
+    words = ", ".join(filter(None, (rows, shorten(background, 60))))
+    ax.set_title(words, color=INK, size=SMALL + 1, pad=pad)
 
 
 # Axes of numbers
@@ -393,8 +432,12 @@ def draw_colour_bar(
 
 
 def single_output(explanation: Explanation, plot: str) -> Explanation:
-    """Return the explanation without an axis of outputs; raise if it has several, or no rows."""
+    """Return the explanation without an axis of outputs; raise if it has several, or no rows.
+
+    Of two classes it is the second.
+    """
     check_explanation(explanation, plot)
+    explanation = without_mirror(explanation)
     names = explanation.output_names
     if len(names) > 1:
         listed = [shorten(name) for name in names[:MAX_LISTED]]

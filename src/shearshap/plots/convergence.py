@@ -46,7 +46,8 @@ def convergence(
     # the legend is beside the ends of the lines: both in the same order
     from_the_top = players[np.argsort(-last[players])]
 
-    ax = canvas.axes_of(ax, 6.8, 4.2)
+    ax = canvas.axes_of(ax, 6.8, 4.4)
+    canvas.write_question(ax, parts[-1], 0)
     ax.axhline(0, **canvas.ZERO)
     for colour, marker, player in zip(KINDS, MARKERS, from_the_top.tolist(), strict=False):
         _draw_player(ax, budgets, parts, player, colour, marker)

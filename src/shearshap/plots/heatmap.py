@@ -17,11 +17,11 @@ from shearshap.result.views import Ints
 
 Order = Literal["prediction", "similar", "given"]
 
-#: what follows the number of rows
+#: what the x-axis shows
 ORDERS = {
-    "prediction": ", ordered by prediction",
-    "similar": ", similar ones together",
-    "given": "",
+    "prediction": "rows, ordered by prediction",
+    "similar": "rows, similar ones together",
+    "given": "rows",
 }
 
 FAR = 99.0  #: percentile of |values| from which on colours are the darkest
@@ -52,13 +52,14 @@ def heatmap(
     """
     explanation = canvas.single_output(explanation, "heatmap")
     most = canvas.positive_count("max_players", max_players)
-    rows = views.rows_text(explanation)
+    whole = explanation
     explanation = same_players(explanation)
     explanation = explanation[_row_order(explanation, order)]
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
-    ax = canvas.axes_of(ax, 6.8, 2.2 + 0.28 * len(players))
+    ax = canvas.axes_of(ax, 6.8, 2.4 + 0.28 * len(players))
+    canvas.write_question(ax, whole)
     cells = np.where(padding(explanation), np.nan, explanation.values)[:, players].T
     coloured = canvas.draw_cells(ax, cells, aspect="auto", percentile=FAR)
     names = [canvas.shorten(explanation.feature_names[player]) for player in players]
@@ -66,10 +67,11 @@ def heatmap(
     ax.set_ylim(len(players) - 0.5, -0.5)
 
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(canvas.axis_label(explanation, rows + ORDERS[order], left_out=left_out))
+    ax.set_xlabel(f"{ORDERS[order]}\n{canvas.left_out_label(left_out)}".strip())
     ax.set_xticks([])
     _draw_predictions(ax, explanation.predictions)
-    canvas.draw_colour_bar(ax, coloured, "Shapley value", cells, signed=True, pad=0.13)
+    label = canvas.axis_label(explanation, "Shapley value", letters=24)
+    canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.13)
     return ax
 
 

@@ -60,6 +60,7 @@ def image(
 
     height, width = grey.shape
     ax = canvas.axes_of(ax, 4.9, 0.8 + 3.9 * min(1.6, max(0.4, height / width)))
+    canvas.write_question(ax, explanation, row)
     far = float(np.abs(values).max()) or 1.0
     ax.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="nearest", zorder=1)
     ax.imshow(_overlay(values[owners], far), interpolation="nearest", zorder=2)
@@ -71,8 +72,8 @@ def image(
     ax.spines["bottom"].set_visible(False)
     prediction = format_end(float(explanation.predictions[row]), values)
     base = format_end(float(explanation.base_values[row]), values)
-    what = f"prediction {prediction}\nbase value {base}"
-    ax.set_xlabel(canvas.axis_label(explanation, what))
+    what = f"prediction {prediction}, base value {base}"
+    ax.set_xlabel(": ".join(filter(None, (canvas.output_label(explanation), what))))
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     as_high = height > LOW * width
     canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)

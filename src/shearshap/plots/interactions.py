@@ -70,11 +70,12 @@ def interactions(
     if len(players) <= MAX_NUMBERED:
         _write_cells(ax, cells, coloured)
 
-    what = f"mean of {views.rows_text(explanation)}" if len(some) > 1 else ""
+    canvas.write_question(ax, some if row is not None else explanation, None if row is None else 0)
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(canvas.axis_label(some, what, left_out=left_out).strip())
+    what = "mean" if len(some) > 1 else ""
+    ax.set_xlabel(canvas.axis_label(some, what, left_out=left_out))
     signed = strengths.signed
-    label = "alone and together" if signed else strengths.kind
+    label = "main effect (diagonal)\nand interaction" if signed else strengths.kind
     canvas.draw_colour_bar(ax, coloured, label, signed=signed, as_high=True)
     return ax
 
@@ -181,6 +182,8 @@ def cooperators(
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
     marks = _legend_marks(strengths, strongest, float(sizes.max()))
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
+    # above the name of the first node
+    canvas.write_question(ax, explanation, None if row is None else 0, pad=2.5 * canvas.SMALL)
     return ax
 
 

@@ -94,7 +94,8 @@ def scatter(
     bounds = explanation.interval(views.LEVEL) if errors else None
     values = explanation.values[:, number]
 
-    ax = canvas.axes_of(ax, 6.4, 4.2)
+    ax = canvas.axes_of(ax, 6.4, 4.4)
+    canvas.write_question(ax, explanation)
     x = _category_axis(ax, own, values) if own.categories else own.numbers
     ax.axhline(0, **canvas.ZERO)
     which: canvas.Which = "y" if own.categories else "both"
@@ -106,7 +107,8 @@ def scatter(
     empty = int(np.isnan(x).sum())
     note = f" ({empty} rows without a number)" if empty else ""
     ax.set_xlabel(canvas.shorten(own.name) + note)
-    ax.set_ylabel(canvas.axis_label(explanation, "Shapley value", intervals=errors, letters=28))
+    what = f"Shapley value of {canvas.shorten(own.name)}"
+    ax.set_ylabel(canvas.axis_label(explanation, what, intervals=errors, letters=28))
 
     # after the labels, as a legend may stand below them
     if by is None:
@@ -232,11 +234,13 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     """
     explanation = canvas.single_output(explanation, "beeswarm")
     most = canvas.positive_count("max_players", max_players)
+    whole = explanation
     explanation = same_players(explanation)
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
-    ax = canvas.axes_of(ax, 6.8, 1.4 + 0.38 * len(players))
+    ax = canvas.axes_of(ax, 6.8, 1.6 + 0.38 * len(players))
+    canvas.write_question(ax, whole)
     canvas.label_lines(
         ax, [canvas.shorten(explanation.feature_names[player]) for player in players]
     )
@@ -252,7 +256,7 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     # some points have a colour and others are grey, which asks for an answer
     known = np.concatenate([~np.isnan(swarm.ranks) for swarm in swarms])
     if known.any() and not known.all():
-        canvas.colour_key(ax, {"no number, or categories without an order": GREY}, marker="o")
+        canvas.colour_key(ax, {"categorical, or missing": GREY}, marker="o")
     return ax
 
 
@@ -268,5 +272,5 @@ def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:
     present = ~np.isnan(values)
     dots = canvas.draw_numbers(ax, values[present], lines[present], ranks[present], (0, 1))
     if not np.isnan(ranks).all():
-        bar = canvas.draw_colour_bar(ax, dots, "data, by rank")
+        bar = canvas.draw_colour_bar(ax, dots, "feature value (rank)")
         bar.set_ticks([0, 1], labels=["low", "high"])

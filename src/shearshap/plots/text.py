@@ -10,7 +10,7 @@ from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.colours import INK
 from shearshap.result.explanation import Explanation
-from shearshap.result.text import format_end, format_numbers
+from shearshap.result.text import against, format_end, format_numbers
 
 SIZE = 12  #: points: the size of words
 WIDTH = 6.8  #: inches
@@ -58,9 +58,9 @@ def _write_head(ax: Axes, one: Explanation) -> None:
     values = one.values[0]
     base = format_end(float(one.base_values[0]), values)
     prediction = format_end(float(one.predictions[0]), values)
-    name = one.output_names[0]
-    what = "prediction" if name == "output" else canvas.shorten(name, 40)
-    head = _write(ax, f"{what}: {prediction}, from a base value of {base}", canvas.SMALL + 1, INK)
+    what = canvas.output_label(one) or "prediction"
+    words = f"{what}: {prediction}, from a base value of {base}"
+    head = _write(ax, ", ".join(filter(None, (words, against(one)))), canvas.SMALL + 1, INK)
     head.set_horizontalalignment("left")
     head.xyann = (EDGE, -EDGE)
 

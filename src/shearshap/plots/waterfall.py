@@ -18,7 +18,6 @@ from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
 from shearshap.result.text import decimals, format_end, format_estimate, format_number
 
-WAY = "from base value to prediction"  #: what the x-axis shows
 HALF = 0.8  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name
 LINE = 0.2  #: inches: the height of a line of text
@@ -51,7 +50,8 @@ def waterfall(
     most = canvas.positive_count("max_players", max_players)
     view = views.waterfall(explanation, row, most)
 
-    ax = canvas.axes_of(ax, 6.4, 1.2 + 0.3 * (len(view.steps) + 2))
+    ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * (len(view.steps) + 2))
+    canvas.write_question(ax, explanation, row)
     ax.use_sticky_edges = False
     lines = np.arange(1, len(view.steps) + 1)  # between the base value and the prediction
     last = len(lines) + 1
@@ -74,10 +74,17 @@ def waterfall(
     names = ["base value", *steps, "prediction"]
     canvas.label_lines(ax, names, [base, *numbers, prediction])
 
-    ax.set_xlabel(canvas.axis_label(explanation, WAY, intervals=bool(known.any())))
+    ax.set_xlabel(_way(explanation) + (" (95 % intervals)" if known.any() else ""))
     canvas.tidy(ax, "x", numbers="x")
     canvas.colour_key(ax, canvas.SIGNS)
     return ax
+
+
+def _way(explanation: Explanation) -> str:
+    """Return what the x-axis shows: "P(yes), from base value to prediction"."""
+    return ", ".join(
+        filter(None, (canvas.output_label(explanation), "from base value to prediction"))
+    )
 
 
 # One strip
@@ -106,7 +113,8 @@ def force(
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_players", max_players))
     lines = np.count_nonzero(view.sizes)
-    ax = canvas.axes_of(ax, 7.2, 1.35 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    ax = canvas.axes_of(ax, 7.2, 1.55 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    canvas.write_question(ax, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)
     above = _draw_side(ax, view, away=1)
@@ -116,7 +124,7 @@ def force(
     edge = HALF + GAP_LINES - 0.4
     ax.set_ylim(-edge - below, edge + above)
     ax.set_yticks([])
-    ax.set_xlabel(canvas.axis_label(explanation, WAY))
+    ax.set_xlabel(_way(explanation))
     canvas.tidy(ax, "x", numbers="x")
     ax.grid(visible=False)  # its lines would cross names
 
@@ -191,19 +199,20 @@ def decision(
     """
     explanation = canvas.single_output(explanation, "decision")
     most = canvas.positive_count("max_players", max_players)
-    count = views.rows_text(explanation)
+    whole = explanation
     explanation = same_players(explanation)
     rows = [canvas.row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
     names, levels = _paths(explanation, most)
 
-    ax = canvas.axes_of(ax, 6.8, 1.8 + 0.3 * len(names))
+    ax = canvas.axes_of(ax, 6.8, 2.0 + 0.3 * len(names))
+    canvas.write_question(ax, whole)
     coloured = _draw_lines(ax, levels, explanation.predictions)
     for row in rows:
         _draw_highlight(ax, levels[row], str(explanation.index[row]))
 
     ax.set_yticks(np.arange(len(names)) + 0.5, [canvas.shorten(name) for name in names])
     ax.set_ylim(0, len(names) + (0.7 if rows else 0.08))
-    ax.set_xlabel(canvas.axis_label(explanation, f"{WAY}, {count}"))
+    ax.set_xlabel(_way(explanation))
     canvas.tidy(ax, "x", numbers="x")
     for level in range(1, len(names)):
         ax.axhline(level, color=FAINT, linewidth=0.6, zorder=1)

@@ -13,8 +13,16 @@ import numpy as np
 from shearshap.report.page import Figure, Line, Page, Panel, Section, Table, chart, resource
 from shearshap.report.result import ROUNDING, Result, file_size
 from shearshap.report.rows import RowData, row_data
-from shearshap.report.summary import certainty, highlights, named, pair_sizes, plain, sum_of_sizes
+from shearshap.report.summary import (
+    certainty,
+    highlights,
+    moved_output,
+    pair_sizes,
+    plain,
+    sum_of_sizes,
+)
 from shearshap.result import views
+from shearshap.result.cells import without_mirror
 from shearshap.result.colours import rank_colour
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
@@ -45,8 +53,9 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     rows = counted(len(explanation), "row")
     count = len(explanation.feature_names)
     features = f"each of {count:,} features" if count > 1 else "the one feature"
-    of_output = named(outputs[0]) if len(outputs) == 1 else ""
-    lead = f"How much {features} moved the model's prediction{of_output}, for {rows}. {note}"
+    moved = moved_output(outputs[0]) if len(outputs) == 1 else "the model's predictions"
+    against = plain(result.background)
+    lead = f"How much {features} moved {moved}, for {rows}, compared with {against}. {note}"
     sections = (
         _features_section(outputs),
         _rows_section(outputs, row_data(outputs, result)),
@@ -59,7 +68,10 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
         sections=sections,
         standalone=True,
         highlights=tuple(highlights(outputs)),
-        warnings=tuple(f"**Note.** {plain(note)}." for note in result.notes),
+        warnings=tuple(
+            f"**Note.** {plain(note).rstrip('.')}."
+            for note in dict.fromkeys((*result.notes, *explanation.notes))
+        ),
         style=resource("rows.css"),
         script=resource("rows.js"),
     )
@@ -68,15 +80,13 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
 def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
     """Return the outputs that a report shows, and a sentence about those that it does not.
 
-    Each output is an explanation of its own. If the values of two are each other's negatives, as
-    for the probabilities of two classes, the second is enough.
+    Each output is an explanation of its own. Of two classes, the second is enough.
     """
     names = explanation.output_names
+    second = without_mirror(explanation)
+    if second is not explanation:
+        return [second], f"What raises it lowers “{plain(names[0])}” by as much."
     outputs = [explanation.output(number) for number in range(len(names))]
-    if len(outputs) == 2:
-        first, second = outputs
-        if np.allclose(first.values, -second.values, rtol=1e-6, atol=1e-9):
-            return [second], f"What raises it lowers “{plain(names[0])}” by as much."
     if len(outputs) > SHOWN_OUTPUTS:
         note = (
             f"The first {SHOWN_OUTPUTS} of {len(outputs)} outputs are shown; all are in the file."
@@ -125,7 +135,8 @@ def _sizes_figure(outputs: Sequence[Explanation]) -> Figure:
             for name, number, size, interval in bars
         ]
         alt = f"Mean size of values, {output.output_names[0]}"
-        charts.append(chart(lines, alt=alt, unit="how far it moves a prediction, on average"))
+        unit = f"how far it moves {moved_output(output)}, on average"
+        charts.append(chart(lines, alt=alt, unit=unit))
 
     caption = "How far a feature moves a prediction, up or down, on average over all rows."
     if has_intervals:
@@ -167,7 +178,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
         "which it is high."
     )
     if has_grey:
-        caption += " Categories and texts are grey."
+        caption += " Categories and text are shown in grey."
     return _figure("Which way, row by row", outputs, charts, caption)
 
 
@@ -295,10 +306,10 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
     text = (
         "**Base value.** What the model returns with every feature absent, that is replaced by "
         f"the background: {result.background}.",
-        "**Value.** A feature's Shapley value is its part of the way from the base value to the "
-        "row's prediction, in the units of the prediction: what it adds when it comes in, averaged "
-        "over all orders in which the features can come in. A row's values add up to the "
-        "prediction less the base value.",
+        "**Value.** A feature's Shapley value is its contribution to the difference between the "
+        "base value and the row's prediction, in the units of the prediction: what it adds when it "
+        "comes in, averaged over all orders in which the features can come in. A row's values add "
+        "up to the prediction less the base value.",
         intervals,
         "**Background.** Another background gives other values. A feature that has the same value "
         "as the background gets almost 0, even if the model relies on it for other rows.",
@@ -333,19 +344,23 @@ def _making_section(explanation: Explanation, result: Result, facts: Mapping[str
             f"{missed} of {len(explanation):,} rows did not come below the standard error asked "
             "for within their budget."
         )
-    lines = _facts(result, facts)
+    lines = _facts(explanation, result, facts)
     return Section("making", "How it was made", tuple(text), open=False, facts=lines)
 
 
-def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _facts(
+    explanation: Explanation, result: Result, facts: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
     """Return the facts of how it was made, without those that would be empty."""
     outputs = ", ".join(facts["outputs"])
-    scale = facts["scale"] or "what the model returns"
-    cost = f"{facts['evaluations']:,} evaluations a row at most"
+    scale = explanation.scale or facts["scale"] or "what the model returns"
+    cost = f"{facts['evaluations']:,} evaluations per row at most"
+    kind = f" ({explanation.model})" if explanation.model else ""
+    versions = explanation.versions or {"shearshap": facts["version"]}
     groups = facts.get("groups") or {}
     lines = {
         "Command": f"`{facts['command']}`",
-        "Model": plain(result.model),
+        "Model": plain(result.model + kind),
         "Rows": plain(f"{facts['rows']:,} of {facts['data']}"),
         "Row id": plain(result.id_column or ""),
         "Background": plain(result.background),
@@ -353,6 +368,6 @@ def _facts(result: Result, facts: Mapping[str, Any]) -> tuple[tuple[str, str], .
         "Groups": plain("; ".join(f"{name}: {', '.join(of)}" for name, of in groups.items())),
         "Not used": plain(", ".join(result.extra_columns)),
         "Method": f"{facts['method']}, {cost}, seed {facts['seed']}",
-        "Version": f"shearshap {facts['version']}",
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
     return tuple((name, line) for name, line in lines.items() if line)

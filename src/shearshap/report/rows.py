@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from shearshap.report.page import data_element
 from shearshap.report.result import Result
-from shearshap.report.summary import are_classes
 from shearshap.result import views
-from shearshap.result.cells import label_text
+from shearshap.result.cells import are_classes, label_text
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import cell_content
 

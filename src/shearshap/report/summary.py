@@ -7,9 +7,16 @@ from scipy.stats import spearmanr
 
 from shearshap.report.result import ROUNDING
 from shearshap.result import views
+from shearshap.result.cells import are_classes
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
-from shearshap.result.text import counted, decimals, format_number, format_numbers
+from shearshap.result.text import (
+    counted,
+    decimals,
+    format_number,
+    format_numbers,
+    output_text,
+)
 
 MAIN_SHARE = 2 / 3  #: of the movement, that the features named first account for
 NAMED = 5  #: features named at most
@@ -17,6 +24,7 @@ DESCRIBED = 3  #: features whose direction is described
 CLEAR = 0.5  #: rank correlation from which on "high raises" is said
 MIN_ROWS = 5  #: fewer rows have no direction
 CATEGORIES = 12  #: of a feature of words, whose means are compared
+MEANS = 4  #: categories whose means are told, at most
 
 WORDS = {2: "Two", 3: "Three", 4: "Four", 5: "Five"}  #: up to NAMED
 
@@ -112,7 +120,7 @@ def _correlation(numbers: Floats, values: Floats) -> float:
 
 
 def _category_direction(name: str, column: views.Column, values: Floats) -> list[str]:
-    """Return the sentence about the category of a feature that raises most, and that least."""
+    """Return the sentence about the mean value of each category, or of the highest and lowest."""
     means = {
         category: float(values[column.numbers == number].mean())
         for number, category in enumerate(column.categories)
@@ -121,14 +129,12 @@ def _category_direction(name: str, column: views.Column, values: Floats) -> list
     if len(means) < 2:
         return []
     places = decimals(values)
-    highest = max(means, key=lambda category: means[category])
-    lowest = min(means, key=lambda category: means[category])
-    up = format_number(means[highest], places, sign=True)
-    down = format_number(means[lowest], places, sign=True)
-    return [
-        f"Of {name}, “{plain(highest)}” raises the prediction most ({up} on average) and "
-        f"“{plain(lowest)}” least ({down})."
-    ]
+    ordered = sorted(means, key=lambda category: -means[category])
+    parts = [f"“{plain(each)}” {format_number(means[each], places, sign=True)}" for each in ordered]
+    if len(parts) > MEANS:
+        left_out = counted(len(parts) - MEANS, "other")
+        parts = [*parts[: MEANS // 2], f"{left_out} between", *parts[-MEANS // 2 :]]
+    return [f"By {name}: {', '.join(parts)} on average."]
 
 
 # How large
@@ -156,6 +162,13 @@ def named(output: Explanation) -> str:
     return "" if name == "output" else f" for “{plain(name)}”"
 
 
+def moved_output(output: Explanation) -> str:
+    """Return what a feature moves: P(yes), or "the model's prediction for “yes”"."""
+    if output.scale is not None:
+        return plain(output_text(output.output_names[0], output.scale))
+    return f"the model's prediction{named(output)}"
+
+
 def _own(number: float) -> str:
     """Return a number rounded by its own size."""
     return format_numbers([number])[0]
@@ -180,11 +193,6 @@ def _by_output(outputs: Sequence[Explanation]) -> str:
     return f"The model predicts {_joined(parts)}."
 
 
-def are_classes(predictions: Floats) -> bool:
-    """Return whether outputs (r, k) are probabilities of classes of which one is true."""
-    return bool(predictions.min() >= -1e-6 and np.allclose(predictions.sum(axis=1), 1, atol=1e-3))
-
-
 def _pairs(outputs: Sequence[Explanation]) -> list[str]:
     """Return the sentence about the pair of features that act together most."""
     if outputs[0].interactions is None or len(outputs[0].feature_names) < 2:
@@ -197,7 +205,7 @@ def _pairs(outputs: Sequence[Explanation]) -> list[str]:
     size = _own(float(strengths[first, second]))
     return [
         f"{_listed([names[first], names[second]])} act together most: what each does depends on "
-        f"the other, by {size} in a row on average."
+        f"the other, by {size} per row on average."
     ]
 
 

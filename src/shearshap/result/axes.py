@@ -106,10 +106,14 @@ def taken(result: "DataclassInstance", rows: NDArray[np.int64]) -> dict[str, Any
     return {name: array[rows] for name, (_, array) in arrays(result).items()}
 
 
-def of_output(result: "DataclassInstance", number: int) -> dict[str, Any]:
-    """Return one output's part of the arrays that have a k axis, by name."""
+def of_output(result: "DataclassInstance", number: int | NDArray[np.int64]) -> dict[str, Any]:
+    """Return one output's part of the arrays that have a k axis, by name.
+
+    `number` may be one for each row, (r,).
+    """
+    rows = slice(None) if isinstance(number, int) else np.arange(len(number))
     return {
-        name: array[..., number]
+        name: array[rows, ..., number]
         for name, (letters, array) in arrays(result).items()
         if letters.endswith("k")
     }

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MIRROR = 1e-4  #: of the spread of values: how far two outputs may be from mirroring each other
+ROUNDING = 1e-6  #: of the largest prediction, in single precision
+MAX_OUTPUTS = 4  #: outputs that a table shows below each other, if they are no classes
 PLACE = re.compile(r"(word|token) \d+")  #: the name of a feature that is a place in a text
 
 
@@ -73,6 +76,47 @@ def cells_of(explanation: "Explanation", player: int) -> NDArray[Any] | None:
     if table is None:
         table = explanation.data
     return None if table is None else table[:, player]
+
+
+# Which of several outputs to show
+
+
+def mirrors(first: Floats, second: Floats, rounding: float = 0.0) -> bool:
+    """Return whether two arrays are each other's negatives, up to 1e-4 of their spread."""
+    spread = max(array.max(initial=0.0) - array.min(initial=0.0) for array in (first, second))
+    return bool(np.abs(first + second).max(initial=0.0) <= MIRROR * spread + rounding)
+
+
+def without_mirror(explanation: "Explanation") -> "Explanation":
+    """Return the second of two outputs that mirror each other, as two classes do; else all."""
+    if explanation.values.ndim == 2 or explanation.values.shape[2] != 2:
+        return explanation
+    first, second = np.moveaxis(explanation.values, 2, 0)
+    rounding = ROUNDING * float(np.abs(explanation.predictions).max(initial=0.0))
+    return explanation.output(1) if mirrors(first, second, rounding) else explanation
+
+
+def are_classes(predictions: Floats) -> bool:
+    """Return whether outputs (r, k) are probabilities of classes of which one is true."""
+    lowest = predictions.min(initial=0.0)
+    return bool(lowest >= -1e-6 and np.allclose(predictions.sum(axis=1), 1, atol=1e-3))
+
+
+def has_classes(explanation: "Explanation") -> bool:
+    """Return whether there are three or more outputs, which are classes."""
+    if explanation.predictions.ndim == 1 or explanation.predictions.shape[1] < 3:
+        return False
+    return explanation.scale in ("log-odds", "margin") or are_classes(explanation.predictions)
+
+
+def predicted_outputs(explanation: "Explanation") -> Ints | None:
+    """Return the output to show of each row, (r,): its predicted class; None: show all outputs.
+
+    Of more than MAX_OUTPUTS outputs that may not be classes, it is the highest.
+    """
+    if not has_classes(explanation) and len(explanation.output_names) <= MAX_OUTPUTS:
+        return None
+    return np.asarray(explanation.predictions.argmax(axis=1))
 
 
 # Texts, by their words

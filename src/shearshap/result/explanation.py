@@ -43,8 +43,15 @@ def _last(contents: list[Any]) -> Any:
 
 
 def _common(contents: list[Any]) -> Any:
-    alike = len(_distinct(contents)) == 1
+    alike = all(content == contents[0] for content in contents)
     return contents[0] if alike else None
+
+
+def _common_items(contents: list[dict[str, str]]) -> dict[str, str]:
+    first, *others = contents
+    return {
+        key: item for key, item in first.items() if all(each.get(key) == item for each in others)
+    }
 
 
 def _longest(contents: list[list[str]]) -> list[str]:
@@ -134,7 +141,24 @@ class Explanation:
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
     #: the name of the labels; a tuple of names if labels have several levels
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
-    #: sentences about the result, such as warnings
+    #: what absent features are replaced with, in words; None if that is not known
+    background: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    #: how many rows that are; None if it is not known
+    background_rows: int | None = field(default=None, kw_only=True, metadata=joined(_common))
+    #: of predictions and values: "probability", "log-odds" or "margin"; None: the model's own
+    #: output, a number
+    scale: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    #: the columns of every feature that has several, by its name; None if each has one
+    groups: dict[str, list[str]] | None = field(
+        default=None, kw_only=True, metadata=joined(_common)
+    )
+    #: the type of the model, such as "XGBClassifier" or "Pipeline(LogisticRegression)"
+    model: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    #: of shearshap, the model's libraries, torch and numpy, when the values were computed
+    versions: dict[str, str] = field(
+        default_factory=dict, kw_only=True, metadata=joined(_common_items)
+    )
+    #: every warning of the call, once, and other sentences about the result
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
     #: that it took to explain the rows; None if that is not known, as of some of them
     seconds: float | None = field(default=None, metadata=joined(_total))
@@ -455,12 +479,14 @@ class Explanation:
 
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""
+        from shearshap.result.text import counted
+
         rows, players, *outputs = self.values.shape
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
         return (
-            f"Explanation({rows} rows, {players} features{several}, method={self.method!r}, "
-            f"{self.evaluations} evaluations{passes} a row)"
+            f"Explanation({counted(rows, 'row')}, {counted(players, 'feature')}{several}, "
+            f"method={self.method!r}, {self.evaluations} evaluations{passes} per row)"
         )
 
     def __str__(self) -> str:

@@ -23,7 +23,9 @@ from shearshap.result.text import (
     counted,
     first_rows,
     importance_rows,
+    question,
     shortened,
+    without_mirrored_means,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +160,8 @@ def explanation_html(explanation: "Explanation") -> str:
         f'<th class="shear-left">row</th>{output}<th>base value</th>{names}<th>prediction</th>'
         f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
-    return _framed("Explanation", _summary(explanation), f"{table}{_key(SIGNS)}{left_out}{notes}")
+    content = f"{_soft(question(explanation))}{table}{_key(SIGNS)}{left_out}{notes}"
+    return _framed("Explanation", _summary(explanation), content)
 
 
 def _summary(explanation: "Explanation") -> Iterable[str]:
@@ -166,7 +169,7 @@ def _summary(explanation: "Explanation") -> Iterable[str]:
     nouns = ("row", "feature", "output")
     yield from (counted(size, noun) for size, noun in zip(explanation.shape, nouns, strict=False))
     yield explanation.method
-    yield f"{explanation.evaluations:,} evaluations a row"
+    yield f"{explanation.evaluations:,} evaluations per row"
     if explanation.seconds is not None:
         yield f"{explanation.seconds:.2g} s"
 
@@ -187,6 +190,7 @@ def _cell(cell: Cell, name: str, scale: Scale) -> str:
 
 def importance_html(table: Importance) -> str:
     """Return the most important features with a bar for each cohort and output, with intervals."""
+    table = without_mirrored_means(table)
     rows = importance_rows(table)
     means = [mean for _, every in rows for mean in every]
     scale = Scale.from_numbers(end for mean in means for end in (mean.size, mean.low, mean.high))

@@ -15,7 +15,7 @@ A line of an explanation's table adds up from its base value to its prediction:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib.resources import files
 from itertools import compress
@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shearshap.result.cells import is_missing, label_text
+from shearshap.result import axes
+from shearshap.result.cells import (
+    MAX_OUTPUTS,
+    has_classes,
+    is_missing,
+    label_text,
+    mirrors,
+    predicted_outputs,
+    without_mirror,
+)
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -141,6 +150,48 @@ def no_such(what: str, name: str, known: Sequence[str], *, where: object = None)
     return f"{missing}; did you mean {by_letters[near[0]]!r}? There are: {names}"
 
 
+# What was explained
+
+
+def output_text(name: str, scale: str | None) -> str:
+    """Return an output and its scale in words: P(yes), log-odds of yes, margin of yes, or yes.
+
+    It is "" if neither is known.
+    """
+    known = "" if name == "output" else name
+    if scale is None:
+        return known
+    if not known:
+        return scale
+    if known.isdigit():
+        known = f"class {known}"
+    return f"P({known})" if scale == "probability" else f"{scale} of {known}"
+
+
+def against(explanation: "Explanation") -> str:
+    """Return what rows are compared with, "against 100 background rows"; "" if it is not known."""
+    return f"against {explanation.background}" if explanation.background else ""
+
+
+def question(explanation: "Explanation") -> str:
+    """Return the model, the output that is shown and the background in a line; "" if unknown.
+
+    For example "XGBClassifier: P(churn), against 100 of 1,500 background rows".
+    """
+    shown = without_mirror(explanation)
+    count = len(shown.output_names)
+    name = shown.output_names[0]
+    if count > MAX_OUTPUTS:
+        name = f"highest of {count} outputs"
+    elif count > 1:
+        name = f"{count} outputs"
+    if has_classes(shown):
+        name = "predicted class"
+    output = output_text(name, explanation.scale)
+    subject = ": ".join(filter(None, (explanation.model, output)))
+    return ", ".join(filter(None, (subject, against(explanation))))
+
+
 # The first rows of an explanation
 
 
@@ -182,11 +233,18 @@ class FirstRows:
 
 def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -> FirstRows:
     """Return the first rows, each with the players that are largest among them."""
-    outputs = min(len(explanation.output_names), MAX_LINES // 2)
-    if outputs > 1:
-        rows = min(rows, MAX_LINES // outputs)
+    explanation = without_mirror(explanation)
     first = explanation[:rows]
-    parts = [first.output(number) for number in range(outputs)]
+    predicted = predicted_outputs(explanation)
+    if predicted is not None:
+        parts = [replace(first, **axes.of_output(first, predicted[:rows]), output_names=["output"])]
+        names_of_outputs = [[explanation.output_names[number]] for number in predicted[:rows]]
+    else:
+        shown_outputs = explanation.output_names[:MAX_OUTPUTS]
+        if len(shown_outputs) > 1:
+            first = explanation[: min(rows, MAX_LINES // len(shown_outputs))]
+        parts = [first.output(number) for number in range(len(shown_outputs))]
+        names_of_outputs = [shown_outputs] * len(first)
 
     values = np.stack([part.values for part in parts], axis=2)  # (r, p, k)
     order = np.argsort(-np.abs(values).sum(axis=(0, 2)), kind="stable")
@@ -210,7 +268,7 @@ def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -
     lines = [
         Line(
             "" if output else str(part.index[row]),
-            part.output_names[0],
+            names_of_outputs[row][output],
             format_number(float(part.base_values[row]), ends),
             format_number(float(part.predictions[row]), ends),
             _cells(part, row, shown, [float(column[row, output]) for column in columns], places),
@@ -218,12 +276,10 @@ def first_rows(explanation: "Explanation", *, rows: int = 5, players: int = 5) -
         for row in range(len(first))
         for output, part in enumerate(parts)
     ]
-    left = {
-        "more row": len(explanation) - len(first),
-        "more output": len(explanation.output_names) - outputs,
-    }
-    left_out = " and ".join(counted(number, noun) for noun, number in left.items() if number)
-    return FirstRows(tuple(names), tuple(lines), outputs > 1, left_out)
+    more = len(explanation) - len(first)
+    left_out = counted(more, "more row") if more else ""
+    has_outputs = len(explanation.output_names) > 1
+    return FirstRows(tuple(names), tuple(lines), has_outputs, left_out)
 
 
 def _cells(
@@ -296,8 +352,9 @@ def explanation_text(explanation: "Explanation") -> str:
     below = [f"... and {view.left_out}"] if view.left_out else []
     error = max((cell.error for cell in view.cells), default=0.0)
     if error > 0:
-        below.append(f"standard errors of these values: at most {error:.2g}")
-    return "\n".join([repr(explanation), "", table, *below])
+        below.append(f"largest standard error shown: {error:.2g}")
+    above = filter(None, (repr(explanation), question(explanation)))
+    return "\n".join([*above, "", table, *below])
 
 
 def _first_rows_text(view: FirstRows) -> str:
@@ -338,7 +395,7 @@ class Mean:
 
 def importance_rows(table: "Importance") -> list[tuple[str, list[Mean]]]:
     """Return the most important features, and for each its means by cohort and output."""
-    top = table.top(MAX_FEATURES)
+    top = without_mirrored_means(table).top(MAX_FEATURES)
     places = decimals(top.values)
     arrays = [top.full(array) for array in (top.values, top.lower, top.upper)]
     cohorts = top.cohorts or [""]
@@ -357,8 +414,26 @@ def importance_rows(table: "Importance") -> list[tuple[str, list[Mean]]]:
     ]
 
 
+def without_mirrored_means(table: "Importance") -> "Importance":
+    """Return a table of the second of two outputs that mirror each other; else of all."""
+    means = table.full(table.values)
+    if means.shape[2] != 2 or not mirrors(
+        (-1 if table.sizes else 1) * means[..., 0], means[..., 1]
+    ):
+        return table
+    return replace(
+        table,
+        values=table.values[..., 1],
+        standard_errors=table.standard_errors[..., 1],
+        lower=table.lower[..., 1],
+        upper=table.upper[..., 1],
+        output_names=table.output_names[1:],
+    )
+
+
 def importance_text(table: "Importance") -> str:
     """Return the most important features, a line each for every cohort and output."""
+    table = without_mirrored_means(table)
     lines = [["feature", "cohort", "output", table.kind, f"{100 * table.level:g} % interval"]]
     for name, means in importance_rows(table):
         before = ""

@@ -55,8 +55,9 @@ TIMES_DEFAULT = 10
 DESCRIPTION = """
 Explains a model's predictions for rows by Shapley values.
 
-The base value is the prediction without any feature. A feature's value is its part in the way from
-there to the row's prediction. Its standard error says how far it may be off.
+The base value is the prediction without any feature. A feature's value is its contribution
+to the difference between that and the row's prediction. Its standard error says how far it may be
+off.
 
 Requests that come at the same time are explained together. That changes no answer.
 """

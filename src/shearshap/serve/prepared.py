@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shearshap.data.background import ParsedBackground
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
+from shearshap.engine.results import with_notes
 from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
 from shearshap.games.marginal import no_progress
@@ -71,7 +72,7 @@ class Prepared:
             except SystemExit as error:
                 raise ModelError(f"the model's code called exit (with {error.code!r})") from error
         notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
-        return replace(explanation, notes=(*explanation.notes, *notes))
+        return with_notes(explanation, notes)
 
 
 def prepare(job: Job, *, sample: int = 200) -> Prepared:

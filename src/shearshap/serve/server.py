@@ -190,11 +190,12 @@ class Service:
 
     def _summary(self, prepared: "Prepared", address: str) -> str:
         features = counted(len(prepared.features), "feature")
+        budget = prepared.explainer.budget
         facts = {
             "model": prepared.model,
             "rows loaded": f"{len(prepared.rows):,} of {self.job.data}, {features}",
             "background": prepared.background,
-            "method": f"{prepared.overview.method}, {prepared.explainer.budget} evaluations a row",
+            "method": f"{prepared.overview.method}, {budget} evaluations per row",
             **{f"note {n}": note for n, note in enumerate(prepared.notes, 1)},
             "page": f"{address}/",
             "API": f"{address}/openapi.json",

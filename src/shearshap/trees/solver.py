@@ -12,7 +12,6 @@ background; values that follow the covers of the nodes instead would be another 
 Linear models have the same solver: see engine/linear.py.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Options, Run
 from shearshap.engine.sampling import Sampling
-from shearshap.errors import BudgetError, ModelError, ShearWarning, level_of_caller
+from shearshap.errors import BudgetError, ModelError, warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -160,22 +159,20 @@ class TreeSolver:
             # as many predictions, and the base value, are of no use any more
             game.usage.checks += 2 * block.usage.checks + (0 if rows.start else game.cost)
             raise
-        warning = self._consistency_warning(block, explanation)
+        self._check_consistency(block, explanation)
         self.checked = True
         game.usage.checks += block.usage.checks
-        notes = () if warning is None else (warning,)
-        return replace(explanation, check_evaluations=game.usage.checks, notes=notes)
+        return replace(explanation, check_evaluations=game.usage.checks)
 
-    def _consistency_warning(self, game: ModelGame, block: Explanation) -> str | None:
-        """Warn if the predictions of a block are not the model's own, and return why."""
+    def _check_consistency(self, game: ModelGame, block: Explanation) -> None:
+        """Warn if the predictions of a block are not the model's own."""
         both = (block.base_values, block.predictions)
         both_ends = np.stack([values.reshape(len(block), -1) for values in both], axis=1)
         values = torch.from_numpy(both_ends).to(game.device)
         ends = CoalitionValues(values, block.values.ndim == 2)
         warning = game.consistency_warning(ends, first=not self.checked)
         if warning is not None:
-            warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-        return warning
+            warn(warning)
 
     def _fall_back(self, reason: UnsupportedTrees) -> Sampling:
         """Return what samples the rows from now on, with a note of the reason."""

@@ -236,7 +236,7 @@ def test_evaluations_that_are_fewer_than_players_are_warned_of(players: int) -> 
     value, _ = additive(players)
     with pytest.warns(
         ShearWarning,
-        match=f"kriging: {players - 1} evaluations are too few for {players} players: only the "
+        match=f"kriging: {players - 1} evaluations are too few for {players} features: only the "
         "ranking is meaningful",
     ) as caught:
         explain_game(value, players=players, budget=players - 1)

@@ -16,7 +16,6 @@ from a few values around what is usual. All rows are fitted side by side.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +24,7 @@ import torch
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from shearshap.errors import ShearWarning, level_of_caller
+from shearshap.errors import warn
 from shearshap.games.coalitions import Bools, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Screening, as_tensor
@@ -94,11 +93,9 @@ class FewKriging(Method):
     ) -> Design:
         """Return the design of rows whose players are at distances eta (r, p)."""
         if budget < game.players:
-            warnings.warn(
-                f"kriging: {budget} evaluations are too few for {game.players} players: only the "
-                "ranking is meaningful, and there are no standard errors",
-                ShearWarning,
-                stacklevel=level_of_caller(),
+            warn(
+                f"kriging: {budget} evaluations are too few for {game.players} features: only the "
+                "ranking is meaningful, and there are no standard errors"
             )
         inner = as_tensor(_spread_coalitions(game.players, budget - 2, rng), game)
         # a distance of 0 counts as the smallest other one, or as 1
