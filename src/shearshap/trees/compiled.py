@@ -38,7 +38,7 @@ LEAVE_OTHER = 3  #: and no longer.
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 ROWS_PER_WORD = 64
-COVER_ROWS = 16  #: that walk side by side where absent players follow the covers
+COVER_ROWS = 64  #: that walk side by side without a background
 MAX_ANSWER_BYTES = 1 << 25  #: of answers to decisions that are kept at a time
 MAX_SORT_COLUMNS = 8  #: by which rows are sorted, so that neighbours take similar ways
 
@@ -477,14 +477,13 @@ class CoverEdges(NamedTuple):
 @compiled
 def walk_covers(edges: CoverEdges, depth: int, right: Any, found: Floats) -> None:
     """Add to the sums (blocks, p, k, rows) of rows that go right, (blocks, decisions, rows)."""
-    rows = right.shape[2]
     nodes = edges.factor.shape[2]
     outputs = edges.value.shape[1]
-    passes = np.ones((depth, rows), dtype=np.uint8)
-    states = np.ones((depth, rows), dtype=np.uint8)
+    passes = np.ones((depth, COVER_ROWS), dtype=np.uint8)
+    states = np.ones((depth, COVER_ROWS), dtype=np.int64)
     path = np.zeros(depth, dtype=np.int64)
-    products = np.ones((depth, nodes, rows))
-    below = np.zeros((depth, outputs, nodes, rows))
+    products = np.ones((depth, nodes, COVER_ROWS))
+    below = np.zeros((depth, outputs, nodes, COVER_ROWS))
     count = len(edges.depth)
     for block in range(len(right)):
         for edge in range(count):
@@ -493,42 +492,49 @@ def walk_covers(edges: CoverEdges, depth: int, right: Any, found: Floats) -> Non
             if level > 0:
                 answers = right[block, edges.decision[edge]]
                 before = passes[edges.before[edge]]
-                for row in range(rows):
+                for row in range(COVER_ROWS):
                     passed = before[row] & (answers[row] == edges.on_right[edge])
                     passes[level, row] = passed
                     states[level, row] = before[row] + passed
                 _enter(edges.factor[edge], states[level], products[level - 1], products[level])
-            for output in range(outputs):
-                worth = edges.value[edge, output] if edges.is_leaf[edge] else 0.0
-                below[level, output] = worth * products[level]
+            _arrive(edges.is_leaf[edge], edges.value[edge], products[level], below[level])
 
             # the next edge is below this one, or leaves some of the path behind
             stay = edges.depth[edge + 1] if edge + 1 < count else 1
             for left in range(level, max(stay, 1) - 1, -1):
-                _leave(edges, path[left], states[left], below[left], found[block])
-                below[left - 1] += below[left]
+                total = found[block, edges.player[path[left]]]
+                _leave(edges.gain[path[left]], states[left], below[left], below[left - 1], total)
 
 
 @compiled
-def _enter(factor: Floats, states: Bytes, above: Floats, products: Floats) -> None:
+def _enter(factor: Floats, states: Integers, above: Floats, products: Floats) -> None:
     """Write the products P (q, rows) of a node, from those above it."""
     for node in range(len(products)):
         failed, fails, passes = factor[0, node], factor[1, node], factor[2, node]
-        for row in range(len(states)):
+        for row in range(COVER_ROWS):
             state = states[row]
             by = passes if state == 2 else (fails if state == 1 else failed)
             products[node, row] = above[node, row] * by
 
 
 @compiled
-def _leave(edges: CoverEdges, edge: int, states: Bytes, below: Floats, found: Floats) -> None:
-    """Add to the sums (p, k, rows) what the player gains from all leaves below an edge."""
-    gain = edges.gain[edge]
+def _arrive(is_leaf: bool, value: Floats, products: Floats, below: Floats) -> None:
+    """Write the sums (k, q, rows) of the leaves at or below a node, as far as they are known."""
     for output in range(len(below)):
-        total = found[edges.player[edge], output]
+        worth = value[output] if is_leaf else 0.0
+        for node in range(len(products)):
+            for row in range(COVER_ROWS):
+                below[output, node, row] = worth * products[node, row]
+
+
+@compiled
+def _leave(gain: Floats, states: Integers, below: Floats, above: Floats, total: Floats) -> None:
+    """Add to the sums (k, rows) what a player gains from all leaves below an edge."""
+    for output in range(len(below)):
         for node in range(gain.shape[1]):
             fails, passes = gain[1, node], gain[2, node]
-            for row in range(len(states)):
+            for row in range(COVER_ROWS):
                 state = states[row]
                 by = passes if state == 2 else (fails if state == 1 else 0.0)
-                total[row] += by * below[output, node, row]
+                total[output, row] += by * below[output, node, row]
+                above[output, node, row] += below[output, node, row]

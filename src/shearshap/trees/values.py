@@ -19,7 +19,7 @@ from shearshap.trees.covers import CoverWalk, quadrature
 from shearshap.trees.forest import Floats, Forest, Integers, UnsupportedTrees
 from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, TreeGame, lay_out
 from shearshap.trees.leaves import second_difference_factors
-from shearshap.trees.tables import Tables
+from shearshap.trees.tables import BITS, Tables
 from shearshap.trees.walk import Walk
 
 MAX_NODES = 1 << 16  #: that are prepared together
@@ -38,8 +38,9 @@ COMPILED_NS = 15.0  #: for a leaf that a row and a background row reach, by the 
 NUMPY_NS = 1000.0  #: by the walk in numpy
 DECISION_NS = 1.0  #: to take all decisions of a leaf's parent, for the compiled walk
 COVER_ENTRY_NS = 10.0  #: to make an entry of a leaf's table from covers
-COVER_COMPILED_NS = 4.0  #: for a leaf, a row and a node of the quadrature, by the compiled walk
-COVER_NUMPY_NS = 30.0  #: by the walk in numpy
+COVER_LEAF_NS = 4.0  #: for a leaf and a row, by the compiled walk,
+COVER_COMPILED_NS = 0.6  #: and for each node of the quadrature
+COVER_NUMPY_NS = 12.0  #: for a leaf, a row and a node of the quadrature, by the walk in numpy
 ALIVE = 0.6  #: probability that a player does not block a leaf
 
 
@@ -279,8 +280,9 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int | None) ->
     costs = {"tables": LEAF_NS * leaves + LOOK_UP_NS * leaves * rows}
     if background is None:
         points = leaves * len(quadrature(layout.paths.most)[0])
-        costs["tables"] += COVER_ENTRY_NS * entries
-        costs["compiled walk"] = COVER_COMPILED_NS * points * rows
+        alone = np.bincount(tree, players > BITS, trees)  # leaves that no other shares a table with
+        costs["tables"] += COVER_ENTRY_NS * entries + LOOK_UP_NS * alone * rows
+        costs["compiled walk"] = (COVER_LEAF_NS * leaves + COVER_COMPILED_NS * points) * rows
         costs["walk"] = COVER_NUMPY_NS * points * rows
     else:
         reached = np.bincount(tree, ALIVE**players, trees) * rows * background
