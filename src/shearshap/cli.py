@@ -108,9 +108,10 @@ class SharedOptions:
     background: Annotated[
         str | None,
         Option(
-            help="Background: values that replace missing features. A file of rows to average "
-            "over, 'mean', 'median' or 'mode' of the rows, or of a file: 'mean:train.csv'.",
-            show_default="the model's background if it has one, otherwise the mean",
+            help="Background: what features are compared with. Rows of a file: "
+            "'sample:train.csv' (100 of them, or 'sample:train.csv:200'), 'kmeans:train.csv:20', "
+            "'all:train.csv'; or one row: 'mean:train.csv', 'median:...', 'mode:...'.",
+            show_default="the model's background if it has one, otherwise a sample of the rows",
         ),
     ] = None
     budget: Annotated[
@@ -279,7 +280,7 @@ def explain(
     \b
     Examples:
         shear explain --model model.onnx --data rows.csv --out values.parquet
-        shear explain --model model.json --data rows.csv --background mean:train.csv \\
+        shear explain --model model.json --data rows.csv --background sample:train.csv \\
             --out values.parquet --report
         shear explain --model model.joblib --trust --data rows.parquet --id customer \\
             --output yes --out values.csv
@@ -375,7 +376,7 @@ def serve(
     \b
     Examples:
         shear serve --model model.onnx --data rows.csv
-        shear serve --model model.json --data rows.csv --background mean:train.csv --port 9000
+        shear serve --model model.json --data rows.csv --background sample:train.csv --port 9000
         SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
     """  # noqa: D301
     from shearshap.jobs import Job

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -57,9 +58,13 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"reference": np.zeros(5)}, InputError, "background: expected one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
         ({"reference": np.zeros((0, 4))}, InputError, "background: expected one row of shape (4,)"),
         ({"reference": np.full(4, np.nan)}, InputError, "background: row 0 is nan at column 0"),
-        ({"reference": "average"}, InputError, "background: expected one of mean, median, mode, a row or background rows; got 'average'"),
+        ({"reference": "average"}, InputError, "background: expected rows, such as X_train, or one of ('sample', X_train, 100), ('all', X_train), ('kmeans', X_train, 20), ('mean', X_train), ('median', X_train), ('mode', X_train); got 'average'"),
+        ({"reference": ("average", ROWS)}, InputError, "background: expected rows, such as X_train, or one of"),
+        ({"reference": "mean"}, InputError, "background: 'mean' alone does not say of which rows; pass ('mean', X_train)"),
+        ({"reference": ("sample", ROWS, 0)}, InputError, "background: expected ('sample', X_train, 100), got 0 rows"),
+        ({"reference": ("kmeans", ROWS, 2.5)}, InputError, "background: expected ('kmeans', X_train, 20), got 2.5 rows"),
+        ({"reference": ("all", ROWS, 3)}, InputError, "background: expected ('all', X_train), got a tuple of 3"),
         ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "background: expected one row of shape (4,)"),
-        ({"reference": "mean", "rows": ROWS[:1]}, InputError, "there is only one, which would be its own background; pass background=('mean', rows)"),
         ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups of players [0, 1]"),
         ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
@@ -164,8 +169,8 @@ def test_references() -> None:
     """A row, background rows (the mean of values, not the value at the mean), and statistics of both."""
     net, background = network(4, outputs=1), np.random.default_rng(1).normal(size=(6, 4))
 
-    def base(reference: Any, rows: Floats = ROWS) -> float:
-        return float(explain(net, rows, reference=reference, budget=16 * 6).base_values[0])
+    def base(reference: Any) -> float:
+        return float(explain(net, ROWS, reference=reference, budget=16 * 6).base_values[0])
 
     def at(row: Floats) -> float:
         return float(net(torch.tensor(row)[None]).detach())
@@ -174,11 +179,9 @@ def test_references() -> None:
     assert base(background) == pytest.approx(np.mean([at(row) for row in background]))
     assert base(("mean", background)) == pytest.approx(at(background.mean(axis=0)))
     assert base(("median", background)) == pytest.approx(at(np.median(background, axis=0)))
-    assert base("mean") == pytest.approx(at(ROWS.mean(axis=0)))
     assert base(torch.tensor(background)) == pytest.approx(base(background))
-    assert base("mode", np.array([[0.0, 1, 2, 3], [0, 1, 5, 3], [0, 2, 5, 3]])) == pytest.approx(
-        at(np.array([0.0, 1, 5, 3]))
-    )
+    rows = np.array([[0.0, 1, 2, 3], [0, 1, 5, 3], [0, 2, 5, 3]])
+    assert base(("mode", rows)) == pytest.approx(at(np.array([0.0, 1, 5, 3])))
 
 
 def test_the_mode_of_a_one_hot_block_is_a_category() -> None:
@@ -266,10 +269,26 @@ def test_what_holds_no_real_numbers_is_refused(bad: Any, message: str, place: st
     assert spy.asked == 0
 
 
-def test_a_row_of_a_frame_is_no_frame() -> None:
-    row = pd.DataFrame({"a": [1.0], "b": ["x"]}).iloc[0]
-    with pytest.raises(InputError, match=r"expected a table, got a Series; .* frame.iloc\[\[0\]\]"):
-        explain(lambda frame: frame["a"], row, reference=0)
+def test_a_series_is_one_row_of_a_frame() -> None:
+    frame = pd.DataFrame(
+        {"a": [1.5, 2.5], "b": pd.Categorical(["x", "y"]), "c": [True, False], "d": [3, 4]},
+        index=["first", "second"],
+    )
+
+    def model(given: pd.DataFrame) -> Any:
+        assert given.dtypes.equals(frame.dtypes)
+        return given["a"] * given["b"].cat.codes + given["c"] + given["d"]
+
+    for background in (frame, ("all", frame), ("mode", frame)):
+        one = explain(model, frame.iloc[1], background=background, drop_null=False)
+        whole = explain(model, frame[1:], background=background, drop_null=False)
+        np.testing.assert_allclose(one.values, whole.values)
+        assert one.index.tolist() == ["second"]
+
+
+def test_a_column_is_no_row() -> None:
+    with pytest.raises(InputError, match="expected a table, got a Series"):
+        explain(lambda frame: frame["a"], pl.Series("a", [1.0, 2.0]), reference=0)
 
 
 # Several inputs
@@ -351,7 +370,7 @@ def test_bad_labels_are_refused(index: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "background", "message"),
     [
-        (ROWS, ("mean",), ": expected a pair such as ('mean', rows), got a tuple of 1"),
+        (ROWS, ("mean",), ": expected ('mean', X_train), got a tuple of 1"),
         (torch.ones(2, 2, dtype=torch.int64), np.full(2, 0.5), ": integer rows need an integer"),
         ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of as many"),
         ((ROWS, ROWS), (ZEROS,) * 3, ": expected 2 parts, one for each input, got 3"),

@@ -241,13 +241,14 @@ def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
         (people(), np.zeros(3), "background: expected a frame with the rows' columns, a row by name, or an array of shape (b, 5)"),
         (people(), [[1, 2], [3]], "or an array of shape (b, 5), got list of another shape"),
         (people(), {"age": 3}, "background: 'city' is missing; expected age, city, kind, height, member"),
-        (people(), ("mean", people(), 1), "background: expected a pair such as ('mean', rows), got a tuple of 3"),
+        (people(), ("mean", people(), 1), "background: expected ('mean', X_train), got a tuple of 3"),
         (people().assign(age="old"), people(), "background: column 'age' is Int64, and String in the rows; give both the same type"),
         (people().assign(member="no"), people(), "background: column 'member' is Boolean, and String in the rows"),
         (people(), ("mean", people().assign(height=np.nan)), "background: all values of column 'height' are missing, so it has no mean"),
         (people().rename(columns={"age": 7}), people(), "rows: column names must be all strings or all of another kind, and no two of them alike, got 7 among 7, 'city'"),
-        (people()[:1], "mean", "there is only one, which would be its own background; pass background=('mean', rows)"),
-        (people(), ("average", people()), "background: expected one of mean, median, mode"),
+        (people()[:1], None, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
+        (people(), "mean", "background: 'mean' alone does not say of which rows; pass ('mean', X_train)"),
+        (people(), ("average", people()), "background: expected rows, such as X_train, or one of ('sample', X_train, 100)"),
     ],
 )  # fmt: skip
 def test_bad_frames_are_refused_before_any_work(rows: Any, background: Any, message: str) -> None:
@@ -389,7 +390,7 @@ def test_one_hot_blocks_behind_a_transformer_are_players_by_their_original_colum
 def test_the_model_sees_no_index_and_its_own_order_of_columns() -> None:
     rows = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]}, index=[9, 9])
     adapted = AdaptedModel(lambda x: x, feature_names=("a", "b"))
-    for background in (("mean", rows), rows[:1], "mean"):
+    for background in (("mean", rows), rows[:1], None):
         inputs = encode(rows, background, None, adapted)
         for given in (inputs.original_rows(slice(1)), inputs.decode(inputs.rows)):
             assert given.columns.tolist() == ["a", "b"]

@@ -91,7 +91,7 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({}, {"budget": 16, "max_evals": 16}, InputError, "budget and max_evals mean the same; pass only one of them"),
         ({}, {"progress": True, "silent": True}, InputError, "progress and silent mean the same"),
         ({}, {"max_evals": -3}, BudgetError, "budget: expected a positive integer, got -3"),
-        ({"background": None}, {}, InputError, "background: say what an absent player is replaced with"),
+        ({"background": None}, {"rows": ROWS[:1]}, InputError, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
         ({"scale": "chance"}, {}, InputError, "scale: expected one of probability, log-odds, margin, logit"),
         ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function passed as output= makes its own scale"),
         ({"output": "yes"}, {}, InputError, "output: there is no output 'yes', as the model's outputs have no names"),
@@ -318,16 +318,9 @@ def test_chosen_outputs_without_names_keep_their_numbers() -> None:
     assert named.output_names == ["a", "b"]
 
 
-def test_a_large_background_needs_a_budget() -> None:
-    with pytest.raises(
-        BudgetError,
-        match=r"evaluated at each of the 1,001 background rows; pass \('mean', background\)",
-    ):
-        Explainer(network(4), np.zeros((1001, 4)))(ROWS)
-    assert (
-        Explainer(network(4), np.zeros((1001, 4)))(ROWS[:1], budget=16 * 1001).evaluations
-        == 16 * 1001
-    )
+def test_a_large_background_is_used_whole_if_the_user_says_so() -> None:
+    explainer = Explainer(network(4), ("all", np.zeros((1001, 4))))
+    assert explainer(ROWS[:1]).evaluations == 16 * 1001
 
 
 def test_a_slice_or_a_number_is_a_players_columns_too() -> None:

@@ -139,7 +139,7 @@ def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
     rows = np.random.default_rng(0).normal(size=(50, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Explainer(net, "mean", method="leverage")(rows, budget=100)
+        Explainer(net, ("mean", rows), method="leverage")(rows, budget=100)
         Explainer(net, rows[0], method="leverage")(rows[:1], budget=100)  # nothing to explain
 
 

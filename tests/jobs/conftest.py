@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from folder_jobs import SCORE, job, table, values, write_rows
+from folder_jobs import SCORE, job, table, values, write_rows, write_train
 
 FUNCTIONS = """
 import sys
@@ -87,6 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delitem(sys.modules, "score", raising=False)
     Path("score.py").write_text(SCORE)
     write_rows(Path("rows"), table())
+    write_train(tmp_path)
     return tmp_path
 
 
@@ -97,5 +98,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     (place / "score.py").write_text(SCORE)
     write_rows(place / "rows", table())
     model = f"{place}/score.py:predict"
-    job(model=model, data=place / "rows", out=place / "values").run(progress=False)
+    write_train(place)
+    background = f"mean:{place}/train.parquet"
+    undisturbed = job(model=model, data=place / "rows", out=place / "values", background=background)
+    undisturbed.run(progress=False)
     return values(str(place / "values"))

@@ -284,7 +284,9 @@ def test_categories_keep_their_order(model: Callable[[Any], Any], tmp_path: Path
     frame[:20].to_parquet("sizes/1.parquet", row_group_size=7)
     rest = frame[20:] if model is add_codes else frame[20:].astype({"size": str})
     rest.to_parquet("sizes/2.parquet")
-    explained(model=model, data="sizes", background="mode", id_column=None, keep=None)
+    explained(
+        model=model, data="sizes", background="mode:sizes/1.parquet", id_column=None, keep=None
+    )
     np.testing.assert_allclose(values()["prediction"], model(frame))
     assert values()["data.size"].tolist() == frame["size"].tolist()
 
@@ -384,7 +386,7 @@ def test_another_job_is_refused() -> None:
         'method "permutation", and not "kernel"': {"method": "kernel"},
         "tol unset, and not 0.1": {"tol": 0.1},
         'id_column "id", and not unset': {"id_column": None},
-        "another background": {"background": "median"},
+        "another background": {"background": "median:train.parquet"},
     }
     for words, options in others.items():
         with pytest.raises(InputError, match=f"holds a job with {words}.*choose another folder"):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from explain_command import done, explain, refusal, written
 from folder_jobs import wait_for
-from shearshap import Explainer, Explanation, __version__
+from shearshap import Explainer, Explanation, ShearWarning, __version__
 from shearshap.errors import ModelError
 from shearshap.jobs import Job, tables
 from shearshap.jobs.models import open_model
@@ -117,11 +118,14 @@ OPTIONS: list[tuple[str, list[object], dict[str, Any], dict[str, Any]]] = [
     ("predict", [], {}, {}),
     ("predict", ["--background", "absent.csv"], {"background": "absent"}, {}),
     ("predict", ["--background", "mode:absent.csv"], {"background": "mode of absent"}, {}),
-    ("predict", ["--background", "mode"], {"background": "mode"}, {}),
+    ("predict", ["--background", "sample:rows.parquet:2"], {"background": ("sample", 2)}, {}),
+    ("predict", ["--background", "kmeans:rows.parquet:2"], {"background": ("kmeans", 2)}, {}),
+    ("predict", ["--background", "all:rows.parquet"], {"background": ("all",)}, {}),
+    ("predict", ["--background", "mean:rows.parquet"], {"background": ("mean",)}, {}),
     ("predict", ["--groups", "b and s=b, s"], {"groups": {"b and s": ["b", "s"]}}, {}),
     ("predict", ["--groups", "groups.json"], {"groups": {"b and s": ["b", "s"]}}, {}),
     ("predict", ["--method", "permutation", "--seed", 3], {"method": "permutation", "seed": 3}, {}),
-    ("predict", ["--budget", 6, "--method", "leverage"], {"method": "leverage"}, {"budget": 6}),
+    ("predict", ["--budget", 18, "--method", "leverage"], {"method": "leverage"}, {"budget": 18}),
     ("predict", ["--tol", 0.01, "--batch-size", 2], {"batch_size": 2}, {"tol": 0.01}),
     ("predict", ["--device", "cpu"], {"device": "cpu"}, {}),
     ("both", ["--output", 1], {"output": 1}, {}),
@@ -155,11 +159,12 @@ def test_values_are_those_of_an_explainer(
     rows = pd.read_csv("rows.csv").astype({"a": float, "b": float})
     absent = pd.read_csv("absent.csv").astype({"a": float, "b": float})[["a", "b", "s"]]
     backgrounds: dict[Any, Any] = {"absent": absent, "mode of absent": ("mode", absent)}
-    background = options.get("background", "mean")
-    wanted = Explainer(
-        open_model(f"score.py:{model}").model,
-        **(options | {"background": backgrounds.get(background, background)}),
-    )(rows, **call)
+    name = options.get("background", ("sample",))
+    background = backgrounds[name] if name in backgrounds else (name[0], rows, *name[1:])
+    function = open_model(f"score.py:{model}").model
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShearWarning)
+        wanted = Explainer(function, **(options | {"background": background}))(rows, **call)
     rows.to_parquet("rows.parquet")
     absent.to_csv("absent.csv", index=False)
     Path("groups.json").write_text('{"b and s": ["b", "s"]}')
@@ -174,7 +179,8 @@ def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(4, 12))
     pd.DataFrame(rows, columns=columns).to_parquet("wide.parquet")
     (here / "wide.py").write_text("def f(x):\n    return (x['x0'] * x['x1']) + x.sum(axis=1)\n")
-    words = ("--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic")
+    background = ("--background", "mean:wide.parquet")
+    words = ("--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic", *background)
     text = done("wide.py:f", "wide.parquet", *words)
     found = written()
     assert found["converged"].all()
@@ -183,7 +189,9 @@ def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     assert (found[[f"standard_error.{name}" for name in columns]].to_numpy() <= 0.5).all()
     fewer = [f"--drop=x{number}" for number in range(8, 12)]
     (here / "wide.py").write_text("def f(x):\n    return x.sum(axis=1)\n")
-    text = done("wide.py:f", "wide.parquet", "--method", "kernel", "--budget", 9, *fewer)
+    text = done(
+        "wide.py:f", "wide.parquet", "--method", "kernel", "--budget", 9, *background, *fewer
+    )
     assert text.count("note        a regression on 7 coalitions has rank ") == 1
 
 
@@ -259,7 +267,7 @@ model = Model()
     assert "note        there are 2 rows\n" in text
     assert written()["value.a"].tolist() == [2, 3]
     assert written()["value.code"].tolist() == [10, 0]
-    done("own.py:model", "codes.csv", "--background", "mean")
+    done("own.py:model", "codes.csv", "--background", "mean:codes.csv")
     assert written()["value.a"].tolist() == [-0.5, 0.5]
 
 
@@ -285,13 +293,14 @@ def test_the_program_explains() -> None:
         ("score.py:missing", (), "model: there is no 'missing' in score.py; it has predict, pairs, both"),
         (".", (), "model: . is a folder without a model; expected a folder that"),
         ("score.py:predict", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; there are: a, b, s"),
-        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (6, 2): KeyError: 'a' (first on row 0"),
+        ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (18, 2): KeyError: 'a' (first on row 0"),
         ("score.py:hollow", ("--background", "absent.csv"), "the model returned nan for row 1 with 3 of 3 players"),
         ("score.py:predict", ("--background", "rows.txt"), "background: expected a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
-        ("score.py:predict", ("--background", "large.csv"), "background: large.csv: every coalition is evaluated at"),
-        ("score.py:predict", ("--background", "mean:"), "background: expected mean, median or mode, a file, or mean:FILE; got 'mean:'"),
+        ("score.py:predict", ("--background", "mean:"), "background: expected a file, such as train.csv or mean:train.csv; got 'mean:'"),
+        ("score.py:predict", ("--background", "mean"), "background: expected a file, such as train.csv or mean:train.csv; got 'mean'"),
+        ("score.py:predict", ("--background", "sample:rows.csv:0"), "background: rows.csv: expected ('sample', X_train, 100), got 0 rows"),
         ("score.py:predict", ("--method", "sheer"), "there is no method 'sheer'; did you mean 'shear'? There are: auto"),
         ("score.py:predict", ("--id", "ID"), "id: there is no column 'ID' in rows.csv; there are: a, b, s"),
         ("score.py:predict", ("--groups", "pair"), "groups: expected NAME=COLUMN,COLUMN, or a .json file"),
@@ -306,7 +315,6 @@ def test_mistakes_are_one_line_each(
     here: Path, model: str, words: tuple[str, ...], message: str
 ) -> None:
     (here / "b.csv").write_text("a\n1\n")
-    (here / "large.csv").write_text("a,b,s\n" + "1,4,x\n" * 1003)
     (here / "broken.py").write_text("raise ValueError('no weights')\n")
     assert failed(model, "rows.csv", *words).startswith(message)
     assert "broken" not in sys.modules
@@ -315,12 +323,15 @@ def test_mistakes_are_one_line_each(
 # Models that fail, or end the program
 
 
+MEAN = ("--background", "mean:many.csv")
+
+
 def check_partial(path: str, rows: int) -> None:
     """Hold the file of finished rows against the explanation of all rows."""
     found = pd.read_csv(path) if path.endswith(".csv") else pd.read_parquet(path)
     assert len(found) == rows
     every = pd.read_csv("many.csv")
-    whole = Explainer(lambda frame: frame["a"] * frame["b"], "mean")(every)
+    whole = Explainer(lambda frame: frame["a"] * frame["b"], ("mean", every))(every)
     wanted = whole[found["row"].to_numpy()]
     np.testing.assert_allclose(found["value.a"], wanted.values[:, 0])
     np.testing.assert_allclose(found["value.b"], wanted.values[:, 1])
@@ -336,7 +347,7 @@ def finished_rows(message: str) -> int:
 @pytest.mark.parametrize("out", ["values.parquet", "values.csv"])
 def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) -> None:
     kept = f"values.partial{Path(out).suffix}"
-    message = failed("score.py:fails_late", "many.csv", out=out)
+    message = failed("score.py:fails_late", "many.csv", *MEAN, out=out)
     assert message.startswith("the model failed on inputs of shape ")
     assert "RuntimeError: no 300 " in message
     assert "(first on row 300 with 2 of 2 players present); what" in message
@@ -348,19 +359,19 @@ def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) ->
         assert facts(kept)["rows"] == finished_rows(message)
         assert facts(kept)["unfinished"] == message.partition("; what was done")[0]
 
-    message = failed("score.py:exits_late", "many.csv", out=out)
+    message = failed("score.py:exits_late", "many.csv", *MEAN, out=out)
     assert message.startswith("the code of the model score.py:exits_late called exit (with 'done')")
     check_partial(kept, finished_rows(message))
 
     rows = pd.read_csv("many.csv")
     rows.assign(id=[f"n{number}" for number in rows.a]).to_csv("named.csv", index=False)
-    failed("score.py:fails_late", "named.csv", "--id", "id", out=out)
+    failed("score.py:fails_late", "named.csv", "--id", "id", *MEAN, out=out)
     found = pd.read_csv(kept) if out.endswith(".csv") else pd.read_parquet(kept)
     assert found["id"].tolist() == [f"n{number}" for number in range(len(found))]
 
 
 def test_rows_that_were_done_outlive_an_interrupt(here: Path) -> None:
-    result = explain("score.py:stopped_late", "many.csv")
+    result = explain("score.py:stopped_late", "many.csv", *MEAN)
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr.startswith("stopped; what was done before, ")
     assert result.stderr.endswith(" rows, is in values.partial.parquet\n")
@@ -384,7 +395,7 @@ def f(frame):
         time.sleep(60)
     return frame["a"] * frame["b"]
 """)
-    words = ["--model", "slow.py:f", "--data", "many.csv", "--out", "values.parquet"]
+    words = ["--model", "slow.py:f", "--data", "many.csv", "--out", "values.parquet", *MEAN]
     command = subprocess.Popen(
         [sys.executable, "-m", "shearshap.cli", "explain", *words],
         stderr=subprocess.PIPE,
@@ -401,7 +412,7 @@ def f(frame):
 def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream yields them before the error; they need not be the first of their block."""
     rows = pd.read_csv("many.csv")
-    explanation = Explainer(lambda frame: frame["a"] * frame["b"], "mean")(rows)
+    explanation = Explainer(lambda frame: frame["a"] * frame["b"], ("mean", rows))(rows)
 
     def stream(*_: object, **__: object) -> Any:
         yield explanation[:16]
@@ -412,7 +423,12 @@ def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) 
         patched.setattr(Explainer, "stream", stream)
         message = "the model broke; what was done before, 19 rows"
         with pytest.raises(ModelError, match=message) as info:
-            Job(model="score.py:product", data=Path("many.csv"), out=Path("v.parquet")).run()
+            Job(
+                model="score.py:product",
+                data=Path("many.csv"),
+                out=Path("v.parquet"),
+                background="mean:many.csv",
+            ).run()
     assert info.value.finished.index.tolist() == [*range(16), 20, 21, 399]
     check_partial("v.partial.parquet", 19)
 

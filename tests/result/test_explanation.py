@@ -664,7 +664,9 @@ def test_labels_with_a_gap_lose_no_digits(backend: str) -> None:
         "pyarrow": lambda: pa.table({"a": [1.0, 2, 4], "id": [large, None, 3]}),
     }
     frame = kinds[backend]()
-    explanation = Explainer(lambda x: np.asarray(x["a"]) * 2.0, "mean")(frame, budget=2, index="id")
+    explanation = Explainer(lambda x: np.asarray(x["a"]) * 2.0, ("mean", frame))(
+        frame, budget=2, index="id"
+    )
     assert explanation.index[0] == large
     assert explanation.index[2] == 3
 

@@ -74,6 +74,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def job(folder: Path, **options: Any) -> Job:
     given: dict[str, Any] = {"model": f"{folder / 'score.py'}:predict"}
+    if "background" in options:
+        options["background"] += f":{folder / 'rows.csv'}"
     return Job(**given | {"data": folder / "rows.csv"} | options)
 
 
@@ -246,7 +248,7 @@ def test_about_says_what_the_features_are(client: httpx.Client) -> None:
     assert not features["age"]["missing"]
     assert features["age"]["minimum"] == table().age.min()
     assert about["rows"] == 60
-    assert about["background"] == "median of the rows explained"
+    assert about["background"].startswith("median of the 60 rows of ")
     assert about["budget"] == {"default": 130, "minimum": 4, "maximum": 1300}
 
 

@@ -44,7 +44,7 @@ for parameter in network.parameters():
 """
 
 OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    "background": ({"background": "median"}, {}),
+    "background": ({"background": "median:rows.csv"}, {}),
     "budget": ({"budget": 40}, {}),
     "method": ({"method": "permutation"}, {}),
     "outputs": ({"outputs": ("2",)}, {}),
@@ -76,7 +76,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def job(folder: Path, function: str = "predict", **options: Any) -> Job:
-    given: dict[str, Any] = {"background": "mean", "budget": 30} | options
+    given: dict[str, Any] = {"background": "mean:rows.csv", "budget": 30} | options
+    kind, _, file = given["background"].partition(":")
+    given["background"] = f"{kind}:{folder / file}"
     place = f"{folder / 'model.py'}:{function}"
     return Job(model=place, data=folder / "rows.csv", out=folder / "values.parquet", **given)
 

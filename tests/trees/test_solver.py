@@ -188,7 +188,7 @@ def test_interactions_and_groups_are_those_of_all_coalitions(name: str) -> None:
 
 def test_backgrounds_of_every_kind() -> None:
     model, rows, _ = made("catboost")
-    for background in (0, "median", ("mean", rows), rows[:1], rows[3]):
+    for background in (0, ("median", rows), ("mean", rows), rows[:1], rows[3]):
         expected, _ = enumerated(model, rows[10:13], background)
         agrees(Explainer(model, background)(rows[10:13]), expected)
 
@@ -471,9 +471,8 @@ def test_the_command_explains_files_of_trees_exactly(tmp_path: Path) -> None:
     light = lightgbm.LGBMRegressor(**LIGHT).fit(frame, REAL).booster_
     light.save_model(tmp_path / "model.txt")
     out = tmp_path / "values.parquet"
-    said = done(
-        tmp_path / "model.txt", tmp_path / "rows.csv", "--background", "median", out=str(out)
-    )
+    background = ("--background", f"median:{tmp_path / 'rows.csv'}")
+    said = done(tmp_path / "model.txt", tmp_path / "rows.csv", *background, out=str(out))
     assert "exact (trees), 2 evaluations a row" in said
     table = pq.read_table(out)
     values = np.stack([table[f"value.{column}"] for column in "abcdef"], axis=1)

@@ -23,6 +23,7 @@ from shearshap.data.frames import (
     FrameLayout,
     as_frame,
     column_labels,
+    frame_of_row,
     matrix,
     trained_order,
 )
@@ -36,36 +37,40 @@ from shearshap.models.sklearn import made_columns
 
 def encode(
     rows: Any,
-    background: Background,
+    background: Background | None,
     groups: Groups,
     model: AdaptedModel,
     *,
     index: Index = None,
     feature_names: Sequence[str] | None = None,
+    seed: int = 0,
 ) -> Inputs:
     """Check rows, background and groups, and encode them for a model.
 
     Parameters
     ----------
     rows
-        An array or tensor (r, *shape), a frame, or a tuple of arrays.
+        An array or tensor (r, *shape), a frame, one row of a pandas frame, or a tuple of arrays.
     index
         The column of a frame that holds the rows' labels, which the model does not get; or r
         labels. None: a pandas frame's index, else 0, 1, 2, ...
     feature_names
         The user's names of the players, or of the inputs.
+    seed
+        That of a sample of background rows.
     """
     grouping = Grouping(_made_columns(groups), feature_names)
+    if nw.dependencies.is_pandas_series(rows):
+        rows = frame_of_row(rows, background)
     frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
     if isinstance(rows, tuple):
-        inputs = encode_several(rows, background, grouping, model)
+        inputs = encode_several(rows, background, grouping, model, seed)
     else:
-        parsed = parse_background(background)
+        parsed = parse_background(background, seed)
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))
         inputs = _encode_one(rows, parsed, grouping, model)
-        inputs = replace(inputs, weights=parsed.weights)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)
@@ -88,10 +93,7 @@ def _encode_one(
     """Encode rows of a single input: a frame or an array."""
     frame = as_frame(rows, "rows")
     if frame is None and hasattr(rows, "to_frame"):
-        raise InputError(
-            f"rows: expected a table, got a {type(rows).__name__}; for a single row of a frame "
-            "pass frame.iloc[[0]]"
-        )
+        raise InputError(f"rows: expected a table, got a {type(rows).__name__}")
     if frame is None:
         frame = _as_trained(rows, model)
     if frame is None:

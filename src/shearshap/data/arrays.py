@@ -45,9 +45,11 @@ from torch import Tensor
 from shearshap.data.background import (
     STATISTICS,
     ParsedBackground,
+    Selection,
     is_single_number,
     named_cells,
     parse_background,
+    standardised,
     starts_with_name,
 )
 from shearshap.data.display import NumberDisplay
@@ -76,7 +78,9 @@ def encode_array(
     table = checked_rows(rows, "rows", missing=missing, columns=columns)
     shape = tuple(table.shape[1:])
     players = grouping.players(shape)
-    background = array_background(given, table, players.owner, missing=missing, columns=columns)
+    source = _source(given, table, missing=missing, columns=columns)
+    chosen = given.select(len(source), lambda: _points(source))
+    background = _chosen_rows(given, chosen, source, players.owner)
 
     dtype = _common_type(rows, table, background, model)
     decode = array_decoder(rows, table.dtype, model)
@@ -99,6 +103,9 @@ def encode_array(
         index=np.arange(len(table)),
         original_rows=original_rows,
         type_changes=_type_changes(rows, table.dtype, dtype, model),
+        weights=chosen.weights,
+        background_description=chosen.description,
+        notes=chosen.notes,
     )
 
 
@@ -184,38 +191,46 @@ def array_decoder(rows: Any, dtype: torch.dtype, model: AdaptedModel) -> Callabl
 # The background
 
 
-def array_background(
+def _source(
     given: ParsedBackground,
     explained: Tensor,
-    owner: NDArray[np.int64],
     *,
     missing: bool = False,
     columns: Sequence[str] = (),
 ) -> Tensor:
-    """Return the background (b, d) of rows to explain (r, *shape), of players (d,).
+    """Return the rows (n, *shape) from which the background of rows to explain is chosen.
 
     NaN is refused unless `missing`. `columns` are the inputs' own names, as a frame has them. Let
     those be "age" and "height":
 
-        given                                   background
+        given                                   rows
         [44, 1.7]                               44 1.7
         {"age": 44, "height": 1.7}              44 1.7
         0                                       0 0
         [[40, 1.6], [48, 1.8]]                  40 1.6, 48 1.8
-        ("mean", [[40, 1.6], [48, 1.8]])        44 1.7
-        "mean"                                  the mean of the rows to explain
+        ("mean", [[40, 1.6], [48, 1.8]])        40 1.6, 48 1.8
+        None                                    the rows to explain
     """
-    given.check_count(len(explained))
-    source = explained
-    if not given.of_explained:
-        shape = tuple(explained.shape[1:])
-        numbers = _as_numbers(given.rows, shape, columns)
-        source = _checked_background(numbers, shape, missing=missing)
+    if given.of_explained:
+        return explained
+    shape = tuple(explained.shape[1:])
+    numbers = _as_numbers(given.rows, shape, columns)
+    return _checked_background(numbers, shape, missing=missing)
 
+
+def _chosen_rows(
+    given: ParsedBackground, chosen: Selection, source: Tensor, owner: NDArray[np.int64]
+) -> Tensor:
+    """Return the background (b, d) from its source (n, *shape), of players (d,)."""
     rows = source.flatten(1)
-    if given.statistic is None:
-        return rows
-    return _statistic(given.statistic, rows.cpu(), owner)
+    if given.statistic is not None:
+        return _statistic(given.statistic, rows.cpu(), owner)
+    return rows if chosen.places is None else rows[torch.from_numpy(chosen.places)]
+
+
+def _points(source: Tensor) -> NDArray[np.float64]:
+    """Return rows (n, *shape) as points (n, d), to compare by their distances."""
+    return standardised(in_type_of_numpy(source.flatten(1).cpu()))
 
 
 def _as_numbers(rows: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
@@ -280,7 +295,7 @@ def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
 
 
 def encode_several(
-    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel
+    rows: tuple[Any, ...], background: Any, grouping: Grouping, model: AdaptedModel, seed: int = 0
 ) -> Inputs:
     """Encode a tuple of arrays (r, *shape), one for each of the model's inputs.
 
@@ -291,7 +306,7 @@ def encode_several(
     joined = replace(grouping, groups=_joined_masks(grouping.groups, layout))
     players = joined.players((layout.width,))
     owners = np.split(players.owner, np.cumsum(layout.sizes)[:-1])
-    backgrounds = _backgrounds(background, tables, owners)
+    backgrounds, chosen = _backgrounds(background, tables, owners, seed)
 
     flat_type = _flat_type([*tables, *backgrounds], model)
     mixed = layout.join([part.to(model.device) for part in tables], flat_type)
@@ -320,6 +335,9 @@ def encode_several(
         index=np.arange(len(mixed)),
         original_rows=original_rows,
         smooth=all(table.is_floating_point() for table in tables),
+        weights=chosen.weights,
+        background_description=chosen.description,
+        notes=chosen.notes,
     )
 
 
@@ -396,41 +414,54 @@ class Layout:
 
 
 def _backgrounds(
-    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]]
-) -> list[Tensor]:
-    """Return the background of every input, (b, *shape) each, whose numbers have owners (d,)."""
-    parts = _background_parts(background, len(tables))
-    backgrounds = [
-        _background_of_input(part, table, owner)
-        for part, table, owner in zip(parts, tables, owners, strict=True)
-    ]
-    counts = [len(rows) for rows in backgrounds]
+    background: Any, tables: list[Tensor], owners: list[NDArray[np.int64]], seed: int
+) -> tuple[list[Tensor], Selection]:
+    """Return the background of every input, (b, *shape) each, whose numbers have owners (d,).
+
+    The same rows are chosen of all inputs.
+    """
+    givens = _parsed_parts(background, len(tables), seed)
+    sources = [_source(given, table) for given, table in zip(givens, tables, strict=True)]
+    parts = list(zip(givens, sources, strict=True))
+    _check_counts([1 if given.statistic else len(source) for given, source in parts])
+
+    def points() -> NDArray[np.float64]:
+        return np.concatenate([_points(source) for source in sources], axis=1)
+
+    chosen = [given.select(len(source), points) for given, source in parts]
+    backgrounds = []
+    for (given, source), own, table, owner in zip(parts, chosen, tables, owners, strict=True):
+        # players without a number in this input are left out, and the others numbered anew
+        _, player = np.unique(owner, return_inverse=True)
+        rows = _chosen_rows(given, own, source, player)
+        if not table.is_floating_point():
+            check_whole(rows, table.dtype)
+        backgrounds.append(rows.reshape(-1, *table.shape[1:]))
+    _check_counts([len(rows) for rows in backgrounds])
+    return backgrounds, chosen[0]
+
+
+def _check_counts(counts: list[int]) -> None:
     if len(set(counts)) > 1:
         raise InputError(
             f"background: the parts need the same number of background rows, got {counts}"
         )
-    return backgrounds
 
 
-def _background_of_input(part: Any, table: Tensor, owner: NDArray[np.int64]) -> Tensor:
-    """Return the background (b, *shape) of one input (r, *shape) of such owners (d,)."""
-    parsed = parse_background(part)
-    if parsed.weights is not None:
+def _parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackground]:
+    """Return the background of each input, taken apart."""
+    parsed = [parse_background(part, seed) for part in _background_parts(background, inputs)]
+    if any(part.weights is not None for part in parsed):
         raise InputError(
             "background: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
             "have; pass a sample of rows"
         )
-    # players without a number in this input are left out, and the others numbered anew
-    _, own = np.unique(owner, return_inverse=True)
-    rows = array_background(parsed, table, own)
-    if not table.is_floating_point():
-        check_whole(rows, table.dtype)
-    return rows.reshape(-1, *table.shape[1:])
+    return parsed
 
 
 def _background_parts(background: Any, inputs: int) -> tuple[Any, ...]:
     """Return the background of each input, as the user passed it."""
-    if isinstance(background, str) or is_single_number(background):
+    if background is None or isinstance(background, str) or is_single_number(background):
         return (background,) * inputs
 
     if not isinstance(background, tuple) or not background:
@@ -438,9 +469,9 @@ def _background_parts(background: Any, inputs: int) -> tuple[Any, ...]:
             f"background: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
             "backgrounds"
         )
-    if starts_with_name(background) and len(background) == 2 and isinstance(background[1], tuple):
-        name, rows = background
-        parts = tuple((name, part) for part in rows)
+    if starts_with_name(background) and len(background) > 1 and isinstance(background[1], tuple):
+        name, rows, *count = background
+        parts = tuple((name, part, *count) for part in rows)
     else:
         parts = background
     if len(parts) != inputs:

@@ -1,6 +1,17 @@
 """The background: what a feature is replaced with when it is left out.
 
 With one background row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
+
+    passed                      background
+    None                        a sample of the rows explained
+    rows                        all of them; of more than 100, a sample
+    ("sample", rows, 50)        50 of them, drawn at random
+    ("kmeans", rows, 20)        up to 20 of them, near the centres of clusters, weighted by size
+    ("all", rows)               all of them
+    ("mean", rows)              one row: their mean; or "median", "mode"
+
+A sample depends on the number of rows and the seed alone, so that arrays of as many rows, the
+inputs of one model, have the same rows chosen.
 Backgrounds that shap makes are known by the names of their classes, so that shap is not imported:
 
     shap.kmeans(X, 10)               rows, each with the size of its cluster as its weight
@@ -17,16 +28,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from shearshap.errors import InputError, ShearWarning, level_of_caller
-
-Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[str, ArrayLike | Tensor]
-"""What a user may pass.
-
-Rows of any kind, a row by name, a number for all inputs, a statistic's name, or a statistic's name
-and rows.
-"""
 
 Statistic = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
 """Rows (b, d), and the player that owns each input (d,), to one row (d,)."""
@@ -67,56 +72,223 @@ STATISTICS: dict[str, Statistic] = {
 """The statistics of background rows, by name.
 
 A line here is all that a statistic needs to work for arrays, several inputs and frames. In a frame,
-columns without numbers take their most frequent value instead. A kind of background that keeps
-several rows, such as a sample, belongs here too: `ParsedBackground.rows` are what it chooses from,
-and `weights` their weights.
+columns without numbers take their most frequent value instead.
 """
 
 
-@dataclass(frozen=True)
-class ParsedBackground:
-    """The background that a user passed, taken apart into a statistic and rows."""
+CHOICES = ("sample", "all", "kmeans")
+"""Backgrounds of several rows, by name."""
 
-    statistic: str | None  #: a name in STATISTICS; None: the rows themselves are the background
-    rows: Any  #: as the user passed them; None beside a statistic: the rows to explain
-    weights: NDArray[np.float64] | None = None  #: (b,) of the rows; None: they count equally
+DEFAULT_ROWS = 100
+"""Rows of a sample, unless the user says how many."""
+
+DEFAULT_CENTRES = 20
+"""Rows that k-means chooses, unless the user says how many."""
+
+MAX_CLUSTERED = 10_000
+"""Rows that k-means reads: of more, a sample."""
+
+KMEANS_STEPS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedBackground:
+    """The background that a user passed, taken apart: what to make of which rows."""
+
+    choice: str | None  #: a name in STATISTICS or CHOICES; None: all rows, or a sample of many
+    rows: Any  #: as the user passed them; None: the rows to explain
+    count: int = DEFAULT_ROWS  #: of rows to choose
+    weights: NDArray[np.float64] | None = None  #: (n,) of the rows; None: they count equally
+    seed: int = 0
+    chosen: "Selection | None" = None  #: if the rows were chosen in an earlier call
 
     @property
     def of_explained(self) -> bool:
-        """Whether the statistic is taken of the rows to explain."""
-        return self.statistic is not None and self.rows is None
+        """Whether the background is chosen from the rows to explain."""
+        return self.rows is None
 
-    def check_count(self, explained: int) -> None:
-        """Raise if the statistic is that of the rows to explain, and there is only one."""
-        if not self.of_explained or explained > 1:
-            return
-        raise InputError(
-            f"background={self.statistic!r} alone is the {self.statistic} of the rows to explain, "
-            "and there is only one, which would be its own background; pass "
-            f"background=({self.statistic!r}, rows)"
+    @property
+    def statistic(self) -> str | None:
+        """The name of the statistic that makes one row of all; None: rows are chosen."""
+        return self.choice if self.choice in STATISTICS else None
+
+    def select(self, rows: int, points: Callable[[], NDArray[np.float64]]) -> "Selection":
+        """Choose from a number of rows; `points` returns their places (n, m) for k-means."""
+        if self.chosen is not None:
+            return self.chosen
+        if self.of_explained:
+            return self._of_explained(rows)
+        if self.statistic is not None:
+            return Selection(None, f"the {self.statistic} of {_counted(rows, 'row')}")
+        if self.choice == "kmeans":
+            chosen, weights = _kmeans(points, rows, self.count, self.seed)
+            words = f"{len(chosen)} of {_counted(rows, 'background row')}, chosen by k-means"
+            return Selection(chosen, words, weights=weights)
+
+        is_sample = self.choice != "all" and self.weights is None and rows > self.count
+        if not is_sample:
+            return Selection(None, _counted(rows, "background row"), weights=self.weights)
+        words = f"{self.count:,} of {_counted(rows, 'background row')}, drawn at random"
+        note = (
+            f"The background is {self.count:,} of the {rows:,} rows passed, drawn at random. Pass "
+            "('sample', X_train, n) or ('all', X_train) to choose."
         )
+        notes = () if self.choice == "sample" else (note,)
+        return Selection(_sample(rows, self.count, self.seed), words, notes)
+
+    def _of_explained(self, rows: int) -> "Selection":
+        """Choose from the rows to explain, since the user has passed no others."""
+        if rows == 1:
+            raise InputError(
+                "Background data is missing. Pass rows to compare with, for example "
+                "Explainer(model, X_train)."
+            )
+        if rows > self.count:
+            shown = f"{self.count:,} of the {rows:,} rows explained"
+        else:
+            shown = f"the {rows:,} rows explained"
+        note = (
+            f"No background was given, so features are compared with {shown}. Pass "
+            "Explainer(model, X_train) to choose."
+        )
+        words = f"{shown}, drawn at random" if rows > self.count else shown
+        return Selection(_sample(rows, self.count, self.seed), words, (note,))
 
 
-def parse_background(background: Any) -> ParsedBackground:
-    """Take a user's background apart, and check its statistic's name."""
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Which rows are the background, with their weights, and what they are in words."""
+
+    places: NDArray[np.int64] | None  #: (b,) of the chosen rows, in order; None: all
+    description: str
+    notes: tuple[str, ...] = ()
+    weights: NDArray[np.float64] | None = None  #: (b,) with the sum 1; None: they count equally
+
+
+Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[Any, ...] | ParsedBackground
+"""What a user may pass.
+
+Rows of any kind, a row by name, a number for all inputs, or a name in CHOICES or STATISTICS and
+rows; of a sample and of k-means, how many rows too.
+"""
+
+
+def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
+    """Take a user's background apart, and check its name; `seed` is that of a sample."""
+    if background is None:
+        return ParsedBackground(None, None, seed=seed)
+    if isinstance(background, ParsedBackground):
+        return background
     if isinstance(background, str):
-        return ParsedBackground(_checked_name(background), None)
+        raise _name_error(background)
     if not starts_with_name(background):
-        return ParsedBackground(None, *_weighted_rows(background))
+        rows, weights, is_shap = _rows_and_weights(background)
+        return ParsedBackground("all" if is_shap else None, rows, weights=weights, seed=seed)
 
-    name = _checked_name(background[0])
-    if len(background) != 2:
-        raise InputError(
-            f"background: expected a pair such as ({name!r}, rows), got a tuple of "
-            f"{len(background)}"
-        )
-    rows, weights = _weighted_rows(background[1])
+    name = background[0]
+    counted = name in ("sample", "kmeans")
+    if name not in (*STATISTICS, *CHOICES):
+        raise _name_error(name)
+    if len(background) not in ((2, 3) if counted else (2,)):
+        raise InputError(f"background: expected {_example(name)}, got a tuple of {len(background)}")
+    rows, weights, _ = _rows_and_weights(background[1])
     if weights is not None:
         raise InputError(
-            "background: the rows of shap.kmeans have weights, which no statistic takes into "
-            f"account; pass ({name!r}, rows) of the rows that it was made of"
+            f"background: the rows of shap.kmeans have weights, which {name!r} does not take into "
+            f"account; pass {_example(name)} of the rows that it was made of"
         )
-    return ParsedBackground(name, rows)
+    default = DEFAULT_CENTRES if name == "kmeans" else DEFAULT_ROWS
+    count = background[2] if len(background) == 3 else default
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise InputError(f"background: expected {_example(name)}, got {count!r} rows")
+    return ParsedBackground(name, rows, int(count), seed=seed)
+
+
+def _example(name: str) -> str:
+    """Return how to write a background with a name."""
+    numbers = {"sample": f", {DEFAULT_ROWS}", "kmeans": f", {DEFAULT_CENTRES}"}
+    return f"({name!r}, X_train{numbers.get(name, '')})"
+
+
+def _name_error(name: str) -> InputError:
+    if name in STATISTICS or name in CHOICES:
+        return InputError(
+            f"background: {name!r} alone does not say of which rows; pass {_example(name)}"
+        )
+    known = ", ".join(_example(each) for each in (*CHOICES, *STATISTICS))
+    return InputError(
+        f"background: expected rows, such as X_train, or one of {known}; got {name!r}"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+# Choices of rows
+
+
+def _sample(rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Return the places of a sample of rows, in order: all of them if they are not more."""
+    generator = np.random.default_rng(seed)
+    return np.sort(generator.choice(rows, min(rows, count), replace=False))
+
+
+def _kmeans(
+    points: Callable[[], NDArray[np.float64]], rows: int, count: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the places (b,) of the real rows nearest to k-means centres, and their weights (b,).
+
+    A weight is the share of the rows whose nearest centre it is. There are fewer rows than asked
+    for if several centres have the same nearest row.
+    """
+    read = _sample(rows, MAX_CLUSTERED, seed)
+    own = points()[read]
+    distances = cdist(own, _centres(own, min(count, len(own)), seed), "sqeuclidean")
+    nearest_row = distances.argmin(axis=0)
+    sizes = np.bincount(distances.argmin(axis=1), minlength=len(nearest_row))
+    chosen, centre = np.unique(nearest_row, return_inverse=True)
+    weights = np.bincount(centre, weights=sizes) / len(own)
+    used = weights > 0
+    return read[chosen[used]], weights[used]
+
+
+def _centres(points: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+    """Return the centres (k, m) of k clusters of points (n, m), by Lloyd's algorithm.
+
+    It starts from points drawn far from one another (Arthur and Vassilvitskii, "k-means++", 2007).
+    """
+    generator = np.random.default_rng(seed)
+    centres = points[[generator.integers(len(points))]]
+    gaps = np.full(len(points), np.inf)
+    while len(centres) < count:
+        gaps = np.minimum(gaps, cdist(points, centres[-1:], "sqeuclidean")[:, 0])
+        if not gaps.any():  # all points are centres
+            break
+        drawn = generator.choice(len(points), p=gaps / gaps.sum())
+        centres = np.concatenate([centres, points[[drawn]]])
+
+    for _ in range(KMEANS_STEPS):
+        nearest = cdist(points, centres, "sqeuclidean").argmin(axis=1)
+        members = np.eye(len(centres))[nearest]
+        sizes = members.sum(axis=0)[:, None]
+        means = members.T @ points / np.maximum(sizes, 1)
+        moved = np.where(sizes > 0, means, centres)
+        if np.array_equal(moved, centres):
+            break
+        centres = moved
+    return centres
+
+
+def standardised(table: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers (n, d) with mean 0 and deviation 1 in each column; missing ones are 0."""
+    numbers = table.astype(np.float64)
+    numbers[~np.isfinite(numbers)] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column may be all missing
+        centred = numbers - np.nanmean(numbers, axis=0)
+        deviation = np.nanstd(numbers, axis=0)
+    return np.nan_to_num(centred / np.where(deviation > 0, deviation, 1.0))
 
 
 def starts_with_name(background: Any) -> bool:
@@ -140,23 +312,14 @@ def named_cells(row: Any, names: Sequence[Any]) -> list[Any]:
     return [row[name] for name in names]
 
 
-def _checked_name(name: str) -> str:
-    if name not in STATISTICS:
-        raise InputError(
-            f"background: expected one of {', '.join(STATISTICS)}, a row or background rows; got "
-            f"{name!r}"
-        )
-    return name
-
-
 # Backgrounds that shap makes
 
 WeightedRows = tuple[Any, NDArray[np.float64] | None]
 """Background rows and, if they do not count equally, their weights (b,) with the sum 1."""
 
 
-def _weighted_rows(background: Any) -> WeightedRows:
-    """Return the rows of a background, which may be shap's or anything else, and their weights."""
+def _rows_and_weights(background: Any) -> tuple[Any, NDArray[np.float64] | None, bool]:
+    """Return the rows of a background, their weights, and whether shap has chosen them."""
     kinds = type(background).__mro__
     names = [kind.__name__ for kind in kinds if kind.__module__.partition(".")[0] == "shap"]
     if not names and callable(background):
@@ -165,15 +328,15 @@ def _weighted_rows(background: Any) -> WeightedRows:
             "absent feature is replaced with background rows"
         )
     if "DenseData" in names:
-        return _summary(background)
+        return *_summary(background), True
     if "Tabular" in names:
-        return _masker_rows(background), None
+        return _masker_rows(background), None, True
     if names:
         raise InputError(
             f"background: shap's {names[0]} cannot be used here; pass background rows, for a tuple "
             "of inputs a tuple of them, and groups= for patches of an image"
         )
-    return background, None
+    return background, None, False
 
 
 def _summary(summary: Any) -> WeightedRows:

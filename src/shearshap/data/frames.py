@@ -66,6 +66,26 @@ def as_frame(rows: Any, argument: str) -> Frame | None:
     return frame
 
 
+def frame_of_row(row: Any, background: Any) -> Any:
+    """Return one row of a pandas frame, a Series, as a frame.
+
+    A Series has one type for all cells. Each gets its own again, and that of the background's
+    categories.
+    """
+    import pandas as pd
+
+    frame = row.to_frame().T.infer_objects()
+    known = background[1] if isinstance(background, tuple) and len(background) > 1 else background
+    if not isinstance(known, pd.DataFrame):
+        return frame
+    categories = {
+        name: dtype
+        for name, dtype in known.dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype) and row.get(name) in dtype.categories
+    }
+    return frame.astype(categories)
+
+
 # Labels
 
 

@@ -30,9 +30,11 @@ from torch import Tensor
 from shearshap.data.background import (
     STATISTICS,
     ParsedBackground,
+    Selection,
     is_single_number,
     mode,
     named_cells,
+    standardised,
 )
 from shearshap.data.display import CellDisplay
 from shearshap.data.frames import (
@@ -47,13 +49,14 @@ from shearshap.data.frames import (
     codes_of,
     hashable_values,
     in_common_types,
+    is_numeric_or_boolean,
     native_type,
     native_types,
     number_table,
     type_changes,
     with_columns,
 )
-from shearshap.data.players import Grouping
+from shearshap.data.players import Grouping, Players
 from shearshap.data.tensors import (
     MAX_EXACT_INTEGER,
     Inputs,
@@ -70,6 +73,12 @@ EFFICIENT_ROWS = 1024
 MAX_CELLS = 1 << 23
 """Cells of a frame beyond which it is not made larger for that."""
 
+MAX_NAMED = 3
+"""Features that a note names."""
+
+MAX_VALUES = 64
+"""Values of a column without numbers beyond which it does not count for k-means."""
+
 COMPARED_TYPES = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
 """Types of cells, besides numbers and times, that are the same to a model if they are equal."""
 
@@ -83,12 +92,18 @@ def encode_frame(
     """Encode a frame for a model that takes frames, in the layout that it takes."""
     count, width = frame.shape
     players = grouping.players((width,))
-    background = _background(given, frame, players.owner, layout.labels)
+    source = frame if given.of_explained else _source(given.rows, frame, layout.labels)
+    chosen = given.select(len(source), lambda: _points(source))
+    background = _chosen_rows(given, chosen, source, players.owner)
     pooled = _pooled(*in_common_types(frame, background))
     pool = FramePool(pooled, layout)
     own = torch.arange(len(pooled))[:, None].expand(-1, width)
     # a cell like the first background row's is known by that row: so null players are noticed
-    cells = torch.where(torch.from_numpy(pool.like(count)), count, own)
+    alike = pool.like(count)
+    cells = torch.where(torch.from_numpy(alike), count, own)
+    notes = chosen.notes
+    if given.statistic is not None:
+        notes += _equal_notes(alike[:count], frame, players)
     return Inputs(
         rows=cells[:count],
         background=cells[count:],
@@ -102,7 +117,31 @@ def encode_frame(
         type_changes=type_changes(frame, pooled),
         least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
         order=np.array([frame.columns.index(name) for name in layout.order]),
+        weights=chosen.weights,
+        background_description=chosen.description,
+        notes=notes,
     )
+
+
+def _equal_notes(alike: NDArray[np.bool_], frame: Frame, players: Players) -> tuple[str, ...]:
+    """Return which features without numbers often equal a statistic, and so have the value 0.
+
+    `alike` (r, d) says which cells are the background's.
+    """
+    is_number = np.array([dtype.is_numeric() for dtype in frame.schema.values()])
+    words = np.setdiff1d(players.owner[~is_number], players.owner[is_number])
+    counts = {
+        players.names[player]: int(alike[:, players.owner == player].all(axis=1).sum())
+        for player in words
+    }
+    worst = sorted((name for name in counts if counts[name]), key=counts.__getitem__)[::-1]
+    if not worst:
+        return ()
+    first, *others = worst[:MAX_NAMED]
+    text = f"{first} equals the background in {counts[first]:,} of {len(frame):,} rows"
+    text += "".join(f", {name} in {counts[name]:,}" for name in others)
+    their = "its value is" if len(worst) == 1 else "their values are"
+    return (f"{text}, so {their} 0 there.",)
 
 
 def _pooled(rows: Frame, background: Frame) -> Frame:
@@ -288,32 +327,47 @@ def _like_cell(column: Column, place: int) -> Any:
 # The background
 
 
-def _background(
-    given: ParsedBackground, explained: Frame, owner: NDArray[np.int64], labels: Labels | None
+def _chosen_rows(
+    given: ParsedBackground, chosen: Selection, source: Frame, owner: NDArray[np.int64]
 ) -> Frame:
-    """Return the background (b, d) of a frame to explain, whose columns belong to players (d,).
+    """Return the background (b, d) from its source (n, d), whose columns belong to players (d,)."""
+    if given.statistic is not None:
+        return _statistic(given.statistic, source, owner)
+    return source if chosen.places is None else source[chosen.places.tolist()]
+
+
+def _points(source: Frame) -> NDArray[np.float64]:
+    """Return rows (n, d) as points (n, m), to compare by their distances.
+
+    A column without numbers has an axis for each value, unless it has many values.
+    """
+    is_number = np.array([is_numeric_or_boolean(dtype) for dtype in source.schema.values()])
+    numbers = source[:, np.flatnonzero(is_number).tolist()]
+    parts = [standardised(number_table(numbers))] if is_number.any() else []
+    for place in np.flatnonzero(~is_number):
+        codes = codes_of(hashable_values(source[source.columns[place]]))
+        if codes.max() < MAX_VALUES:
+            parts.append(np.eye(codes.max() + 1)[codes])
+    if not parts:
+        raise InputError(
+            "background: k-means needs columns of numbers or of few values; try 'sample'"
+        )
+    return np.concatenate(parts, axis=1)
+
+
+def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
+    """Return the rows that a background is chosen from, with the columns of the rows to explain.
 
     `labels` are the columns' own labels, if those are not their names. Let the columns be "age" and
     "city":
 
-        given                            background
+        rows                             frame
         a frame                          the frame
         {"age": 44, "city": "Bern"}      44 Bern
         [44, "Bern"]                     44 Bern
-        ("mean", a frame)                one row: its mean
-        "mean"                           one row: the mean of the rows to explain
 
     If all columns hold numbers, a single number stands for a row of such.
     """
-    given.check_count(len(explained))
-    source = explained if given.of_explained else _source(given.rows, explained, labels)
-    if given.statistic is None:
-        return source
-    return _statistic(given.statistic, source, owner)
-
-
-def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
-    """Return the background's rows as a frame with the columns of the rows to explain."""
     frame = as_frame(rows, "background")
     if frame is None:
         return _frame_of_cells(rows, explained, labels)

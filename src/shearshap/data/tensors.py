@@ -60,6 +60,8 @@ class Inputs:
     weights: NDArray[np.float64] | None = None
     #: (d,) the input that each column of what the model takes is; None: they are in order
     order: NDArray[np.int64] | None = None
+    background_description: str = ""  #: what absent features are replaced with, in words
+    notes: tuple[str, ...] = ()  #: sentences about rows and background, for the user
 
     @property
     def players(self) -> int:

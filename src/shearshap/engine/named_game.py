@@ -13,7 +13,7 @@ from shearshap.data import Inputs, encode
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
 from shearshap.engine.run import Options, Task, positive_int
-from shearshap.errors import InputError, ModelError, ShearWarning, level_of_caller
+from shearshap.errors import ModelError, ShearWarning, level_of_caller
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.models import (
@@ -46,10 +46,6 @@ def open_game(
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
     check_statements(options.returns, options.multilabel)
-    if options.background is None:
-        raise InputError(
-            "background: say what an absent player is replaced with, for example ('mean', train)"
-        )
     with eval_mode(options.model, options.device) as device:
         adapted = adapted or adapted_model(
             options.model,
@@ -75,6 +71,7 @@ def open_game(
             adapted,
             index=task.index,
             feature_names=options.feature_names,
+            seed=options.seed,
         )
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)
@@ -148,10 +145,11 @@ def labelled_blocks(
             labelled = named.labelled(block)
             if notes:
                 # outputs may not be what they pass for
-                warning = named.outputs.consistency_warning()
-                if warning is not None:
-                    warnings.warn(warning, ShearWarning, stacklevel=level_of_caller())
-                    labelled = replace(labelled, notes=(*labelled.notes, warning))
+                doubt = named.outputs.consistency_warning()
+                own = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
+                for note in own:
+                    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+                labelled = replace(labelled, notes=(*labelled.notes, *own))
             yield labelled
             notes = False
     except ModelError as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from shearshap.data.background import ParsedBackground, Selection
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
@@ -153,6 +154,7 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
             overview = _explained(named, solver)
+            fixed = _without_notes(fixed)
             sampling = _sampling_of(solver)
             if sampling is None:
                 assert isinstance(solver, TreeSolver)
@@ -185,9 +187,19 @@ def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping
         game = named.game
         first = decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
-        if named.inputs.weights is not None:
-            return options, types  # rows with weights are not a statistic of the rows explained
-        return replace(options, background=decoded(game, game.background)), types
+        inputs = named.inputs
+        chosen = Selection(None, inputs.background_description, inputs.notes, inputs.weights)
+        fixed = ParsedBackground("all", decoded(game, game.background), chosen=chosen)
+        return replace(options, background=fixed), types
+
+
+def _without_notes(options: Options) -> Options:
+    """Return options with a fixed background, whose notes are about the rows of the sample."""
+    background = options.background
+    assert isinstance(background, ParsedBackground)
+    assert background.chosen is not None
+    quiet = replace(background, chosen=replace(background.chosen, notes=()))
+    return replace(options, background=quiet)
 
 
 def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:

@@ -24,9 +24,6 @@ from shearshap.models import Form, Output, Scale
 DEFAULT_A_PLAYER = 16
 """Evaluations a player, for one row, if the user sets no budget; at most all coalitions."""
 
-MAX_BACKGROUND_ROWS = 1_000
-"""Background rows beyond which the user must set a budget."""
-
 MAX_DEFAULT_EXACT = 1 << 16
 """Evaluations a row that exact spends without a budget: those of 16 players."""
 
@@ -132,11 +129,6 @@ class Run:
         """Return the evaluations to spend on a row if the user sets no budget."""
         if isinstance(self.method, Exact):
             return all_coalitions_budget(game)
-        if game.cost > MAX_BACKGROUND_ROWS:
-            raise BudgetError(
-                f"every coalition is evaluated at each of the {game.cost:,} background rows; pass "
-                "('mean', background), fewer rows, or a budget that allows for them"
-            )
         coalitions = min(2 + DEFAULT_A_PLAYER * game.players, 1 << game.players)
         return game.cost * max(coalitions, self.method.minimum(game))
 

@@ -235,7 +235,7 @@ def _background_hash(job: Options) -> str:
         return hash_of(type(job.background).__qualname__.encode())
     option = job.background_option
     content = "" if option.file is None else file_hash(option.file)
-    return hash_of(f"{option.statistic} {content}".encode())
+    return hash_of(f"{option.choice} {option.count} {content}".encode())
 
 
 # The lock

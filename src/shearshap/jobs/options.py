@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from shearshap.data.background import STATISTICS
+from shearshap.data.background import CHOICES, DEFAULT_CENTRES, DEFAULT_ROWS, STATISTICS
 from shearshap.errors import BudgetError, InputError, ShearWarning
 from shearshap.jobs.shards import SHARD_ROWS
 from shearshap.jobs.tables import WRITTEN
@@ -48,10 +48,11 @@ class Options:
         Whether to write a folder of parts. Default: if `data` is a folder, or `out` is one, or has
         a / at its end.
     background
-        A file of rows, "mean", "median" or "mode" of the rows explained, or of a file: "mean:FILE".
-        Default: the background row of the model if it has one, otherwise the mean. Of a large job,
-        a statistic is that of a sample of up to 8,192 rows, and anything that an `Explainer` takes
-        is a background, too.
+        A file of rows, of which 100 are drawn if there are more; "sample:FILE" or
+        "sample:FILE:200", "kmeans:FILE" or "kmeans:FILE:20", "all:FILE"; or one row, "mean:FILE",
+        "median:FILE" or "mode:FILE". Default: the background row of the model if it has one,
+        otherwise a sample of the rows explained. Of a large job, anything that an `Explainer`
+        takes is a background, too.
     outputs
         Names or numbers of the outputs to explain; none: all.
     output_names
@@ -162,24 +163,51 @@ def _is_large(data: Path, out: str | Path) -> bool:
 
 @dataclass(frozen=True)
 class BackgroundOption:
-    """The background that the user named: a statistic, a file, or a statistic of a file."""
+    """The background that the user named: a file, and what to choose from its rows."""
 
-    statistic: str | None = None
+    choice: str | None = None  #: as an `Explainer` takes it
     file: Path | None = None
+    count: int | None = None  #: of rows to choose
 
     @classmethod
     def parse(cls, text: str | None) -> "BackgroundOption":
-        """Return what a text names: "mean", "train.csv", "mean:train.csv", or None for nothing."""
+        """Return what a text names; None: nothing.
+
+        "train.csv", "mean:train.csv", "sample:train.csv" and "sample:train.csv:200" are such texts.
+        """
         if text is None:
             return cls()
-        name, colon, file = text.partition(":")
-        if not text or (name in STATISTICS and colon and not file):
+        name, _, file = text.partition(":")
+        is_named = name in (*STATISTICS, *CHOICES)
+        if not text or (is_named and not file):
+            example = f"{name}:train.csv" if is_named else "sample:train.csv"
             raise InputError(
-                f"background: expected mean, median or mode, a file, or mean:FILE; got {text!r}"
+                f"background: expected a file, such as train.csv or {example}; got {text!r}"
             )
-        if name not in STATISTICS:
+        if not is_named:
             return cls(file=Path(text))  # a colon in it is the file's own
-        return cls(statistic=name, file=Path(file) if file else None)
+        start, _, end = file.rpartition(":")
+        if name in ("sample", "kmeans") and start and end.isdecimal():
+            return cls(name, Path(start), int(end))
+        return cls(name, Path(file))
+
+    def of_rows(self, rows: Any) -> Any:
+        """Return the background as an `Explainer` takes it, of the file's rows."""
+        if self.choice is None:
+            return rows
+        return (self.choice, rows) if self.count is None else (self.choice, rows, self.count)
+
+    def words(self, rows: int) -> str:
+        """Return what replaces absent features, in words, if the file has so many rows."""
+        own = f"the {rows:,} rows of {self.file}" if rows > 1 else f"the row of {self.file}"
+        if self.choice in STATISTICS:
+            return f"{self.choice} of {own}"
+        is_kmeans = self.choice == "kmeans"
+        count = self.count or (DEFAULT_CENTRES if is_kmeans else DEFAULT_ROWS)
+        if self.choice == "all" or rows <= count:
+            return own
+        how = "chosen by k-means" if is_kmeans else "drawn at random"
+        return f"{count:,} of {own}, {how}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet as pq
 
+from shearshap.data.background import DEFAULT_ROWS
 from shearshap.errors import InputError, ModelError
 from shearshap.explainer import Explainer
 from shearshap.jobs import tables
@@ -62,11 +63,11 @@ from shearshap.result.text import no_such
 from shearshap.store import written_whole
 
 CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
-BACKGROUND = "_background.parquet"  #: a sample of the rows, whose statistic is the background
+BACKGROUND = "_background.parquet"  #: rows explained, of which a sample is the background
 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
 TRIED_ROWS = 16  #: rows that a method without a calibration is tried on
-BACKGROUND_ROWS = 8192  #: rows at most whose mean is a background, if the user names no other
+BACKGROUND_ROWS = 8192  #: rows explained at most to draw a background from, if the user names none
 FAILING_ROWS = 8  #: rows of the sample that the model may fail on
 PREDICTED_ROWS = 64  #: rows whose predictions identify a model
 PREDICTED_COALITIONS = 8  #: for each of them: no player, all players, and random halves
@@ -223,22 +224,39 @@ def open_files(job: Options, model: LoadedModel) -> Plan:
 
 
 def _background(plan: Plan) -> Background:
-    """Return the background: rows of a file, an object, a statistic, or the model's own row."""
+    """Return the background: rows of a file, an object, the model's own row, or a sample."""
     job = plan.job
     option = job.background_option
     if plan.background_file is not None:
         rows = plan.columns.frame(plan.background_file.table)
-        count = len(rows)
-        words = f"the {count:,} rows of {option.file}" if count > 1 else f"the row of {option.file}"
-        if option.statistic is None:
-            return Background(rows, words, option.file)
-        return Background((option.statistic, rows), f"{option.statistic} of {words}", option.file)
-    if not isinstance(job.background, str | None):
+        return Background(option.of_rows(rows), option.words(len(rows)), option.file)
+    if job.background is not None:
         return Background(job.background, f"a {type(job.background).__name__}")
-    if option.statistic is None and plan.model.background is not None:
+    if plan.model.background is not None:
         return Background(plan.model.background, "the model's own, from its training rows")
-    statistic = option.statistic or "mean"
-    return Background(statistic, f"{statistic} of the rows explained", job.data)
+    return _own_sample(plan, None if job.large else plan.frame)
+
+
+def _own_sample(plan: Plan, rows: Any) -> Background:
+    """Return a sample of rows explained, since no background was named; None: not yet read."""
+    count = plan.rows
+    if count == 1:
+        raise InputError(
+            "Background data is missing. Pass rows to compare with, for example --background "
+            "sample:train.csv."
+        )
+    words = f"the {count:,} rows explained"
+    if count > DEFAULT_ROWS:
+        words = f"{DEFAULT_ROWS} of {words}"
+    note = (
+        f"No background was given, so features are compared with {words}. Pass --background "
+        "sample:train.csv to choose."
+    )
+    if note not in plan.notes:
+        plan.notes.append(note)
+    value = None if rows is None else ("sample", rows)
+    shown = f"{words}, drawn at random" if count > DEFAULT_ROWS else words
+    return Background(value, shown, plan.job.data)
 
 
 def _add_notes(plan: Plan) -> None:
@@ -402,24 +420,18 @@ def _on_sound_rows(call: Callable[[Any], Answer], frame: Any) -> tuple[Answer, A
 
 
 def _sample_background(plan: Plan, *, is_new: bool) -> None:
-    """Make a bare statistic that of a sample of the rows explained.
+    """Read the rows of which the background is a sample, if the user named none.
 
-    The sample stays in the job's folder: a row that can be read only later must not change it.
+    They stay in the job's folder: a row that can be read only later must not change the background.
     """
-    statistic = plan.background.value
-    if not isinstance(statistic, str):
+    if plan.background.value is not None:
         return
-    job = plan.job
-    path = job.out / BACKGROUND
+    path = plan.job.out / BACKGROUND
     if is_new:
         table, _ = sample(plan.shards, plan.columns.schema.names, BACKGROUND_ROWS)
         with written_whole(path) as partial:
             pq.write_table(table, partial, write_page_checksum=True)
-    table = tables.read(path, "out")
-    words = plan.background.description
-    if len(table) < plan.rows:
-        words = f"{statistic} of {len(table):,} of the rows explained"
-    plan.background = Background((statistic, plan.columns.frame(table)), words, job.data)
+    plan.background = _own_sample(plan, plan.columns.frame(tables.read(path, "out")))
 
 
 # Predictions that identify a model

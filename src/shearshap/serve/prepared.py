@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shearshap.data.background import ParsedBackground
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
 from shearshap.errors import ModelError, ShearWarning
 from shearshap.explainer import Explainer
@@ -84,8 +85,6 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
     with collect_warnings(notes), errors_with_files(job.data, opened.background):
         features = features_from_frame(rows)
         explainer = opened.explainer()
-        if isinstance(explainer.background, str):  # a statistic of all rows, not of the sample
-            explainer = replace(explainer, background=(explainer.background, rows))
         prepared, encode = _prepared(explainer, _evenly_spaced(rows, sample), job)
 
     return Prepared(
@@ -125,10 +124,12 @@ def _prepared(
     # encode a frame for each coalition. That takes a quarter of the time.
     module, encode, groups = explainer.model.encoded_
     fixed, types = with_fixed_background(explainer, sample)
+    background = fixed.background
+    assert isinstance(background, ParsedBackground)
     inside = replace(
         explainer,
         model=module,
-        background=torch.from_numpy(encode(fixed.background)),
+        background=replace(background, rows=torch.from_numpy(encode(background.rows))),
         groups=groups,
         scale=explainer.scale or "probability",
         returns="margin",
