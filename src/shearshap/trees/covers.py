@@ -13,7 +13,8 @@ extension, where every player is present with probability t, player j has the fa
 and c_j(t) = g_j'(t) / g_j(t) is (1-r_j) / g_j(t), or -1 / (1-t). Values and interactions (Owen,
 1972) are integrals of polynomials, which ceil(m/2) nodes of Gauss and Legendre sum up exactly:
 
-    phi_i = value * integral of c_i P dt,   phi_ij = value * integral of c_i c_j P dt,   P = prod g_j
+    phi_i = value * integral of c_i P dt,   phi_ij = value * integral of c_i c_j P dt,
+    P = prod of all g_j
 
 `cover_values` tabulates them by the players that a row fails. A `CoverWalk` goes down each tree and
 up again: of all leaves below a node, P is summed once. A player that is asked again on the way
@@ -22,7 +23,7 @@ changes its factor there, so that node adds the difference of the two c_i, which
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -276,7 +277,7 @@ def _walked_trees(layout: Layout, players: int) -> Iterator[_WalkedTree]:
     number = np.zeros(len(layout.child), dtype=np.int64)
     order = np.argsort(layout.tree, kind="stable")
     starts = np.searchsorted(layout.tree[order], np.arange(layout.levels[0].stop + 1))
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         node = order[start:stop]
         number[node] = np.arange(len(node))
         parent = np.where(layout.parent[node] < 0, 0, number[layout.parent[node]])
