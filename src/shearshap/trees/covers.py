@@ -227,13 +227,13 @@ class CoverWalk:
             pairs = pairs.transpose(0, 2, 3, 1).reshape(-1, rows)
 
             # each pair once: the second player is behind the first on the path
-            players = layout.paths.players[leaf]
+            players = layout.paths.players[leaf].astype(np.int64)
             cell = players[:, :, None] * self.game.players + players[:, None, :]
-            counts = np.triu(players[:, None, :] >= 0, 1).ravel()
-            place = np.flatnonzero(counts)
+            is_second = np.broadcast_to(players[:, None, :] >= 0, cell.shape)
+            place = np.flatnonzero(np.triu(is_second, 1))
             for of_output, value in zip(sums, layout.value[leaf].T, strict=True):
                 worth = np.repeat(value, most * most)[place]
-                shape = (len(of_output), len(counts))
+                shape = (len(of_output), len(pairs))
                 of_output += csr_array((worth, (cell.ravel()[place], place)), shape=shape) @ pairs
 
 
