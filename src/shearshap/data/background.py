@@ -106,6 +106,7 @@ class ParsedBackground:
     seed: int = 0
     chosen: "Selection | None" = None  #: if the rows were chosen in an earlier call
     is_default: bool = False  #: whether the user gave none: trees then follow their own covers
+    note: str | None = None  #: for the user, if the rows are used
     may_be_alone: bool = False  #: whether one row to explain may be its own background
 
     @property
@@ -131,16 +132,18 @@ class ParsedBackground:
             words = f"{len(chosen)} of {_counted(rows, 'background row')}, chosen by k-means"
             return Selection(chosen, words, weights=weights)
 
-        is_sample = self.choice != "all" and self.weights is None and rows > self.count
-        if not is_sample:
-            return Selection(None, _counted(rows, "background row"), weights=self.weights)
-        words = f"{self.count:,} of {_counted(rows, 'background row')}, drawn at random"
-        note = (
-            f"The background is {self.count:,} of the {rows:,} rows passed, drawn at random. Pass "
-            "('sample', X_train, n) or ('all', X_train) to choose."
-        )
-        notes = () if self.choice == "sample" else (note,)
-        return Selection(_sample(rows, self.count, self.seed), words, notes)
+        words = _counted(rows, "background row")
+        note = self.note
+        places = None
+        if self.choice != "all" and self.weights is None and rows > self.count:
+            places = _sample(rows, self.count, self.seed)
+            words = f"{self.count:,} of {words}, drawn at random"
+            if self.choice is None:
+                note = (
+                    f"The background is {self.count:,} of the {rows:,} rows passed, drawn at "
+                    "random. Pass ('sample', X_train, n) or ('all', X_train) to choose."
+                )
+        return Selection(places, words, () if note is None else (note,), self.weights)
 
     def _of_explained(self, rows: int) -> "Selection":
         """Choose from the rows to explain, since the user has passed no others."""
