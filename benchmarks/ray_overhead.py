@@ -82,7 +82,7 @@ def run_job(executor: Executor, folder: Path, workers: int) -> None:
         model=perceptron(INPUTS, 1, nn.Softplus).eval(),
         data=folder / "rows",
         out=folder / f"out-{workers}",
-        background="mean",
+        background=0,
         budget=BUDGET,
         shard_rows=SHARD_ROWS,
     )

@@ -121,7 +121,7 @@ def request() -> Iterator[Walk]:
             model=folder / "model.joblib",
             data=folder / "rows.csv",
             out=folder / "values.csv",
-            background="mean",
+            background=f"mean:{folder / 'rows.csv'}",
             trust=True,
         )
         app = make_app(prepare(job))

@@ -46,12 +46,16 @@ class Explainer(Options):
         returns an array (n,) or (n, k). A function is called with the same kind of object as the
         rows: a numpy array (n, *shape), a tensor, or a frame.
     background
-        What an absent player is replaced with: one row; rows (b, *shape) to average over, at b
-        evaluations a coalition; one number for all inputs, such as 0; ("mean", rows), or "median"
-        or "mode"; the bare name, for the statistic of the rows explained; or the result of
-        `shap.kmeans` or a tabular masker of shap. A mean of integers makes the column floats; a
-        warning says if the model tells the two apart. For texts: the token that replaces an absent
-        one, by default the tokenizer's mask.
+        What features are compared with: an absent feature is replaced with those of the background
+        rows (b, *shape), one after the other, at b evaluations a coalition. Rows, such as the
+        training rows, of which a sample of 100 is drawn if there are more; ("sample", rows, n);
+        ("all", rows); ("kmeans", rows, k), up to k of the rows, near the centres of clusters and
+        weighted by their size; the result of `shap.kmeans`, or a tabular masker of shap. Or one
+        row: a row; ("mean", rows), or "median" or "mode", in which a category that is the most
+        frequent one gets the value 0; one number for all inputs, such as 0. A mean of integers
+        makes the column floats; a warning says if the model tells the two apart. None: a sample of
+        up to 100 of the rows explained. For texts: the token that replaces an absent one, by
+        default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
@@ -122,7 +126,8 @@ class Explainer(Options):
         ----------
         rows
             (r, *shape), usually (r, d): an array, a tensor, a frame of pandas, polars or pyarrow; a
-            tuple of arrays for a model of several inputs; texts for a text classifier.
+            tuple of arrays for a model of several inputs; texts for a text classifier. A Series is
+            one row of a pandas frame.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
             is shap's name for it, and its "auto" is None. Default: (16 * players + 2) for each

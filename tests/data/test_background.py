@@ -1,16 +1,20 @@
 """What a user passes as a background, and which rows it becomes."""
 
+import re
 import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shearshap import Explainer, ShearWarning
+from shearshap import Explainer, InputError, ShearWarning
 from shearshap.data import Inputs, encode
 from shearshap.models import AdaptedModel
 
@@ -28,16 +32,12 @@ def encoded(background: Any, rows: Any = MANY, seed: int = 0) -> Inputs:
     return encode(rows, background, None, AdaptedModel(lambda x: x), seed=seed)
 
 
-def answer(background: Any, rows: Any, **options: Any) -> Any:
-    """Return an explanation, whose warnings are in its notes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShearWarning)
-        return Explainer(lambda x: np.asarray(x)[:, 0], background, **options)(rows)
-
-
-def rows_of(inputs: Inputs) -> NDArray[Any]:
-    """Return the background as the model sees it, (b, d)."""
-    return np.asarray(inputs.decode(inputs.background.reshape(-1, *inputs.shape)))
+def table_of(inputs: Inputs) -> NDArray[Any]:
+    """Return the background as the model sees it, side by side, (b, d)."""
+    seen = inputs.decode(inputs.background.reshape(-1, *inputs.shape))
+    if isinstance(seen, tuple):
+        return np.concatenate([np.asarray(part) for part in seen], axis=1)
+    return np.asarray(seen)
 
 
 def are_some_of(chosen: NDArray[Any], rows: Any) -> bool:
@@ -51,7 +51,7 @@ def are_some_of(chosen: NDArray[Any], rows: Any) -> bool:
 def test_without_a_background_rows_are_compared_with_a_sample_of_their_own(rows: Any) -> None:
     inputs = encoded(None, rows)
     assert len(inputs.background) == 100
-    assert are_some_of(rows_of(inputs), rows)
+    assert are_some_of(table_of(inputs), rows)
     assert inputs.background_description == "100 of the 500 rows explained, drawn at random"
     (note,) = inputs.notes
     assert note == (
@@ -78,5 +78,203 @@ def test_the_note_is_a_warning_and_stays_with_the_explanation() -> None:
 def test_several_inputs_are_compared_with_the_same_rows() -> None:
     rows = (MANY[:, :2], np.arange(500)[:, None])
     inputs = encoded(None, rows)
-    numbers = inputs.background[:, 2].to(int)
+    numbers = inputs.background[:, 2].long()
     np.testing.assert_array_equal(inputs.background[:, :2], MANY[numbers, :2])
+
+
+# The rows that are chosen
+
+
+def forms(kind: str) -> tuple[Any, Any]:
+    """Return 500 rows of a kind, and 5 rows to explain."""
+    every: Any = {
+        "array": MANY,
+        "tensor": torch.from_numpy(MANY),
+        "pandas": PEOPLE,
+        "polars": pl.from_pandas(PEOPLE),
+        "pyarrow": pa.Table.from_pandas(PEOPLE),
+        "tuple": (MANY[:, :2], MANY[:, 2:]),
+    }[kind]
+    if kind == "tuple":
+        return every, tuple(part[:5] for part in every)
+    return every, every[:5]
+
+
+KINDS = ["array", "tensor", "pandas", "polars", "pyarrow", "tuple"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("choice", "count", "description"),
+    [
+        ((None,), 100, "100 of 500 background rows, drawn at random"),
+        (("sample",), 100, "100 of 500 background rows, drawn at random"),
+        (("sample", 7), 7, "7 of 500 background rows, drawn at random"),
+        (("sample", 900), 500, "500 background rows"),
+        (("all",), 500, "500 background rows"),
+        (("kmeans", 8), 8, "8 of 500 background rows, chosen by k-means"),
+        (("mode",), 1, "the mode of 500 rows"),
+    ],
+)
+def test_every_form_for_every_kind_of_rows(
+    kind: str, choice: tuple[Any, ...], count: int, description: str
+) -> None:
+    every, explained = forms(kind)
+    background = every if choice[0] is None else (choice[0], every, *choice[1:])
+    inputs = encoded(background, explained)
+    assert len(inputs.background) == count
+    assert inputs.background_description == description
+    is_silent = choice[0] in ("sample", "all", "kmeans")
+    assert bool(inputs.notes) != is_silent or choice[0] == "mode"
+    if choice[0] != "mode":
+        whole = MANY if kind in ("array", "tensor", "tuple") else PEOPLE
+        assert are_some_of(table_of(inputs), whole)
+    if choice[0] == "kmeans":
+        assert inputs.weights is not None
+        assert inputs.weights.sum() == pytest.approx(1)
+        assert (inputs.weights > 0).all()
+    else:
+        assert inputs.weights is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.integers(101, 400),
+    count=st.integers(1, 100),
+    seed=st.integers(0, 2**32),
+)
+def test_a_sample_depends_on_the_rows_and_the_seed_alone(rows: int, count: int, seed: int) -> None:
+    table = np.arange(rows, dtype=float)[:, None]
+    drawn = encoded(("sample", table, count), MANY[:3, :1], seed).background
+    again = encoded(("sample", table, count), MANY[:50, :1] + 1, seed).background
+    assert torch.equal(drawn, again)
+    chosen = drawn[:, 0]
+    assert len(chosen.unique()) == count
+    assert torch.equal(chosen, chosen.sort().values)
+    assert set(chosen.tolist()) <= set(range(rows))
+
+
+def test_another_seed_is_another_sample() -> None:
+    samples = [encoded(MANY, MANY[:3], seed).background for seed in (0, 0, 1)]
+    assert torch.equal(samples[0], samples[1])
+    assert not torch.equal(samples[0], samples[2])
+
+
+def test_every_row_is_drawn_equally_often() -> None:
+    table = np.arange(120.0)[:, None]
+    drawn = [encoded(("sample", table, 30), MANY[:1, :1], seed).background for seed in range(400)]
+    counts = np.bincount(torch.cat(drawn).flatten().long().numpy(), minlength=120)
+    assert (np.abs(counts - 100) < 5 * np.sqrt(100 * 0.75)).all()
+
+
+def test_a_large_background_is_a_sample_and_says_so() -> None:
+    explainer = Explainer(lambda x: x.sum(axis=1), MANY)
+    with pytest.warns(ShearWarning) as caught:
+        explanation = explainer(MANY[:3])
+    (note,) = explanation.notes
+    assert note == str(caught[0].message)
+    assert note == (
+        "The background is 100 of the 500 rows passed, drawn at random. Pass ('sample', X_train, "
+        "n) or ('all', X_train) to choose."
+    )
+
+
+def test_clusters_are_found_and_weighted_by_their_size() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], [50, 30, 20])
+    centres = np.array([[0.0, 0], [10, 0], [0, 10]])
+    table = centres[codes] + 0.1 * rng.normal(size=(100, 2))
+    inputs = encoded(("kmeans", table, 3), table[:2])
+    own = [int(np.abs(centres - row).sum(axis=1).argmin()) for row in inputs.background.numpy()]
+    assert sorted(own) == [0, 1, 2]
+    assert inputs.weights is not None
+    np.testing.assert_allclose(inputs.weights, np.array([0.5, 0.3, 0.2])[own])
+
+
+def test_clusters_of_a_frame_see_its_categories() -> None:
+    frame = pd.DataFrame({"city": ["Rome"] * 60 + ["Oslo"] * 40, "flag": [True] * 100})
+    inputs = encoded(("kmeans", frame, 2), frame[:2])
+    assert inputs.weights is not None
+    cities = np.asarray(inputs.decode(inputs.background)["city"]).tolist()
+    assert dict(zip(cities, inputs.weights, strict=True)) == {"Rome": 0.6, "Oslo": 0.4}
+
+
+def test_a_value_is_the_weighted_mean_over_clusters() -> None:
+    inputs = encoded(("kmeans", MANY, 5), MANY[:4])
+    explanation = Explainer(lambda x: x.sum(axis=1), ("kmeans", MANY, 5))(MANY[:4])
+    assert inputs.weights is not None
+    centre = inputs.weights @ inputs.background.numpy()
+    np.testing.assert_allclose(explanation.values, MANY[:4] - centre, atol=1e-9)
+
+
+def test_equal_rows_are_fewer_clusters() -> None:
+    inputs = encoded(("kmeans", np.ones((50, 3)), 5), MANY[:2])
+    assert inputs.background.tolist() == [[1, 1, 1]]
+    np.testing.assert_array_equal(inputs.weights, [1.0])
+
+
+def test_prepared_options_keep_the_rows_and_their_weights() -> None:
+    def model(x: NDArray[Any]) -> Any:
+        return x[:, 0] * x[:, 1] + x[:, 2]
+
+    for background in (("kmeans", MANY, 5), ("all", MANY), ("sample", MANY, 9)):
+        explainer = Explainer(model, background)
+        whole = explainer(MANY[:6])
+        prepared = explainer.prepare(MANY[:20])
+        again = Explainer(**vars(prepared.options))(MANY[:6])
+        for answer in (prepared.explain(MANY[:6]), again):
+            np.testing.assert_allclose(answer.values, whole.values, atol=1e-9)
+
+
+def test_several_inputs_are_prepared() -> None:
+    def model(first: NDArray[Any], second: NDArray[Any]) -> Any:
+        return first[:, 0] * first[:, 1] + second[:, 0]
+
+    rows, every = (MANY[:6, :2], MANY[:6, 2:]), (MANY[:, :2], MANY[:, 2:])
+    for background in (None, ("kmeans", every, 5), ("sample", every, 9)):
+        explainer = Explainer(model, background)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShearWarning)
+            whole, prepared = explainer(rows), explainer.prepare(rows)
+        np.testing.assert_allclose(prepared.explain(rows).values, whole.values, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("background", "message"),
+    [
+        ((MANY, MANY[:100]), "the parts need the same number of background rows, got [500, 100]"),
+        ((("sample", MANY, 9), MANY), "need the same number of background rows, got [9, 100]"),
+    ],
+)
+def test_parts_of_several_inputs_must_fit(background: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        encoded(background, (MANY[:5], MANY[:5]))
+
+
+# Features that equal the background
+
+
+def test_a_category_that_equals_a_statistic_is_noted() -> None:
+    def model(frame: pd.DataFrame) -> Any:
+        return frame["age"] * (frame["city"] == "Oslo") + frame["height"]
+
+    rows = PEOPLE[:90]
+    for statistic in ("mean", "median", "mode"):
+        train = pd.concat([PEOPLE, PEOPLE[PEOPLE.city == "Rome"]])
+        with pytest.warns(ShearWarning):
+            explanation = Explainer(model, (statistic, train))(rows)
+        note = "city equals the background in 30 of 90 rows, so its value is 0 there."
+        assert explanation.notes == (note,)
+        assert (explanation.values[rows.city == "Rome", 1] == 0).all()
+
+
+def test_the_worst_features_are_named_once() -> None:
+    frame = pd.DataFrame({name: ["x"] * size + ["y"] * (9 - size) for name, size in
+                          {"a": 5, "b": 8, "c": 6, "d": 7}.items()})  # fmt: skip
+    inputs = encoded(("mode", frame), frame)
+    assert inputs.notes == (
+        "b equals the background in 8 of 9 rows, d in 7, c in 6, so their values are 0 there.",
+    )
+    assert encoded(("mode", frame[["a"]].assign(n=1.0)), frame[["a"]].assign(n=1.0)).notes == (
+        "a equals the background in 5 of 9 rows, so its value is 0 there.",
+    )

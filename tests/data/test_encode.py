@@ -279,7 +279,7 @@ def test_a_series_is_one_row_of_a_frame() -> None:
         assert given.dtypes.equals(frame.dtypes)
         return given["a"] * given["b"].cat.codes + given["c"] + given["d"]
 
-    for background in (frame, ("all", frame), ("mode", frame)):
+    for background in (frame, ("all", frame), ("sample", frame, 1)):
         one = explain(model, frame.iloc[1], background=background, drop_null=False)
         whole = explain(model, frame[1:], background=background, drop_null=False)
         np.testing.assert_allclose(one.values, whole.values)

@@ -174,6 +174,41 @@ def test_values_are_those_of_an_explainer(
         check_same(written(out), wanted)
 
 
+def test_without_a_background_it_is_a_sample_of_the_rows_and_said() -> None:
+    """That of a folder of parts is the same."""
+    rows = pd.read_csv("many.csv").astype(float)
+    wanted = Explainer(lambda frame: frame["a"] * frame["b"], ("sample", rows, 100))(rows)
+    note = (
+        "note        No background was given, so features are compared with 100 of the 400 rows "
+        "explained. Pass --background sample:train.csv to choose.\n"
+    )
+    for out in ("values.parquet", "parts/"):
+        text = done("score.py:product", "many.csv", out=out)
+        assert "background  100 of the 400 rows explained, drawn at random\n" in text
+        assert note in text
+        check_same(written(out), wanted)
+    known = facts()
+    assert known["background"] == "100 of the 400 rows explained, drawn at random"
+
+
+@pytest.mark.parametrize(
+    ("background", "words"),
+    [
+        ("many.csv", "100 of the 400 rows of many.csv, drawn at random"),
+        ("sample:many.csv", "100 of the 400 rows of many.csv, drawn at random"),
+        ("sample:many.csv:30", "30 of the 400 rows of many.csv, drawn at random"),
+        ("sample:few.csv", "the 3 rows of few.csv"),
+        ("kmeans:many.csv:4", "4 of the 400 rows of many.csv, chosen by k-means"),
+        ("all:many.csv", "the 400 rows of many.csv"),
+        ("median:many.csv", "median of the 400 rows of many.csv"),
+    ],
+)
+def test_what_is_chosen_of_a_file_is_said(background: str, words: str) -> None:
+    text = done("score.py:product", "few.csv", "--background", background)
+    assert f"background  {words}\n" in text
+    assert ("note " in text) == (background == "many.csv")
+
+
 def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     columns = [f"x{n}" for n in range(12)]
     rows = np.random.default_rng(0).normal(size=(4, 12))

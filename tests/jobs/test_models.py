@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from explain_command import done, written
 from explain_command import refusal as failed
 from folder_jobs import save_onnx
-from shearshap import Explainer
+from shearshap import Explainer, ShearWarning
 from shearshap.errors import InputError
 from shearshap.jobs import models, tables
 from shearshap.jobs.models import open_model
@@ -77,7 +77,9 @@ def test_a_pickle_is_opened_only_when_it_is_trusted(pipeline: Path) -> None:
     assert "not used    bought\n" in text
     assert "background  mean of the 60 rows of people.csv\n" in text
     frame = people()[["age", "city", "income"]]
-    wanted = Explainer(joblib.load(pipeline), ("mean", frame), output="yes")(frame)
+    with pytest.warns(ShearWarning, match="city equals the background in 23 of 60 rows"):
+        wanted = Explainer(joblib.load(pipeline), ("mean", frame), output="yes")(frame)
+    assert "note        city equals the background in 23 of 60 rows" in text
     np.testing.assert_allclose(written().filter(regex=r"^value\."), wanted.values, atol=1e-9)
     pd.testing.assert_frame_equal(
         written()[["data.age", "data.city", "data.income", "data.bought"]].set_axis(people().columns, axis=1), people(),
@@ -159,7 +161,7 @@ def test_an_onnx_file(here: Path) -> None:
     assert written()["value.a"].tolist() == [2, 4, 6]
     assert written()["value.b"].tolist() == [-3, -4, -5]
     message = failed("model.onnx", "rows.csv", "--drop", "s", "--drop", "b")
-    assert message.startswith("the model failed on inputs of shape (6, 1): ")
+    assert message.startswith("the model failed on inputs of shape (18, 1): ")
     (here / "holes.csv").write_text("a,b\n1,2\n3,NA\n")
     told = failed("model.onnx", "holes.csv")
     assert told.startswith("data: holes.csv: row 1 is nan at column b (1 of 2 rows ")

@@ -87,7 +87,7 @@ def test_ids_that_the_model_does_not_take_keep_their_digits(here: Path) -> None:
     (here / "ids.csv").write_text(
         f"code,key,n,a,b\n007,{large},5,1,2\n,{large + 1},6,2,3\n100,{large + 2},7,3,4\n"
     )
-    words = ["--drop", "code", "--drop", "key", "--drop", "n"]
+    words = ["--drop", "code", "--drop", "key", "--drop", "n", "--background", "few.csv"]
     assert notes(done("score.py:product", "ids.csv", *words)) == []
     table = pq.read_table("values.parquet")
     assert table["data.code"].to_pylist() == ["007", None, "100"]
@@ -117,7 +117,7 @@ def test_doubtful_cells_are_noted(here: Path) -> None:
         "column 's' of x.csv is read as text: 2 of its 3 cells are numbers, but '?' is not" in text
     )
     (here / "x.csv").write_text("a,b,s\n1,2,A11\n2,3,4\n4,5,B\n")
-    assert "note" not in done("score.py:total", "x.csv")
+    assert "note" not in done("score.py:total", "x.csv", "--background", "all:x.csv")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_doubtful_cells_are_noted(here: Path) -> None:
         (
             "x.csv",
             "a,b,s\n1,2,x\n",
-            "background: x.csv: ",
+            "Background data is missing. Pass rows to compare with, for example --background sample:train.csv.",
         ),
     ],
 )

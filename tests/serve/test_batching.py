@@ -144,6 +144,7 @@ def serving(
     job = Job(
         model=f"{folder / 'model.py'}:predict",
         data=folder / "rows.csv",
+        background=f"mean:{folder / 'rows.csv'}",
         budget=BUDGET,
         batch_size=batch_size,
     )

@@ -77,8 +77,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def job(folder: Path, function: str = "predict", **options: Any) -> Job:
     given: dict[str, Any] = {"background": "mean:rows.csv", "budget": 30} | options
-    kind, _, file = given["background"].partition(":")
-    given["background"] = f"{kind}:{folder / file}"
+    if given["background"] is not None:
+        given["background"] = given["background"].replace("rows.csv", str(folder / "rows.csv"))
     place = f"{folder / 'model.py'}:{function}"
     return Job(model=place, data=folder / "rows.csv", out=folder / "values.parquet", **given)
 
@@ -114,6 +114,12 @@ def test_the_service_answers_what_explain_writes(option: str, folder: Path) -> N
     expected = chosen.run().explanation
     assert differs(expected, without.run().explanation), "the option must show in this test"
     assert_served(chosen, expected)
+
+
+@pytest.mark.parametrize("background", [None, "sample:rows.csv:9", "kmeans:rows.csv:3"])
+def test_the_service_has_the_background_of_explain(background: str | None, folder: Path) -> None:
+    chosen = job(folder, background=background, budget=1300)
+    assert_served(chosen, chosen.run().explanation)
 
 
 def test_the_model_is_called_with_no_more_than_the_batch_size(folder: Path) -> None:

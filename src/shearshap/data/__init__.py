@@ -60,13 +60,14 @@ def encode(
         That of a sample of background rows.
     """
     grouping = Grouping(_made_columns(groups), feature_names)
-    if nw.dependencies.is_pandas_series(rows):
-        rows = frame_of_row(rows, background)
-    frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
+    frame = None
     if isinstance(rows, tuple):
         inputs = encode_several(rows, background, grouping, model, seed)
     else:
         parsed = parse_background(background, seed)
+        if nw.dependencies.is_pandas_series(rows):
+            rows = frame_of_row(rows, parsed.rows)
+        frame = as_frame(rows, "rows")
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))

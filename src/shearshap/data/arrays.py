@@ -79,7 +79,7 @@ def encode_array(
     shape = tuple(table.shape[1:])
     players = grouping.players(shape)
     source = _source(given, table, missing=missing, columns=columns)
-    chosen = given.select(len(source), lambda: _points(source))
+    chosen = given.select(len(source), lambda places: _points(source, places))
     background = _chosen_rows(given, chosen, source, players.owner)
 
     dtype = _common_type(rows, table, background, model)
@@ -228,9 +228,10 @@ def _chosen_rows(
     return rows if chosen.places is None else rows[torch.from_numpy(chosen.places)]
 
 
-def _points(source: Tensor) -> NDArray[np.float64]:
-    """Return rows (n, *shape) as points (n, d), to compare by their distances."""
-    return standardised(in_type_of_numpy(source.flatten(1).cpu()))
+def _points(source: Tensor, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return some rows (n, *shape) as points (n, d), to compare by their distances."""
+    rows = source[torch.from_numpy(places)]
+    return standardised(in_type_of_numpy(rows.flatten(1).cpu()))
 
 
 def _as_numbers(rows: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Any:
@@ -425,8 +426,8 @@ def _backgrounds(
     parts = list(zip(givens, sources, strict=True))
     _check_counts([1 if given.statistic else len(source) for given, source in parts])
 
-    def points() -> NDArray[np.float64]:
-        return np.concatenate([_points(source) for source in sources], axis=1)
+    def points(places: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.concatenate([_points(source, places) for source in sources], axis=1)
 
     chosen = [given.select(len(source), points) for given, source in parts]
     backgrounds = []
@@ -450,6 +451,8 @@ def _check_counts(counts: list[int]) -> None:
 
 def _parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackground]:
     """Return the background of each input, taken apart."""
+    if isinstance(background, ParsedBackground):
+        return [replace(background, rows=part) for part in background.rows]
     parsed = [parse_background(part, seed) for part in _background_parts(background, inputs)]
     if any(part.weights is not None for part in parsed):
         raise InputError(

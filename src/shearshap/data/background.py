@@ -12,6 +12,7 @@ With one background row, v(S) is eq. 2 of the paper. With several it is their av
 
 A sample depends on the number of rows and the seed alone, so that arrays of as many rows, the
 inputs of one model, have the same rows chosen.
+
 Backgrounds that shap makes are known by the names of their classes, so that shap is not imported:
 
     shap.kmeans(X, 10)               rows, each with the size of its cluster as its weight
@@ -95,6 +96,10 @@ MISSING = (
 )
 
 
+Points = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+"""From the places (n,) of rows to points (n, m), whose distances say how much the rows differ."""
+
+
 @dataclass(frozen=True, eq=False)
 class ParsedBackground:
     """The background that a user passed, taken apart: what to make of which rows."""
@@ -119,8 +124,8 @@ class ParsedBackground:
         """The name of the statistic that makes one row of all; None: rows are chosen."""
         return self.choice if self.choice in STATISTICS else None
 
-    def select(self, rows: int, points: Callable[[], NDArray[np.float64]]) -> "Selection":
-        """Choose from a number of rows; `points` returns their places (n, m) for k-means."""
+    def select(self, rows: int, points: Points) -> "Selection":
+        """Choose from a number of rows; `points` are what k-means compares."""
         if self.chosen is not None:
             return self.chosen
         if self.of_explained:
@@ -197,6 +202,8 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
         raise _name_error(name)
     if len(background) not in ((2, 3) if counted else (2,)):
         raise InputError(f"background: expected {_example(name)}, got a tuple of {len(background)}")
+    if background[1] is None:
+        raise _name_error(name)
     rows, weights, _ = _rows_and_weights(background[1])
     if weights is not None:
         raise InputError(
@@ -246,7 +253,7 @@ def _sample(rows: int, count: int, seed: int) -> NDArray[np.int64]:
 
 
 def _kmeans(
-    points: Callable[[], NDArray[np.float64]], rows: int, count: int, seed: int
+    points: Points, rows: int, count: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the places (b,) of the real rows nearest to k-means centres, and their weights (b,).
 
@@ -254,7 +261,7 @@ def _kmeans(
     for if several centres have the same nearest row.
     """
     read = _sample(rows, MAX_CLUSTERED, seed)
-    own = points()[read]
+    own = points(read)
     distances = cdist(own, _centres(own, min(count, len(own)), seed), "sqeuclidean")
     nearest_row = distances.argmin(axis=0)
     sizes = np.bincount(distances.argmin(axis=1), minlength=len(nearest_row))
@@ -299,7 +306,7 @@ def standardised(table: NDArray[Any]) -> NDArray[np.float64]:
         warnings.simplefilter("ignore", RuntimeWarning)  # a column may be all missing
         centred = numbers - np.nanmean(numbers, axis=0)
         deviation = np.nanstd(numbers, axis=0)
-    return np.nan_to_num(centred / np.where(deviation > 0, deviation, 1.0))
+    return np.asarray(np.nan_to_num(centred / np.where(deviation > 0, deviation, 1.0)))
 
 
 def starts_with_name(background: Any) -> bool:

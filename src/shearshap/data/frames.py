@@ -75,12 +75,11 @@ def frame_of_row(row: Any, background: Any) -> Any:
     import pandas as pd
 
     frame = row.to_frame().T.infer_objects()
-    known = background[1] if isinstance(background, tuple) and len(background) > 1 else background
-    if not isinstance(known, pd.DataFrame):
+    if not isinstance(background, pd.DataFrame):
         return frame
     categories = {
         name: dtype
-        for name, dtype in known.dtypes.items()
+        for name, dtype in background.dtypes.items()
         if isinstance(dtype, pd.CategoricalDtype) and row.get(name) in dtype.categories
     }
     return frame.astype(categories)

@@ -93,7 +93,7 @@ def encode_frame(
     count, width = frame.shape
     players = grouping.players((width,))
     source = frame if given.of_explained else _source(given.rows, frame, layout.labels)
-    chosen = given.select(len(source), lambda: _points(source))
+    chosen = given.select(len(source), lambda places: _points(source[places.tolist()]))
     background = _chosen_rows(given, chosen, source, players.owner)
     pooled = _pooled(*in_common_types(frame, background))
     pool = FramePool(pooled, layout)

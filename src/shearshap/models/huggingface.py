@@ -189,8 +189,8 @@ class TextClassifier:
             token = next((token for token in known if token is not None), None)
             if token is None:
                 raise InputError(
-                    "background: the tokenizer has no mask; pass the token that replaces absent "
-                    "ones"
+                    "Background data is missing: the tokenizer has no mask. Pass the token that "
+                    "replaces absent ones, for example Explainer(model, '.')."
                 )
             return int(token)
 
