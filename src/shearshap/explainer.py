@@ -55,8 +55,8 @@ class Explainer(Options):
         frequent one gets the value 0; one number for all inputs, such as 0. A mean of integers
         makes the column floats; a warning says if the model tells the two apart. None: a sample of
         up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
-        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For texts: the token that replaces an absent one, by
-        default the tokenizer's mask.
+        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For
+        texts: the token that replaces an absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shearshap.trees.covers import CoverWalk, quadrature
 from shearshap.trees.forest import Floats, Forest, Integers, UnsupportedTrees
-from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, TreeGame, lay_out
+from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, lay_out
 from shearshap.trees.leaves import second_difference_factors
 from shearshap.trees.tables import BITS, Tables
 from shearshap.trees.walk import Walk
@@ -44,6 +44,9 @@ COVER_NUMPY_NS = 12.0  #: for a leaf, a row and a node of the quadrature, by the
 ALIVE = 0.6  #: probability that a player does not block a leaf
 
 
+AnyGame = BackgroundGame | CoverGame
+
+
 class Solver(Protocol):
     """Adds the sums of some trees to those of rows."""
 
@@ -51,18 +54,18 @@ class Solver(Protocol):
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
 
 
-def _walk(game: TreeGame) -> Solver:
+def _walk(game: AnyGame) -> Solver:
     return Walk(game) if isinstance(game, BackgroundGame) else CoverWalk(game)
 
 
-def _compiled_walk(game: TreeGame) -> Solver:
+def _compiled_walk(game: AnyGame) -> Solver:
     """Return a compiled walk; numba is imported only now."""
     from shearshap.trees.compiled import CompiledCoverWalk, CompiledWalk
 
     return CompiledWalk(game) if isinstance(game, BackgroundGame) else CompiledCoverWalk(game)
 
 
-SOLVERS: dict[str, Callable[[TreeGame], Solver]] = {
+SOLVERS: dict[str, Callable[[AnyGame], Solver]] = {
     "tables": Tables,
     "compiled walk": _compiled_walk,
     "walk": _walk,
@@ -168,7 +171,7 @@ class ExactTrees:
                 walks.append(CoverWalk(game, second_differences=True))
         return walks
 
-    def _game(self, layout: Layout, *, pairs: bool) -> BackgroundGame | CoverGame:
+    def _game(self, layout: Layout, *, pairs: bool) -> AnyGame:
         if self.background is None:
             return CoverGame(layout, self.players, pairs)
         assert self.weights is not None
