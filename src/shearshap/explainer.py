@@ -55,8 +55,9 @@ class Explainer(Options):
         row: a row; ("mean", rows), or "median" or "mode", in which a category that is the most
         frequent one gets the value 0; one number for all inputs, such as 0. A mean of integers
         makes the column floats; a warning says if the model tells the two apart. None: a sample of
-        up to 100 of the rows explained. For texts: the token that replaces an absent one, by
-        default the tokenizer's mask.
+        up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
+        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For
+        texts: the token that replaces an absent one, by default the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
@@ -135,7 +136,8 @@ class Explainer(Options):
             is shap's name for it, and its "auto" is None. Default: (16 * players + 2) for each
             background row, at most all 2^players coalitions, and at least the method's minimum;
             for the method "exact" all coalitions, if they take at most 65,536 evaluations. Exact
-            values of trees need one evaluation for the prediction and one for each background row.
+            values of trees need one evaluation for the prediction and one for each background row
+            that was given.
             The evaluations by which the model is checked, for trees one of every row, are not part
             of it: see `Explanation.check_evaluations`.
         tol

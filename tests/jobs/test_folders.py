@@ -665,6 +665,7 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
         categories={"s": ["x", "y"]},
         calibration=Calibration(players=(0.5, 0.25), centres=((0.1, 0.2),)).to_dict(),
         predictions={"0": [0.5, 1.5]},
+        background="5 rows",
     )
     path = tmp_path / MANIFEST
     saved = Manifest({"budget": 30, "tol": None}, preparation)

@@ -67,6 +67,16 @@ class Grower:
         self.right[here] = self.chain(decisions[1:])
         return here
 
+    def _covers(self) -> Floats:
+        """Return random covers of leaves; no training data reached some of them."""
+        rng = np.random.default_rng(len(self.left))
+        cover = rng.exponential(size=len(self.left)) * (rng.random(len(self.left)) < 0.9)
+        cover[np.array(self.left) >= 0] = 0.0
+        starts = np.array(self.roots, dtype=np.int64)
+        sizes = np.diff([*starts, len(cover)])
+        empty = np.repeat(np.add.reduceat(cover, starts) == 0, sizes) if len(starts) else ()
+        return np.where(empty, np.array(self.left) < 0, cover) if len(starts) else cover
+
     def _add(self, decision: int, value: Floats) -> int:
         self.left.append(-1)
         self.right.append(-1)
@@ -81,7 +91,7 @@ class Grower:
             right=np.array(self.right, dtype=np.int64),
             decision=np.array(self.decision, dtype=np.int64),
             value=np.array(self.value, dtype=np.float64).reshape(-1, self.outputs),
-            cover=np.ones(len(self.left)),
+            cover=self._covers(),
             roots=np.array(self.roots, dtype=np.int64),
             decisions=self.decisions,
         )
@@ -139,6 +149,33 @@ def coalition_values(
     return np.array(games).reshape(len(seen), 1 << players, forest.outputs)
 
 
+def cover_coalition_values(forest: Forest, owner: Integers, players: int, seen: Floats) -> Floats:
+    """Return v(S) (r, 2^p, k) by the definition: absent players go both ways, by the covers."""
+    present = ((np.arange(1 << players)[:, None] >> np.arange(players)) & 1).astype(bool)
+    right = forest.decisions.go_right(seen)
+
+    def cover(node: int) -> float:
+        if forest.left[node] < 0:
+            return float(forest.cover[node])
+        return cover(forest.left[node]) + cover(forest.right[node])
+
+    def expected(node: int, row: int) -> Floats:
+        left, after = forest.left[node], forest.right[node]
+        if left < 0:
+            return np.broadcast_to(forest.value[node], (1 << players, forest.outputs))
+        both = cover(node)
+        part = cover(left) / both if both > 0 else 0.5
+        decision = forest.decision[node]
+        values = (expected(left, row), expected(after, row))
+        absent = part * values[0] + (1 - part) * values[1]
+        player = owner[forest.decisions.column[decision]]
+        return np.where(present[:, [player]], values[right[decision, row]], absent)
+
+    shape = (len(seen), 1 << players, forest.outputs)
+    sums = [sum(expected(root, row) for root in forest.roots) for row in range(len(seen))]
+    return np.array([np.broadcast_to(total, shape[1:]) for total in sums]).reshape(shape)
+
+
 # Against all coalitions
 
 COLUMNS = 7
@@ -169,12 +206,16 @@ def check(
     owner: Integers,
     players: int,
     seen: Floats,
-    background: Floats,
+    background: Floats | None,
     weights: Floats | None = None,
 ) -> None:
     """Compare values and interactions with all coalitions."""
-    weigh = np.full(len(background), 1 / len(background)) if weights is None else weights
-    game = coalition_values(forest, owner, players, seen, background, weigh)
+    if background is None:
+        game = cover_coalition_values(forest, owner, players, seen)
+        np.testing.assert_allclose(game[:, 0], np.tile(forest.mean, (len(seen), 1)), atol=1e-10)
+    else:
+        weigh = np.full(len(background), 1 / len(background)) if weights is None else weights
+        game = coalition_values(forest, owner, players, seen, background, weigh)
     prepared = ExactTrees(
         forest, owner, players, background, weights, rows=len(seen), interactions=True
     )
@@ -183,6 +224,21 @@ def check(
     np.testing.assert_allclose(prepared.values(seen), values, atol=1e-10)
     pairs = np.moveaxis(pairs_of(table), 2, 0)
     np.testing.assert_allclose(prepared.interactions(seen), pairs, atol=1e-10)
+    differences = np.moveaxis(second_differences_of(table), 2, 0)
+    np.testing.assert_allclose(prepared.second_differences(seen), differences, atol=1e-10)
+
+
+def second_differences_of(table: Floats) -> Floats:
+    """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (p, p, r, k), of all coalitions (2^p, r, k)."""
+    full = len(table) - 1
+    players = full.bit_length()
+    found = np.zeros((players, players, *table.shape[1:]))
+    for i in range(players):
+        for j in range(players):
+            a, b = 1 << i, 1 << j
+            if i != j:
+                found[i, j] = table[full] - table[full ^ a] - table[full ^ b] + table[full ^ a ^ b]
+    return found
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -197,6 +253,7 @@ def test_values_are_those_of_all_coalitions(
     background = random_rows(6, COLUMNS, seed=2)
     for outputs in (1, 3):
         check(random_forest(shape, COLUMNS, outputs), owner, players, seen, background)
+        check(random_forest(shape, COLUMNS, outputs), owner, players, seen, None)
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -216,6 +273,7 @@ def test_any_forest_any_groups_any_weights(
     background = random_rows(len(weigh), COLUMNS, seed + 1)
     seen = random_rows(rows, COLUMNS, seed + 2)
     check(forest, np.array(owner), 5, seen, background, weigh)
+    check(forest, np.array(owner), 5, seen, None)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 With one background row, v(S) is eq. 2 of the paper. With several it is their average, eq. 1.
 
     passed                      background
-    None                        a sample of the rows explained
+    None                        a sample of the rows explained; for trees, none (`is_default`)
     rows                        all of them; of more than 100, a sample
     ("sample", rows, 50)        50 of them, drawn at random
     ("kmeans", rows, 20)        up to 20 of them, near the centres of clusters, weighted by size
@@ -91,6 +91,10 @@ MAX_CLUSTERED = 10_000
 
 KMEANS_STEPS = 30
 
+MISSING = (
+    "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."
+)
+
 
 Points = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """From the places (n,) of rows to points (n, m), whose distances say how much the rows differ."""
@@ -106,6 +110,9 @@ class ParsedBackground:
     weights: NDArray[np.float64] | None = None  #: (n,) of the rows; None: they count equally
     seed: int = 0
     chosen: "Selection | None" = None  #: if the rows were chosen in an earlier call
+    is_default: bool = False  #: whether the user gave none: trees then follow their own covers
+    note: str | None = None  #: for the user, if the rows are used
+    may_be_alone: bool = False  #: whether one row to explain may be its own background
 
     @property
     def of_explained(self) -> bool:
@@ -130,24 +137,23 @@ class ParsedBackground:
             words = f"{len(chosen)} of {_counted(rows, 'background row')}, chosen by k-means"
             return Selection(chosen, words, weights=weights)
 
-        is_sample = self.choice != "all" and self.weights is None and rows > self.count
-        if not is_sample:
-            return Selection(None, _counted(rows, "background row"), weights=self.weights)
-        words = f"{self.count:,} of {_counted(rows, 'background row')}, drawn at random"
-        note = (
-            f"The background is {self.count:,} of the {rows:,} rows passed, drawn at random. Pass "
-            "('sample', X_train, n) or ('all', X_train) to choose."
-        )
-        notes = () if self.choice == "sample" else (note,)
-        return Selection(_sample(rows, self.count, self.seed), words, notes)
+        words = _counted(rows, "background row")
+        note = self.note
+        places = None
+        if self.choice != "all" and self.weights is None and rows > self.count:
+            places = _sample(rows, self.count, self.seed)
+            words = f"{self.count:,} of {words}, drawn at random"
+            if self.choice is None:
+                note = (
+                    f"The background is {self.count:,} of the {rows:,} rows passed, drawn at "
+                    "random. Pass ('sample', X_train, n) or ('all', X_train) to choose."
+                )
+        return Selection(places, words, () if note is None else (note,), self.weights)
 
     def _of_explained(self, rows: int) -> "Selection":
         """Choose from the rows to explain, since the user has passed no others."""
-        if rows == 1:
-            raise InputError(
-                "Background data is missing. Pass rows to compare with, for example "
-                "Explainer(model, X_train)."
-            )
+        if rows == 1 and not self.may_be_alone:
+            raise InputError(MISSING)
         if rows > self.count:
             shown = f"{self.count:,} of the {rows:,} rows explained"
         else:
@@ -181,7 +187,7 @@ rows; of a sample and of k-means, how many rows too.
 def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
     """Take a user's background apart, and check its name; `seed` is that of a sample."""
     if background is None:
-        return ParsedBackground(None, None, seed=seed)
+        return ParsedBackground(None, None, seed=seed, is_default=True)
     if isinstance(background, ParsedBackground):
         return background
     if isinstance(background, str):
@@ -209,6 +215,11 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise InputError(f"background: expected {_example(name)}, got {count!r} rows")
     return ParsedBackground(name, rows, int(count), seed=seed)
+
+
+def is_default(background: Any) -> bool:
+    """Return whether a background stands for none that the user gave."""
+    return background is None or getattr(background, "is_default", False) is True
 
 
 def _example(name: str) -> str:

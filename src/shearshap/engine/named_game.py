@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap.data import Inputs, encode
+from shearshap.data.background import parse_background
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
 from shearshap.engine.results import with_notes
@@ -38,13 +39,18 @@ def open_game(
     task: Task,
     advance: Callable[[int], object] = no_progress,
     adapted: AdaptedModel | None = None,
+    *,
+    needs_background: bool = True,
 ) -> "Iterator[NamedGame]":
     """Check a task, and open its game; afterwards the model is as it was before.
 
     `advance` is called with the number of evaluations of each batch. `adapted` is the model as an
-    earlier game of the same options has it.
+    earlier game of the same options has it. A game that needs no background may have a single row.
     """
     options = task.options
+    background = options.background
+    if background is None and not needs_background:
+        background = replace(parse_background(None, options.seed), may_be_alone=True)
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
     check_statements(options.returns, options.multilabel)
@@ -68,7 +74,7 @@ def open_game(
         outputs.check()
         inputs = encode(
             task.rows,
-            options.background,
+            background,
             options.groups,
             adapted,
             index=task.index,

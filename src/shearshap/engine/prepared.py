@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from shearshap.data.background import ParsedBackground, Selection
+from shearshap.data.background import ParsedBackground, Selection, is_default
 from shearshap.engine.backgrounds import make_plans, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
@@ -34,7 +34,13 @@ from shearshap.models import AdaptedModel
 from shearshap.models.huggingface import check_text_model
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
-from shearshap.trees.solver import ExactForest, TreeSolver, tree_solver, wants_trees
+from shearshap.trees.solver import (
+    ExactForest,
+    TreeSolver,
+    follows_covers,
+    tree_solver,
+    wants_trees,
+)
 
 EXPECTED_ROWS = 10_000
 """Rows for which a forest is prepared: as many as make it worth its time."""
@@ -72,11 +78,12 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
 
 def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     clock = Clock(run.deadline)
-    with open_game(task, progress.evaluated) as named:
+    alone = follows_covers(task.options, run)
+    with open_game(task, progress.evaluated, needs_background=not alone) as named:
         solver = _solver(task.options, named, run, progress=progress)
         with progress.over(solver.rows):
             blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
-            yield from labelled_blocks(named, blocks)
+            yield from labelled_blocks(_named_by(solver, named), blocks)
 
 
 # Prepared explainers
@@ -160,7 +167,8 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         )
     warned: list[str] = []
     with recorded(warned), torch.inference_mode(False):
-        fixed, types = with_fixed_background(options, rows)
+        alone = follows_covers(options, run)
+        fixed, types = with_fixed_background(options, rows, needs_background=not alone)
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
@@ -189,18 +197,25 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     return PreparedExplainer(fixed, usual, overview, minimum, types, adapted)
 
 
-def with_fixed_background(options: Options, rows: Any) -> tuple[Options, Mapping[str, Any] | None]:
+def with_fixed_background(
+    options: Options, rows: Any, *, needs_background: bool = True
+) -> tuple[Options, Mapping[str, Any] | None]:
     """Return options whose background is rows in the types in which they are mixed with rows.
 
     The types of columns come with them, if the model is given frames of pandas; else None.
     """
-    with open_game(Task(options, rows)) as named:
+    with open_game(Task(options, rows), needs_background=needs_background) as named:
         game = named.game
         first = decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
         inputs = named.inputs
         chosen = Selection(None, inputs.background_description, inputs.notes, inputs.weights)
-        fixed = ParsedBackground("all", decoded(game, game.background), chosen=chosen)
+        fixed = ParsedBackground(
+            "all",
+            decoded(game, game.background),
+            chosen=chosen,
+            is_default=is_default(options.background),
+        )
         return replace(options, background=fixed), types
 
 
@@ -215,8 +230,14 @@ def _without_notes(options: Options) -> Options:
 
 def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:
     """Return the explanation of all rows; `notes`: with doubts of inputs and outputs."""
+    named = _named_by(solver, named)
     blocks = labelled_blocks(named, blocks_of(solver, Clock(None)), notes=notes)
     return Explanation.concat(list(blocks))
+
+
+def _named_by(solver: Solver, named: NamedGame) -> NamedGame:
+    """Return the names of a solver's game: trees may not have used the background."""
+    return solver.named if isinstance(solver, TreeSolver) else named
 
 
 def _sampling_of(solver: Solver) -> Sampling | None:

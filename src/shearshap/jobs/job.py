@@ -34,7 +34,7 @@ from shearshap.jobs.options import (
     errors_with_files,
     parse_devices,
 )
-from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, make_plan
+from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, described, make_plan
 from shearshap.jobs.result import (
     Outcome,
     facts,
@@ -215,7 +215,7 @@ def _result(plan: Plan, block: Block, data: Any) -> Result:
         ),
         data=data,
         model=plan.model.name,
-        background=plan.background.description,
+        background=described(plan.background, block.explanation).description,
         columns=tuple(plan.columns.schema.names),
         notes=tuple(plan.notes),
         id_column=name,

@@ -64,6 +64,7 @@ class Preparation:
     categories: dict[str, list[Any]]  #: of columns
     calibration: dict[str, Any] | None  #: None: the method needs none
     predictions: dict[str, list[float]]  #: of the model, by the number of a row among all rows
+    background: str  #: in words
 
 
 @dataclass(frozen=True)

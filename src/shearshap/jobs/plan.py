@@ -19,7 +19,9 @@ from pyarrow import parquet as pq
 from shearshap.data.background import (
     DEFAULT_ROWS,
     STATISTICS,
+    ParsedBackground,
     Selection,
+    is_default,
     parse_background,
     starts_with_name,
 )
@@ -67,6 +69,8 @@ from shearshap.result.calibration import Calibration
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import no_such
 from shearshap.store import written_whole
+from shearshap.trees.model import has_trees
+from shearshap.trees.solver import COVERS, METHOD
 
 CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
 BACKGROUND = "_background.parquet"  #: rows explained, of which a sample is the background
@@ -255,6 +259,8 @@ def _own_sample(plan: Plan, rows: Any) -> Background:
     """Return a sample of rows explained, since no background was named; None: not yet read."""
     count = plan.rows
     if count == 1:
+        if has_trees(plan.model.model):
+            return Background(None, "the row explained", plan.job.data)
         raise InputError(
             "Background data is missing. Pass rows to compare with, for example --background "
             "sample:train.csv."
@@ -266,11 +272,18 @@ def _own_sample(plan: Plan, rows: Any) -> Background:
         f"No background was given, so features are compared with {words}. Pass --background "
         "sample:train.csv to choose."
     )
-    if note not in plan.notes:
-        plan.notes.append(note)
-    value = None if rows is None else ("sample", rows)
+    value = None
+    if rows is not None:
+        value = ParsedBackground("sample", rows, seed=plan.job.seed, is_default=True, note=note)
     shown = f"{words}, drawn at random" if count > DEFAULT_ROWS else words
     return Background(value, shown, plan.job.data)
+
+
+def described(background: Background, explanation: Explanation) -> Background:
+    """Return a background in the words of what was explained: trees may have needed none."""
+    if is_default(background.value) and explanation.method == METHOD:
+        return replace(background, description=COVERS)
+    return background
 
 
 def _add_notes(plan: Plan) -> None:
@@ -383,6 +396,7 @@ def _manifest(plan: Plan) -> Manifest:
         preparation = manifest.preparation
         plan.settle(Survey(tuple(preparation.gaps), preparation.categories))
         _sample_background(plan, is_new=False)
+        plan.background = replace(plan.background, description=preparation.background)
         _check_predictions(plan, preparation.predictions)
         return manifest
 
@@ -407,6 +421,7 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
 
     with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
         explanation, _ = _on_sound_rows(explain, plan.columns.frame(rows))
+    plan.background = described(plan.background, explanation)
     table = explanation.to_frame("pyarrow", wide=True)
     calibration = explanation.calibration
     return Preparation(
@@ -415,6 +430,7 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
         categories=found.categories,
         calibration=None if calibration is None else calibration.to_dict(),
         predictions=_predictions(plan),
+        background=plan.background.description,
     )
 
 

@@ -18,7 +18,7 @@ from shearshap.games.marginal import no_progress
 from shearshap.jobs.job import Job
 from shearshap.jobs.models import open_model
 from shearshap.jobs.options import collect_warnings, errors_with_files
-from shearshap.jobs.plan import open_files
+from shearshap.jobs.plan import described, open_files
 from shearshap.result.explanation import Explanation
 from shearshap.serve.schemas import Cell, Feature, Row, features_from_frame, frame_from_rows
 
@@ -90,7 +90,7 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
 
     return Prepared(
         model=opened.model.name,
-        background=opened.background.description,
+        background=described(opened.background, prepared.overview).description,
         rows=rows,
         features=features,
         groups={name: list(columns) for name, columns in job.groups.items()},

@@ -23,8 +23,9 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from shearshap.trees.covers import CoverWalk, edges_of
 from shearshap.trees.forest import Bools, Bytes, Floats, Integers
-from shearshap.trees.layout import Layout, TreeGame
+from shearshap.trees.layout import BackgroundGame, CoverGame, Layout
 from shearshap.trees.leaves import Coefficients, coefficients
 
 Words = Any  # arrays of uint64, and what numba makes of them
@@ -37,6 +38,7 @@ LEAVE_OTHER = 3  #: and no longer.
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 ROWS_PER_WORD = 64
+COVER_ROWS = 64  #: that walk side by side without a background
 MAX_ANSWER_BYTES = 1 << 25  #: of answers to decisions that are kept at a time
 MAX_SORT_COLUMNS = 8  #: by which rows are sorted, so that neighbours take similar ways
 
@@ -46,7 +48,7 @@ compiled = njit(cache=True, error_model="numpy")
 class CompiledWalk:
     """Sums of rows against a background, for trees of any depth, by numba."""
 
-    def __init__(self, game: TreeGame) -> None:
+    def __init__(self, game: BackgroundGame) -> None:
         self.game = game
         layout = game.layout
         order = np.argsort(layout.tree, kind="stable")  # a tree's nodes next to each other
@@ -93,6 +95,67 @@ class CompiledWalk:
         packed = np.pad(packed, ((0, 0), (0, -packed.shape[1] % (ROWS_PER_WORD // 8))))
         words = packed.view(np.dtype("<u8"))
         return np.ascontiguousarray(words[self.decision].T, dtype=np.uint64)
+
+
+class CompiledCoverWalk:
+    """Sums of rows for trees of any depth whose absent players follow the covers, by numba.
+
+    The walk of `CoverWalk`, with some rows side by side: their products P, and the sums of these
+    below each node of the path, stay in the processor's cache. Pairs are walked by numpy.
+    """
+
+    def __init__(self, game: CoverGame) -> None:
+        layout = game.layout
+        self.pairs = CoverWalk(game) if game.pairs else None
+        self.decisions = layout.decisions
+        order = _depth_first(layout)
+        edges = edges_of(layout)
+        parent = np.maximum(layout.parent[order], 0)
+        before = edges.before[order]
+        self.depth = len(layout.levels)
+        self.edges = CoverEdges(
+            depth=layout.depths[order],
+            is_leaf=layout.child[order] < 0,
+            value=layout.value[order],
+            decision=layout.decision[parent],
+            on_right=(layout.child[parent] != order).astype(np.uint8),
+            player=layout.player[parent],
+            before=np.where(before < 0, 0, layout.depths[before]),
+            factor=edges.factor[order],
+            gain=edges.gain[order],
+        )
+
+    def add(self, seen: Floats, sums: Floats) -> None:
+        """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
+        if self.pairs is not None:
+            self.pairs.add(seen, sums)
+            return
+        blocks_at_once = MAX_ANSWER_BYTES // ((len(self.decisions) + 1) * COVER_ROWS)
+        step = max(1, blocks_at_once) * COVER_ROWS
+        for start in range(0, len(seen), step):
+            some = seen[start : start + step]
+            right = self.decisions.go_right(some)
+            right = np.pad(right, ((0, 0), (0, -len(some) % COVER_ROWS)))
+            blocks = right.reshape(len(right), -1, COVER_ROWS).transpose(1, 0, 2)
+            found = np.zeros((len(blocks), *sums.shape[1:], COVER_ROWS))
+            walk_covers(self.edges, self.depth, np.ascontiguousarray(blocks), found)
+            found = found.transpose(0, 3, 1, 2).reshape(-1, *sums.shape[1:])
+            sums[start : start + step] += found[: len(some)]
+
+
+def _depth_first(layout: Layout) -> Integers:
+    """Return the nodes (n,) of one tree after the other, each before all that is below it."""
+    sizes = np.ones(len(layout.child), dtype=np.int64)
+    for level in reversed(layout.levels[1:]):
+        np.add.at(sizes, layout.parent[level], sizes[level])
+    place = np.zeros(len(sizes), dtype=np.int64)
+    roots = layout.levels[0]
+    place[roots] = np.cumsum(sizes[roots]) - sizes[roots]
+    for level in layout.levels[1:]:
+        left = np.arange(level.start, level.stop, 2)
+        place[left] = place[layout.parent[left]] + 1
+        place[left + 1] = place[left] + sizes[left]
+    return np.argsort(place)
 
 
 def _columns(layout: Layout) -> Integers:
@@ -392,3 +455,86 @@ def _add_within(cells: Floats, players: int, members: Integers, amount: float) -
     for i in range(len(members)):
         for j in range(i):
             cells[members[i] * players + members[j]] += amount
+
+
+# Without a background
+
+
+class CoverEdges(NamedTuple):
+    """The edges of some trees, depth first; see `covers.Edges`."""
+
+    depth: Integers  #: (n,) of the node
+    is_leaf: Bools  #: (n,)
+    value: Floats  #: (n, k)
+    decision: Integers  #: (n,) that the parent takes
+    on_right: Bytes  #: (n,) 1 for the parent's right child
+    player: Integers  #: (n,) that the parent asks
+    before: Integers  #: (n,) the depth of the edge at which it was asked before; 0: none
+    factor: Floats  #: (n, 3, q)
+    gain: Floats  #: (n, 3, q)
+
+
+@compiled
+def walk_covers(edges: CoverEdges, depth: int, right: Any, found: Floats) -> None:
+    """Add to the sums (blocks, p, k, rows) of rows that go right, (blocks, decisions, rows)."""
+    nodes = edges.factor.shape[2]
+    outputs = edges.value.shape[1]
+    passes = np.ones((depth, COVER_ROWS), dtype=np.uint8)
+    states = np.ones((depth, COVER_ROWS), dtype=np.int64)
+    path = np.zeros(depth, dtype=np.int64)
+    products = np.ones((depth, nodes, COVER_ROWS))
+    below = np.zeros((depth, outputs, nodes, COVER_ROWS))
+    count = len(edges.depth)
+    for block in range(len(right)):
+        for edge in range(count):
+            level = edges.depth[edge]
+            path[level] = edge
+            if level > 0:
+                answers = right[block, edges.decision[edge]]
+                before = passes[edges.before[edge]]
+                for row in range(COVER_ROWS):
+                    passed = before[row] & (answers[row] == edges.on_right[edge])
+                    passes[level, row] = passed
+                    states[level, row] = before[row] + passed
+                _enter(edges.factor[edge], states[level], products[level - 1], products[level])
+            _arrive(edges.is_leaf[edge], edges.value[edge], products[level], below[level])
+
+            # the next edge is below this one, or leaves some of the path behind
+            stay = edges.depth[edge + 1] if edge + 1 < count else 1
+            for left in range(level, max(stay, 1) - 1, -1):
+                total = found[block, edges.player[path[left]]]
+                _leave(edges.gain[path[left]], states[left], below[left], below[left - 1], total)
+
+
+@compiled
+def _enter(factor: Floats, states: Integers, above: Floats, products: Floats) -> None:
+    """Write the products P (q, rows) of a node, from those above it."""
+    for node in range(len(products)):
+        failed, fails, passes = factor[0, node], factor[1, node], factor[2, node]
+        for row in range(COVER_ROWS):
+            state = states[row]
+            by = passes if state == 2 else (fails if state == 1 else failed)
+            products[node, row] = above[node, row] * by
+
+
+@compiled
+def _arrive(is_leaf: bool, value: Floats, products: Floats, below: Floats) -> None:
+    """Write the sums (k, q, rows) of the leaves at or below a node, as far as they are known."""
+    for output in range(len(below)):
+        worth = value[output] if is_leaf else 0.0
+        for node in range(len(products)):
+            for row in range(COVER_ROWS):
+                below[output, node, row] = worth * products[node, row]
+
+
+@compiled
+def _leave(gain: Floats, states: Integers, below: Floats, above: Floats, total: Floats) -> None:
+    """Add to the sums (k, rows) what a player gains from all leaves below an edge."""
+    for output in range(len(below)):
+        for node in range(gain.shape[1]):
+            fails, passes = gain[1, node], gain[2, node]
+            for row in range(COVER_ROWS):
+                state = states[row]
+                by = passes if state == 2 else (fails if state == 1 else 0.0)
+                total[output, row] += by * below[output, node, row]
+                above[output, node, row] += below[output, node, row]

@@ -98,6 +98,14 @@ class Forest:
             extremes += leaves[(leaves @ directions).argmax(axis=0)]
         return extremes
 
+    @property
+    def mean(self) -> Floats:
+        """(k,) the mean sum of leaves over the training data, by their covers."""
+        starts = np.sort(self.roots)
+        sizes = np.diff([*starts, len(self.cover)])
+        total = np.repeat(np.add.reduceat(self.cover, starts), sizes)
+        return np.asarray((self.cover / total) @ self.value)
+
     def predict(self, seen: Floats) -> Floats:
         """Return the sums of leaves (r, k) for rows as the trees see them."""
         step = min(MAX_BLOCK_ROWS, MAX_ANSWER_BYTES // (len(self.decisions) + 1) + 1)

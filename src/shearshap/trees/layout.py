@@ -34,6 +34,7 @@ class Layout:
     decision: Integers  #: (n,) its number among `decisions`; 0 for a leaf
     player: Integers  #: (n,) the owner of the column that the node asks about; -1 for a leaf
     value: Floats  #: (n, k)
+    cover: Floats  #: (n,) how much of the training data reached the node; NaN: unknown
     tree: Integers  #: (n,) its place among the trees
     levels: tuple[slice, ...]  #: the nodes of each depth
     decisions: Decisions  #: those that these trees take
@@ -70,16 +71,48 @@ class Layout:
                 count[below] = count[inner] + is_new
         return Paths(players, count, slot)
 
+    @cached_property
+    def fractions(self) -> Floats:
+        """(n,) the part of the parent's training data that reached each node, 1 at a root."""
+        above = self.cover[self.parent]
+        fraction = np.full(len(self.cover), 0.5)  # of no data at all, both children get a half
+        np.divide(self.cover, above, out=fraction, where=above > 0)
+        fraction[self.levels[0]] = 1.0
+        return fraction
+
+    @cached_property
+    def reach(self) -> Floats:
+        """(n, m) the product of the fractions at each player's nodes on the path, by its slot."""
+        reach = np.ones((len(self.child), self.paths.most))
+        for level in self.levels[1:]:
+            parent = self.parent[level]
+            reach[level] = reach[parent]
+            reach[np.arange(level.start, level.stop), self.paths.slot[parent]] *= self.fractions[
+                level
+            ]
+        return reach
+
 
 @dataclass(frozen=True, eq=False)
 class TreeGame:
-    """The game of some trees: absent players come from a background, as the trees see it."""
+    """The game of some trees: what they predict if some players are absent."""
 
     layout: Layout
     players: int
+    pairs: bool  #: whether sums are asked for pairs of players, or for players
+
+
+@dataclass(frozen=True, eq=False)
+class CoverGame(TreeGame):
+    """A node that asks an absent player goes both ways, by how much of the training data did."""
+
+
+@dataclass(frozen=True, eq=False)
+class BackgroundGame(TreeGame):
+    """Absent players come from a background, as the trees see it."""
+
     background: Floats  #: (b, d)
     weights: Floats  #: (b,) of the background rows, with sum 1
-    pairs: bool = False  #: whether sums are asked for pairs of players, or for players
 
 
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
@@ -110,8 +143,25 @@ def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
     player = np.full(len(nodes), -1)
     player[is_inner] = owner[decisions.column[decision[is_inner]]]
     return Layout(
-        child, parent, decision, player, forest.value[nodes], tree, tuple(levels[:-1]), decisions
+        child,
+        parent,
+        decision,
+        player,
+        forest.value[nodes],
+        _covers(forest.cover[nodes], parent, levels[1:-1]),
+        tree,
+        tuple(levels[:-1]),
+        decisions,
     )
+
+
+def _covers(of_leaves: Floats, parent: Integers, levels: list[slice]) -> Floats:
+    """Return the covers of all nodes (n,): that of an inner node is the sum of its children's."""
+    cover = of_leaves.copy()
+    for level in reversed(levels):
+        pairs = cover[level].reshape(-1, 2)
+        cover[parent[level][::2]] = pairs.sum(axis=1)
+    return cover
 
 
 @dataclass(frozen=True, eq=False)

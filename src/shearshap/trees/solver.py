@@ -6,8 +6,8 @@
     explain     rows, block by block; each row's prediction, and a mix of it, are compared too
 
 If the trees cannot be read, or the model is not their sum, it is sampled like any other, and a
-note says why. The values are those of the marginal game, in which absent players come from the
-background; values that follow the covers of the nodes instead would be another `ExactTrees`.
+note says why. Absent players come from the background; if the user gave none, they follow the
+covers of the nodes (path-dependent values), and the rows serve for the comparison alone.
 
 Linear models have the same solver: see engine/linear.py.
 """
@@ -19,12 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from shearshap.data.background import MISSING, is_default
 from shearshap.engine.backgrounds import sampling
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Options, Run
 from shearshap.engine.sampling import Sampling
-from shearshap.errors import BudgetError, ModelError, warn
+from shearshap.errors import BudgetError, InputError, ModelError, warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -33,7 +34,7 @@ from shearshap.methods import Auto, Exact
 from shearshap.models.base import MARGINS
 from shearshap.models.sklearn import has_margins
 from shearshap.result.explanation import Explanation
-from shearshap.trees.forest import Floats, NotASum, UnsupportedTrees
+from shearshap.trees.forest import Floats, Forest, NotASum, UnsupportedTrees
 from shearshap.trees.model import has_trees, is_boosted, tree_model
 from shearshap.trees.proof import (
     LeafOutputs,
@@ -46,6 +47,9 @@ from shearshap.trees.proof import (
 from shearshap.trees.values import ExactTrees
 
 METHOD = "exact (trees)"
+
+COVERS = "the training data, by how it went through the trees"
+"""The background of path-dependent values, in words."""
 
 PROOFS = 32
 """Mixes of each row, and of each background row, at which an unknown transformer must not mix
@@ -66,6 +70,11 @@ def wants_trees(model: Any, run: Run) -> bool:
     return isinstance(run.method, Auto | Exact) and has_trees(model)
 
 
+def follows_covers(options: Options, run: Run) -> bool:
+    """Return whether absent players follow the covers of a model's trees, if these can be read."""
+    return is_default(options.background) and wants_trees(options.model, run)
+
+
 def tree_solver(
     options: Options,
     named: NamedGame,
@@ -82,8 +91,17 @@ def tree_solver(
     forest: ExactForest | UnsupportedTrees
     with progress_bar(progress.progress if progress else False, unit=" trees") as bar:
         try:
-            forest = ExactForest.from_model(model, named, run, rows=rows, advance=bar.update)
+            forest = ExactForest.from_model(
+                model,
+                named,
+                run,
+                by_covers=follows_covers(options, run),
+                rows=rows,
+                advance=bar.update,
+            )
         except UnsupportedTrees as refusal:
+            if named.game.rows == 1 and options.background is None:
+                raise InputError(f"{MISSING} {_reason(refusal, model, named)}") from None
             forest = refusal
     return TreeSolver(model, named, run, forest, progress=progress)
 
@@ -107,6 +125,9 @@ class TreeSolver:
     ) -> None:
         self.model = model
         self.named = named
+        if isinstance(forest, ExactForest) and forest.by_covers:
+            inputs = replace(named.inputs, background_description=COVERS, notes=())
+            self.named = replace(named, inputs=inputs)
         self.run = run
         self.forest: ExactForest | None = None
         self.checked = prepared
@@ -141,6 +162,12 @@ class TreeSolver:
             try:
                 return self._explain_exactly(rows, buffer)
             except UnsupportedTrees as refusal:
+                if self.forest is not None and self.forest.by_covers:
+                    # sampled rows would be compared with something else than those before
+                    raise ModelError(
+                        f"The model is not the sum of its trees: {refusal}. Pass a background, for "
+                        "example Explainer(model, X_train), to sample it."
+                    ) from refusal
                 self.sampling = self._fall_back(refusal)
         last = min(rows.stop, rows.start + self.sampling.rows_at_once)
         return self.sampling.explain(slice(rows.start, last), buffer, clock)
@@ -202,7 +229,9 @@ def _reason(refusal: UnsupportedTrees, model: Any, named: NamedGame) -> str:
 class SumValues(Protocol):
     """The Shapley values of what a model adds up, for a background."""
 
-    background: Floats  #: (b, d') as the terms see it
+    @property
+    def background(self) -> Floats | None:
+        """(b, d') as the terms see it; None: trees follow their covers."""
 
     def values(self, seen: Floats) -> Floats:
         """Return the players' Shapley values (r, p, f) of rows (r, d')."""
@@ -236,11 +265,13 @@ class ExactForest:
         named: NamedGame,
         run: Run,
         *,
+        by_covers: bool = False,
         rows: int | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> "ExactForest":
         """Read a model's trees and prepare them; raise `UnsupportedTrees` if they are not it.
 
+        `by_covers`: absent players follow the covers, and do not come from the background.
         `rows` is how many will come, by default those of the game. `advance` is called with the
         number of trees that are ready.
         """
@@ -248,16 +279,21 @@ class ExactForest:
             # known beforehand: reading the trees would take its time for nothing
             raise NotASum("a probability is not a sum over trees")
         game = named.game
-        check_budget(METHOD, game.cost, run)
+        check_budget(METHOD, 0 if by_covers else game.cost, run)
         seen = tree_model(model, named.inputs)
+        if by_covers and seen.unknown and game.rows == 1:
+            raise UnsupportedTrees(
+                f"one row does not show whether {' or '.join(seen.unknown)} makes a column of "
+                "several"
+            )
 
         def prepared() -> ExactTrees:
             return ExactTrees(
                 seen.forest,
                 seen.owner,
                 game.players,
-                seen.preprocess(decoded(game, game.background)),
-                named.inputs.weights,
+                None if by_covers else seen.preprocess(decoded(game, game.background)),
+                None if by_covers else named.inputs.weights,
                 rows=game.rows if rows is None else rows,
                 interactions=run.interactions,
                 advance=advance,
@@ -283,8 +319,17 @@ class ExactForest:
         points, single = compared_points(game, seen, rng)
         outputs = leaf_outputs(game.predict.outputs, seen.forest, points, rng)
         trees = prepared()
+        if trees.background is None:
+            assert isinstance(seen.forest, Forest)
+            base_value = outputs.constant + outputs(seen.forest.mean)
+            return cls(method, seen, outputs, trees, base_value, single, evaluations=1)
         base_value = _answers(game.take(slice(0, 1)), EMPTY)[0]
         return cls(method, seen, outputs, trees, base_value, single, evaluations=game.cost + 1)
+
+    @property
+    def by_covers(self) -> bool:
+        """Whether absent players follow the covers of the training data."""
+        return self.trees.background is None
 
     def explained(
         self,
@@ -363,10 +408,17 @@ class ExactForest:
             raise UnsupportedTrees(f"the model fails on a mix of rows ({error})") from error
 
         game.usage.checks += rows
-        leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, self.trees.background))
+        background = self._seen_background(game)
+        leaves = self.seen.forest.predict(mixes.seen(self.seen, seen, background))
         gaps = answers[rows:] - self.outputs.constant - self.outputs(leaves)
         self._refuse_gaps(gaps, first_row, "a mix of row")
         return answers[:rows]
+
+    def _seen_background(self, game: ModelGame) -> Floats:
+        """Return the background rows (b, d') as the trees see them."""
+        if self.trees.background is not None:
+            return self.trees.background
+        return self.seen.preprocess(decoded(game, game.background))
 
     def _refuse_gaps(self, gaps: Floats, first_row: int, place: str) -> None:
         """Raise if gaps between model and leaves (r, k) are more than rounding."""
@@ -385,6 +437,7 @@ class ExactForest:
         rng = np.random.default_rng((seed, 2))
         rows = game.rows
         others = game.cost
+        background = self._seen_background(game)
         of_pairs = min(PAIR_PROOFS * rows * others, MAX_PROOFS)
         count = max(PROOFS * rows, PROOFS * others, of_pairs)
         for start in range(0, count, PROVED_AT_ONCE):
@@ -394,7 +447,7 @@ class ExactForest:
                 (number % rows + number // rows) % others,
                 present=rng.random((len(number), game.players)) < 0.5,
             )
-            mixes.prove_columns(game, self.seen, seen, self.trees.background)
+            mixes.prove_columns(game, self.seen, seen, background)
 
 
 def check_budget(method: str, of_base: int, run: Run) -> None:

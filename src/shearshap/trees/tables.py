@@ -4,6 +4,7 @@ Preparation, for all subtrees of the same size together:
 
     weights of the background's patterns   ->  W, by the players that each leaf's path fails
     W  ->  the leaf's table, by the players that a row fails                          (leaves.py)
+    or, without a background, the covers  ->  the leaf's table                        (covers.py)
     the leaves' tables  ->  the subtree's table, by the row's pattern
 
 The look-ups are the product of a matrix of zeros and ones, a one for each row and subtree, with
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from shearshap.trees.covers import cover_interactions, cover_values
 from shearshap.trees.forest import Floats, Integers
-from shearshap.trees.layout import Subtrees, TreeGame, split
+from shearshap.trees.layout import BackgroundGame, Subtrees, TreeGame, split
 from shearshap.trees.leaves import leaf_interactions, leaf_values
 
 BITS = 7  #: of the patterns of subtrees that have several leaves
@@ -29,12 +31,11 @@ ROWS = 512  #: rows that are looked up together
 
 
 class Tables:
-    """The tables of some trees and one background."""
+    """The tables of some trees, for one background or for the covers of their nodes."""
 
     def __init__(self, game: TreeGame) -> None:
         self.subtrees = split(game.layout, BITS)
-        lines = _pattern_weights(self.subtrees, game)
-        self.products = list(_subtree_products(self.subtrees, lines, game))
+        self.products = list(_subtree_products(self.subtrees, game))
 
     def add(self, seen: Floats, sums: Floats) -> None:
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
@@ -56,7 +57,7 @@ def _patterns(subtrees: Subtrees, seen: Floats) -> Any:
     return subtrees.patterns(right.astype(np.uint16) if wide else right)
 
 
-def _pattern_weights(subtrees: Subtrees, game: TreeGame) -> Floats:
+def _pattern_weights(subtrees: Subtrees, game: BackgroundGame) -> Floats:
     """Return the weight of the background rows of each pattern, subtree after subtree."""
     starts = _line_starts(subtrees.bits)
     total = np.zeros(starts[-1])
@@ -106,12 +107,14 @@ def _cells(players: Integers, game: TreeGame) -> Integers:
     return players[:, first] * game.players + players[:, second]
 
 
-def _subtree_products(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iterator[Product]:
+def _subtree_products(subtrees: Subtrees, game: TreeGame) -> Iterator[Product]:
     """Yield the tables of all subtrees, those of the same number of bits and players together."""
-    starts = _line_starts(subtrees.bits)
     leaves = _Leaves(subtrees)
     slots = subtrees.slots
-    tables = leaf_interactions if game.pairs else leaf_values
+    if isinstance(game, BackgroundGame):
+        tables = _tables_of_background(leaves, game)
+    else:
+        tables = _tables_of_covers(leaves, game)
     for bits, count in np.unique(np.stack((subtrees.bits, slots), axis=1), axis=0).tolist():
         same = np.flatnonzero((subtrees.bits == bits) & (slots == count))
         players = subtrees.players[subtrees.slot_starts[same][:, None] + np.arange(count)]
@@ -120,8 +123,7 @@ def _subtree_products(subtrees: Subtrees, lines: Floats, game: TreeGame) -> Iter
             continue  # a single leaf without players, or a single player without a pair
         width = max(count, cells.shape[1])
         for some in _batches(leaves.count[same], (1 << bits) * width):
-            weights = lines[starts[same[some]][:, None] + np.arange(1 << bits)]
-            table = leaves.subtree_tables(same[some], weights, tables)
+            table = leaves.subtree_tables(same[some], tables)
             yield from _products(same[some], cells[some], table)
 
 
@@ -130,6 +132,52 @@ def _batches(leaves: Integers, size: int) -> list[Integers]:
     numbers = np.cumsum(leaves) * size // SCRATCH
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     return np.split(np.arange(len(leaves)), cuts)
+
+
+#: Makes the tables (l, 2^m, cells) of leaves (l,), which have `failed` (l, 2^bits) by the pattern.
+LeafTables = Callable[[Integers, NDArray[np.uint16]], Floats]
+
+
+def _tables_of_background(leaves: "_Leaves", game: BackgroundGame) -> LeafTables:
+    """Return what makes tables from the weights of background rows, by the players they fail."""
+    subtrees = leaves.subtrees
+    starts = _line_starts(subtrees.bits)
+    lines = _pattern_weights(subtrees, game)
+    tables = leaf_interactions if game.pairs else leaf_values
+
+    def made(leaf: Integers, failed: NDArray[np.uint16]) -> Floats:
+        subtree = subtrees.subtree[leaves.node[leaf]]
+        players = int(subtrees.slots[subtree[0]])
+        weights = lines[starts[subtree][:, None] + np.arange(failed.shape[1])]
+        line = (np.arange(len(leaf)) << players)[:, None] + failed
+        by_players = np.bincount(
+            line.ravel(), weights=weights.ravel(), minlength=len(leaf) << players
+        ).astype(np.float64)
+        return tables(by_players.reshape(len(leaf), -1), players)
+
+    return made
+
+
+def _tables_of_covers(leaves: "_Leaves", game: TreeGame) -> LeafTables:
+    """Return what makes tables from the covers on the leaves' paths."""
+    subtrees = leaves.subtrees
+    layout = game.layout
+    path = layout.paths.players[leaves.node].astype(np.int64)
+    subtree = np.broadcast_to(subtrees.subtree[leaves.node][:, None], path.shape)
+    asked = path >= 0
+    slot = np.full(path.shape, -1)
+    slot[asked] = subtrees.slot_of(subtree[asked], path[asked])
+    tables = cover_interactions if game.pairs else cover_values
+
+    def made(leaf: Integers, _failed: NDArray[np.uint16]) -> Floats:
+        players = int(subtrees.slots[subtree[leaf[0], 0]])
+        # a player of the subtree that is not on a leaf's path reaches it always
+        reach = np.ones((len(leaf), players))
+        number, place = np.nonzero(asked[leaf])
+        reach[number, slot[leaf[number], place]] = layout.reach[leaves.node[leaf[number]], place]
+        return tables(reach)
+
+    return made
 
 
 class _Leaves:
@@ -146,10 +194,8 @@ class _Leaves:
         self.count = np.bincount(subtrees.subtree[node], minlength=len(subtrees.root))
         self.start = np.concatenate(([0], np.cumsum(self.count)))
 
-    def subtree_tables(
-        self, some: Integers, weights: Floats, tables: Callable[[Floats, int], Floats]
-    ) -> Floats:
-        """Return the tables (g, 2^bits, cells, k) for weights of patterns (g, 2^bits)."""
+    def subtree_tables(self, some: Integers, tables: LeafTables) -> Floats:
+        """Return the tables (g, 2^bits, cells, k) of subtrees (g,)."""
         count = self.count[some]
         starts = np.concatenate(([0], np.cumsum(count)))
         leaf = np.arange(starts[-1]) + np.repeat(self.start[some] - starts[:-1], count)
@@ -159,11 +205,7 @@ class _Leaves:
         players = int(self.subtrees.slots[some[0]])
         failed = self._failed(leaf, bits)
         line = (np.arange(len(leaf)) << players)[:, None] + failed
-        by_players = np.bincount(
-            line.ravel(), weights=weights[owner].ravel(), minlength=len(leaf) << players
-        ).astype(np.float64)
-        of_leaves = tables(by_players.reshape(len(leaf), -1), players)
-        of_leaves = of_leaves.reshape(len(leaf) << players, -1)
+        of_leaves = tables(leaf, failed).reshape(len(leaf) << players, -1)
 
         # each line of a subtree is the sum of one line of each of its leaves; of 3 leaves:
         #     line 0: leaf 0, 1, 2   line 1: leaf 0, 1, 2   ...

@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.trees.forest import Floats, Forest, Integers
-from shearshap.trees.layout import Layout, TreeGame, lay_out
+from shearshap.trees.covers import CoverWalk, quadrature
+from shearshap.trees.forest import Floats, Forest, Integers, UnsupportedTrees
+from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, lay_out
 from shearshap.trees.leaves import second_difference_factors
-from shearshap.trees.tables import Tables
+from shearshap.trees.tables import BITS, Tables
 from shearshap.trees.walk import Walk
 
 MAX_NODES = 1 << 16  #: that are prepared together
@@ -36,7 +37,14 @@ LOOK_UP_NS = 4.0  #: to look up a leaf for a row: subtrees have several leaves
 COMPILED_NS = 15.0  #: for a leaf that a row and a background row reach, by the compiled walk
 NUMPY_NS = 1000.0  #: by the walk in numpy
 DECISION_NS = 1.0  #: to take all decisions of a leaf's parent, for the compiled walk
+COVER_ENTRY_NS = 10.0  #: to make an entry of a leaf's table from covers
+COVER_LEAF_NS = 4.0  #: for a leaf and a row, by the compiled walk,
+COVER_COMPILED_NS = 0.6  #: and for each node of the quadrature
+COVER_NUMPY_NS = 12.0  #: for a leaf, a row and a node of the quadrature, by the walk in numpy
 ALIVE = 0.6  #: probability that a player does not block a leaf
+
+
+AnyGame = BackgroundGame | CoverGame
 
 
 class Solver(Protocol):
@@ -46,17 +54,21 @@ class Solver(Protocol):
         """Add to the sums (r, cells, k) of rows; cells are players, or pairs of them, p * p."""
 
 
-def _compiled_walk(game: TreeGame) -> Solver:
+def _walk(game: AnyGame) -> Solver:
+    return Walk(game) if isinstance(game, BackgroundGame) else CoverWalk(game)
+
+
+def _compiled_walk(game: AnyGame) -> Solver:
     """Return a compiled walk; numba is imported only now."""
-    from shearshap.trees.compiled import CompiledWalk
+    from shearshap.trees.compiled import CompiledCoverWalk, CompiledWalk
 
-    return CompiledWalk(game)
+    return CompiledWalk(game) if isinstance(game, BackgroundGame) else CompiledCoverWalk(game)
 
 
-SOLVERS: dict[str, Callable[[TreeGame], Solver]] = {
+SOLVERS: dict[str, Callable[[AnyGame], Solver]] = {
     "tables": Tables,
     "compiled walk": _compiled_walk,
-    "walk": Walk,
+    "walk": _walk,
 }
 
 
@@ -82,7 +94,8 @@ class ExactTrees:
     players
         How many players there are; one that owns no column has values of 0.
     background
-        (b, d) the rows that absent players come from, as the trees see them.
+        (b, d) the rows that absent players come from, as the trees see them. None: where an absent
+        player is asked, both ways count, by how much of the training data went there.
     weights
         (b,) of the background rows, with sum 1; None: all weigh the same.
     rows
@@ -98,7 +111,7 @@ class ExactTrees:
         forest: Forest,
         owner: Integers,
         players: int,
-        background: Floats,
+        background: Floats | None,
         weights: Floats | None = None,
         *,
         rows: int,
@@ -109,14 +122,19 @@ class ExactTrees:
         self.owner = owner
         self.players = players
         self.background = background
-        self.weights = np.full(len(background), 1 / len(background)) if weights is None else weights
+        if background is None:
+            _check_covers(forest)
+        elif weights is None:
+            weights = np.full(len(background), 1 / len(background))
+        self.weights = weights
         self._batches: list[TreeBatch] = []
 
         room = float(MAX_KEPT_BYTES)
         columns = players * players if interactions else players
         for trees in _chunks(forest):
             layout = lay_out(forest, owner, trees)
-            choice = choose(layout, len(forest.roots), rows, len(background))
+            others = None if background is None else len(background)
+            choice = choose(layout, len(forest.roots), rows, others)
             for batch, size in _split(layout, trees, choice, columns):
                 self._batches.append(batch)
                 room -= size
@@ -142,16 +160,22 @@ class ExactTrees:
         return self._symmetric(sums)
 
     @cached_property
-    def _second_differences(self) -> list[Walk]:
+    def _second_differences(self) -> list[Solver]:
         """The walks that add up second differences in place of interactions."""
-        layouts = [lay_out(self.forest, self.owner, trees) for trees in _chunks(self.forest)]
-        return [
-            Walk(self._game(layout, pairs=True), second_difference_factors(layout.paths.most))
-            for layout in layouts
-        ]
+        walks: list[Solver] = []
+        for trees in _chunks(self.forest):
+            game = self._game(lay_out(self.forest, self.owner, trees), pairs=True)
+            if isinstance(game, BackgroundGame):
+                walks.append(Walk(game, second_difference_factors(game.layout.paths.most)))
+            else:
+                walks.append(CoverWalk(game, second_differences=True))
+        return walks
 
-    def _game(self, layout: Layout, *, pairs: bool) -> TreeGame:
-        return TreeGame(layout, self.players, self.background, self.weights, pairs)
+    def _game(self, layout: Layout, *, pairs: bool) -> AnyGame:
+        if self.background is None:
+            return CoverGame(layout, self.players, pairs)
+        assert self.weights is not None
+        return BackgroundGame(layout, self.players, pairs, self.background, self.weights)
 
     def _symmetric(self, sums: Floats) -> Floats:
         """Return sums of pairs (r, p * p, k), each in one cell, as (r, p, p, k)."""
@@ -179,6 +203,13 @@ class ExactTrees:
         if len(batch.outputs) < layout.value.shape[1]:
             layout = replace(layout, value=np.ascontiguousarray(layout.value[:, batch.outputs]))
         return SOLVERS[batch.way](self._game(layout, pairs=pairs))
+
+
+def _check_covers(forest: Forest) -> None:
+    """Raise if the trees do not say how much of the training data reached their leaves."""
+    starts = np.sort(forest.roots)
+    if len(starts) and not (np.add.reduceat(forest.cover, starts) > 0).all():
+        raise UnsupportedTrees("its trees do not say how much training data reached their leaves")
 
 
 def _chunks(forest: Forest) -> Iterator[Integers]:
@@ -237,8 +268,11 @@ def start_of_numba() -> float:
     return 1.5e9 if is_cached else 5e9
 
 
-def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice:
-    """Return how the trees of a layout, some of all, are solved best for so many rows."""
+def choose(layout: Layout, all_trees: int, rows: int, background: int | None) -> Choice:
+    """Return how the trees of a layout, some of all, are solved best for so many rows.
+
+    `background` is the number of background rows; None: absent players follow the covers.
+    """
     trees = layout.levels[0].stop
     leaf = np.flatnonzero(layout.child < 0)
     tree = layout.tree[leaf]
@@ -246,12 +280,18 @@ def choose(layout: Layout, all_trees: int, rows: int, background: int) -> Choice
 
     leaves = np.bincount(tree, minlength=trees)
     entries = np.bincount(tree, players * 2.0**players, trees)
-    reached = np.bincount(tree, ALIVE**players, trees) * rows * background
-    costs = {
-        "tables": LEAF_NS * leaves + ENTRY_NS * entries + LOOK_UP_NS * leaves * rows,
-        "compiled walk": DECISION_NS * leaves * rows + COMPILED_NS * reached,
-        "walk": NUMPY_NS * reached,
-    }
+    costs = {"tables": LEAF_NS * leaves + LOOK_UP_NS * leaves * rows}
+    if background is None:
+        points = leaves * len(quadrature(layout.paths.most)[0])
+        alone = np.bincount(tree, players > BITS, trees)  # leaves that no other shares a table with
+        costs["tables"] += COVER_ENTRY_NS * entries + LOOK_UP_NS * alone * rows
+        costs["compiled walk"] = (COVER_LEAF_NS * leaves + COVER_COMPILED_NS * points) * rows
+        costs["walk"] = COVER_NUMPY_NS * points * rows
+    else:
+        reached = np.bincount(tree, ALIVE**players, trees) * rows * background
+        costs["tables"] += ENTRY_NS * entries
+        costs["compiled walk"] = DECISION_NS * leaves * rows + COMPILED_NS * reached
+        costs["walk"] = NUMPY_NS * reached
     costs["tables"][np.bincount(tree, players > MAX_TABLE_PLAYERS, trees) > 0] = np.inf
     others = np.minimum(costs["tables"], costs["walk"])
     saved = np.maximum(others - costs["compiled walk"], 0.0).sum()

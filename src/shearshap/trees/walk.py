@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.trees.forest import MAX_ANSWER_BYTES, Bytes, Floats, Integers
-from shearshap.trees.layout import TreeGame
+from shearshap.trees.layout import BackgroundGame
 from shearshap.trees.leaves import Coefficients, coefficients
 
 Masks = NDArray[np.uint64]
@@ -46,7 +46,7 @@ class States(NamedTuple):
 class Walk:
     """Sums of rows against a background, for trees of any depth, without tables."""
 
-    def __init__(self, game: TreeGame, factors: Coefficients | None = None) -> None:
+    def __init__(self, game: BackgroundGame, factors: Coefficients | None = None) -> None:
         self.game = game
         self.layout = game.layout
         self.paths = game.layout.paths
