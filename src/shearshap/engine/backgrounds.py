@@ -15,7 +15,8 @@ order of their predictions f. Their mean is corrected by regression on f, which 
 
 A standard error has two parts. Coalitions: the pairs' own standard errors s_b. Background rows, if
 n < b: the spread of the phi_b, as in sampling without replacement. What even draws and regression
-gain is not counted, since effects of few background rows may be missed:
+gain is not counted. Effects of rare background rows may be missed, so that no player's spread^2
+counts as less than a tenth of the mean over players:
 
     se^2 = sum s_b^2 / n^2  +  (1 - n/b) spread^2 / n
 
@@ -59,6 +60,9 @@ BLOCK_ENTRIES = 1 << 23
 
 FEW_PER_PLAYER = 4
 """Coalitions per player up to which all pairs share one kernel of kriging: others gain little."""
+
+MIN_SPREAD = 0.1
+"""A player's variance over background rows, at least, as a part of the mean over players."""
 
 MIN_REGRESSED = 8
 """Background rows from which on the slope is fitted; with fewer it is -1 / p for every player."""
@@ -193,6 +197,9 @@ class BackgroundSampling(Sampling):
         self.checks += game.usage.checks
 
         answer = self._answer(game, predictions)
+        active = game.active_players()
+        if active is not None and answer.errors is not None:
+            answer.errors *= active[:, :, None]  # the value 0 of a null player is known
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
         if answer.errors is not None:
             fields["standard_errors"] = answer.errors
@@ -331,6 +338,7 @@ def average(
     mean = torch.einsum("rnpk,n->rpk", values, share)
     freedom = max(count - 1, 1)
     spread = (values - mean[:, None]).square().sum(dim=1) / freedom
+    spread = spread.clamp_min(MIN_SPREAD * spread.mean(dim=1, keepdim=True))
     if part < 1:
         own = base[drawn]
         centred = own - own.mean(dim=0)
