@@ -207,7 +207,7 @@ def test_a_plot_has_the_intervals_of_the_table(errors: float | None) -> None:
     low, high = whiskers(ax)[:, :, 0].T
     assert low == pytest.approx(table.lower)
     assert high == pytest.approx(table.upper)
-    assert "with 95 % intervals" in ax.get_xlabel()
+    assert "95 % intervals" in ax.get_xlabel()
 
 
 def test_the_report_has_the_intervals_of_the_table(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from games import Floats, network
-from shearshap import BudgetError, Explainer, Explanation, ModelError, ShearWarning
+from shearshap import BudgetError, Explainer, Explanation, ModelError
 from shearshap.trees.solver import METHOD
 
 ROWS = np.random.default_rng(0).normal(size=(60, 8))
@@ -45,8 +45,7 @@ def test_it_is_what_the_explainer_says_of_the_sample() -> None:
 
 def test_without_a_background_it_is_that_of_the_sample() -> None:
     explainer = Explainer(lambda x: x.sum(axis=1))
-    with pytest.warns(ShearWarning, match="compared with the 10 rows explained"):
-        prepared = explainer.prepare(ROWS[:10])
+    prepared = explainer.prepare(ROWS[:10])
     np.testing.assert_allclose(
         prepared.explain(ROWS[20:22]).values, ROWS[20:22] - ROWS[:10].mean(axis=0), atol=1e-9
     )

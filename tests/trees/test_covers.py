@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from games import Floats
-from shearshap import Explainer, Explanation, InputError, ShearWarning
+from shearshap import Explainer, Explanation, InputError
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.trees import readers
@@ -308,10 +308,9 @@ def test_a_job_without_a_background_follows_the_covers(tmp_path: Path) -> None:
 
 def test_probabilities_of_boosters_are_sampled_and_a_note_names_the_margin() -> None:
     model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(ROWS, TWO)
-    with pytest.warns(ShearWarning):
-        answer = Explainer(model)(ROWS[:10], budget=200)
+    answer = Explainer(model)(ROWS[:10], budget=200)
     assert answer.method != METHOD
-    assert any("with scale='margin' they are, exactly" in note for note in answer.notes)
+    assert any("scale='margin' gives exact values" in note for note in answer.notes)
     assert any("No background was given" in note for note in answer.notes)
     with pytest.raises(InputError, match=r"Background data is missing.*scale='margin'"):
         Explainer(model)(ROWS[:1])
@@ -320,9 +319,8 @@ def test_probabilities_of_boosters_are_sampled_and_a_note_names_the_margin() -> 
 
 def test_columns_made_of_several_are_not_followed() -> None:
     model = make_pipeline(PCA(3), RandomForestRegressor(3, random_state=0)).fit(ROWS, REAL)
-    with pytest.warns(ShearWarning, match="No background was given"):
-        answer = Explainer(model)(ROWS[:5], budget=100)
-    assert any("not computed from the trees" in note for note in answer.notes)
+    answer = Explainer(model)(ROWS[:5], budget=100)
+    assert any("These values are estimates, because" in note for note in answer.notes)
 
     own = FunctionTransformer(np.abs, feature_names_out="one-to-one")
     own.func = lambda rows: np.abs(rows) + 0
@@ -341,8 +339,7 @@ def test_trees_without_covers_are_sampled(monkeypatch: pytest.MonkeyPatch) -> No
         return replace(trees, forest=forest)
 
     monkeypatch.setattr(tree_models, "read", without_covers)
-    with pytest.warns(ShearWarning, match="No background was given"):
-        answer = Explainer(MODEL)(GAPS[:5], budget=100)
+    answer = Explainer(MODEL)(GAPS[:5], budget=100)
     assert any("how much training data reached" in note for note in answer.notes)
 
 

@@ -206,18 +206,19 @@ def _result(plan: Plan, block: Block, data: Any) -> Result:
     """Return the result for a block's rows, of which `data` has all columns, under their ids."""
     name = plan.job.id_column
     labels = block.numbers if name is None else label_array(block.data[name].to_pandas())
+    background = described(plan.background, block.explanation).description
     return Result(
         explanation=replace(
             block.explanation,
             index=labels,
             index_name=name,
-            background=plan.background.description,
+            background=background,
         ),
         data=data,
         model=plan.model.name,
-        background=described(plan.background, block.explanation).description,
+        background=background,
         columns=tuple(plan.columns.schema.names),
-        notes=tuple(plan.notes),
+        notes=tuple(dict.fromkeys((*plan.notes, *block.explanation.notes))),
         id_column=name,
     )
 

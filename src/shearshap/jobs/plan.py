@@ -421,6 +421,7 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
 
     with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
         explanation, _ = _on_sound_rows(explain, plan.columns.frame(rows))
+    plan.notes += [note for note in explanation.notes if note not in plan.notes]
     plan.background = described(plan.background, explanation)
     table = explanation.to_frame("pyarrow", wide=True)
     calibration = explanation.calibration

@@ -455,7 +455,7 @@ def check_budget(method: str, of_base: int, run: Run) -> None:
     needed = of_base + 1
     if run.budget is not None and run.budget < needed:
         error = BudgetError(
-            f"{method} needs at least {needed} evaluations a row, one for its prediction and "
+            f"{method} needs at least {needed} evaluations per row, one for its prediction and "
             f"{of_base} for the base value, got {run.budget}"
         )
         error.nearest = needed
