@@ -56,11 +56,13 @@ def encode(
         The user's names of the players, or of the inputs.
     """
     grouping = Grouping(_made_columns(groups), feature_names)
-    frame = None if isinstance(rows, tuple) else as_frame(rows, "rows")
+    frame = None
     if isinstance(rows, tuple):
         inputs = encode_several(rows, background, grouping, model)
     else:
         parsed = parse_background(background)
+        rows = _single_row(rows, parsed.rows, model)
+        frame = as_frame(rows, "rows")
         if isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))
@@ -69,6 +71,19 @@ def encode(
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)
+
+
+def _single_row(rows: Any, background: Any, model: AdaptedModel) -> Any:
+    """Return a row of a pandas frame, which is a Series, as a frame; any other rows as they are."""
+    if not nw.dependencies.is_pandas_series(rows):
+        return rows
+    is_frame = nw.dependencies.is_pandas_dataframe(background)
+    names = list(background.columns) if is_frame else list(model.feature_names)
+    if sorted(map(str, rows.index)) != sorted(map(str, names)):
+        return rows  # rather a column
+    frame = rows.to_frame().T.infer_objects()  # a row of several types holds objects
+    types = dict(background.dtypes) if is_frame else {}
+    return frame.astype({name: kind for name, kind in types.items() if kind == "category"})
 
 
 def _made_columns(groups: Any) -> Groups:

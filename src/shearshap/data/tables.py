@@ -100,8 +100,26 @@ def encode_frame(
         index=np.arange(count),
         original_rows=lambda which: layout.native(frame[which]),
         type_changes=type_changes(frame, pooled),
+        type_hint=_category_hint(frame, background),
         least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
         order=np.array([frame.columns.index(name) for name in layout.order]),
+    )
+
+
+def _category_hint(rows: Frame, background: Frame) -> str:
+    """Return that rows have text where the background has categories, if they do."""
+    categories = (nw.Categorical, nw.Enum)
+    names = [
+        name
+        for name, kind in background.schema.items()
+        if isinstance(kind, categories) and not isinstance(rows.schema[name], categories)
+    ]
+    if not names:
+        return ""
+    listed = ", ".join(names[:8])
+    return (
+        f"The background has categories in {listed}, and the rows have not: give the rows the "
+        "background's types, as rows.astype(background.dtypes) does in pandas."
     )
 
 

@@ -450,8 +450,9 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
         return None
     if scale not in get_args(Scale):
         known = ", ".join(get_args(Scale))
+        hint = "; did you mean 'margin'?" if scale == "raw" else ""  # as shap calls it
         raise InputError(
-            f"scale: expected one of {known}, or none for the model's own; got {scale!r}"
+            f"scale: expected one of {known}, or none for the model's own; got {scale!r}{hint}"
         )
     if callable(output):
         raise InputError(

@@ -22,6 +22,7 @@ from shearshap.result.importance import (
     importance,
     student_quantile,
 )
+from shearshap.result.text import counted
 
 Floats = NDArray[np.float64]
 
@@ -459,7 +460,8 @@ class Explanation:
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
         return (
-            f"Explanation({rows} rows, {players} features{several}, method={self.method!r}, "
+            f"Explanation({counted(rows, 'row')}, {counted(players, 'feature')}{several}, "
+            f"method={self.method!r}, "
             f"{self.evaluations} evaluations{passes} a row)"
         )
 
