@@ -151,13 +151,10 @@ def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
         np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
 
     words = LogisticRegression().fit(NUMBERS, WORDS)
-    with (
-        pytest.warns(ShearWarning, match="labels"),
-        pytest.raises(ModelError, match=r"the model returned (<U3|object) such as (no|yes)"),
-    ):
+    message = r"the model returned (<U3|object) such as (no|yes); .* pass a classifier itself"
+    with pytest.raises(ModelError, match=message):
         explained(words.predict, NUMBERS)
-    with pytest.warns(ShearWarning, match="labels"):
-        answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
+    answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
     np.testing.assert_array_equal(answer.predictions, words.predict(NUMBERS[10:15]) == "yes")
 
 

@@ -38,7 +38,7 @@ from shearshap.result.text import format_estimate
 
 def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
     sample = explanation(players=8)
-    ax = plots.waterfall(sample, row=2, max_players=3)
+    ax = plots.waterfall(sample, row=2, max_features=3)
     order = np.argsort(-np.abs(sample.values[2]))
     sizes = [*sample.values[2, order[:3]], sample.values[2, order[3:]].sum()]
     assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes)
@@ -61,7 +61,7 @@ def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
 def test_a_waterfalls_whiskers_are_the_intervals_of_single_players() -> None:
     sample = explanation(players=8)
     assert sample.standard_errors is not None
-    ax = plots.waterfall(sample, max_players=3)
+    ax = plots.waterfall(sample, max_features=3)
     order = np.argsort(-np.abs(sample.values[0]))[:3]
     half = student.ppf(0.975, 9.0) * sample.standard_errors[0, order]
     ends = 2.0 + np.cumsum(sample.values[0, order])
@@ -96,7 +96,7 @@ def test_bars_of_a_single_row_have_signs() -> None:
 
 def test_a_beeswarm_has_every_row_beside_its_players_line() -> None:
     sample = explanation(rows=80)
-    ax = plots.beeswarm(sample, max_players=3)
+    ax = plots.beeswarm(sample, max_features=3)
     (cloud,) = [c for c in dots(ax) if len(np.asarray(c.get_offsets()))]
     x, y = np.asarray(cloud.get_offsets()).T.reshape(2, 80, 3)
     order = np.argsort(-np.abs(sample.values).mean(axis=0))[:3]
@@ -239,7 +239,7 @@ def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
 
 @pytest.mark.parametrize("players", [1, 5, 14, 30])
 def test_names_around_the_circle_stay_inside_and_apart(players: int) -> None:
-    ax = plots.cooperators(explanation(players=players), max_players=30)
+    ax = plots.cooperators(explanation(players=players), max_features=30)
     check_texts(ax)
     assert len(dots(ax)[0].get_sizes()) == min(players, 14)
 
@@ -264,7 +264,7 @@ def at_budgets() -> list[Explanation]:
 
 def test_convergence_draws_values_and_intervals_against_evaluations() -> None:
     parts = at_budgets()
-    ax = plots.convergence(parts, row=1, max_players=3)
+    ax = plots.convergence(parts, row=1, max_features=3)
     lines = {
         line.get_label(): line for line in ax.lines if line.get_marker() not in ("None", None, "")
     }
@@ -446,8 +446,8 @@ NONE_OF_THEM: Any = "none of them"
     [
         (lambda it: plots.waterfall(it, row=6), "row: expected a number from 0 to 5, got 6"),
         (lambda it: plots.cooperators(it, row=-7), "row: expected a number from 0 to 5, got -7"),
-        (lambda it: plots.waterfall(it, max_players=0), "max_players: expected a positive integer"),
-        (lambda it: plots.bar(it, max_players=-1), "max_players: expected a positive integer"),
+        (lambda it: plots.waterfall(it, max_features=0), "max_features: expected a positive integer"),
+        (lambda it: plots.bar(it, max_features=-1), "max_features: expected a positive integer"),
         (lambda it: plots.bar(it[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
         (lambda it: plots.dependence(it, "height"), "player: there is no feature 'height'; there"),
         (lambda it: plots.dependence(it, 5), r"player: there is no feature 5; .* \(0 to 4\)"),

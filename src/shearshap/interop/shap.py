@@ -127,6 +127,8 @@ def _translated(name: str, value: Any, known: Iterable[str]) -> Mapping[str, Any
     """Return our options for one that a function with the options `known` does not have."""
     if RENAMED.get(name) in known:
         return {RENAMED[name]: value}
+    if name in RENAMED:
+        raise InputError(f"{name}= is shap's; here, there is no such option")
     option = OPTIONS.get(name)
     if option is None:
         return {name: value}  # Python says that there is none

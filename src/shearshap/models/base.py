@@ -337,10 +337,14 @@ def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
 
 
 def _not_real(kind: object, source: str) -> ModelError:
-    make = "pass output= a function that makes" if source == "the model" else "make"
+    make = "make real numbers of them"
+    if source == "the model":
+        make = (
+            "pass a classifier itself instead of its predict, or output= a function that makes "
+            "real numbers of them"
+        )
     return ModelError(
-        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} real "
-        "numbers of them"
+        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make}"
     )
 
 

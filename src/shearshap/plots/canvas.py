@@ -21,6 +21,7 @@ from shearshap.errors import InputError
 from shearshap.result import colours
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
 from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import Importance
 from shearshap.result.text import format_number, shortened, true_minus
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
@@ -71,6 +72,17 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     return plt.figure(figsize=(width, height), layout=layout).add_subplot()
+
+
+def finished(ax: Axes, title: str | None, show: bool) -> Axes:
+    """Return axes that are drawn, with a title, and shown if the user wants that."""
+    if title is not None:
+        ax.set_title(title, color=INK, size=SMALL + 2)
+    if show:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return ax
 
 
 def width_in_points(ax: Axes) -> float:
@@ -191,7 +203,7 @@ def shorten(text: str, letters: int = NAME_LETTERS) -> str:
 
 
 def axis_label(
-    explanation: Explanation,
+    content: Explanation | Importance,
     what: str,
     *,
     left_out: int = 0,
@@ -203,8 +215,8 @@ def axis_label(
     The name of the output has at most so many letters.
     """
     lines = [f"{what}, with 95 % intervals" if intervals else what]
-    name = explanation.output_names[0]
-    if name != "output" and len(explanation.output_names) == 1:
+    name = content.output_names[0]
+    if name != "output" and len(content.output_names) == 1:
         lines.append(f"output: {shorten(name, letters)}")
     if left_out:
         lines.append(f"({left_out} smaller features not shown)")
