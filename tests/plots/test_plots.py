@@ -32,6 +32,7 @@ from shearshap.plots.canvas import LOW_TO_HIGH, shorten
 from shearshap.result.colours import GREY, LOWERS, RAISES
 from shearshap.result.explanation import Floats
 from shearshap.result.text import format_estimate
+from small_explanation import explanation as small
 
 # waterfall
 
@@ -446,7 +447,10 @@ NONE_OF_THEM: Any = "none of them"
     [
         (lambda it: plots.waterfall(it, row=6), "row: expected a number from 0 to 5, got 6"),
         (lambda it: plots.cooperators(it, row=-7), "row: expected a number from 0 to 5, got -7"),
-        (lambda it: plots.waterfall(it, max_features=0), "max_features: expected a positive integer"),
+        (
+            lambda it: plots.waterfall(it, max_features=0),
+            "max_features: expected a positive integer",
+        ),
         (lambda it: plots.bar(it, max_features=-1), "max_features: expected a positive integer"),
         (lambda it: plots.bar(it[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
         (lambda it: plots.dependence(it, "height"), "player: there is no feature 'height'; there"),
@@ -508,3 +512,63 @@ except ImportError as error:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "shearshap.plots needs matplotlib: pip install 'shearshap[plots]'\n"
+
+
+# shap's habits
+
+
+def test_titles_and_names_of_shap_and_of_earlier_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = explanation(players=5)
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
+    for name in ("bar", "beeswarm", "decision", "force", "heatmap", "waterfall"):
+        plot: Any = getattr(plots, name)
+        ax = plot(sample, max_features=3, title="Of six rows", show=True)
+        assert ax.get_title() == "Of six rows"
+        for other in ("max_display", "max_players"):
+            assert labels(plot(sample, **{other: 3})) == labels(ax)
+    assert len(shown) == 6
+    with pytest.raises(InputError, match="max_features and max_display mean the same"):
+        plots.bar(sample, max_features=3, max_display=3)  # type: ignore[call-arg]
+
+
+def test_colours_by_the_american_name_and_by_an_explanation() -> None:
+    sample = explanation(players=5)
+    scatter: Any = plots.scatter
+    for drawn, same in (
+        (scatter(sample, 0, color=2), plots.scatter(sample, 0, colour=2)),
+        (scatter(sample, 0, color=sample), plots.dependence(sample, 0)),
+    ):
+        hues = [points.get_facecolors() for points in drawn.collections]
+        for found, wanted in zip(hues, same.collections, strict=True):
+            np.testing.assert_array_equal(found, wanted.get_facecolors())
+    beeswarm: Any = plots.beeswarm
+    with pytest.raises(InputError, match="color= is shap's; here, there is no such option"):
+        beeswarm(sample, color="red")
+
+
+def test_bar_draws_tables_of_importance_as_it_draws_explanations() -> None:
+    sample = explanation(players=5)
+    halves = sample.by([0, 1, 0, 1, 0, 1])
+    several = small(outputs=(3,))
+    for drawn, same in (
+        (sample.abs().mean(), sample),
+        (halves.abs().mean(), halves),
+        (several.abs().mean(), several),
+    ):
+        ax = plots.bar(drawn)
+        widths = [bar.get_width() for bar in ax.patches]
+        assert widths == [bar.get_width() for bar in plots.bar(same).patches]
+        assert labels(ax) == labels(plots.bar(same))
+        assert ax.get_xlabel() == plots.bar(same).get_xlabel()
+
+
+def test_bar_of_means_that_have_signs_and_another_level() -> None:
+    sample = explanation(players=5)
+    table = sample.mean(level=0.9)
+    ax = plots.bar(table)
+    assert "mean Shapley value of 6 rows, with 90 % intervals" in ax.get_xlabel()
+    hues = {to_hex(bar.get_facecolor()).upper() for bar in ax.patches}
+    assert hues == {(LOWERS if mean < 0 else RAISES).upper() for mean in table.values}
+    with pytest.raises(InputError, match=r"the means of one output, .* explanation.output\(name\)"):
+        plots.bar(small(outputs=(3,)).mean())

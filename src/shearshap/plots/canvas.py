@@ -22,7 +22,8 @@ from shearshap.result import colours
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance
-from shearshap.result.text import format_number, shortened, true_minus
+from shearshap.result.text import counted, format_number, shortened, true_minus
+from shearshap.result.views import LEVEL
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
@@ -214,12 +215,13 @@ def axis_label(
 
     The name of the output has at most so many letters.
     """
-    lines = [f"{what}, with 95 % intervals" if intervals else what]
+    level = content.level if isinstance(content, Importance) else LEVEL
+    lines = [f"{what}, with {100 * level:g} % intervals" if intervals else what]
     name = content.output_names[0]
     if name != "output" and len(content.output_names) == 1:
         lines.append(f"output: {shorten(name, letters)}")
     if left_out:
-        lines.append(f"({left_out} smaller features not shown)")
+        lines.append(f"({counted(left_out, 'smaller feature')} not shown)")
     return "\n".join(lines)
 
 

@@ -73,7 +73,7 @@ def scatter(
     explanation: Explanation,
     player: int | str,
     *,
-    colour: int | str | Sequence[Any] | NDArray[Any] | None = None,
+    colour: int | str | Sequence[Any] | NDArray[Any] | Explanation | None = None,
     errors: bool = False,
     ax: Axes | None = None,
     title: str | None = None,
@@ -90,7 +90,8 @@ def scatter(
     player
         Whose values to draw: its name or number.
     colour
-        The feature to colour by, or a number or label for each row; None: one colour.
+        The feature to colour by, or a number or label for each row; None: one colour. An
+        explanation, as in shap: the feature that `dependence` chooses.
     errors
         Whether to draw the 95 % intervals.
     ax
@@ -107,6 +108,8 @@ def scatter(
             "the rows' data are needed; this explanation has neither data nor display_data"
         )
     own = views.column(explanation, number, AXIS_CATEGORIES)
+    if isinstance(colour, Explanation):
+        colour = _likely_cooperator(explanation, number)
     by = _colours(explanation, colour)
     bounds = explanation.interval(views.LEVEL) if errors else None
     values = explanation.values[:, number]
