@@ -232,12 +232,15 @@ class Explainer(Options):
 
         It takes one evaluation for each background row. `Explanation.expected_value` has it too.
         """
-        rows = None if self.background is None else parse_background(self.background).rows
+        rows: Any = None
+        if self.background is not None:
+            rows = parse_background(self.background).rows
         if not hasattr(rows, "shape"):
             raise InputError(
                 "expected_value: expected background rows, got none; take that of an explanation, "
                 "explainer(rows).expected_value"
             )
+        # nobody is present, so that any row will do
         with self.game(rows[:1] if len(rows.shape) > 1 else rows[None]) as game:
             nobody = torch.zeros((1, 1, game.players), dtype=torch.bool, device=game.device)
             base = game(nobody)[0, 0].cpu().numpy()

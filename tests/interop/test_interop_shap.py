@@ -320,7 +320,12 @@ def test_other_options_of_calls_name_ours(options: dict[str, Any], message: str)
 
 
 def test_options_of_calls_that_ask_for_what_is_done_anyway() -> None:
-    same = {"nsamples": "auto", "l1_reg": 0, "check_additivity": False, "error_bounds": True}
+    same: dict[str, Any] = {
+        "nsamples": "auto",
+        "l1_reg": 0,
+        "check_additivity": False,
+        "error_bounds": True,
+    }
     ours = explainer(background=0)(table(2))
     theirs = explainer(background=0)(table(2), **same)
     np.testing.assert_array_equal(ours.values, theirs.values)

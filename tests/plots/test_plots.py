@@ -539,9 +539,8 @@ def test_colours_by_the_american_name_and_by_an_explanation() -> None:
         (scatter(sample, 0, color=2), plots.scatter(sample, 0, colour=2)),
         (scatter(sample, 0, color=sample), plots.dependence(sample, 0)),
     ):
-        hues = [points.get_facecolors() for points in drawn.collections]
-        for found, wanted in zip(hues, same.collections, strict=True):
-            np.testing.assert_array_equal(found, wanted.get_facecolors())
+        for found, wanted in zip(dots(drawn), dots(same), strict=True):
+            np.testing.assert_array_equal(found.get_facecolor(), wanted.get_facecolor())
     beeswarm: Any = plots.beeswarm
     with pytest.raises(InputError, match="color= is shap's; here, there is no such option"):
         beeswarm(sample, color="red")
@@ -557,8 +556,8 @@ def test_bar_draws_tables_of_importance_as_it_draws_explanations() -> None:
         (several.abs().mean(), several),
     ):
         ax = plots.bar(drawn)
-        widths = [bar.get_width() for bar in ax.patches]
-        assert widths == [bar.get_width() for bar in plots.bar(same).patches]
+        widths = [bar.get_width() for bar in bars(ax)]
+        assert widths == [bar.get_width() for bar in bars(plots.bar(same))]
         assert labels(ax) == labels(plots.bar(same))
         assert ax.get_xlabel() == plots.bar(same).get_xlabel()
 

@@ -4,7 +4,7 @@
 `takes_shap_options`, which leaves their signatures, and so their documentation, as they are.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
@@ -114,20 +114,20 @@ def takes_shap_options(function: Callable[P, T]) -> Callable[P, T]:
                 ours[own] = value
         return function(*args, **ours)
 
-    return translated  # type: ignore[return-value]
+    return translated
 
 
 def constructor_takes_shap_options(cls: type[T]) -> type[T]:
     """Return a class whose constructor takes shap's options too."""
-    cls.__init__ = takes_shap_options(cls.__init__)  # type: ignore[misc]
+    cls.__init__ = takes_shap_options(cls.__init__)  # type: ignore[method-assign]
     return cls
 
 
-def _translated(name: str, value: Any, known: Iterable[str]) -> Mapping[str, Any]:
+def _translated(name: str, value: Any, known: Collection[str]) -> Mapping[str, Any]:
     """Return our options for one that a function with the options `known` does not have."""
-    if RENAMED.get(name) in known:
-        return {RENAMED[name]: value}
     if name in RENAMED:
+        if RENAMED[name] in known:
+            return {RENAMED[name]: value}
         raise InputError(f"{name}= is shap's; here, there is no such option")
     option = OPTIONS.get(name)
     if option is None:
