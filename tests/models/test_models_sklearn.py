@@ -159,7 +159,7 @@ def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
         np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
 
     words = LogisticRegression().fit(NUMBERS, WORDS)
-    message = r"the model returned (<U3|object) such as (no|yes); .* pass a classifier itself"
+    message = r"the model returned (<U3|object) such as (no|yes); .* or a classifier itself"
     with pytest.raises(ModelError, match=message):
         explained(words.predict, NUMBERS)
     answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")

@@ -330,21 +330,20 @@ def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
         if table.dtype == object:
             others = [each for each in others.tolist() if not isinstance(each, _NUMBERS)]
         if len(others):
-            raise _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
+            error = _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
+            if isinstance(others[0], str) and source == "the model":
+                raise ModelError(f"{error}, or a classifier itself and not its predict")
+            raise error
     # torch wants memory that is aligned, writable and without negative strides
     array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
     return torch.from_numpy(array)
 
 
 def _not_real(kind: object, source: str) -> ModelError:
-    make = "make real numbers of them"
-    if source == "the model":
-        make = (
-            "pass a classifier itself instead of its predict, or output= a function that makes "
-            "real numbers of them"
-        )
+    make = "pass output= a function that makes" if source == "the model" else "make"
     return ModelError(
-        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make}"
+        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} real "
+        "numbers of them"
     )
 
 
