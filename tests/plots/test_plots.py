@@ -573,6 +573,9 @@ def test_cohorts_of_two_classes_and_a_title_of_the_users() -> None:
     own = plt.figure().add_subplot(title="Mine")
     assert plots.waterfall(two_classes(), ax=own).get_title() == "Mine"
     assert plots.waterfall(two_classes(), title="Ours").get_title() == "Ours"
+    ax = plots.cooperators(two_classes(), title="Ours")
+    assert ax.get_title() == "Ours"
+    check_texts(ax)
 
 
 # shap's habits

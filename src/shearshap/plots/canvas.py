@@ -86,7 +86,8 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 def finished(ax: Axes, title: str | None, show: bool) -> Axes:
     """Return axes that are drawn, with a title, and shown if the user wants that."""
     if title is not None:
-        ax.set_title(title, color=INK, size=SMALL + 2)
+        # where the question would be: some plots need more room below it
+        ax.title.set(text=title, color=INK, size=SMALL + 2)
     if show:
         import matplotlib.pyplot as plt
 

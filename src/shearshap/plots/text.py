@@ -45,7 +45,7 @@ def text(
     ax
         Where to draw; None: a new figure, as high as the text needs.
     title
-        Written above; None: which rows are explained, and against which background.
+        Written above; None: nothing.
     show
         Whether to show the figure at once, as a script must.
     """
