@@ -164,12 +164,11 @@ def labelled_blocks(
         for block in blocks:
             labelled = named.labelled(block)
             if notes:
-                # outputs may not be what they pass for
-                doubt = named.outputs.consistency_warning()
-                own = named.inputs.notes if doubt is None else (*named.inputs.notes, doubt)
-                for note in own:
-                    warn(note)
-                labelled = with_notes(labelled, own)
+                # what is known of the inputs is a note; outputs may not be what they pass for
+                labelled = with_notes(labelled, named.inputs.notes)
+                warning = named.outputs.consistency_warning()
+                if warning is not None:
+                    warn(warning)
             yield labelled
             notes = False
     except ModelError as error:
