@@ -104,7 +104,7 @@ def cohorts() -> Axes:
     """Draw the bars of two cohorts."""
     explanation = census_explanation()
     sex = explanation.display_data[:, explanation.feature_names.index("sex")]
-    return plots.bar(explanation, groups=sex, max_players=8)
+    return plots.bar(explanation, groups=sex, max_features=8)
 
 
 def growing() -> Axes:
@@ -200,7 +200,7 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     "force": lambda: plots.force(census_explanation(), row=ROW),
     "bar": lambda: plots.bar(census_explanation()),
     "cohorts": cohorts,
-    "classes": lambda: plots.bar(wine_explanation(), max_players=10),
+    "classes": lambda: plots.bar(wine_explanation(), max_features=10),
     "beeswarm": lambda: plots.beeswarm(census_explanation()),
     "heatmap": lambda: plots.heatmap(census_explanation()[:200]),
     "decision": lambda: plots.decision(census_explanation()[:50], highlight=ROW),
@@ -209,7 +209,7 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     "cooperators": lambda: plots.cooperators(
         census_explanation(), row=ROW, edges="cross-contribution"
     ),
-    "interactions": lambda: plots.interactions(census_explanation(), row=ROW, max_players=8),
+    "interactions": lambda: plots.interactions(census_explanation(), row=ROW, max_features=8),
     "convergence": growing,
     "image": digit,
     "text": lambda: plots.text(text_explanation()),

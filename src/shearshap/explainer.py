@@ -19,6 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from shearshap.data import Background, Groups
+from shearshap.data.background import parse_background
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
 from shearshap.engine.results import with_notes
@@ -27,16 +28,24 @@ from shearshap.engine.sampling import explained_blocks
 from shearshap.errors import InputError, ModelError, recorded
 from shearshap.games.game import FunctionGame
 from shearshap.games.marginal import ModelGame, no_progress
+from shearshap.interop.shap import (
+    constructor_takes_shap_options,
+    half_pairs,
+    takes_shap_options,
+)
 from shearshap.methods.base import Method
 from shearshap.models import Form, Output, Scale
 from shearshap.result.explanation import Explanation
+from shearshap.trees.solver import base_value_by_covers
 
 
+@constructor_takes_shap_options
 @dataclass(frozen=True, eq=False, repr=False)
 class Explainer(Options):
     """A model and how to explain it; called with rows, it explains them.
 
-    It holds options only: one explainer can explain from several threads.
+    It holds options only: one explainer can explain from several threads. Options of shap, such as
+    `masker`, do the same here, or raise an error that names ours.
 
     Parameters
     ----------
@@ -107,6 +116,7 @@ class Explainer(Options):
         False: they are treated like others, to compare methods as in the literature.
     """
 
+    @takes_shap_options
     def __call__(
         self,
         rows: Any,
@@ -207,6 +217,54 @@ class Explainer(Options):
         """
         return prepare(self, rows, self.run(budget, tol=tol, interactions=interactions))
 
+    # What shap's explainers have
+
+    @takes_shap_options
+    def shap_values(
+        self,
+        rows: Any,
+        *,
+        budget: int | None = None,
+        max_evals: int | Literal["auto"] | None = None,
+        silent: bool | None = None,
+    ) -> NDArray[np.float64]:
+        """Return `explainer(rows).values`, (r, p), or (r, p, k) of several outputs, as in shap."""
+        return self(rows, budget=budget, max_evals=max_evals, silent=silent).values
+
+    @takes_shap_options
+    def shap_interaction_values(
+        self, rows: Any, *, budget: int | None = None, silent: bool | None = None
+    ) -> NDArray[np.float64]:
+        """Return interactions (r, p, p), or (r, p, p, k), with half a pair's on each side.
+
+        On the diagonal are main effects. All of a feature's numbers sum to its Shapley value.
+        """
+        return half_pairs(self(rows, budget=budget, silent=silent, interactions=True))
+
+    @property
+    def expected_value(self) -> Any:
+        """The model's mean output for the background, a number or one for each output (k,).
+
+        It takes one evaluation for each background row. Of trees without a background it is the
+        mean over the training data, by their covers. `Explanation.expected_value` has it too.
+        """
+        rows: Any = None
+        if self.background is not None:
+            rows = parse_background(self.background).rows
+        if not hasattr(rows, "shape"):
+            base = base_value_by_covers(self, self.run(None))
+            if base is None:
+                raise InputError(
+                    "expected_value: expected background rows, got none; take that of an "
+                    "explanation, explainer(rows).expected_value"
+                )
+            return float(base[0]) if len(base) == 1 else base
+        # nobody is present, so that any row will do
+        with self.game(rows[:1] if len(rows.shape) > 1 else rows[None]) as game:
+            nobody = torch.zeros((1, 1, game.players), dtype=torch.bool, device=game.device)
+            base = game(nobody)[0, 0].cpu().numpy()
+        return float(base[0]) if len(base) == 1 else base
+
     @contextmanager
     def game(
         self, rows: Any, advance: Callable[[int], object] = no_progress
@@ -226,6 +284,7 @@ class Explainer(Options):
         return f"Explainer({', '.join([_brief(self.model), _brief(self.background), *options])})"
 
 
+@takes_shap_options
 def explain(
     model: Any,
     rows: Any,

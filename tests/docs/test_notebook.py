@@ -91,7 +91,7 @@ def test_every_cell_runs_and_shows_what_it_should(ran: tuple[Any, list[dict[str,
     assert "sex 1 (235 rows)" in html_of(cohorts)
     assert "age ≤ 38" in html_of(by_age)
     assert ">17</td>" in html_of(one)
-    assert printed.outputs[0]["text"].startswith("Explanation(1 rows, 10 features")
+    assert printed.outputs[0]["text"].startswith("Explanation(1 row, 10 features")
     assert not any(
         output.get("name") == "stderr" for cell in cells_of(ran[0]) for output in cell.outputs
     )

@@ -1,17 +1,25 @@
 """Our explanations in every plot of shap, and as tables."""
 
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from shearshap import Explainer, Explanation, InputError, ShearWarning
+from shearshap.interop.shap import OPTIONS, RENAMED
 from small_explanation import NAMES, explanation, texts
 
 with warnings.catch_warnings():
@@ -249,3 +257,146 @@ def test_without_shap_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "shap", None)
     with pytest.raises(InputError, match="to_shap needs shap: pip install shap"):
         explanation().to_shap()
+
+
+# Options and attributes of shap's explainers
+
+
+def explainer(**options: Any) -> Explainer:
+    return Explainer(product, **options)
+
+
+@pytest.mark.parametrize("name", ["masker", "data"])
+def test_a_background_by_shaps_names(name: str) -> None:
+    rows = table(9)
+    ours = explainer(background=rows[3:])(rows[:3])
+    np.testing.assert_array_equal(explainer(**{name: rows[3:]})(rows[:3]).values, ours.values)
+    with pytest.raises(InputError, match=f"background and {name} mean the same; pass only one"):
+        Explainer(product, rows, **{name: rows})
+    with pytest.raises(InputError, match="background and data mean the same"):
+        explainer(masker=rows, data=rows)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"algorithm": "permutation"}, {"method": "permutation-antithetic"}),
+        ({"algorithm": "auto", "link": shap.links.identity}, {}),
+        ({"link": "identity", "feature_perturbation": "interventional"}, {}),
+        ({"model_output": "probability"}, {"scale": "probability"}),
+    ],
+)
+def test_options_that_mean_the_same(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    assert vars(explainer(**theirs)) == vars(explainer(**ours))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"link": "logit"}, "link='logit' is shap's; here, pass scale='log-odds'"),
+        ({"link": shap.links.logit}, "link= is shap's; here, pass scale='log-odds'"),
+        ({"algorithm": "tree"}, "algorithm='tree' is shap's; here, leave it out, since trees"),
+        ({"model_output": "raw"}, "model_output='raw' is shap's; here, pass scale='margin'"),
+        ({"feature_perturbation": "tree_path_dependent"}, "here, leave it and the background out"),
+    ],
+)
+def test_other_options_of_explainers_name_ours(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        explainer(background=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nsamples": 500}, "nsamples=500 is shap's; here, pass budget=, which counts every model"),
+        ({"npermutations": 10}, "npermutations=10 is shap's; here, pass budget="),
+        ({"check_additivity": True}, "check_additivity=True is shap's; here, look at explanation.gap"),
+        ({"l1_reg": "aic"}, "l1_reg='aic' is shap's; here, leave it out, since all features count"),
+        ({"batch_size": 100}, "batch_size=100 is shap's; here, pass Explainer(..., batch_size=)"),
+        ({"outputs": [0, 2]}, "outputs= is shap's; here, pass Explainer(..., output=)"),
+        ({"main_effects": True}, "main_effects=True is shap's; here, pass interactions=True"),
+        ({"interactions": 3}, "interactions: expected True, for those of pairs, or False; got 3"),
+    ],
+)  # fmt: skip
+def test_other_options_of_calls_name_ours(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        explainer(background=0)(table(2), **options)
+
+
+def test_options_of_calls_that_ask_for_what_is_done_anyway() -> None:
+    same: dict[str, Any] = {
+        "nsamples": "auto",
+        "l1_reg": 0,
+        "check_additivity": False,
+        "error_bounds": True,
+    }
+    ours = explainer(background=0)(table(2))
+    theirs = explainer(background=0)(table(2), **same)
+    np.testing.assert_array_equal(ours.values, theirs.values)
+
+
+def test_a_name_that_neither_library_has_is_a_type_error_as_ever() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bugdet'"):
+        explainer(background=0)(table(2), bugdet=8)  # type: ignore[call-arg]
+
+
+def test_every_option_of_the_table_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "from-shap.md").read_text()
+    for name in {**RENAMED, **OPTIONS}.keys() - {"max_players"}:
+        assert re.search(rf"\b{name}\b", page), name
+
+
+def test_attributes_of_shaps_explainers() -> None:
+    rows = table(9)
+    ours = Explainer(pairwise_of_three, rows[:6])
+    theirs = shap.KernelExplainer(pairwise_of_three, rows[:6])
+    np.testing.assert_allclose(
+        ours.shap_values(rows[6:], silent=True),
+        theirs.shap_values(rows[6:], l1_reg=0, silent=True),
+        atol=1e-9,
+    )
+    assert ours.expected_value == pytest.approx(theirs.expected_value)
+    pairs = ours.shap_interaction_values(rows[6:])
+    np.testing.assert_allclose(pairs.sum(axis=2), ours.shap_values(rows[6:]), atol=1e-9)
+
+
+@pytest.mark.parametrize("background", [table(5), table(5)[0], ("mean", table(5))])
+def test_the_expected_value_is_that_of_every_explanation(background: Any) -> None:
+    several = Explainer(lambda rows: rows[:, :2], background)
+    np.testing.assert_allclose(several.expected_value, several(table(2)).expected_value)
+    frame = pd.DataFrame(table(5), columns=COLUMNS)
+    one = Explainer(lambda rows: rows["age"] * rows["pay"], frame)
+    assert one.expected_value == pytest.approx(one(frame[:2]).expected_value)
+
+
+def test_without_background_rows_the_expected_value_is_that_of_an_explanation() -> None:
+    with pytest.raises(InputError, match=r"take that of an explanation, explainer\(rows\)"):
+        explainer(background=0).expected_value  # noqa: B018
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_without_a_background_the_expected_value_of_trees_is_that_of_their_covers(
+    named: bool,
+) -> None:
+    rows: Any = pd.DataFrame(table(60), columns=COLUMNS) if named else table(60)
+    target = table(60).sum(axis=1)
+    forest = RandomForestRegressor(5, max_depth=3, random_state=0).fit(rows, target)
+    ours = Explainer(forest, groups=[[0, 1], [2]])
+    assert ours.expected_value == pytest.approx(shap.TreeExplainer(forest).expected_value)
+    assert ours.expected_value == pytest.approx(ours(rows[:2]).expected_value)
+    classes = RandomForestClassifier(5, max_depth=3, random_state=0).fit(rows, target > 0)
+    several = Explainer(classes.predict_proba)
+    np.testing.assert_allclose(several.expected_value, several(rows[:2]).expected_value)
+
+
+def test_trees_whose_rows_are_no_zeros_ask_for_an_explanation() -> None:
+    words = pd.DataFrame({"plan": ["basic", "plus"] * 20, "age": np.arange(40.0)})
+    encode = make_column_transformer((OneHotEncoder(), ["plan"]), remainder="passthrough")
+    pipe = make_pipeline(encode, RandomForestRegressor(3, random_state=0)).fit(words, words.age)
+    with pytest.raises(InputError, match=r"take that of an explanation, explainer\(rows\)"):
+        Explainer(pipe).expected_value  # noqa: B018
+    assert Explainer(pipe)(words[:3]).expected_value == pytest.approx(19.5, abs=3)
+
+
+def pairwise_of_three(rows: Any) -> Any:
+    return rows[:, 0] * rows[:, 1] - 2 * rows[:, 1] * rows[:, 2]

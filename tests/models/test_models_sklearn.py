@@ -139,6 +139,14 @@ def test_labels_are_no_numbers() -> None:
     np.testing.assert_array_equal(answer.predictions, hard.predict(NUMBERS[10:15]) == "yes")
 
 
+def test_methods_of_classifiers_keep_the_names_of_classes() -> None:
+    words = LogisticRegression().fit(NUMBERS, WORDS)
+    assert explained(words.predict_proba, NUMBERS).output_names == ["no", "yes"]
+    three = make_pipeline(StandardScaler(), LogisticRegression()).fit(NUMBERS, THREE)
+    for method in (three.predict_proba, three.decision_function):
+        assert explained(method, NUMBERS).output_names == explained(three, NUMBERS).output_names
+
+
 def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
     kmeans = KMeans(2, random_state=0).fit(NUMBERS)
     line = LogisticRegression().fit(NUMBERS, THREE)
@@ -151,13 +159,10 @@ def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
         np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
 
     words = LogisticRegression().fit(NUMBERS, WORDS)
-    with (
-        pytest.warns(ShearWarning, match="labels"),
-        pytest.raises(ModelError, match=r"the model returned (<U3|object) such as (no|yes)"),
-    ):
+    message = r"the model returned (<U3|object) such as (no|yes); .* or a classifier itself"
+    with pytest.raises(ModelError, match=message):
         explained(words.predict, NUMBERS)
-    with pytest.warns(ShearWarning, match="labels"):
-        answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
+    answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
     np.testing.assert_array_equal(answer.predictions, words.predict(NUMBERS[10:15]) == "yes")
 
 

@@ -196,7 +196,7 @@ def test_a_scatter_takes_colours_for_rows_or_another_feature() -> None:
 @pytest.mark.parametrize("order", ["prediction", "given", "similar"])
 def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
     sample = explanation(rows=30)
-    ax = plots.heatmap(sample, order=order, max_players=3)
+    ax = plots.heatmap(sample, order=order, max_features=3)
     cells = np.asarray(ax.images[0].get_array())
     players = np.argsort(-np.abs(sample.values).mean(axis=0))[:3]
     (line,) = ax.child_axes[0].lines
@@ -226,7 +226,7 @@ def test_similar_rows_stand_together() -> None:
 
 def test_decision_leads_from_base_value_to_prediction() -> None:
     sample = explanation(rows=30, players=8)
-    ax = plots.decision(sample, max_players=4)
+    ax = plots.decision(sample, max_features=4)
     (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
     paths = np.array(lines.get_segments())
     order = np.argsort(-np.abs(sample.values).mean(axis=0))
@@ -254,7 +254,7 @@ def test_decision_shows_the_gap_and_highlights_rows_by_their_labels() -> None:
 
 def test_the_strip_of_a_force_plot_is_as_long_as_the_values() -> None:
     sample = explanation(players=8)
-    ax = plots.force(sample, row=3, max_players=8)
+    ax = plots.force(sample, row=3, max_features=8)
     values = sample.values[3]
     raising = [bar for bar in bars(ax) if to_hex(bar.get_facecolor()).upper() == RAISES]
     lowering = [bar for bar in bars(ax) if to_hex(bar.get_facecolor()).upper() == LOWERS]
@@ -416,7 +416,7 @@ def test_cohorts_that_cannot_be_compared(draw: Any, message: str) -> None:
 @pytest.mark.parametrize("outputs", [3, 12])
 def test_bars_by_class_follow_each_other(outputs: int) -> None:
     sample = three_classes(outputs)
-    ax = plots.bar(sample, max_players=4)
+    ax = plots.bar(sample, max_features=4)
     sizes = np.abs(sample.values).mean(axis=0)  # (p, k)
     order = np.argsort(-sizes.sum(axis=1))[:4]
     shown = min(outputs, 8)

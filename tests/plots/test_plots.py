@@ -33,13 +33,14 @@ from shearshap.plots.canvas import LOW_TO_HIGH, shorten
 from shearshap.result.colours import GREY, LOWERS, RAISES
 from shearshap.result.explanation import Floats
 from shearshap.result.text import format_estimate
+from small_explanation import explanation as small
 
 # waterfall
 
 
 def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
     sample = explanation(players=8)
-    ax = plots.waterfall(sample, row=2, max_players=3)
+    ax = plots.waterfall(sample, row=2, max_features=3)
     order = np.argsort(-np.abs(sample.values[2]))
     sizes = [*sample.values[2, order[:3]], sample.values[2, order[3:]].sum()]
     assert [bar.get_width() for bar in bars(ax)] == pytest.approx(sizes)
@@ -62,7 +63,7 @@ def test_a_waterfall_leads_from_base_value_to_prediction() -> None:
 def test_a_waterfalls_whiskers_are_the_intervals_of_single_players() -> None:
     sample = explanation(players=8)
     assert sample.standard_errors is not None
-    ax = plots.waterfall(sample, max_players=3)
+    ax = plots.waterfall(sample, max_features=3)
     order = np.argsort(-np.abs(sample.values[0]))[:3]
     half = student.ppf(0.975, 9.0) * sample.standard_errors[0, order]
     ends = 2.0 + np.cumsum(sample.values[0, order])
@@ -97,7 +98,7 @@ def test_bars_of_a_single_row_have_signs() -> None:
 
 def test_a_beeswarm_has_every_row_beside_its_players_line() -> None:
     sample = explanation(rows=80)
-    ax = plots.beeswarm(sample, max_players=3)
+    ax = plots.beeswarm(sample, max_features=3)
     (cloud,) = [c for c in dots(ax) if len(np.asarray(c.get_offsets()))]
     x, y = np.asarray(cloud.get_offsets()).T.reshape(2, 80, 3)
     order = np.argsort(-np.abs(sample.values).mean(axis=0))[:3]
@@ -240,7 +241,7 @@ def test_cooperators_of_one_row_coloured_by_the_sign_of_interactions() -> None:
 
 @pytest.mark.parametrize("players", [1, 5, 14, 30])
 def test_names_around_the_circle_stay_inside_and_apart(players: int) -> None:
-    ax = plots.cooperators(explanation(players=players), max_players=30)
+    ax = plots.cooperators(explanation(players=players), max_features=30)
     check_texts(ax)
     assert len(dots(ax)[0].get_sizes()) == min(players, 14)
 
@@ -265,7 +266,7 @@ def at_budgets() -> list[Explanation]:
 
 def test_convergence_draws_values_and_intervals_against_evaluations() -> None:
     parts = at_budgets()
-    ax = plots.convergence(parts, row=1, max_players=3)
+    ax = plots.convergence(parts, row=1, max_features=3)
     lines = {
         line.get_label(): line for line in ax.lines if line.get_marker() not in ("None", None, "")
     }
@@ -447,8 +448,11 @@ NONE_OF_THEM: Any = "none of them"
     [
         (lambda it: plots.waterfall(it, row=6), "row: expected a number from 0 to 5, got 6"),
         (lambda it: plots.cooperators(it, row=-7), "row: expected a number from 0 to 5, got -7"),
-        (lambda it: plots.waterfall(it, max_players=0), "max_players: expected a positive integer"),
-        (lambda it: plots.bar(it, max_players=-1), "max_players: expected a positive integer"),
+        (
+            lambda it: plots.waterfall(it, max_features=0),
+            "max_features: expected a positive integer",
+        ),
+        (lambda it: plots.bar(it, max_features=-1), "max_features: expected a positive integer"),
         (lambda it: plots.bar(it[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
         (lambda it: plots.dependence(it, "height"), "player: there is no feature 'height'; there"),
         (lambda it: plots.dependence(it, 5), r"player: there is no feature 5; .* \(0 to 4\)"),
@@ -568,3 +572,67 @@ def test_cohorts_of_two_classes_and_a_title_of_the_users() -> None:
     check_texts(ax)
     own = plt.figure().add_subplot(title="Mine")
     assert plots.waterfall(two_classes(), ax=own).get_title() == "Mine"
+    assert plots.waterfall(two_classes(), title="Ours").get_title() == "Ours"
+    ax = plots.cooperators(two_classes(), title="Ours")
+    assert ax.get_title() == "Ours"
+    check_texts(ax)
+
+
+# shap's habits
+
+
+def test_titles_and_names_of_shap_and_of_earlier_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = explanation(players=5)
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
+    for name in ("bar", "beeswarm", "decision", "force", "heatmap", "waterfall"):
+        plot: Any = getattr(plots, name)
+        ax = plot(sample, max_features=3, title="Of six rows", show=True)
+        assert ax.get_title() == "Of six rows"
+        for other in ("max_display", "max_players"):
+            assert labels(plot(sample, **{other: 3})) == labels(ax)
+    assert len(shown) == 6
+    with pytest.raises(InputError, match="max_features and max_display mean the same"):
+        plots.bar(sample, max_features=3, max_display=3)  # type: ignore[call-arg]
+
+
+def test_colours_by_the_american_name_and_by_an_explanation() -> None:
+    sample = explanation(players=5)
+    scatter: Any = plots.scatter
+    for drawn, same in (
+        (scatter(sample, 0, color=2), plots.scatter(sample, 0, colour=2)),
+        (scatter(sample, 0, color=sample), plots.dependence(sample, 0)),
+    ):
+        for found, wanted in zip(dots(drawn), dots(same), strict=True):
+            np.testing.assert_array_equal(found.get_facecolor(), wanted.get_facecolor())
+    beeswarm: Any = plots.beeswarm
+    with pytest.raises(InputError, match="color= is shap's; here, there is no such option"):
+        beeswarm(sample, color="red")
+
+
+def test_bar_draws_tables_of_importance_as_it_draws_explanations() -> None:
+    sample = explanation(players=5)
+    halves = sample.by([0, 1, 0, 1, 0, 1])
+    several = small(outputs=(3,))
+    for drawn, same in (
+        (sample.abs().mean(), sample),
+        (halves.abs().mean(), halves),
+        (several.abs().mean(), several),
+    ):
+        ax = plots.bar(drawn)
+        widths = [bar.get_width() for bar in bars(ax)]
+        assert widths == [bar.get_width() for bar in bars(plots.bar(same))]
+        assert labels(ax) == labels(plots.bar(same))
+        assert ax.get_xlabel() == plots.bar(same).get_xlabel()
+
+
+def test_bar_of_means_that_have_signs_and_another_level() -> None:
+    sample = explanation(players=5)
+    table = sample.mean(level=0.9)
+    ax = plots.bar(table)
+    assert ax.get_xlabel() == "mean Shapley value (90 % intervals)"
+    assert ax.get_title() == "6 rows"
+    hues = {to_hex(bar.get_facecolor()).upper() for bar in ax.patches}
+    assert hues == {(LOWERS if mean < 0 else RAISES).upper() for mean in table.values}
+    with pytest.raises(InputError, match=r"the means of one output, .* explanation.output\(name\)"):
+        plots.bar(small(outputs=(3,)).mean())

@@ -139,7 +139,7 @@ def test_cohorts_are_explanations_by_name() -> None:
     assert len(cohorts) == 3
     assert "a" in cohorts
     np.testing.assert_array_equal(cohorts["a"].values, answer.values[[1, 3]])
-    assert repr(cohorts) == "Cohorts(a: 2 rows, b: 3 rows, missing: 1 rows)"
+    assert repr(cohorts) == "Cohorts(a: 2 rows, b: 3 rows, missing: 1 row)"
     with pytest.raises(InputError, match="there is no cohort 'c'; there are a, b, missing"):
         cohorts["c"]
     table = cohorts.mean()

@@ -115,6 +115,7 @@ def encode_frame(
         index=np.arange(count),
         original_rows=lambda which: layout.native(frame[which]),
         type_changes=type_changes(frame, pooled),
+        type_hint=_category_hint(frame, background),
         least_batch=max(1, min(EFFICIENT_ROWS, MAX_CELLS // width)),
         order=np.array([frame.columns.index(name) for name in layout.order]),
         weights=chosen.weights,
@@ -142,6 +143,23 @@ def _equal_notes(alike: NDArray[np.bool_], frame: Frame, players: Players) -> tu
     text += "".join(f", {name} in {counts[name]:,}" for name in others)
     their = "its value is" if len(worst) == 1 else "their values are"
     return (f"{text}, so {their} 0 there.",)
+
+
+def _category_hint(rows: Frame, background: Frame) -> str:
+    """Return that rows have text where the background has categories, if they do."""
+    categories = (nw.Categorical, nw.Enum)
+    names = [
+        name
+        for name, kind in background.schema.items()
+        if isinstance(kind, categories) and not isinstance(rows.schema[name], categories)
+    ]
+    if not names:
+        return ""
+    listed = ", ".join(names[:8])
+    return (
+        f"The background has categories in {listed}, and the rows have not: give the rows the "
+        "background's types, as rows.astype(background.dtypes) does in pandas."
+    )
 
 
 def _pooled(rows: Frame, background: Frame) -> Frame:

@@ -57,6 +57,7 @@ class Inputs:
     original_rows: Callable[[slice], Any]
 
     type_changes: tuple[str, ...] = ()  #: of the rows, on their way to the model, in words
+    type_hint: str = ""  #: about types of the rows, for a user whose model fails on them
     index_name: str | tuple[str | None, ...] | None = None  #: of several levels, all their names
     smooth: bool = True  #: whether there are points between a row and its background
     least_batch: int = 1  #: the minimum efficient batch of `decode`

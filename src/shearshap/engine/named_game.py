@@ -139,6 +139,8 @@ class NamedGame:
 
     def point_out(self, error: ModelError) -> None:
         """Add to a model's error, for its traceback, the row's label and the players present."""
+        if self.inputs.type_hint:
+            error.add_note(self.inputs.type_hint)
         if error.row is None:
             return
         label = self.inputs.index[self.game.position(error.row)]

@@ -81,6 +81,10 @@ class Options:
             deadline = None
         if deadline is not None:
             _check_positive("deadline", deadline, "seconds after which to stop")
+        if interactions not in (False, True, 2):
+            raise InputError(
+                f"interactions: expected True, for those of pairs, or False; got {interactions!r}"
+            )
         return Run(
             resolve(self.method),
             None if budget is None else positive_int("budget", budget),
@@ -237,6 +241,8 @@ def positive_int(name: str, number: Any) -> int:
     """Return an option that must be a positive integer; a seed may be 0."""
     is_seed = name == "seed"
     smallest = 0 if is_seed else 1
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)  # such as 1e3
     is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_integer or number < smallest:
         error = BudgetError if name == "budget" else InputError

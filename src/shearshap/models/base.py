@@ -370,7 +370,10 @@ def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
         if table.dtype == object:
             others = [each for each in others.tolist() if not isinstance(each, _NUMBERS)]
         if len(others):
-            raise _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
+            error = _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
+            if isinstance(others[0], str) and source == "the model":
+                raise ModelError(f"{error}, or a classifier itself and not its predict")
+            raise error
     # torch wants memory that is aligned, writable and without negative strides
     array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
     return torch.from_numpy(array)
@@ -490,8 +493,9 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
         return None
     if scale not in get_args(Scale):
         known = ", ".join(get_args(Scale))
+        hint = "; did you mean 'margin'?" if scale == "raw" else ""  # as shap calls it
         raise InputError(
-            f"scale: expected one of {known}, or none for the model's own; got {scale!r}"
+            f"scale: expected one of {known}, or none for the model's own; got {scale!r}{hint}"
         )
     if callable(output):
         raise InputError(

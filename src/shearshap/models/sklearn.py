@@ -189,11 +189,21 @@ def method_of_estimator(function: Any) -> Any:
     return owner if is_method and is_estimator else None
 
 
+def names_of_method(function: Any) -> tuple[str, ...]:
+    """Return the names of the outputs of an estimator's bound method, if they are known."""
+    owner = method_of_estimator(function)
+    names = {"predict_proba": _output_names, "decision_function": _margin_names}
+    name = getattr(function, "__name__", "")
+    return names[name](owner) if owner is not None and name in names else ()
+
+
 def warn_of_labels(function: Any) -> None:
-    """Warn if a function is the `predict` of an estimator that predicts labels."""
+    """Warn if a function is the `predict` of an estimator that predicts labels that are numbers."""
     owner = method_of_estimator(function)
     if owner is None or function.__name__ != "predict" or kind_of(owner) not in LABELLERS:
         return
+    if any(isinstance(name, str) for name in getattr(owner, "classes_", ())):
+        return  # words are an error, unless output= makes numbers of them
     warn(
         f"model: {type(owner).__name__}.predict returns labels, which are not numbers: their "
         "order and distances mean nothing. They are explained as asked; try the model itself if it "

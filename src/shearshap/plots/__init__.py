@@ -1,9 +1,11 @@
 """Plots of explanations: each is a function of an `Explanation` of one output.
 
-It draws on `ax`, or on a new figure. None of them shows a window or changes matplotlib's settings.
-Each returns the Axes, for titles and files:
+It draws on `ax`, or on a new figure. None of them changes matplotlib's settings, or shows a window
+unless `show=True`. Each returns the Axes, for files:
 
-    plots.waterfall(explanation).figure.savefig("row.png")
+    plots.waterfall(explanation, title="Row 0").figure.savefig("row.png")
+
+shap's `max_display` and `color` are `max_features` and `colour` here; both names work.
 """
 
 try:

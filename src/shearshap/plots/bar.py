@@ -1,30 +1,37 @@
 """Bars: the mean sizes of values over rows, also by cohort and by class."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
-from shearshap.result.cells import has_places, same_players, without_mirror
-from shearshap.result.colours import COHORTS, GREY
+from shearshap.result.cells import has_places, without_mirror
+from shearshap.result.colours import COHORTS, GREY, sign_colour
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import cohorts, mean_sizes, side_by_side
+from shearshap.result.importance import Importance, cohorts, side_by_side
 from shearshap.result.text import counted, format_numbers
 
 THICKNESS = 0.62  #: of a bar, relative to the distance between two
 TOGETHER = 0.8  #: the height of all bars of a feature, relative to the distance between two
 
+Source = Explanation | Importance  #: what the bars are of, which labels name
 
+
+@takes_shap_options
 def bar(
-    explanation: Explanation | Mapping[str, Explanation],
+    explanation: Explanation | Importance | Mapping[str, Explanation],
     *,
     groups: Any = None,
-    max_players: int = 15,
+    max_features: int = 15,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw the mean size of every feature's value over the rows; for a single row, the values.
 
@@ -39,62 +46,110 @@ def bar(
     Parameters
     ----------
     explanation
-        Of one or several outputs, or a mapping from the names of cohorts to their explanations.
+        Of one or several outputs; a mapping from the names of cohorts to their explanations; or a
+        table of means, such as `explanation.abs().mean()`.
     groups
         A label for each row, or anything else that `Explanation.by` takes: rows with equal labels
         are a cohort.
-    max_players
+    max_features
         How many features to show; the others are left out, and counted below.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
-    most = canvas.positive_count("max_players", max_players)
-    if isinstance(explanation, Mapping):
-        return _draw_cohorts(explanation, most, ax)
-    canvas.check_explanation(explanation, "bar")
-    explanation = without_mirror(explanation)
-    if groups is not None:
-        return _draw_cohorts(cohorts(explanation, groups), most, ax)
-    if len(explanation.output_names) > 1:
-        return _draw_classes(explanation, most, ax)
-    explanation = canvas.single_output(explanation, "bar")
-    return _draw_bars(explanation, most, ax)
-
-
-def _draw_bars(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
-    """Draw the bars of one output: mean |values|, or the values of a single row."""
-    single = len(explanation) == 1
-    if single:
-        one = views.of_row(explanation, 0)
-        players = len(one.feature_names)
-        steps = views.waterfall(one, 0, players).steps[:players]  # without the gap
-        labels = [canvas.player_label(step.name, step.cell) for step in steps]
-        sizes = [step.size for step in steps]
-        hues = [step.colour for step in steps]
-        margins = [step.margin for step in steps]
-        bounds = zip(sizes, margins, strict=True)
-        intervals = [(at - half, at + half) if half > 0 else None for at, half in bounds]
-        what = "Shapley value"
+    most = canvas.positive_count("max_features", max_features)
+    if isinstance(explanation, Importance):
+        ax = _draw_table(explanation, explanation, most, ax)
+    elif isinstance(explanation, Mapping):
+        ax = _draw_parts(explanation, most, ax)
     else:
-        table = views.mean_table(explanation)
-        table = table.top(len(table))
-        labels = [canvas.shorten(name) for name in table.feature_names]
-        sizes = table.values.tolist()
-        hues = [GREY] * len(table)
-        intervals = views.known_intervals(table)
-        what = "mean |Shapley value|"
+        canvas.check_explanation(explanation, "bar")
+        explanation = without_mirror(explanation)
+        if groups is not None:
+            ax = _draw_parts(cohorts(explanation, groups), most, ax)
+        elif len(explanation) == 1 and len(explanation.output_names) == 1:
+            ax = _draw_row(explanation.output(0), most, ax)
+        else:
+            ax = _draw_table(views.mean_table(explanation), explanation, most, ax)
+    return canvas.finished(ax, title, show)
 
-    lines = range(min(most, len(sizes)))
+
+def _draw_row(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
+    """Draw the values of a single row."""
+    one = views.of_row(explanation, 0)
+    players = len(one.feature_names)
+    steps = views.waterfall(one, 0, players).steps[:players]  # without the gap
+    labels = [canvas.player_label(step.name, step.cell) for step in steps]
+    sizes = [step.size for step in steps]
+    hues = [step.colour for step in steps]
+    bounds = [(step.size - step.margin, step.size + step.margin) for step in steps]
+    intervals = [
+        each if step.margin > 0 else None for each, step in zip(bounds, steps, strict=True)
+    ]
+    bars = _Bars(labels, sizes, hues, intervals)
+    return _draw_bars(bars, explanation, "Shapley value", most, ax, row=0)
+
+
+def _draw_means(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
+    """Draw the means of one output."""
+    table = table.top(len(table))
+    labels = [canvas.shorten(name) for name in table.feature_names]
+    sizes = table.values.reshape(-1).tolist()
+    hues = [GREY if table.sizes else sign_colour(size) for size in sizes]
+    bars = _Bars(labels, sizes, hues, views.known_intervals(table))
+    return _draw_bars(bars, source, _mean(table), most, ax)
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """Bars from the top down."""
+
+    labels: list[str]
+    sizes: list[float]
+    hues: list[str]
+    intervals: list[views.Interval | None]
+
+
+def _draw_bars(
+    bars: _Bars, source: Source, what: str, most: int, ax: Axes | None, row: int | None = None
+) -> Axes:
+    """Draw the first bars, coloured by sign or all grey."""
+    signed = set(bars.hues) != {GREY}
+    lines = range(min(most, len(bars.sizes)))
     ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * len(lines))
-    canvas.write_question(ax, explanation, 0 if single else None)
-    ax.use_sticky_edges = not single
-    ax.barh(lines, sizes[:most], height=THICKNESS, color=hues[:most])
-    _draw_whiskers(ax, lines, sizes[:most], intervals[:most])
-    canvas.label_lines(ax, labels[:most], format_numbers(sizes[:most], sign=single))
-    left_out = len(sizes) - len(lines)
-    label = canvas.axis_label(explanation, what, left_out=left_out, intervals=any(intervals))
-    _finish(ax, label, canvas.SIGNS if single else {})
+    canvas.write_question(ax, source, row)
+    ax.use_sticky_edges = not signed
+    ax.barh(lines, bars.sizes[:most], height=THICKNESS, color=bars.hues[:most])
+    _draw_whiskers(ax, lines, bars.sizes[:most], bars.intervals[:most])
+    numbers = format_numbers(bars.sizes[:most], sign=signed)
+    canvas.label_lines(ax, bars.labels[:most], numbers)
+    left_out = len(bars.sizes) - len(lines)
+    label = canvas.axis_label(source, what, left_out=left_out, intervals=any(bars.intervals))
+    _finish(ax, label, canvas.SIGNS if signed else {})
     return ax
+
+
+def _draw_table(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
+    """Draw means over rows: by cohort, by output, or of one output."""
+    several = len(table.output_names) > 1
+    if table.cohorts is not None and not several:
+        counts = [counted(rows, "row") for rows in table.rows]
+        return _draw_cohorts(table, source, counts, most, ax)
+    if table.cohorts is not None or (several and not table.sizes):
+        raise InputError(
+            "bar: expected the means of one output, or the mean sizes of several without cohorts; "
+            "take explanation.output(name) first"
+        )
+    if several:
+        return _draw_classes(table, source, most, ax)
+    return _draw_means(table, source, most, ax)
+
+
+def _mean(table: Importance) -> str:
+    return "mean |Shapley value|" if table.sizes else "mean Shapley value"
 
 
 def _finish(ax: Axes, label: str, hues: Mapping[str, str]) -> None:
@@ -125,43 +180,56 @@ def _draw_whiskers(
 # Cohorts
 
 
-def _draw_cohorts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
-    """Draw a bar for each feature and cohort, with intervals, below each other around each line."""
+def _draw_parts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
+    """Draw the mean sizes of explanations that are each a cohort."""
     parts = _checked(cohorts)
     table = side_by_side({name: views.mean_table(part) for name, part in parts.items()})
+    counts = [views.rows_text(part) for part in parts.values()]
+    return _draw_cohorts(table, next(iter(parts.values())), counts, most, ax)
+
+
+def _draw_cohorts(
+    table: Importance, source: Source, counts: list[str], most: int, ax: Axes | None
+) -> Axes:
+    """Draw a bar for each feature and cohort, with intervals, below each other around each line."""
+    names = table.cohorts or []
+    _check_count(len(names))
     top = table.top(most)
     players = len(top)
     intervals = views.known_intervals(top)
 
-    ax = canvas.axes_of(ax, 6.4, 1.7 + max(0.3, 0.13 * len(parts) + 0.1) * players)
-    first = next(iter(parts.values()))
-    canvas.write_question(ax, first, rows=counted(len(parts), "cohort"))
-    height = TOGETHER / len(parts)
-    for cohort, (sizes, hue) in enumerate(zip(top.values, COHORTS, strict=False)):
-        lines = np.arange(players) + (cohort - (len(parts) - 1) / 2) * height
+    ax = canvas.axes_of(ax, 6.4, 1.7 + max(0.3, 0.13 * len(names) + 0.1) * players)
+    canvas.write_question(ax, source, rows=counted(len(names), "cohort"))
+    height = TOGETHER / len(names)
+    for cohort, (sizes, hue) in enumerate(
+        zip(top.full(top.values)[:, :, 0], COHORTS, strict=False)
+    ):
+        lines = np.arange(players) + (cohort - (len(names) - 1) / 2) * height
         ax.barh(lines, sizes, height=0.9 * height, color=hue, zorder=2)
         own = intervals[cohort * players : (cohort + 1) * players]
         _draw_whiskers(ax, lines, sizes, own, elinewidth=0.8, capsize=1.5)
 
     canvas.label_lines(ax, [canvas.shorten(name) for name in top.feature_names])
     left_out = len(table) - players
-    label = canvas.axis_label(
-        first, "mean |Shapley value|", left_out=left_out, intervals=any(intervals)
-    )
-    marks = zip(_short_names(parts), parts.values(), COHORTS, strict=False)
-    _finish(ax, label, {f"{name} ({views.rows_text(part)})": hue for name, part, hue in marks})
+    label = canvas.axis_label(source, _mean(table), left_out=left_out, intervals=any(intervals))
+    marks = zip(_short_names(names), counts, COHORTS, strict=False)
+    _finish(ax, label, {f"{name} ({count})": hue for name, count, hue in marks})
     return ax
 
 
 def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """Return the explanations of cohorts, of the same features and one output."""
-    if not 1 <= len(cohorts) <= len(COHORTS):
-        raise InputError(f"bar: expected 1 to {len(COHORTS)} cohorts, got {len(cohorts)}")
+    _check_count(len(cohorts))
     parts = {name: canvas.single_output(part, "bar") for name, part in cohorts.items()}
     players = {() if has_places(part) else tuple(part.feature_names) for part in parts.values()}
     if len(players) > 1:
         raise InputError("bar: expected cohorts of the same features, got other names")
     return parts
+
+
+def _check_count(cohorts: int) -> None:
+    if not 1 <= cohorts <= len(COHORTS):
+        raise InputError(f"bar: expected 1 to {len(COHORTS)} cohorts, got {cohorts}")
 
 
 def _short_names(names: Iterable[str]) -> list[str]:
@@ -175,25 +243,24 @@ def _short_names(names: Iterable[str]) -> list[str]:
 # Classes
 
 
-def _draw_classes(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
+def _draw_classes(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
     """Draw for each feature the mean sizes of its values for all outputs, one after the other."""
-    words = same_players(explanation)
-    sizes = mean_sizes(words).T  # (k, p)
+    sizes = table.values.T  # (k, p)
     totals = sizes.sum(axis=0)
     players = views.largest(totals, most)
-    sizes, hues = _largest_classes(sizes, _short_names(explanation.output_names))
+    sizes, hues = _largest_classes(sizes, _short_names(table.output_names))
 
     ax = canvas.axes_of(ax, 6.4, 1.7 + 0.3 * len(players))
-    canvas.write_question(ax, explanation)
+    canvas.write_question(ax, source)
     starts = np.zeros(len(players))
     for size, hue in zip(sizes[:, players], hues.values(), strict=True):
         ax.barh(range(len(players)), size, left=starts, height=THICKNESS, color=hue, zorder=2)
         starts += size
 
-    names = [canvas.shorten(words.feature_names[player]) for player in players]
+    names = [canvas.shorten(table.feature_names[player]) for player in players]
     canvas.label_lines(ax, names, format_numbers(totals[players]))
     what = "mean |Shapley value|, summed over outputs"
-    _finish(ax, canvas.axis_label(explanation, what, left_out=len(totals) - len(players)), hues)
+    _finish(ax, canvas.axis_label(source, what, left_out=len(totals) - len(players)), hues)
     return ax
 
 

@@ -22,6 +22,7 @@ from shearshap.result import colours, views
 from shearshap.result.cells import without_mirror
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
 from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.importance import Importance
 from shearshap.result.text import (
     against,
     counted,
@@ -30,6 +31,7 @@ from shearshap.result.text import (
     shortened,
     true_minus,
 )
+from shearshap.result.views import LEVEL
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
@@ -79,6 +81,18 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     return plt.figure(figsize=(width, height), layout=layout).add_subplot()
+
+
+def finished(ax: Axes, title: str | None, show: bool) -> Axes:
+    """Return axes that are drawn, with a title, and shown if the user wants that."""
+    if title is not None:
+        # where the question would be: some plots need more room below it
+        ax.title.set(text=title, color=INK, size=SMALL + 2)
+    if show:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return ax
 
 
 def width_in_points(ax: Axes) -> float:
@@ -199,7 +213,7 @@ def shorten(text: str, letters: int = NAME_LETTERS) -> str:
 
 
 def axis_label(
-    explanation: Explanation,
+    content: Explanation | Importance,
     what: str,
     *,
     left_out: int = 0,
@@ -210,16 +224,18 @@ def axis_label(
 
     The name of the output has at most so many letters.
     """
-    label = " for ".join(filter(None, (what, output_label(explanation, letters))))
+    label = " for ".join(filter(None, (what, output_label(content, letters))))
     if intervals:
-        label += " (95 % intervals)"
+        level = content.level if isinstance(content, Importance) else LEVEL
+        label += f" ({100 * level:g} % intervals)"
     return "\n".join(filter(None, (label, left_out_label(left_out))))
 
 
-def output_label(explanation: Explanation, letters: int = 40) -> str:
+def output_label(content: Explanation | Importance, letters: int = 40) -> str:
     """Return the one output, such as P(yes); "" if it is not known, or one of several."""
-    first, *others = explanation.output_names
-    return "" if others else output_text(shorten(first, letters), explanation.scale)
+    first, *others = content.output_names
+    scale = getattr(content, "scale", None)  # a table of importance has none
+    return "" if others else output_text(shorten(first, letters), scale)
 
 
 def left_out_label(features: int) -> str:
@@ -229,7 +245,7 @@ def left_out_label(features: int) -> str:
 
 def write_question(
     ax: Axes,
-    explanation: Explanation,
+    content: Explanation | Importance,
     row: int | None = None,
     *,
     rows: str = "",
@@ -237,15 +253,19 @@ def write_question(
 ) -> None:
     """Write above axes without a title which rows are explained, and against which background.
 
-    That is one row, by its number, or all; `rows` are other words for them. `pad` is the distance
-    from the axes, in points.
+    That is one row, by its number, or all; `rows` are other words for them. A table of importance
+    knows no background. `pad` is the distance from the axes, in points.
     """
     if ax.get_title():
         return
-    rows = rows or views.rows_text(explanation)
-    if row is not None:
-        rows = f"row {shorten(str(explanation.index[row]), CELL_LETTERS)}"
-    background = against(explanation).partition(", ")[0]  # how rows were drawn is a detail
+    background = ""
+    if isinstance(content, Importance):
+        rows = rows or counted(sum(content.rows), "row")
+    else:
+        rows = rows or views.rows_text(content)
+        if row is not None:
+            rows = f"row {shorten(str(content.index[row]), CELL_LETTERS)}"
+        background = against(content).partition(", ")[0]  # how rows were drawn is a detail
     words = ", ".join(filter(None, (rows, shorten(background, 60))))
     ax.set_title(words, color=INK, size=SMALL + 1, pad=pad)
 

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.colours import KINDS
@@ -18,12 +19,15 @@ EXPECTED = (
 )
 
 
+@takes_shap_options
 def convergence(
     explanations: Sequence[Explanation] | Mapping[int, Explanation],
     *,
     row: int = 0,
-    max_players: int = 6,
+    max_features: int = 6,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw a row's values as the budget grows, with 95 % intervals as bands.
 
@@ -34,13 +38,17 @@ def convergence(
         evaluations, or a mapping from budget to explanation, drawn at the budgets.
     row
         Which of their rows.
-    max_players
+    max_features
         How many features to show, up to 8: those with the largest values at the largest budget.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     budgets, parts = _ordered(explanations, row)
-    most = min(canvas.positive_count("max_players", max_players), len(KINDS))
+    most = min(canvas.positive_count("max_features", max_features), len(KINDS))
     last = parts[-1].values[0]
     players = views.largest(last, most)
     # the legend is beside the ends of the lines: both in the same order
@@ -61,7 +69,7 @@ def convergence(
     ax.set_ylabel(canvas.axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
     canvas.tidy(ax, "both", numbers="y")
     canvas.key_beside(ax, ax.get_legend_handles_labels()[0])
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _draw_player(

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import padding, same_players
@@ -27,12 +28,15 @@ ORDERS = {
 FAR = 99.0  #: percentile of |values| from which on colours are the darkest
 
 
+@takes_shap_options
 def heatmap(
     explanation: Explanation,
     *,
     order: Order = "prediction",
-    max_players: int = 15,
+    max_features: int = 15,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw every value as a cell: rows side by side, features below each other, the largest first.
 
@@ -45,13 +49,17 @@ def heatmap(
         Of one output; of several take `explanation.output(name)`.
     order
         Of the rows: by "prediction", "similar" rows beside each other, or as "given".
-    max_players
+    max_features
         How many features to show; the others are left out, and counted below.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "heatmap")
-    most = canvas.positive_count("max_players", max_players)
+    most = canvas.positive_count("max_features", max_features)
     whole = explanation
     explanation = same_players(explanation)
     explanation = explanation[_row_order(explanation, order)]
@@ -72,7 +80,7 @@ def heatmap(
     _draw_predictions(ax, explanation.predictions)
     label = canvas.axis_label(explanation, "Shapley value", letters=24)
     canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.13)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _row_order(explanation: Explanation, order: Order) -> Ints:

@@ -10,6 +10,7 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result.colours import LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
@@ -24,6 +25,7 @@ DARKEST = 0.65  #: brightness of black in the faded picture, so that colours are
 Ints = NDArray[np.int64]
 
 
+@takes_shap_options
 def image(
     explanation: Explanation,
     picture: Any,
@@ -31,6 +33,8 @@ def image(
     mask: Any = None,
     row: int = 0,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw patches in the colours of their values over a picture, in grey.
 
@@ -51,6 +55,10 @@ def image(
         Which of the explanation's rows.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "image")
     row = canvas.row_number(explanation, row)
@@ -77,7 +85,7 @@ def image(
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     as_high = height > LOW * width
     canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _grey(picture: Any) -> Floats:

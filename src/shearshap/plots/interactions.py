@@ -9,6 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import by_word, has_places
@@ -29,12 +30,15 @@ MAX_NODES = 14  #: names of more would overlap
 NODE_LETTERS = 18  #: letters of a node's name, at most
 
 
+@takes_shap_options
 def interactions(
     explanation: Explanation,
     *,
     row: int | None = None,
-    max_players: int = 12,
+    max_features: int = 12,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw what features add alone and in pairs, as a matrix.
 
@@ -48,12 +52,16 @@ def interactions(
         Of one output, with `interactions` or `cross_contribution`.
     row
         Which row; None: the mean of all.
-    max_players
+    max_features
         How many features to show: those with the largest values.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
-    most = canvas.positive_count("max_players", max_players)
+    most = canvas.positive_count("max_features", max_features)
     # interactions first: they have main effects for the diagonal
     kinds: tuple[Edges, ...] = ("interactions", "cross-contribution")
     some, strengths = _with_strengths(explanation, "interactions", row, most, kinds)
@@ -77,7 +85,7 @@ def interactions(
     signed = strengths.signed
     label = "main effect (diagonal)\nand interaction" if signed else strengths.kind
     canvas.draw_colour_bar(ax, coloured, label, signed=signed, as_high=True)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _with_strengths(
@@ -131,13 +139,16 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
 # The network
 
 
+@takes_shap_options
 def cooperators(
     explanation: Explanation,
     *,
     row: int | None = None,
     edges: Edges | None = None,
-    max_players: int = 14,
+    max_features: int = 14,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw the features on a circle, and between them how strongly they act together.
 
@@ -153,16 +164,20 @@ def cooperators(
         Which row; None: all of them.
     edges
         "cross-contribution" or "interactions"; None: the first of the two that there is.
-    max_players
+    max_features
         How many features to show, up to 14: the largest. Edges are the 30 strongest between them.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     if edges not in (None, "cross-contribution", "interactions"):
         raise InputError(
             f"edges: expected 'interactions', 'cross-contribution' or None, got {edges!r}"
         )
-    most = min(canvas.positive_count("max_players", max_players), MAX_NODES)
+    most = min(canvas.positive_count("max_features", max_features), MAX_NODES)
     kinds: tuple[Edges, ...] = ("cross-contribution", "interactions")
     if edges is not None:
         kinds = (edges,)
@@ -184,7 +199,7 @@ def cooperators(
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
     # above the name of the first node
     canvas.write_question(ax, explanation, None if row is None else 0, pad=2.5 * canvas.SMALL)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 # Nodes and edges

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import same_players
@@ -20,6 +21,7 @@ COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
 MAX_FLAT_LETTERS = 64  #: letters on a line, if all categories are as long as the longest
 
 
+@takes_shap_options
 def dependence(
     explanation: Explanation,
     player: int | str,
@@ -27,6 +29,8 @@ def dependence(
     cooperator: int | str | None = None,
     errors: bool = False,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw a feature's Shapley values against its data.
 
@@ -48,6 +52,10 @@ def dependence(
         Whether to draw the 95 % intervals.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "dependence")
     number = canvas.player_number(explanation, player, "player")
@@ -55,16 +63,21 @@ def dependence(
         cooperator = _likely_cooperator(explanation, number)
     else:
         cooperator = canvas.player_number(explanation, cooperator, "cooperator")
-    return scatter(explanation, number, colour=cooperator, errors=errors, ax=ax)
+    return scatter(
+        explanation, number, colour=cooperator, errors=errors, ax=ax, title=title, show=show
+    )
 
 
+@takes_shap_options
 def scatter(
     explanation: Explanation,
     player: int | str,
     *,
-    colour: int | str | Sequence[Any] | NDArray[Any] | None = None,
+    colour: int | str | Sequence[Any] | NDArray[Any] | Explanation | None = None,
     errors: bool = False,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw a feature's Shapley values against its data, in colours of your choice.
 
@@ -77,11 +90,16 @@ def scatter(
     player
         Whose values to draw: its name or number.
     colour
-        The feature to colour by, or a number or label for each row; None: one colour.
+        The feature to colour by, or a number or label for each row; None: one colour. An
+        explanation, as in shap: the feature that `dependence` chooses.
     errors
         Whether to draw the 95 % intervals.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "scatter")
     number = canvas.player_number(explanation, player, "player")
@@ -90,6 +108,8 @@ def scatter(
             "the rows' data are needed; this explanation has neither data nor display_data"
         )
     own = views.column(explanation, number, AXIS_CATEGORIES)
+    if isinstance(colour, Explanation):
+        colour = _likely_cooperator(explanation, number)
     by = _colours(explanation, colour)
     bounds = explanation.interval(views.LEVEL) if errors else None
     values = explanation.values[:, number]
@@ -117,7 +137,7 @@ def scatter(
         _draw_categories(ax, x, values, by)
     else:
         _draw_numbers(ax, x, values, by)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 # What to colour by
@@ -216,7 +236,15 @@ def _limits(known: Floats) -> tuple[float, float]:
 # All features
 
 
-def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None = None) -> Axes:
+@takes_shap_options
+def beeswarm(
+    explanation: Explanation,
+    *,
+    max_features: int = 15,
+    ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
+) -> Axes:
     """Draw every row's values, a swarm of points for each feature, the largest mean size first.
 
     A point's colour is the rank of the feature's `data` among the rows, from blue (low) to orange
@@ -227,13 +255,17 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     ----------
     explanation
         Of one output; of several take `explanation.output(name)`.
-    max_players
+    max_features
         How many features to show; the others are left out, and counted below.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "beeswarm")
-    most = canvas.positive_count("max_players", max_players)
+    most = canvas.positive_count("max_features", max_features)
     whole = explanation
     explanation = same_players(explanation)
     sizes = mean_sizes(explanation)
@@ -257,7 +289,7 @@ def beeswarm(explanation: Explanation, *, max_players: int = 15, ax: Axes | None
     known = np.concatenate([~np.isnan(swarm.ranks) for swarm in swarms])
     if known.any() and not known.all():
         canvas.colour_key(ax, {"categorical, or missing": GREY}, marker="o")
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _draw_swarms(ax: Axes, swarms: list[views.Swarm]) -> None:

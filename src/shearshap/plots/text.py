@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.text import Annotation
 
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.colours import INK
@@ -20,7 +21,15 @@ MAX_NUMBERED = 60  #: words up to which each has its number below
 WORD_LETTERS = 30  #: letters of a word, at most
 
 
-def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> Axes:
+@takes_shap_options
+def text(
+    explanation: Explanation,
+    *,
+    row: int = 0,
+    ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
+) -> Axes:
     """Draw a text: each word in the colour of its value, and the value below it.
 
     Orange words raise the output and blue ones lower it. Beyond 60 words there is no room for
@@ -35,6 +44,10 @@ def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> A
         Which of the explanation's texts.
     ax
         Where to draw; None: a new figure, as high as the text needs.
+    title
+        Written above; None: nothing.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "text")
     one = views.of_row(explanation, canvas.row_number(explanation, row))
@@ -47,10 +60,13 @@ def text(explanation: Explanation, *, row: int = 0, ax: Axes | None = None) -> A
     if own:
         figure = ax.get_figure(root=True)
         assert figure is not None
-        figure.set_size_inches(WIDTH, (bottom + 3.2 * canvas.SMALL) / 72)
+        height = bottom + 3.2 * canvas.SMALL
+        whole = height + (0 if title is None else 3 * canvas.SMALL)
+        figure.set_size_inches(WIDTH, whole / 72)
+        ax.set_position((0, 0, 1, height / whole))
     marks = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
     ax.legend(handles=marks, loc="lower left", ncols=2, borderaxespad=0.2, **canvas.KEY)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _write_head(ax: Axes, one: Explanation) -> None:

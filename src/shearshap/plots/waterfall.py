@@ -9,6 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
+from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.plots.bar import THICKNESS
 from shearshap.result import views
@@ -24,14 +25,21 @@ LINE = 0.2  #: inches: the height of a line of text
 MAX_OPAQUE_ROWS = 60  #: rows up to which lines are drawn without transparency
 
 
+@takes_shap_options
 def waterfall(
-    explanation: Explanation, *, row: int = 0, max_players: int = 10, ax: Axes | None = None
+    explanation: Explanation,
+    *,
+    row: int = 0,
+    max_features: int = 10,
+    ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw how the features' values lead from a row's base value to its prediction.
 
-    The largest come first. The features beyond `max_players` are summed as "n others". Whiskers and
-    ± are 95 % intervals of the single values. A sum has none, as it is not known how the errors of
-    its parts go together. What the values miss of the prediction, if anything, is a bar of its
+    The largest come first. The features beyond `max_features` are summed as "n others". Whiskers
+    and ± are 95 % intervals of the single values. A sum has none, as it is not known how the errors
+    of its parts go together. What the values miss of the prediction, if anything, is a bar of its
     own, the gap.
 
     Parameters
@@ -40,14 +48,18 @@ def waterfall(
         Of one output; of several take `explanation.output(name)`.
     row
         Which of the explanation's rows.
-    max_players
+    max_features
         How many features to show one by one; a single one beyond is shown too.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "waterfall")
     row = canvas.row_number(explanation, row)
-    most = canvas.positive_count("max_players", max_players)
+    most = canvas.positive_count("max_features", max_features)
     view = views.waterfall(explanation, row, most)
 
     ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * (len(view.steps) + 2))
@@ -77,7 +89,7 @@ def waterfall(
     ax.set_xlabel(_way(explanation) + (" (95 % intervals)" if known.any() else ""))
     canvas.tidy(ax, "x", numbers="x")
     canvas.colour_key(ax, canvas.SIGNS)
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _way(explanation: Explanation) -> str:
@@ -90,8 +102,15 @@ def _way(explanation: Explanation) -> str:
 # One strip
 
 
+@takes_shap_options
 def force(
-    explanation: Explanation, *, row: int = 0, max_players: int = 8, ax: Axes | None = None
+    explanation: Explanation,
+    *,
+    row: int = 0,
+    max_features: int = 8,
+    ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw a row as one strip: what raises the output on the left, what lowers it on the right.
 
@@ -104,14 +123,18 @@ def force(
         Of one output; of several take `explanation.output(name)`.
     row
         Which of the explanation's rows.
-    max_players
+    max_features
         How many features to show one by one; a single one beyond is shown too.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "force")
     row = canvas.row_number(explanation, row)
-    view = views.waterfall(explanation, row, canvas.positive_count("max_players", max_players))
+    view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
     ax = canvas.axes_of(ax, 7.2, 1.55 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
     canvas.write_question(ax, explanation, row)
@@ -133,7 +156,7 @@ def force(
     prediction = f"prediction {format_end(view.prediction, view.sizes)}"
     signs = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
     canvas.key_below(ax, [base, canvas.colour_mark(prediction, INK, "D"), *signs])
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
@@ -173,17 +196,20 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
 # All rows, feature by feature
 
 
+@takes_shap_options
 def decision(
     explanation: Explanation,
     *,
     highlight: int | Sequence[int] = (),
-    max_players: int = 15,
+    max_features: int = 15,
     ax: Axes | None = None,
+    title: str | None = None,
+    show: bool = False,
 ) -> Axes:
     """Draw each row's way from its base value, at the bottom, to its prediction, at the top.
 
     A line moves right if a feature raises the output, left if it lowers it. The features with
-    the largest mean |value| are on top; those beyond `max_players` are moved together, first. The
+    the largest mean |value| are on top; those beyond `max_features` are moved together, first. The
     colour is the prediction.
 
     Parameters
@@ -192,13 +218,17 @@ def decision(
         Of one output; of several take `explanation.output(name)`.
     highlight
         A row's number, or several: drawn in black, with the row's label.
-    max_players
+    max_features
         How many features to show one by one.
     ax
         Where to draw; None: a new figure.
+    title
+        Written above; None: which rows are explained, and against which background.
+    show
+        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "decision")
-    most = canvas.positive_count("max_players", max_players)
+    most = canvas.positive_count("max_features", max_features)
     whole = explanation
     explanation = same_players(explanation)
     rows = [canvas.row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
@@ -218,7 +248,7 @@ def decision(
         ax.axhline(level, color=FAINT, linewidth=0.6, zorder=1)
     if np.ptp(explanation.predictions) > 0:
         canvas.draw_colour_bar(ax, coloured, "prediction")
-    return ax
+    return canvas.finished(ax, title, show)
 
 
 def _paths(explanation: Explanation, most: int) -> tuple[list[str], Floats]:

@@ -22,6 +22,7 @@ from shearshap.result.importance import (
     importance,
     student_quantile,
 )
+from shearshap.result.text import counted
 
 Floats = NDArray[np.float64]
 
@@ -479,8 +480,6 @@ class Explanation:
 
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""
-        from shearshap.result.text import counted
-
         rows, players, *outputs = self.values.shape
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.result.cells import cells_of, is_missing, label_array, label_text, same_players
+from shearshap.result.text import counted
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -147,7 +148,7 @@ class Importance:
         outputs = "" if len(self.output_names) == 1 else f", {len(self.output_names)} outputs"
         return (
             f"Importance({self.kind} of {len(self)} features{outputs}{cohorts}, "
-            f"{sum(self.rows):,} rows)"
+            f"{counted(sum(self.rows), 'row')})"
         )
 
     def __str__(self) -> str:
@@ -219,7 +220,7 @@ class Cohorts(dict[str, "Explanation"]):
 
     def __repr__(self) -> str:
         """Return the cohorts and how many rows each has."""
-        counts = [f"{name}: {len(part):,} rows" for name, part in self.items()]
+        counts = [f"{name}: {counted(len(part), 'row')}" for name, part in self.items()]
         return f"Cohorts({', '.join(counts)})"
 
 

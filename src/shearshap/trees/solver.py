@@ -22,10 +22,10 @@ import torch
 from shearshap.data.background import MISSING, is_default
 from shearshap.engine.backgrounds import sampling
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
-from shearshap.engine.named_game import NamedGame
-from shearshap.engine.run import Options, Run
+from shearshap.engine.named_game import NamedGame, open_game
+from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import Sampling
-from shearshap.errors import BudgetError, InputError, ModelError, warn
+from shearshap.errors import BudgetError, InputError, ModelError, ShearError, warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -73,6 +73,25 @@ def wants_trees(model: Any, run: Run) -> bool:
 def follows_covers(options: Options, run: Run) -> bool:
     """Return whether absent players follow the covers of a model's trees, if these can be read."""
     return is_default(options.background) and wants_trees(options.model, run)
+
+
+def base_value_by_covers(options: Options, run: Run) -> Floats | None:
+    """Return the base value (k,) of trees that follow their covers, without any rows to explain.
+
+    It is None if they do not, or if they cannot be proved to be the model at a row of zeros.
+    """
+    if not follows_covers(options, run):
+        return None
+    width = getattr(getattr(options.model, "__self__", options.model), "n_features_in_", None)
+    if width is None:
+        return None
+    # the base value is the same for all players
+    task = Task(replace(options, groups=None, feature_names=None), np.zeros((1, int(width))))
+    try:
+        with open_game(task, needs_background=False) as named:
+            return ExactForest.from_model(options.model, named, run, by_covers=True).base_value
+    except (ShearError, UnsupportedTrees):
+        return None
 
 
 def tree_solver(
