@@ -48,7 +48,8 @@ class Case:
     def exact(self) -> Explanation:
         """Return the values from all coalitions at all background rows."""
         every = len(self.background) << self.players
-        explainer = Explainer(self.model, self.background, method="exact", batch_size=1 << 16)
+        background = ("all", self.background)
+        explainer = Explainer(self.model, background, method="exact", batch_size=1 << 16)
         return explainer(self.rows, budget=every)
 
 
@@ -86,7 +87,7 @@ def case(data: str, activation: str, count: int, rows: int) -> Case:
 
 
 def ours(case: Case, budget: int, seed: int) -> Explanation:
-    return Explainer(case.model, case.background, seed=seed)(case.rows, budget=budget)
+    return Explainer(case.model, ("all", case.background), seed=seed)(case.rows, budget=budget)
 
 
 def at_all_rows(case: Case, budget: int, seed: int) -> Floats:

@@ -53,6 +53,16 @@ def main() -> None:
             write_page(name)
 
 
+@cache
+def first_block(page: str) -> dict:
+    """Run the first block of a how-to page, and return the names that it defines."""
+    text = (DOCS / "howto" / page).read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    names: dict = {}
+    exec(compile(code, page, "exec"), names)
+    return names
+
+
 def write_plot(name: str, ax: Axes) -> None:
     """Write a plot to a small file."""
     buffer = BytesIO()
@@ -169,16 +179,22 @@ def digit() -> Axes:
     return axes[0]
 
 
+# Churn: one customer against two backgrounds
+
+
+def churn_explanation(choice: str) -> Explanation:
+    """Return the explanation of the risky customer on the page about backgrounds."""
+    names = first_block("background.md")
+    return Explainer(names["model"], (choice, names["train"]), output="churned")(names["risky"])
+
+
 # Text
 
 
 @cache
 def text_explanation() -> Explanation:
     """Return an explanation of sentences by their words, from a tiny BERT."""
-    page = (DOCS / "howto" / "text.md").read_text(encoding="utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
-    names: dict = {}
-    exec(compile(code, "text.md", "exec"), names)
+    names = first_block("text.md")
     explainer = Explainer(
         (names["model"], names["tokenizer"]),
         groups="words",
@@ -211,6 +227,8 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     ),
     "interactions": lambda: plots.interactions(census_explanation(), row=ROW, max_features=8),
     "convergence": growing,
+    "background-mean": lambda: plots.waterfall(churn_explanation("mean")),
+    "background-sample": lambda: plots.waterfall(churn_explanation("sample")),
     "image": digit,
     "text": lambda: plots.text(text_explanation()),
     "words": lambda: plots.bar(text_explanation()),

@@ -57,7 +57,7 @@ class Explainer(Options):
         rows: a numpy array (n, *shape), a tensor, or a frame.
     background
         What features are compared with: an absent feature is replaced with those of the background
-        rows (b, *shape), one after the other, at b evaluations a coalition. Rows, such as the
+        rows (b, *shape), one after the other, each with a few coalitions. Rows, such as the
         training rows, of which a sample of 100 is drawn if there are more; ("sample", rows, n);
         ("all", rows); ("kmeans", rows, k), up to k of the rows, near the centres of clusters and
         weighted by their size; the result of `shap.kmeans`, or a tabular masker of shap. Or one
@@ -143,11 +143,12 @@ class Explainer(Options):
             one row of a pandas frame.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
-            is shap's name for it, and its "auto" is None. Default: (16 * players + 2) for each
-            background row, at most all 2^players coalitions, and at least the method's minimum;
-            for the method "exact" all coalitions, if they take at most 65,536 evaluations. Exact
-            values of trees need one evaluation for the prediction and one for each background row
-            that was given.
+            is shap's name for it, and its "auto" is None. Default: 16 * players + 2; with b
+            background rows, of which at most 100 count, sqrt(b) times as many, and at least
+            2 * players * b; at most all coalitions, and at least the method's minimum. For
+            interactions b times as many; for the method "exact" all coalitions, if they take at
+            most 65,536 evaluations. Exact values of trees need one evaluation for the prediction
+            and one for each background row that was given.
             The evaluations by which the model is checked, for trees one of every row, are not part
             of it: see `Explanation.check_evaluations`.
         tol

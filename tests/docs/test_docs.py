@@ -34,8 +34,16 @@ import torch
 from shearshap import explain
 
 torch.manual_seed(0)
-model = network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
 train, rows = torch.randn(50, 6), torch.randn(9, 6)
+X = rows
+
+
+def model(inputs):
+    with torch.no_grad():
+        return network(inputs)[:, 1]
+
+
 exact = explain(network, rows, background=("mean", train), budget=64, output=1)
 """
 

@@ -214,7 +214,7 @@ def test_a_feature_that_is_the_same_everywhere_has_the_value_0(drop_null: bool) 
 def test_the_budget_holds_base_value_and_prediction() -> None:
     explainer = Explainer(fitted("ridge"), ROWS[:7])
     assert explainer(ROWS[10:16], budget=8).evaluations == 8
-    with pytest.raises(BudgetError, match=r"exact \(linear\) needs at least 8 evaluations a row"):
+    with pytest.raises(BudgetError, match=r"exact \(linear\) needs at least 8 evaluations per row"):
         explainer(ROWS[10:16], budget=7)
 
 
