@@ -42,7 +42,7 @@ from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
 from shearshap.games.paired import PairedGame
-from shearshap.methods import Auto, Kriging, name_of
+from shearshap.methods import Auto, Exact, Kriging, name_of
 from shearshap.methods.kernel import KernelMethod
 from shearshap.methods.kriging import Calibration
 from shearshap.result.explanation import Explanation
@@ -111,6 +111,10 @@ class BackgroundPlans(Plans):
         self._parts: dict[tuple[int, int], Plans] = {}
         # the first plans are made now: if that fails, nothing has been spent yet
         method = self.part(len(self.rounds) - 1, 0).resolved.method
+        #: whether all pairs have all their coalitions, so that nothing is estimated
+        self.exact = isinstance(method, Exact) and count == game.cost
+        if isinstance(method, Exact) and not self.exact:
+            method = run.method
         self.resolved = replace(run, method=method, budget=budget)
 
     def part(self, number: int, design: int) -> Plans:
@@ -223,7 +227,7 @@ class BackgroundSampling(Sampling):
             calibration=self.plans.calibration,
             degrees_of_freedom=answer.degrees_of_freedom,
             index=np.arange(rows.start, rows.start + game.rows),
-            notes=() if self.note is None else (self.note,),
+            notes=() if self.note is None or self.plans.exact else (self.note,),
         )
 
     def _base(self) -> CoalitionValues:

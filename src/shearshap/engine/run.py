@@ -27,6 +27,9 @@ DEFAULT_A_PLAYER = 16
 MAX_DEFAULT_BACKGROUND_ROWS = 100
 """Background rows, at most, that are drawn for a row if the user sets no budget."""
 
+MAX_LISTED = 1 << 5
+"""Coalitions up to which each of several background rows gets all of them, without a budget."""
+
 MAX_WITH_TOLERANCE = 1 << 13
 """Coalitions of a row at most, if the user sets a tolerance and no budget.
 
@@ -171,6 +174,8 @@ class Run:
         if game.cost == 1 or self.interactions:
             return min(game.cost * max(coalitions, smallest), every)
         each = max(ceil(coalitions / sqrt(game.cost)), 2 * game.players, smallest)
+        if 1 << game.players <= MAX_LISTED:
+            each = max(each, (1 << game.players) - 2)  # all but the ends, which are known
         return min(1 + min(game.cost, MAX_DEFAULT_BACKGROUND_ROWS) * each, every)
 
     def coalitions(self, game: Game) -> int:
