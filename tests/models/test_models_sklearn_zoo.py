@@ -191,7 +191,12 @@ def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
     if name in BY_MARGINS:
         return {**numbers, None: numbers["margin"]}
     method = model.score_samples if name == "KernelDensity" else model.predict
-    return {None: method(rows)}
+    numbers = {None: method(rows)}
+    if name in ("GammaRegressor", "PoissonRegressor"):
+        numbers["margin"] = np.log(numbers[None])
+    if name == "TweedieRegressor":
+        numbers["margin"] = numbers[None]  # its link is the identity
+    return numbers
 
 
 def names_of_outputs(name: str, model: Any) -> list[str]:

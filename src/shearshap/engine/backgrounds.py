@@ -37,7 +37,6 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
 from shearshap.engine.run import Run
 from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compare_with_model
-from shearshap.errors import warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
 from shearshap.games.marginal import ModelGame
@@ -205,10 +204,11 @@ class BackgroundSampling(Sampling):
         if active is not None and answer.errors is not None:
             answer.errors *= active[:, :, None]  # the value 0 of a null player is known
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
+        notes = [] if self.note is None or self.plans.exact else [self.note]
         if answer.errors is not None:
             fields["standard_errors"] = answer.errors
             if answer.errors.isinf().any():
-                warn(ALL_ALIKE)
+                notes.append(ALL_ALIKE)
         if base.single:
             fields = {name: part[..., 0] for name, part in fields.items()}
         run = self.plans.resolved
@@ -227,7 +227,7 @@ class BackgroundSampling(Sampling):
             calibration=self.plans.calibration,
             degrees_of_freedom=answer.degrees_of_freedom,
             index=np.arange(rows.start, rows.start + game.rows),
-            notes=() if self.note is None or self.plans.exact else (self.note,),
+            notes=tuple(notes),
         )
 
     def _base(self) -> CoalitionValues:

@@ -27,7 +27,7 @@ DEFAULT_A_PLAYER = 16
 MAX_DEFAULT_BACKGROUND_ROWS = 100
 """Background rows, at most, that are drawn for a row if the user sets no budget."""
 
-MAX_LISTED = 1 << 5
+MAX_LISTED = 1 << 4
 """Coalitions up to which each of several background rows gets all of them, without a budget."""
 
 MAX_WITH_TOLERANCE = 1 << 13

@@ -80,8 +80,8 @@ def image(
     ax.spines["bottom"].set_visible(False)
     prediction = format_end(float(explanation.predictions[row]), values)
     base = format_end(float(explanation.base_values[row]), values)
-    what = f"prediction {prediction}, base value {base}"
-    ax.set_xlabel(": ".join(filter(None, (canvas.output_label(explanation), what))))
+    what = ": ".join(filter(None, (canvas.output_label(explanation), f"prediction {prediction}")))
+    ax.set_xlabel(f"{what}\nbase value {base}")
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     as_high = height > LOW * width
     canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)
