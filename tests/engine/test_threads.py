@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shearshap import Explainer
-from shearshap.engine.threads import MAX_COALITIONS, one_thread, threads_for
+from shearshap.engine.plan import MAX_SMALL_EQUATIONS, one_thread, threads_for
 from shearshap.methods.kriging.method import ComplementPairs
 
 
@@ -47,9 +47,9 @@ def test_an_error_gives_the_threads_back() -> None:
 
 
 def test_large_equations_keep_all_threads() -> None:
-    with threads_for(MAX_COALITIONS):
+    with threads_for(MAX_SMALL_EQUATIONS):
         assert torch.get_num_threads() == 1
-    with threads_for(MAX_COALITIONS + 1):
+    with threads_for(MAX_SMALL_EQUATIONS + 1):
         assert torch.get_num_threads() == 3
 
 

@@ -67,16 +67,10 @@ MIN_REGRESSED = 8
 """Background rows from which on the slope is fitted; with fewer it is -1 / p for every player."""
 
 
-def make_plans(game: ModelGame, run: Run) -> Plans:
-    """Return the plans of a run for a model's game."""
-    return BackgroundPlans(game, run) if run.by_background_row(game) else Plans(game, run)
-
-
-def sampling(game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any) -> Sampling:
+def sampling(game: ModelGame, run: Run, **options: Any) -> Sampling:
     """Return the solver that samples a model's game; see `Sampling` for the options."""
-    plans = plans or make_plans(game, run)
-    kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
-    return kind(game, run, plans=plans, **options)
+    kind = BackgroundSampling if run.by_background_row(game) else Sampling
+    return kind(game, run, **options)
 
 
 class BackgroundPlans(Plans):
@@ -174,6 +168,11 @@ class BackgroundSampling(Sampling):
 
     game: ModelGame
     plans: BackgroundPlans
+
+    def __init__(
+        self, game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any
+    ) -> None:
+        super().__init__(game, run, plans=plans or BackgroundPlans(game, run), **options)
 
     @property
     def rows_at_once(self) -> int:

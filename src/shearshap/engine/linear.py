@@ -75,10 +75,11 @@ def linear_solver(
 
 def _exact(model: Any, named: NamedGame, run: Run) -> ExactForest:
     """Return a linear model's exact values; raise `UnsupportedTrees` if they are not a sum."""
+    if named.outputs.form == "probability":
+        # known beforehand: the columns of a Pipeline would be traced for nothing
+        raise NotASum("a probability is not a sum over features")
     game = named.game
     seen = LinearModel.from_model(model, named)
-    if named.outputs.form == "probability":
-        raise NotASum("a probability is not a sum over features")
     check_budget(METHOD, game.cost, run)
 
     def prepared() -> LinearValues:

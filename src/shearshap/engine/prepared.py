@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from shearshap.data.background import ParsedBackground, Selection, is_default
-from shearshap.engine.backgrounds import make_plans, sampling
+from shearshap.engine.backgrounds import BackgroundPlans, BackgroundSampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
@@ -61,11 +61,13 @@ def _solver(
 
     `rows` is what to prepare for, if more will come than those of the game.
     """
-    if wants_trees(options.model, run):
-        return tree_solver(options, named, run, rows=rows, progress=progress)
-    if wants_linear(options.model, run):
-        return linear_solver(options.model, named, run, progress=progress)
-    return sampling(named.game, run, progress=progress)
+    if not isinstance(options.model, torch.nn.Module):
+        if wants_trees(options.model, run):
+            return tree_solver(options, named, run, rows=rows, progress=progress)
+        if wants_linear(options.model, run):
+            return linear_solver(options.model, named, run, progress=progress)
+    kind = BackgroundSampling if run.by_background_row(named.game) else Sampling
+    return kind(named.game, run, progress=progress)
 
 
 def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Explanation]:
@@ -145,13 +147,16 @@ class PreparedExplainer:
 
     def _solver(self, named: NamedGame, run: Run) -> Solver:
         if self.forest is None:
-            return sampling(named.game, run, plans=self._plans_of(named.game, run))
+            plans = self._plans_of(named.game, run)
+            kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
+            return kind(named.game, run, plans=plans)
         return TreeSolver(self.options.model, named, run, self.forest, prepared=True)
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget: those of an earlier block if there are any."""
         assert run.budget is not None
-        plans = self._plans.pop(run.budget, None) or make_plans(game, run)
+        kind = BackgroundPlans if run.by_background_row(game) else Plans
+        plans = self._plans.pop(run.budget, None) or kind(game, run)
         self._plans[run.budget] = plans
         if len(self._plans) > MAX_PLANS:
             self._plans.popitem(last=False)

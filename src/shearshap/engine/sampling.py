@@ -40,10 +40,9 @@ import torch
 from torch import Tensor
 
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
-from shearshap.engine.plan import Plan, PlannedStage, Plans, Seconds, max_rows
+from shearshap.engine.plan import Plan, PlannedStage, Plans, Seconds, max_rows, threads_for
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
-from shearshap.engine.threads import threads_for
 from shearshap.errors import ModelError, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import OutOfTime
